@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from bench import activity, client, http, hub, report, rooms, stdio, tabletop
-from bench.figures import Pace, Suite
 from bench.process import BenchError, pin_generator
+from bench.suite import Pace, Suite
 
 # What can be measured, by name.
 SUITES: dict[str, Suite] = {
@@ -38,9 +38,9 @@ def main() -> int:
     for name in options.suites or SUITES:
         suite = SUITES[name]
         rounds = suite.measure(QUICK if options.quick else FULL)
-        print(report.table(suite, rounds), flush=True)
+        print(report.format_table(suite, rounds), flush=True)
         is_met &= report.is_met(suite, rounds)
-        print(f"\nAll rounds: {report.keep(suite, rounds)}")
+        print(f"\nAll rounds: {report.save_rounds(suite, rounds)}")
     return 1 if options.strict and not is_met else 0
 
 

@@ -20,9 +20,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from bench.figures import Bound, Goal, Measure, Pace, Round, Suite
-from bench.lines import Lines
 from bench.process import ROOT, BenchError, ServerProcess, on_any_core
+from bench.stdio_generator import StdioClient
+from bench.suite import Bound, Goal, Measure, Pace, Round, Suite
 
 _FOLDER = ROOT / ".cache" / "bench" / "activity"
 _WATCH = ROOT / ".judges" / "activitywatch" / "bin" / "aw-server"
@@ -36,7 +36,7 @@ _QUERY = [
     "events = filter_period_intersect(events, present);",
     'RETURN = sort_by_duration(merge_events_by_keys(events, ["app"]));',
 ]
-_REST_S = 0.02
+_PAUSE_S = 0.02
 
 
 def _measure(pace: Pace) -> list[Round]:
@@ -59,29 +59,29 @@ def _round(watch: int, sidecar: int, start: datetime, pace: Pace) -> Round:
     query = {"timeperiods": [period], "query": _QUERY}
 
     def info() -> object:
-        return _ask(watch, "GET", "/api/0/info")
+        return _request(watch, "GET", "/api/0/info")
 
     def buckets() -> object:
-        return _ask(watch, "GET", "/api/0/buckets/")
+        return _request(watch, "GET", "/api/0/buckets/")
 
     def probe() -> object:
-        return _ask(sidecar, "GET", "/probe")
+        return _request(sidecar, "GET", "/probe")
 
     def events() -> object:
-        return _ask(watch, "POST", "/api/0/query/", query)
+        return _request(watch, "POST", "/api/0/query/", query)
 
     ours, raw = {}, {}
     with ServerProcess(_command(watch, sidecar)) as server:
-        client = Lines(server)
+        client = StdioClient(server)
         client.initialize()
-        client.confirm()
-        for name, tool, arguments, questions in (
+        client.send_initialized()
+        for name, tool, arguments, requests in (
             ("health_ms", "system.health", {}, (info, probe)),
             ("frame_ms", "nowframe.build", {}, (info, buckets, probe)),
             ("summary_ms", "aw.summary", {"period": period}, (events,)),
         ):
-            own, *others = _p50_ms([partial(client.call, tool, arguments), *questions], pace.phase_s)
-            ours[name], raw[name] = own, max(others)
+            own_ms, *other_ms = _median_ms([partial(client.call, tool, arguments), *requests], pace.phase_s)
+            ours[name], raw[name] = own_ms, max(other_ms)
     return {"activity": ours, "raw": raw}
 
 
@@ -94,7 +94,7 @@ def _command(watch: int, sidecar: int) -> list[str]:
     return [".venv/bin/hubbub", "serve", "--pack", "activity", "--transport", "stdio", "--config", str(config)]
 
 
-def _p50_ms(calls: Sequence[Callable[[], object]], phase_s: float) -> list[float]:
+def _median_ms(calls: Sequence[Callable[[], object]], phase_s: float) -> list[float]:
     """The middle of what each call took, of three times at least.
 
     They take turns, so that whatever else the machine does befalls all of them; a rest between them lets the
@@ -105,15 +105,15 @@ def _p50_ms(calls: Sequence[Callable[[], object]], phase_s: float) -> list[float
         call()
     end = time.perf_counter() + phase_s * len(calls)
     while len(times[0]) < 3 or time.perf_counter() < end:
-        for call, took in zip(calls, times, strict=True):
-            time.sleep(_REST_S)
+        for call, durations in zip(calls, times, strict=True):
+            time.sleep(_PAUSE_S)
             start = time.perf_counter()
             call()
-            took.append(time.perf_counter() - start)
-    return [statistics.median(took) * 1000 for took in times]
+            durations.append(time.perf_counter() - start)
+    return [statistics.median(durations) * 1000 for durations in times]
 
 
-def _ask(port: int, method: str, path: str, body: Any = None) -> Any:
+def _request(port: int, method: str, path: str, body: Any = None) -> Any:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_START_S)
     try:
         data = None if body is None else json.dumps(body).encode()
@@ -129,7 +129,7 @@ def _ask(port: int, method: str, path: str, body: Any = None) -> Any:
 
 def _fill(watch: int, start: datetime) -> None:
     for name, kind in (("aw-watcher-window_bench", "currentwindow"), ("aw-watcher-afk_bench", "afkstatus")):
-        _ask(watch, "POST", f"/api/0/buckets/{name}", {"client": "bench", "type": kind, "hostname": "bench"})
+        _request(watch, "POST", f"/api/0/buckets/{name}", {"client": "bench", "type": kind, "hostname": "bench"})
     step_s = 86_000 / _EVENTS
     windows = [
         _event(start, number * step_s, step_s - 1, app=_APPS[number % 6], title=f"window {number % 400}")
@@ -140,7 +140,7 @@ def _fill(watch: int, start: datetime) -> None:
     ]
     for name, events in (("aw-watcher-window_bench", windows), ("aw-watcher-afk_bench", presence)):
         for first in range(0, len(events), 1000):
-            _ask(watch, "POST", f"/api/0/buckets/{name}/events", events[first : first + 1000])
+            _request(watch, "POST", f"/api/0/buckets/{name}/events", events[first : first + 1000])
 
 
 def _event(start: datetime, after_s: float, seconds: float, **data: str) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def _listening(command: Sequence[str], path: str, environment: dict[str, str]) -
         deadline = time.monotonic() + _START_S
         while True:
             try:
-                _ask(port, "GET", path)
+                _request(port, "GET", path)
                 break
             except OSError as error:
                 if process.poll() is not None or time.monotonic() > deadline:

@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Iterator
 
-from bench.connections import HOST
-from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
+from bench.bare_servers import bare_http, bare_stdio
+from bench.http_generator import HOST
 from bench.process import ServerProcess
-from bench.upstreams import bare_http, bare_stdio
+from bench.suite import Bound, Goal, Measure, Pace, Round, Suite, Values
 
 _PEER_PYTHON = ".cache/bench/peers/bin/python"
 _PYTHONS = {"hubbub": ".venv/bin/python", "mcp": _PEER_PYTHON, "fastmcp": _PEER_PYTHON}
@@ -21,16 +21,16 @@ _SHARE = Goal(Bound.SHARE, 1 / 3)
 
 def _measure(pace: Pace) -> list[Round]:
     for target in _PYTHONS:
-        _visit(target, 0.05)  # so that bytecode is compiled and files are in memory
+        _measure_target(target, 0.05)  # so that bytecode is compiled and files are in memory
     rounds = []
     for number in range(pace.rounds):
         print(f"client: round {number + 1} of {pace.rounds}", file=sys.stderr)
         # Each visit has eight phases, so each of them is shorter than other suites' are.
-        rounds.append({target: _visit(target, pace.phase_s / 2) for target in _PYTHONS})
+        rounds.append({target: _measure_target(target, pace.phase_s / 2) for target in _PYTHONS})
     return rounds
 
 
-def _visit(target: str, phase_s: float) -> Values:
+def _measure_target(target: str, phase_s: float) -> Values:
     """Import the client, then let it call in each era, on stdio and over HTTP."""
     values = {"import_cpu_ms": _import_cpu_ms(target)}
     for era in _ERAS:
@@ -46,19 +46,19 @@ def _import_cpu_ms(target: str) -> float:
 
 
 def _call(target: str, name: str, arguments: list[str]) -> Values:
-    said = _output([_PYTHONS[target], "-m", f"bench.callers.{target}_caller", *arguments])
-    return {f"{name}_{key}": value for key, value in json.loads(said).items()}
+    printed = _output([_PYTHONS[target], "-m", f"bench.callers.{target}_caller", *arguments])
+    return {f"{name}_{key}": value for key, value in json.loads(printed).items()}
 
 
 def _output(command: list[str]) -> bytes:
     """What a program prints until it ends."""
     with ServerProcess(command) as process:
-        said = b""
+        printed = b""
         while chunk := os.read(process.output, 1 << 16):
-            said += chunk
-        if not said:
-            raise process.complaint("it has failed")
-        return said
+            printed += chunk
+        if not printed:
+            raise process.make_error("it has failed")
+        return printed
 
 
 def _measures() -> Iterator[Measure]:
@@ -66,10 +66,10 @@ def _measures() -> Iterator[Measure]:
     for transport, what in (("stdio", "stdio"), ("http", "HTTP")):
         yield Measure(f"{transport}_legacy_start_cpu_ms", f"{what}, start to the first answer, CPU", "ms")
         for era in _ERAS:
-            for window, how in ((1, "one call at a time"), (16, "16 in flight")):
+            for window, description in ((1, "one call at a time"), (16, "16 in flight")):
                 key = f"{transport}_{era}_{window}"
-                yield Measure(f"{key}_cpu_us", f"{what}, {era}, {how}, CPU a call", "µs", _SHARE)
-                yield Measure(f"{key}_per_s", f"{what}, {era}, {how}, calls a second", "")
+                yield Measure(f"{key}_cpu_us", f"{what}, {era}, {description}, CPU a call", "µs", _SHARE)
+                yield Measure(f"{key}_per_s", f"{what}, {era}, {description}, calls a second", "")
 
 
 SUITE = Suite(

@@ -10,10 +10,18 @@ import itertools
 import sys
 
 from bench import messages
-from bench.connections import Connection, flow, free_port
-from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
-from bench.lives import Life, live, many, one, open_sessions, phase, without_sessions
+from bench.http_generator import Connection, flow, free_port
+from bench.http_runs import (
+    ServerWork,
+    concurrent_values,
+    measure_phase,
+    open_sessions,
+    run_server,
+    sequential_values,
+    without_sessions,
+)
 from bench.process import ServerProcess
+from bench.suite import Bound, Goal, Measure, Pace, Round, Suite, Values
 
 _PEER_PYTHON = ".cache/bench/peers/bin/python"
 # Each command, up to the port.
@@ -34,36 +42,38 @@ _SESSIONS = 3_000
 def _measure(pace: Pace) -> list[Round]:
     # Once is enough, for no neighbour changes it; it also compiles bytecode and brings files into memory.
     print("http: memory", file=sys.stderr)
-    memory = {target: _live(target, _fill_memory if target in _WITH_SESSIONS else _call_often) for target in COMMANDS}
+    memory = {
+        target: _run_target(target, _fill_memory if target in _WITH_SESSIONS else _call_often) for target in COMMANDS
+    }
     rounds = []
     for number in range(pace.rounds):
         print(f"http: round {number + 1} of {pace.rounds}", file=sys.stderr)
-        rounds.append({target: _visit(target, pace.phase_s) | memory[target] for target in COMMANDS})
+        rounds.append({target: _measure_target(target, pace.phase_s) | memory[target] for target in COMMANDS})
     return rounds
 
 
-def _visit(target: str, phase_s: float) -> Values:
+def _measure_target(target: str, phase_s: float) -> Values:
     """One life of a server that answers in JSON, one of its twin that answers with events."""
 
     async def in_json(server: ServerProcess, clients: list[Connection]) -> Values:
         legacy, modern = await open_sessions(clients), without_sessions(clients)
         # Many before one: idle connections are closed after a while.
         return {
-            **many("legacy", await phase(server, legacy, phase_s)),
-            **many("modern", await phase(server, modern, phase_s)),
-            **one("legacy_one", await phase(server, legacy[:1], phase_s)),
-            **one("modern_one", await phase(server, modern[:1], phase_s)),
+            **concurrent_values("legacy", await measure_phase(server, legacy, phase_s)),
+            **concurrent_values("modern", await measure_phase(server, modern, phase_s)),
+            **sequential_values("legacy_one", await measure_phase(server, legacy[:1], phase_s)),
+            **sequential_values("modern_one", await measure_phase(server, modern[:1], phase_s)),
         }
 
     async def in_events(server: ServerProcess, clients: list[Connection]) -> Values:
-        return many("events", await phase(server, await open_sessions(clients), phase_s))
+        return concurrent_values("events", await measure_phase(server, await open_sessions(clients), phase_s))
 
-    return _live(target, in_json) | _live(target, in_events, _STREAMED[target])
+    return _run_target(target, in_json) | _run_target(target, in_events, _STREAMED[target])
 
 
-def _live(target: str, life: Life, options: list[str] | None = None) -> Values:
+def _run_target(target: str, work: ServerWork, options: list[str] | None = None) -> Values:
     port = free_port()
-    return live([*COMMANDS[target], str(port), *(options or [])], port, life)
+    return run_server([*COMMANDS[target], str(port), *(options or [])], port, work)
 
 
 async def _call_often(server: ServerProcess, clients: list[Connection]) -> Values:
@@ -76,13 +86,13 @@ async def _call_often(server: ServerProcess, clients: list[Connection]) -> Value
 async def _fill_memory(server: ServerProcess, clients: list[Connection]) -> Values:
     """The same, and what sessions add that nobody uses."""
     values = await _call_often(server, clients)
-    await _leave_sessions(clients, _FIRST_SESSIONS)
+    await _open_idle_sessions(clients, _FIRST_SESSIONS)
     before_mb = server.resident_mb()
-    await _leave_sessions(clients, _SESSIONS)
+    await _open_idle_sessions(clients, _SESSIONS)
     return values | {"session_kb": (server.resident_mb() - before_mb) * 1024 / _SESSIONS}
 
 
-async def _leave_sessions(clients: list[Connection], count: int) -> None:
+async def _open_idle_sessions(clients: list[Connection], count: int) -> None:
     for client in itertools.islice(itertools.cycle(clients), count):
         await client.ask(messages.initialize())
 

@@ -11,14 +11,21 @@ import sys
 from collections.abc import Iterator
 
 from bench import hub_lists
-from bench.connections import HOST, Connection, free_port
-from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
+from bench.bare_servers import bare_http, bare_stdio, on_generator_core
+from bench.http_generator import HOST, Connection, free_port
+from bench.http_runs import (
+    concurrent_values,
+    measure_phase,
+    open_sessions,
+    run_server,
+    sequential_values,
+    without_sessions,
+)
 from bench.hub_process import hub_command
-from bench.lines import Lines
-from bench.lives import live, many, one, open_sessions, phase, without_sessions
 from bench.messages import TEXT
 from bench.process import ServerProcess
-from bench.upstreams import apart, bare_http, bare_stdio
+from bench.stdio_generator import StdioClient
+from bench.suite import Bound, Goal, Measure, Pace, Round, Suite, Values
 
 _TRANSPORTS, _ERAS = ("stdio", "http"), ("legacy", "modern")
 _CELLS = [(transport, era) for transport in _TRANSPORTS for era in _ERAS]
@@ -41,7 +48,7 @@ _FASTMCP = [".cache/bench/peers/bin/python", "bench/peers/fastmcp_proxy.py"]
 
 def _measure(pace: Pace) -> list[Round]:
     for target in _GATEWAYS:
-        _visit(target, 0.05)  # so that bytecode is compiled and files are in memory
+        _measure_target(target, 0.05)  # so that bytecode is compiled and files are in memory
     # Once is enough, for no neighbour changes memory, and lists are counted in CPU.
     print("hub: lists and sessions", file=sys.stderr)
     once = hub_lists.measure()
@@ -49,44 +56,44 @@ def _measure(pace: Pace) -> list[Round]:
     for number in range(pace.rounds):
         print(f"hub: round {number + 1} of {pace.rounds}", file=sys.stderr)
         # Each visit has eight phases, so each of them is shorter than other suites' are.
-        taken = {"direct": _visit_directly(pace.phase_s / 2)}
-        taken |= {target: _visit(target, pace.phase_s / 2) for target in _GATEWAYS}
+        round_values = {"direct": _measure_directly(pace.phase_s / 2)}
+        round_values |= {target: _measure_target(target, pace.phase_s / 2) for target in _GATEWAYS}
         for target, cells in _GATEWAYS.items():
             for cell in ("_".join(cell) for cell in cells):
                 key = f"{cell}_one_p50_us"
-                taken[target][f"{cell}_added_us"] = taken[target][key] - taken["direct"][key]
-        taken["hubbub"] |= once
-        rounds.append(taken)
+                round_values[target][f"{cell}_added_us"] = round_values[target][key] - round_values["direct"][key]
+        round_values["hubbub"] |= once
+        rounds.append(round_values)
     return rounds
 
 
-def _visit(target: str, phase_s: float) -> Values:
+def _measure_target(target: str, phase_s: float) -> Values:
     values: Values = {}
     for transport, era in _GATEWAYS[target]:
         if transport == "stdio":
-            values |= _pass_through(target, transport, era, apart(bare_stdio(era)), phase_s)
+            values |= _measure_gateway(target, transport, era, on_generator_core(bare_stdio(era)), phase_s)
         else:
             with bare_http(era, beside_generator=True) as port:
-                values |= _pass_through(target, transport, era, [f"http://{HOST}:{port}/mcp"], phase_s)
+                values |= _measure_gateway(target, transport, era, [f"http://{HOST}:{port}/mcp"], phase_s)
     return values
 
 
-def _pass_through(target: str, transport: str, era: str, place: list[str], phase_s: float) -> Values:
+def _measure_gateway(target: str, transport: str, era: str, place: list[str], phase_s: float) -> Values:
     """One life of a gateway in front of a server."""
     cell = f"{transport}_{era}"
 
-    async def life(gateway: ServerProcess, clients: list[Connection]) -> Values:
+    async def work(gateway: ServerProcess, clients: list[Connection]) -> Values:
         calling = await open_sessions(clients) if era == "legacy" else without_sessions(clients)
         return {
-            **many(cell, await phase(gateway, calling, phase_s)),
-            **one(f"{cell}_one", await phase(gateway, calling[:1], phase_s)),
+            **concurrent_values(cell, await measure_phase(gateway, calling, phase_s)),
+            **sequential_values(f"{cell}_one", await measure_phase(gateway, calling[:1], phase_s)),
         }
 
     port = free_port()
     if target == "hubbub":
         with hub_command({"bare": place}, port) as command:
-            return live(command, port, life)
-    return live(_peer_command(target, era, place, port), port, life)
+            return run_server(command, port, work)
+    return run_server(_peer_command(target, era, place, port), port, work)
 
 
 def _peer_command(target: str, era: str, place: list[str], port: int) -> list[str]:
@@ -97,22 +104,22 @@ def _peer_command(target: str, era: str, place: list[str], port: int) -> list[st
     return [sys.executable, "-m", "bench.floors.gateway", str(port), *place]
 
 
-def _visit_directly(phase_s: float) -> Values:
+def _measure_directly(phase_s: float) -> Values:
     """The bare servers with nothing between."""
     values: Values = {}
     for era in _ERAS:
         with ServerProcess(bare_stdio(era), beside_generator=True) as server:
-            client = Lines(server)
-            client.one_by_one(TEXT.decode(), phase_s / 5)
-            times = client.one_by_one(TEXT.decode(), phase_s)
+            client = StdioClient(server)
+            client.call_sequentially(TEXT.decode(), phase_s / 5)
+            times = client.call_sequentially(TEXT.decode(), phase_s)
             values[f"stdio_{era}_one_p50_us"] = statistics.median(times) * 1e6
 
-        async def life(server: ServerProcess, clients: list[Connection]) -> Values:
-            return one("one", await phase(server, without_sessions(clients)[:1], phase_s))
+        async def work(server: ServerProcess, clients: list[Connection]) -> Values:
+            return sequential_values("one", await measure_phase(server, without_sessions(clients)[:1], phase_s))
 
         port = free_port()
         command = [sys.executable, "-m", "bench.floors.bare_http", str(port), era]
-        values[f"http_{era}_one_p50_us"] = live(command, port, life, beside_generator=True)["one_p50_us"]
+        values[f"http_{era}_one_p50_us"] = run_server(command, port, work, beside_generator=True)["one_p50_us"]
     return values
 
 

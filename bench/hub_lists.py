@@ -10,13 +10,13 @@ import sys
 from typing import Any
 
 from bench import messages
-from bench.connections import Connection, free_port
-from bench.figures import Bound, Goal, Measure, Values
+from bench.bare_servers import bare_stdio, on_generator_core
 from bench.floors.many_tools import CHANGING, THINGS, VERBS
+from bench.http_generator import Connection, free_port
+from bench.http_runs import open_session, run_server
 from bench.hub_process import hub_command
-from bench.lives import live, open_session
 from bench.process import ServerProcess
-from bench.upstreams import apart, bare_stdio
+from bench.suite import Bound, Goal, Measure, Values
 
 _LIVES = 3
 _VIEWS = 20
@@ -52,7 +52,7 @@ def measure() -> Values:
 def _lists() -> Values:
     include = json.dumps([f"{verb}_*" for verb in VERBS])
     views = "".join(f'[views.v{n}]\ninclude = {include}\nexclude = ["{_HIDDEN}_*"]\n' for n in range(_VIEWS))
-    many_tools = apart([sys.executable, "-m", "bench.floors.many_tools"])
+    many_tools = on_generator_core([sys.executable, "-m", "bench.floors.many_tools"])
 
     async def life(hub: ServerProcess, clients: list[Connection]) -> Values:
         client, paths = clients[0], [f"{messages.PATH}/v{number}" for number in range(_VIEWS)]
@@ -64,7 +64,7 @@ def _lists() -> Values:
         first = hub.cpu_s()
         for session, path in zip(sessions[1:], paths[1:], strict=True):
             _check(hub, await _list(client, session, path))
-        others = hub.cpu_s()
+        other_views = hub.cpu_s()
         for _ in range(_REPEATS):
             await _list(client, sessions[0], paths[0])
         again = hub.cpu_s()
@@ -73,14 +73,14 @@ def _lists() -> Values:
         changed = hub.cpu_s()
         return {
             "list_first_cpu_ms": (first - start) * 1e3,
-            "list_view_cpu_ms": (others - first) / (_VIEWS - 1) * 1e3,
-            "list_again_cpu_ms": (again - others) / _REPEATS * 1e3,
+            "list_view_cpu_ms": (other_views - first) / (_VIEWS - 1) * 1e3,
+            "list_again_cpu_ms": (again - other_views) / _REPEATS * 1e3,
             "list_changed_cpu_ms": (changed - again) / _CHANGES * 1e3,
         }
 
     port = free_port()
     with hub_command({"many": many_tools}, port, views) as command:
-        return live(command, port, life)
+        return run_server(command, port, life)
 
 
 async def _list(client: Connection, session: str, path: str) -> list[dict[str, Any]]:
@@ -99,7 +99,7 @@ def _check(hub: ServerProcess, tools: list[dict[str, Any]]) -> None:
     # What the hub adds of its own does not count.
     things = [tool["name"] for tool in tools if "_thing_" in tool["name"]]
     if len(things) != _SHOWN or any(name.startswith(_HIDDEN) for name in things):
-        raise hub.complaint(f"the view shows {len(things)} tools and should show {_SHOWN}")
+        raise hub.make_error(f"the view shows {len(things)} tools and should show {_SHOWN}")
 
 
 async def _change(client: Connection, session: str, path: str) -> None:
@@ -119,18 +119,18 @@ def _result(answer: bytes) -> dict[str, Any]:
 
 def _sessions() -> Values:
     async def life(hub: ServerProcess, clients: list[Connection]) -> Values:
-        await _leave_sessions(clients, _FIRST_SESSIONS)
+        await _open_idle_sessions(clients, _FIRST_SESSIONS)
         before_mb = hub.resident_mb()
-        await _leave_sessions(clients, _SESSIONS)
+        await _open_idle_sessions(clients, _SESSIONS)
         after_mb = hub.resident_mb()
         return {"sessions_mb": after_mb - before_mb, "hub_resident_mb": after_mb}
 
     port = free_port()
-    with hub_command({"bare": apart(bare_stdio("legacy"))}, port) as command:
-        return live(command, port, life)
+    with hub_command({"bare": on_generator_core(bare_stdio("legacy"))}, port) as command:
+        return run_server(command, port, life)
 
 
-async def _leave_sessions(clients: list[Connection], count: int) -> None:
+async def _open_idle_sessions(clients: list[Connection], count: int) -> None:
     """Each shakes hands, lists, calls once, and does nothing more."""
     for number in range(count):
         client = clients[number % len(clients)]

@@ -108,7 +108,7 @@ class ServerProcess:
         """The most memory that it held since `forget_peak`, or since its start."""
         return self._memory_mb("VmHWM:")
 
-    def forget_peak(self) -> None:
+    def reset_peak(self) -> None:
         """Measure peaks from now on."""
         Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
 
@@ -116,14 +116,14 @@ class ServerProcess:
         for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
             if line.startswith(name):
                 return int(line.split()[1]) / 1024
-        raise self.complaint("it has ended")
+        raise self.make_error("it has ended")
 
-    def said(self) -> str:
+    def read_stderr(self) -> str:
         """What it wrote to stderr until now."""
         written = os.pread(self._errors.fileno(), os.fstat(self._errors.fileno()).st_size, 0)
         return written.decode(errors="replace")
 
-    def complaint(self, problem: str) -> BenchError:
+    def make_error(self, problem: str) -> BenchError:
         """An error that also tells what the server said last."""
-        last = self.said().strip().splitlines()[-5:]
+        last = self.read_stderr().strip().splitlines()[-5:]
         return BenchError("\n".join([f"{' '.join(self._command)}: {problem}", *last]))

@@ -10,13 +10,13 @@ import statistics
 import time
 from pathlib import Path
 
-from bench.figures import Bound, Goal, Measure, Round, Suite, median, ratios
 from bench.process import ROOT
+from bench.suite import Bound, Goal, Measure, Round, Suite, median, ratios
 
 _RESULTS = ROOT / "bench" / "results"
 
 
-def table(suite: Suite, rounds: list[Round]) -> str:
+def format_table(suite: Suite, rounds: list[Round]) -> str:
     """Medians of every target, our ratio to the peer with its spread, and the goals."""
     rows = [["", *suite.targets, f"{suite.ours}/{suite.peer}", "least..most", "goal", ""]]
     rows += [_row(suite, measure, rounds) for measure in suite.measures]
@@ -36,7 +36,7 @@ def is_met(suite: Suite, rounds: list[Round]) -> bool:
     return all(_verdict(suite, measure, rounds) != "MISSED" for measure in suite.measures)
 
 
-def keep(suite: Suite, rounds: list[Round]) -> Path:
+def save_rounds(suite: Suite, rounds: list[Round]) -> Path:
     """Write every round to a file; its path, from the root of the checkout."""
     _RESULTS.mkdir(exist_ok=True)
     path = _RESULTS / f"{time.strftime('%Y%m%dT%H%M%S')}-{suite.name}.json"

@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
-from bench.originals import between_originals, towards_original
+from bench.line_process import LineProcess, ToolCaller
 from bench.process import ROOT, ServerProcess
-from bench.talk import Caller, Talk
+from bench.suite import Bound, Goal, Measure, Pace, Round, Suite, Values
+from bench.vdo_bridges import send_between_vdo_bridges, send_to_vdo_bridge
 
 _FOLDER = ROOT / ".cache" / "bench" / "rooms"
 _HUBBUB = ".venv/bin/hubbub"
 _FILE_BYTES = 20_000_000
 _LARGE_BYTES = 1_000_000_000
 _STAR, _MESH = 50, 20
-_TOGETHER_S = 120.0
+_ALL_CONNECTED_S = 120.0
 _CONNECTS = 5
 _TRANSFERS = 3
 _POLL_S = 0.25
@@ -43,20 +43,20 @@ def _measure(pace: Pace) -> list[Round]:
         for number in range(pace.rounds):
             print(f"peers: round {number + 1} of {pace.rounds}", file=sys.stderr)
             with _signalling() as host:
-                taken = {
+                round_values = {
                     "peers": _ours(host, pace.phase_s),
                     "raw": _floor("raw_channel", _TRANSFERS),
                     "stop-and-wait": _floor("stop_and_wait", 1),
-                    "originals": between_originals(host, "originals", _FOLDER / "file.bin"),
+                    "originals": send_between_vdo_bridges(host, "originals", _FOLDER / "file.bin"),
                 }
-                taken["peers"] |= _to_original(host)
+                round_values["peers"] |= _to_vdo_bridge(host)
                 if number == 0:
-                    taken["peers"] |= {
+                    round_values["peers"] |= {
                         "growth_mb": _growth_mb(host),
                         "star_s": _star_s(host),
                         "mesh_s": _mesh_s(host),
                     }
-            rounds.append(taken)
+            rounds.append(round_values)
     finally:
         shutil.rmtree(_FOLDER, ignore_errors=True)
     return rounds
@@ -84,20 +84,20 @@ def _trips(ann: Agent, bob: Agent, seconds: float) -> Iterator[float]:
         number += 1
         there, back = bob.begin_receive(), ann.begin_receive()
         start = time.perf_counter()
-        asked = ann.begin("vdo_send", data={"number": number}, target="bob")
+        pending = ann.begin("vdo_send", data={"number": number}, target="bob")
         bob.check_data(there, number)
         answered = bob.begin("vdo_send", data={"number": number}, target="ann")
         ann.check_data(back, number)
         yield time.perf_counter() - start
-        ann.finish(asked)
+        ann.finish(pending)
         bob.finish(answered)
 
 
-def _to_original(host: str) -> Values:
-    with ServerProcess(_serving("ann"), beside_generator=True) as server:
+def _to_vdo_bridge(host: str) -> Values:
+    with ServerProcess(_serve_command("ann"), beside_generator=True) as server:
         ann = Agent(server, host, "ann", None)
         ann.connect_s()
-        return towards_original(
+        return send_to_vdo_bridge(
             host, "bench", _FOLDER, peer="ann", send_s=lambda: ann.send_s("file.bin"), size=_FILE_BYTES
         )
 
@@ -110,22 +110,22 @@ def _growth_mb(host: str) -> float:
         ann.send_s("file.bin")
         before = [agent.server.resident_mb() for agent in (ann, bob)]
         for agent in (ann, bob):
-            agent.server.forget_peak()
+            agent.server.reset_peak()
         ann.send_s("large.bin")
-        return max(agent.server.peak_mb() - held for agent, held in zip((ann, bob), before, strict=True))
+        return max(agent.server.peak_mb() - before_mb for agent, before_mb in zip((ann, bob), before, strict=True))
 
 
 def _star_s(host: str) -> float:
     """How long it takes until fifty sessions of one process are in a room, and what one says reached all others."""
-    with ServerProcess(_serving("star")) as server:
-        caller = Caller(server)
+    with ServerProcess(_serve_command("star")) as server:
+        caller = ToolCaller(server)
         start = time.perf_counter()
         middle = caller.call("vdo_connect", host=host, room="star", stream_id="the_middle")["session_id"]
-        asked = [
+        pending = [
             caller.begin("vdo_connect", host=host, room="star", stream_id=f"s{n:02}", target_stream_id="the_middle")
             for n in range(_STAR - 1)
         ]
-        sessions = [caller.finish(number)["session_id"] for number in asked]
+        sessions = [caller.finish(number)["session_id"] for number in pending]
         _until(lambda: caller.call("vdo_status", session_id=middle)["peer_count"] == _STAR - 1, server)
         waiting = [
             caller.begin("vdo_receive", session_id=session, wait_ms=30_000, types=["data_received"])
@@ -134,14 +134,14 @@ def _star_s(host: str) -> float:
         caller.call("vdo_send", session_id=middle, data="hear, hear")
         for number in waiting:
             if not caller.finish(number)["events"]:
-                raise server.complaint("not everybody heard it")
+                raise server.make_error("not everybody heard it")
         return time.perf_counter() - start
 
 
 def _mesh_s(host: str) -> float:
     """How long it takes until the sessions of one process all have channels to each other."""
-    with ServerProcess(_serving("mesh")) as server:
-        caller = Caller(server)
+    with ServerProcess(_serve_command("mesh")) as server:
+        caller = ToolCaller(server)
         start = time.perf_counter()
         for number in range(_MESH):
             caller.call("vdo_connect", host=host, room="mesh", stream_id=f"m{number:02}")
@@ -154,15 +154,15 @@ def _mesh_s(host: str) -> float:
         return time.perf_counter() - start
 
 
-def _until(is_so: Callable[[], bool], server: ServerProcess) -> None:
-    deadline = time.perf_counter() + _TOGETHER_S
-    while not is_so():
+def _until(condition: Callable[[], bool], server: ServerProcess) -> None:
+    deadline = time.perf_counter() + _ALL_CONNECTED_S
+    while not condition():
         if time.perf_counter() > deadline:
-            raise server.complaint("they did not all find each other")
+            raise server.make_error("they did not all find each other")
         time.sleep(_POLL_S)
 
 
-class Agent(Caller):
+class Agent(ToolCaller):
     """A server with the peers pack, and its one session."""
 
     def __init__(self, server: ServerProcess, host: str, name: str, target: str | None) -> None:
@@ -179,11 +179,11 @@ class Agent(Caller):
             self.ask("vdo_disconnect")
         start = time.perf_counter()
         said = self.call("vdo_connect", **self._arguments)
-        taken_s = time.perf_counter() - start
+        elapsed_s = time.perf_counter() - start
         if "target_stream_id" in self._arguments and not said["peer_count"]:
-            raise self.server.complaint("the peer was not found")
+            raise self.server.make_error("the peer was not found")
         self._session = said["session_id"]
-        return taken_s
+        return elapsed_s
 
     def begin(self, tool: str, **arguments: Any) -> int:
         return super().begin(tool, session_id=self._session, **arguments)
@@ -194,10 +194,10 @@ class Agent(Caller):
     def begin_receive(self) -> int:
         return self.begin("vdo_receive", wait_ms=30_000, types=["data_received"])
 
-    def check_data(self, asked: int, number: int) -> None:
-        events = self.finish(asked)["events"]
+    def check_data(self, pending: int, number: int) -> None:
+        events = self.finish(pending)["events"]
         if [event["data"] for event in events] != [{"number": number}]:
-            raise self.server.complaint(f"something else came than number {number}: {events}")
+            raise self.server.make_error(f"something else came than number {number}: {events}")
 
     def until_knows(self, other: Agent) -> None:
         deadline = time.perf_counter() + 30
@@ -206,20 +206,20 @@ class Agent(Caller):
             if any(peer["stream_id"] == other.name and peer["shared_key_ready"] for peer in peers):
                 return
             if time.perf_counter() > deadline:
-                raise self.server.complaint(f"{other.name} was not found")
+                raise self.server.make_error(f"{other.name} was not found")
             time.sleep(0.01)
 
     def send_s(self, name: str) -> float:
         """How long a file takes to whoever is there."""
         start = time.perf_counter()
         transfer = self.ask("vdo_file_send_path", file_path=str(_FOLDER / name))["transfer"]
-        taken_s = time.perf_counter() - start
+        elapsed_s = time.perf_counter() - start
         if transfer["status"] != "completed":
-            raise self.server.complaint(f"the file did not arrive: {transfer}")
-        return taken_s
+            raise self.server.make_error(f"the file did not arrive: {transfer}")
+        return elapsed_s
 
 
-def _serving(name: str) -> list[str]:
+def _serve_command(name: str) -> list[str]:
     config = _FOLDER / f"{name}.toml"
     config.write_text(f'[packs.peers]\nfiles = ["{_FOLDER}"]\nmax_sessions = {_STAR}\n')
     return [_HUBBUB, "serve", "--pack", "peers", "--transport", "stdio", "--config", str(config)]
@@ -230,7 +230,7 @@ def _agents(host: str) -> Iterator[tuple[Agent, Agent]]:
     """Ann, who is in the room, and bob, who is not yet."""
     with ExitStack() as stack:
         servers = [
-            stack.enter_context(ServerProcess(_serving(name), beside_generator=name == "ann"))
+            stack.enter_context(ServerProcess(_serve_command(name), beside_generator=name == "ann"))
             for name in ("ann", "bob")
         ]
         ann, bob = Agent(servers[0], host, "ann", None), Agent(servers[1], host, "bob", "ann")
@@ -242,9 +242,9 @@ def _agents(host: str) -> Iterator[tuple[Agent, Agent]]:
 def _signalling() -> Iterator[str]:
     with ServerProcess([_HUBBUB, "signal", "--port", "0"], beside_generator=True) as server:
         deadline = time.perf_counter() + 30
-        while "ws://" not in (said := server.said()):
+        while "ws://" not in (said := server.read_stderr()):
             if server.has_ended() or time.perf_counter() > deadline:
-                raise server.complaint("it does not listen")
+                raise server.make_error("it does not listen")
             time.sleep(0.01)
         yield "ws://" + said.split("ws://")[1].split()[0]
         server.terminate()
@@ -261,16 +261,16 @@ def _floor(name: str, transfers: int) -> Values:
         ServerProcess([*command, "offer", size], beside_generator=True) as sender,
         ServerProcess([*command, "answer", size]) as receiver,
     ):
-        near, far = Talk(sender), Talk(receiver)
-        far.say(near.hear())
-        near.say(far.hear())
-        connect_s = json.loads(near.hear())["connect_s"]
+        sender_lines, receiver_lines = LineProcess(sender), LineProcess(receiver)
+        receiver_lines.write_line(sender_lines.read_line())
+        sender_lines.write_line(receiver_lines.read_line())
+        connect_s = json.loads(sender_lines.read_line())["connect_s"]
         seconds = []
         for _ in range(transfers):
-            near.say(b'{"again": true}\n')
-            seconds.append(json.loads(near.hear())["seconds"])
-        for end in (near, far):
-            end.say(b'{"again": false}\n')
+            sender_lines.write_line(b'{"again": true}\n')
+            seconds.append(json.loads(sender_lines.read_line())["seconds"])
+        for end in (sender_lines, receiver_lines):
+            end.write_line(b'{"again": false}\n')
         return {"connect_s": connect_s, "file_mb_s": _FILE_BYTES / 1e6 / statistics.median(seconds)}
 
 

@@ -6,9 +6,9 @@ import statistics
 import sys
 import time
 
-from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
-from bench.lines import Lines
 from bench.process import ServerProcess
+from bench.stdio_generator import StdioClient
+from bench.suite import Bound, Goal, Measure, Pace, Round, Suite, Values
 
 _PEER_PYTHON = ".cache/bench/peers/bin/python"
 _OURS = [".venv/bin/hubbub", "serve", "examples/echo.py", "--transport", "stdio"]
@@ -27,38 +27,38 @@ _WARM_UP = 0.2  # of a phase
 
 def _measure(pace: Pace) -> list[Round]:
     for command in COMMANDS.values():
-        _visit(command, 0.05)  # so that bytecode is compiled and files are in memory
+        _measure_server(command, 0.05)  # so that bytecode is compiled and files are in memory
     rounds = []
     for number in range(pace.rounds):
         print(f"stdio: round {number + 1} of {pace.rounds}", file=sys.stderr)
-        rounds.append({target: _visit(command, pace.phase_s) for target, command in COMMANDS.items()})
+        rounds.append({target: _measure_server(command, pace.phase_s) for target, command in COMMANDS.items()})
     return rounds
 
 
-def _visit(command: list[str], phase_s: float) -> Values:
+def _measure_server(command: list[str], phase_s: float) -> Values:
     """One life of a server: start, calls one by one, many small ones, many large ones."""
     start = time.perf_counter()
     with ServerProcess(command) as server:
-        client = Lines(server)
+        client = StdioClient(server)
         client.initialize()
         values = {"start_ms": (time.perf_counter() - start) * 1e3, "start_cpu_ms": server.cpu_s() * 1e3}
         values["resident_start_mb"] = server.resident_mb()
-        client.confirm()
-        client.one_by_one(_SHORT, phase_s * _WARM_UP)
+        client.send_initialized()
+        client.call_sequentially(_SHORT, phase_s * _WARM_UP)
         cpu_s = -server.cpu_s()
-        times = client.one_by_one(_SHORT, phase_s)
+        times = client.call_sequentially(_SHORT, phase_s)
         cpu_s += server.cpu_s()
         values["one_p50_us"] = statistics.median(times) * 1e6
         values["one_cpu_us"] = cpu_s / len(times) * 1e6
         values["one_p99_us"] = statistics.quantiles(times, n=100)[98] * 1e6
-        client.in_flight(_SHORT, _IN_FLIGHT, phase_s * _WARM_UP)
-        flow = client.in_flight(_SHORT, _IN_FLIGHT, phase_s)
+        client.call_concurrently(_SHORT, _IN_FLIGHT, phase_s * _WARM_UP)
+        flow = client.call_concurrently(_SHORT, _IN_FLIGHT, phase_s)
         values["many_per_s"] = flow.calls / flow.wall_s
         values["many_cpu_us"] = flow.server_cpu_s / flow.calls * 1e6
         values["many_generator_percent"] = flow.generator_cpu_s / flow.wall_s * 100
         values["resident_mb"] = server.resident_mb()
-        client.in_flight(_LONG, _IN_FLIGHT, phase_s * _WARM_UP)
-        flow = client.in_flight(_LONG, _IN_FLIGHT, phase_s)
+        client.call_concurrently(_LONG, _IN_FLIGHT, phase_s * _WARM_UP)
+        flow = client.call_concurrently(_LONG, _IN_FLIGHT, phase_s)
         values["large_cpu_us"] = flow.server_cpu_s / flow.calls * 1e6
         values["large_per_s"] = flow.calls / flow.wall_s
         values["resident_large_mb"] = server.resident_mb()

@@ -13,9 +13,9 @@ import statistics
 import sys
 from collections.abc import Mapping
 
-from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
-from bench.lines import Lines
 from bench.process import ROOT, ServerProcess
+from bench.stdio_generator import StdioClient
+from bench.suite import Bound, Goal, Measure, Pace, Round, Suite, Values
 
 _FOLDER = ROOT / ".cache" / "bench" / "tabletop"
 _HUBBUB = [".venv/bin/hubbub", "serve"]
@@ -34,20 +34,20 @@ def _measure(pace: Pace) -> list[Round]:
     rounds = []
     for number in range(pace.rounds):
         print(f"tabletop: round {number + 1} of {pace.rounds}", file=sys.stderr)
-        ours, floor = _visit(pace.phase_s)
+        ours, floor = _measure_round(pace.phase_s)
         rounds.append({"tabletop": ours, "floor": floor})
     return rounds
 
 
-def _visit(phase_s: float) -> tuple[Values, Values]:
-    ours: Values = {"roll_cpu_us": _cpu_us(_table("short.db"), "duality_action_roll", _ROLL, phase_s)}
+def _measure_round(phase_s: float) -> tuple[Values, Values]:
+    ours: Values = {"roll_cpu_us": _cpu_us(_table_command("short.db"), "duality_action_roll", _ROLL, phase_s)}
     floor: Values = {"roll_cpu_us": _cpu_us(_ECHO, "echo", {"text": "a text of 20 letters"}, phase_s)}
     ours["create_p50_us"], floor["create_p50_us"] = _create_p50_us(phase_s)
     ours["list_mb"], floor["list_mb"] = _list_mb()
     return ours, floor
 
 
-def _table(database: str) -> list[str]:
+def _table_command(database: str) -> list[str]:
     """The command that serves a table whose campaigns are in this file."""
     config = _FOLDER / f"{database}.toml"
     config.write_text(f'[packs.tabletop]\ndatabase = "sqlite:///{_FOLDER / database}"\n')
@@ -57,10 +57,10 @@ def _table(database: str) -> list[str]:
 def _cpu_us(command: list[str], tool: str, arguments: Mapping[str, object], phase_s: float) -> float:
     """CPU of the server for one call."""
     with ServerProcess(command) as server:
-        client = _greeted(server)
-        client.calls(tool, arguments, phase_s * _WARM_UP)
+        client = _open_client(server)
+        client.repeat_call(tool, arguments, phase_s * _WARM_UP)
         cpu_s = -server.cpu_s()
-        times = client.calls(tool, arguments, phase_s)
+        times = client.repeat_call(tool, arguments, phase_s)
         cpu_s += server.cpu_s()
     return cpu_s / len(times) * 1e6
 
@@ -70,49 +70,49 @@ def _create_p50_us(phase_s: float) -> tuple[float, float]:
     ours: list[float] = []
     bare: list[float] = []
     floor = [sys.executable, "bench/floors/sqlite_insert.py", str(_FOLDER / "bare.db")]
-    with ServerProcess(_table("short.db")) as server, ServerProcess(floor) as inserting:
-        client = _greeted(server)
-        client.calls("campaign_create", _CAMPAIGN, phase_s * _WARM_UP)
+    with ServerProcess(_table_command("short.db")) as server, ServerProcess(floor) as inserting:
+        client = _open_client(server)
+        client.repeat_call("campaign_create", _CAMPAIGN, phase_s * _WARM_UP)
         for _ in range(_TURNS):
-            ours += client.calls("campaign_create", _CAMPAIGN, phase_s / _TURNS)
+            ours += client.repeat_call("campaign_create", _CAMPAIGN, phase_s / _TURNS)
             bare += _insert_for(inserting, phase_s / _TURNS)
     return statistics.median(ours) * 1e6, statistics.median(bare) * 1e6
 
 
 def _insert_for(floor: ServerProcess, seconds: float) -> list[float]:
     os.write(floor.input, f"{seconds}\n".encode())
-    said = b""
-    while not said.endswith(b"\n"):
+    printed = b""
+    while not printed.endswith(b"\n"):
         chunk = os.read(floor.output, 1 << 16)
         if not chunk:
-            raise floor.complaint("it has failed")
-        said += chunk
-    times: list[float] = json.loads(said)
+            raise floor.make_error("it has failed")
+        printed += chunk
+    times: list[float] = json.loads(printed)
     return times
 
 
 def _list_mb() -> tuple[float, float]:
     """Memory that reading the long list needs beyond what the server has anyway, and the size of the answer."""
-    with ServerProcess(_table("long.db")) as server:
-        client = _greeted(server)
+    with ServerProcess(_table_command("long.db")) as server:
+        client = _open_client(server)
         client.call("campaign_list", {"page_size": 500})  # loads all that reading needs
         before = server.resident_mb()
-        server.forget_peak()
+        server.reset_peak()
         answer = client.read("campaigns://list")
         return server.peak_mb() - before, len(answer) / 2**20
 
 
-def _greeted(server: ServerProcess) -> Lines:
-    client = Lines(server)
+def _open_client(server: ServerProcess) -> StdioClient:
+    client = StdioClient(server)
     client.initialize()
-    client.confirm()
+    client.send_initialized()
     return client
 
 
 def _fill(database: str) -> None:
     """Make one campaign as everybody does, and the others from it at once."""
-    with ServerProcess(_table(database)) as server:
-        _greeted(server).call("campaign_create", _CAMPAIGN)
+    with ServerProcess(_table_command(database)) as server:
+        _open_client(server).call("campaign_create", _CAMPAIGN)
     connection = sqlite3.connect(_FOLDER / database)
     columns = [
         name for _, name, *_ in connection.execute("PRAGMA table_info(tabletop_campaigns)") if name != "position"

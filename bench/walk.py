@@ -36,7 +36,7 @@ import hubbub
 from hubbub.app import serve_http
 from hubbub.assembly.assemble import assemble
 from hubbub.assembly.serve_settings import read_serve_settings
-from hubbub.settings import gather
+from hubbub.settings import collect_sources
 
 _ROOT = str(Path(hubbub.__file__).parent) + "/"
 _PARTS = ("transports", "server", "hub", "client")
@@ -45,7 +45,7 @@ _TIMERS = ("sweep", "on_tick")
 """Functions that the HTTP server runs now and then; not part of any call."""
 _UNCOUNTED = ("bounds", "errors", "app", "transports.http_server", "hub.reload", "hub.file_watch")
 """Constants and errors, and what runs beside the calls: the main task and the watch of the hub's files."""
-_ENDS = {"_Child.send": "call", "Round.request": "question", "Round.answer": "answer"}
+_ROUTE_ENDS = {"_Child.send": "call", "Round.request": "question", "Round.answer": "answer"}
 """The functions at which the way of a message ends."""
 _CALL = b'"tools/call"'
 _SETTLE_S = 3.0
@@ -80,7 +80,7 @@ class Walk:
     def __init__(self) -> None:
         self.modules: dict[str, None] = {}
         self.pairs: dict[tuple[str, str], None] = {}
-        self.ways: dict[str, list[str]] = {}
+        self.routes: dict[str, list[str]] = {}
         self.is_active = False
 
     def on_event(self, frame: FrameType, event: str, _: object) -> None:
@@ -93,29 +93,29 @@ class Walk:
         packages = _packages(frames)
         if name.partition(".")[0] in _PARTS:
             self.pairs |= dict.fromkeys(pairwise(packages))
-        message = _ENDS.get(frame.f_code.co_qualname)
+        message = _ROUTE_ENDS.get(frame.f_code.co_qualname)
         if message is not None and (message != "call" or _CALL in frame.f_locals["data"]):
-            self.ways.setdefault(message, _way(frame, asyncio.get_running_loop()))
+            self.routes.setdefault(message, _find_route(frame, asyncio.get_running_loop()))
 
     def report(self, title: str) -> None:
         """Print what was recorded."""
-        ways = dict(self.ways)
-        ways["answer"] = _without_repetition([*ways["answer"], *reversed(ways["question"])])
+        routes = dict(self.routes)
+        routes["answer"] = _without_repetition([*routes["answer"], *reversed(routes["question"])])
         print(f"{title}: {len(self.modules)} modules")
         print("  " + " ".join(self.modules))
-        for message, way in ways.items():
-            print(f"  {message}: {' -> '.join(way)} ({len(way) - 1} crossings)")
+        for message, route in routes.items():
+            print(f"  {message}: {' -> '.join(route)} ({len(route) - 1} crossings)")
         print(f"  {len(self.pairs)} pairs: " + ", ".join(f"{one} -> {other}" for one, other in self.pairs))
 
 
 def remember_creator(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
     """Create a task, as a task factory."""
     task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **options)
-    _creators[task] = _way(inspect.currentframe(), loop)
+    _creators[task] = _find_route(inspect.currentframe(), loop)
     return task
 
 
-def _way(frame: FrameType | None, loop: asyncio.AbstractEventLoop) -> list[str]:
+def _find_route(frame: FrameType | None, loop: asyncio.AbstractEventLoop) -> list[str]:
     """The packages from where a message came in to this frame."""
     task = asyncio.current_task(loop)
     before = [] if task is None else _creators.get(task, [])
@@ -175,9 +175,11 @@ def call(url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
 def ask(url: str) -> None:
     """Call the tool, and answer what it asks."""
     params: dict[str, Any] = {"name": "ask", "arguments": {}}
-    asked = call(url, "tools/call", params)
-    answers = {key: {"action": "accept", "content": {"name": "this"}} for key in asked["inputRequests"]}
-    answered = call(url, "tools/call", {**params, "inputResponses": answers, "requestState": asked["requestState"]})
+    input_required = call(url, "tools/call", params)
+    answers = {key: {"action": "accept", "content": {"name": "this"}} for key in input_required["inputRequests"]}
+    answered = call(
+        url, "tools/call", {**params, "inputResponses": answers, "requestState": input_required["requestState"]}
+    )
     assert answered["content"][0]["text"] == "this", answered
 
 
@@ -185,7 +187,7 @@ def main() -> None:
     """Serve a hub, walk through it twice, and print what was passed."""
     walks = {"first call (opens a session)": Walk(), "second call (session is open)": Walk()}
 
-    def visit(url: str) -> None:
+    def make_calls(url: str) -> None:
         try:
             call(url, "tools/list", {})
             time.sleep(_SETTLE_S)
@@ -198,7 +200,7 @@ def main() -> None:
 
     def started(url: str) -> None:
         asyncio.get_running_loop().set_task_factory(remember_creator)
-        threading.Thread(target=visit, args=(url,)).start()
+        threading.Thread(target=make_calls, args=(url,)).start()
 
     def on_event(frame: FrameType, event: str, argument: object) -> None:
         for walk in walks.values():
@@ -209,11 +211,11 @@ def main() -> None:
         upstream.write_text(_UPSTREAM)
         entry = {"command": sys.executable, "args": [str(upstream)], "protocolVersion": "2025-11-25"}
         listed.write_text(json.dumps({"mcpServers": {"upstream": entry}}))
-        sources = gather({"--mcp-json": str(listed), "--port": "0", "--limit": ["mcp=1000/second"]})
+        sources = collect_sources({"--mcp-json": str(listed), "--port": "0", "--limit": ["mcp=1000/second"]})
         settings = read_serve_settings(sources, print)
         server = assemble(settings, sources)
         sys.setprofile(on_event)
-        serve_http(server, settings, started=started)
+        serve_http(server, settings, on_started=started)
         sys.setprofile(None)
     for title, walk in walks.items():
         walk.report(title)

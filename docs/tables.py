@@ -15,35 +15,35 @@ import msgspec
 from hubbub import errors
 from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
 from hubbub.packs.peers.settings import PeersSettings
-from hubbub.protocol.error_forms import FORMS
+from hubbub.protocol.error_codes import ERROR_RULES
 from hubbub.protocol.revisions import LEGACY, MODERN, Revision
 from hubbub.server.asgi import AsgiOptions
 from hubbub.settings import ServeSettings
-from hubbub.settings.fields import Setting, settings_of
+from hubbub.settings.fields import Setting, list_settings
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.servers import ServerSettings, ToolSettings
-from hubbub.settings.sources import variables_of
+from hubbub.settings.sources import variable_names
 
 FOLDER = Path(__file__).parent
-_PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_TABLE_MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def settings() -> list[list[str]]:
     """Every setting of `hubbub serve`."""
     rows = [["flag", "`hubbub.toml`", "variable", "default", "what it is"]]
-    return rows + [_setting(setting) for setting in settings_of(ServeSettings)]
+    return rows + [_setting(setting) for setting in list_settings(ServeSettings)]
 
 
 def _setting(setting: Setting) -> list[str]:
     flag = setting.flag if setting.flag == "TARGET" or setting.extra.get("switch") else f"{setting.flag} {setting.form}"
     key = setting.key if setting.extra.get("in_file", True) else ""
-    variables = " ".join(map(_code, variables_of((), setting)))
+    variables = " ".join(map(_code, variable_names((), setting)))
     return [_code(flag), _code(key), variables, _default(setting.default), setting.description]
 
 
 def asgi() -> list[list[str]]:
     """Every option of `Server.asgi`."""
-    known = {setting.key: setting for setting in settings_of(ServeSettings)}
+    known = {setting.key: setting for setting in list_settings(ServeSettings)}
     rows = [["option", "default", "what it is"]]
     for name in AsgiOptions.__annotations__:
         rows.append([_code(name), _default(known[name].default), known[name].description])
@@ -87,7 +87,7 @@ def peers() -> list[list[str]]:
 
 def _section(title: str, kind: type[msgspec.Struct]) -> list[list[str]]:
     rows = [[_code(title), "default", "what it is"]]
-    for setting in settings_of(kind):
+    for setting in list_settings(kind):
         if setting.is_section:
             continue  # it has a table of its own
         rows.append([_code(f"{setting.key} = {setting.form}"), _default(setting.default), setting.description])
@@ -105,7 +105,7 @@ def _default(value: Any) -> str:
 def failures() -> list[list[str]]:
     """The code and HTTP status of every kind of error."""
     rows = [["error", "modern", "legacy", "plain", "HTTP status"]]
-    for kind, form in FORMS.items():
+    for kind, form in ERROR_RULES.items():
         is_result = issubclass(kind, errors.ToolFailure)
         mcp = ["`isError`"] * 2 if is_result else [str(form.modern), str(form.legacy)]
         status = "200" if is_result else str(form.status)
@@ -162,9 +162,9 @@ TABLES = {
 }
 
 
-def filled(page: str) -> str:
+def fill_tables(page: str) -> str:
     """The page with its tables as the code has them now."""
-    return _PLACE.sub(lambda match: match[1] + _markdown(TABLES[match[2]]()) + match[3], page)
+    return _TABLE_MARK.sub(lambda match: match[1] + _markdown(TABLES[match[2]]()) + match[3], page)
 
 
 def _markdown(rows: list[list[str]]) -> str:
@@ -175,4 +175,4 @@ def _markdown(rows: list[list[str]]) -> str:
 
 if __name__ == "__main__":
     for path in FOLDER.glob("*.md"):
-        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
+        path.write_text(fill_tables(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -47,12 +47,12 @@ async def forecast(city: str, context: Context, days: int = 3) -> Forecast:
         raise ToolError("`days` must be from 1 to 14")
     found = []
     for day in range(1, days + 1):
-        found.append(weather_of(city, day))
+        found.append(invent_weather(city, day))
         await context.progress(day, days, f"day {day}")
     return Forecast(city, found)
 
 
-def weather_of(city: str, day: int) -> Day:
+def invent_weather(city: str, day: int) -> Day:
     """Make up the weather of a day."""
     low, high = CITIES[city]
     number = crc32(f"{city} {day}".encode())

@@ -12,14 +12,14 @@ from pathlib import Path
 
 ECHO = str(Path(__file__).parents[1] / "examples" / "echo.py")
 HUBBUB = (sys.executable, "-m", "hubbub")
-PATIENCE_S = 60
+TIMEOUT_S = 60
 _URL = re.compile(r"serves (http://\S+)")
 
 
-def hubbub(*arguments: str, message: str | None = None) -> str:
+def run_hubbub(*arguments: str, message: str | None = None) -> str:
     """Run a command, and return what it writes to stdout."""
     command = [*HUBBUB, *arguments]
-    done = subprocess.run(command, input=message, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=True)
+    done = subprocess.run(command, input=message, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=True)
     return done.stdout
 
 
@@ -35,19 +35,21 @@ def check_http() -> None:
         assert server.stderr is not None
         for line in server.stderr:
             if (found := _URL.search(line)) is not None:
-                check("a call over HTTP", hubbub("call", found[1], "echo", "text=over HTTP"), "over HTTP")
+                check("a call over HTTP", run_hubbub("call", found[1], "echo", "text=over HTTP"), "over HTTP")
                 return
         sys.exit("smoke: the HTTP server ended before it listened")
     finally:
         server.kill()
-        server.wait(PATIENCE_S)
+        server.wait(TIMEOUT_S)
 
 
 def main() -> None:
-    check("the version", hubbub("--version"), "hubbub ")
-    listed = hubbub("serve", ECHO, "--transport", "stdio", message='{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n')
+    check("the version", run_hubbub("--version"), "hubbub ")
+    listed = run_hubbub(
+        "serve", ECHO, "--transport", "stdio", message='{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
+    )
     check("a server on stdio", listed, '"name":"echo"')
-    check("a client on stdio", hubbub("call", ECHO, "echo", "text=on stdio"), "on stdio")
+    check("a client on stdio", run_hubbub("call", ECHO, "echo", "text=on stdio"), "on stdio")
     check_http()
 
 

@@ -17,7 +17,7 @@ from typing import Any
 POLL_S, WAIT_S = 0.01, 60.0
 
 
-class SkippingLoop(asyncio.SelectorEventLoop):
+class AdjustableClockLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock also counts the time that was skipped."""
 
     def __init__(self) -> None:
@@ -43,54 +43,54 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
 async def _within_deadline(test: Coroutine[Any, Any, None], deadline_s: float) -> None:
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, SkippingLoop)
+    assert isinstance(loop, AdjustableClockLoop)
     async with asyncio.timeout(deadline_s) as loop.deadline:
         await test
 
 
-def run(test: Coroutine[Any, Any, None], deadline_s: float) -> None:
+def run_test(test: Coroutine[Any, Any, None], deadline_s: float) -> None:
     """Run a test in a loop of its own; fail it if it takes longer than `deadline_s` of real time."""
-    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+    with asyncio.Runner(loop_factory=AdjustableClockLoop) as runner:
         loop = runner.get_loop()
-        assert isinstance(loop, SkippingLoop)
+        assert isinstance(loop, AdjustableClockLoop)
         runner.run(_within_deadline(test, deadline_s))
     assert not loop.left_open, f"the test left connections open: {loop.left_open}"
 
 
-def pass_time(seconds: float) -> None:
+def advance_clock(seconds: float) -> None:
     """Put the clock of the running loop forward: timers that are due by then run next."""
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, SkippingLoop)
+    assert isinstance(loop, AdjustableClockLoop)
     loop.skipped_s += seconds
     if loop.deadline is not None and (when := loop.deadline.when()) is not None:
         loop.deadline.reschedule(when + seconds)
 
 
-async def skip(seconds: float) -> None:
+async def advance_and_settle(seconds: float) -> None:
     """Put the clock forward, and let every timer that is due by then run."""
-    fence = asyncio.create_task(asyncio.sleep(seconds))
+    timer = asyncio.create_task(asyncio.sleep(seconds))
     await asyncio.sleep(0)
-    pass_time(seconds)
-    await fence
+    advance_clock(seconds)
+    await timer
 
 
-def cpu_s(work: Callable[[], object], times: int = 3) -> float:
+def measure_cpu_s(work: Callable[[], object], times: int = 3) -> float:
     """The CPU time that something takes here, however busy the machine is: to compare with that of something else."""
-    found = []
+    durations = []
     for _ in range(times):
         started = time.thread_time()
         work()
-        found.append(time.thread_time() - started)
-    return min(found)
+        durations.append(time.thread_time() - started)
+    return min(durations)
 
 
-async def turns(number: int = 30) -> None:
+async def yield_to_loop(number: int = 30) -> None:
     """Let the loop go round: what was sent between sockets of this loop arrives meanwhile, and is acted upon."""
     for _ in range(number):
         await asyncio.sleep(0)
 
 
-async def until(is_true: Callable[[], object], describe: Callable[[], object] = asyncio.all_tasks) -> None:
+async def wait_until(is_true: Callable[[], object], describe: Callable[[], object] = asyncio.all_tasks) -> None:
     """Wait until something is so. The time limit only keeps a failing test from hanging."""
     deadline = time.monotonic() + WAIT_S
     while not is_true():

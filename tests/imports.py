@@ -25,7 +25,7 @@ def imported_modules(source: str, *, package: str) -> Iterator[str]:
             yield from (str(name.value) for name in node.args[:1] if isinstance(name, ast.Constant))
 
 
-def imports_of(path: Path) -> set[str]:
+def list_imports(path: Path) -> set[str]:
     name = module_name(path)
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     return set(imported_modules(path.read_text(encoding="utf-8"), package=package))

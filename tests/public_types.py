@@ -31,7 +31,7 @@ def mentions(name: str, value: Any) -> Iterator[Mention]:
         return
     node = _definition(value.__module__, value.__name__)
     if isinstance(node, _DEFINITIONS):
-        yield from _in_function(name, value.__module__, node)
+        yield from _function_mentions(name, value.__module__, node)
         return
     assert isinstance(node, ast.ClassDef)
     assert isinstance(value, type)
@@ -40,29 +40,29 @@ def mentions(name: str, value: Any) -> Iterator[Mention]:
             yield from _resolve(name, value.__module__, base)
     for parent in value.__mro__:
         if parent.__module__.startswith("hubbub"):
-            yield from _in_class(name, parent.__module__, _definition(parent.__module__, parent.__name__))
+            yield from _class_mentions(name, parent.__module__, _definition(parent.__module__, parent.__name__))
 
 
-def _in_class(name: str, module: str, node: ast.ClassDef) -> Iterator[Mention]:
-    yield from _in_docstring(name, node)
+def _class_mentions(name: str, module: str, node: ast.ClassDef) -> Iterator[Mention]:
+    yield from _docstring_mentions(name, node)
     for item in node.body:
         if isinstance(item, _DEFINITIONS) and (not item.name.startswith("_") or item.name == "__init__"):
-            yield from _in_function(f"{name}.{item.name}", module, item)
+            yield from _function_mentions(f"{name}.{item.name}", module, item)
         elif isinstance(item, ast.AnnAssign) and not ast.unparse(item.target).startswith("_"):
             yield from _resolve(f"{name}.{ast.unparse(item.target)}", module, item.annotation)
 
 
-def _in_function(where: str, module: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Mention]:
-    given = node.args
-    for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
+def _function_mentions(where: str, module: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Mention]:
+    arguments = node.args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
         if argument is not None and argument.annotation is not None and not argument.arg.startswith("_"):
             yield from _resolve(where, module, argument.annotation)
     if node.returns is not None:
         yield from _resolve(where, module, node.returns)
-    yield from _in_docstring(where, node)
+    yield from _docstring_mentions(where, node)
 
 
-def _in_docstring(where: str, node: Any) -> Iterator[Mention]:
+def _docstring_mentions(where: str, node: Any) -> Iterator[Mention]:
     raises = re.search(r"Raises:(.*)", ast.get_docstring(node) or "", re.DOTALL)
     for word in set(re.findall(r"\b[A-Z]\w+", raises[1] if raises else "")) & ERRORS:
         yield where, "hubbub.errors", word
@@ -79,14 +79,14 @@ def _resolve(where: str, module: str, annotation: ast.expr) -> Iterator[Mention]
         yield from _resolve(where, module, ast.parse(annotation.value, mode="eval").body)
         return
     if isinstance(annotation, ast.Name):
-        home, name = _names(module).get(annotation.id, ("", ""))
-        if not home:
+        source, name = _names(module).get(annotation.id, ("", ""))
+        if not source:
             return
-        found = _definition(home, name)
+        found = _definition(source, name)
         if isinstance(found, ast.ClassDef):
-            yield where, home, name
+            yield where, source, name
         elif found is not None:
-            yield from _resolve(where, home, found)
+            yield from _resolve(where, source, found)
         return
     for child in ast.iter_child_nodes(annotation):
         if isinstance(child, ast.expr):

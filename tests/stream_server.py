@@ -24,14 +24,14 @@ async def stream_server(handler: Handler, tls: ssl.SSLContext | None = None) -> 
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
 
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def start_handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(handle(reader, writer))
         running.add(task)
         writers.append(writer)
         task.add_done_callback(lambda _: writer.close())
         task.add_done_callback(running.discard)
 
-    listener = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
+    listener = await asyncio.start_server(start_handler, "127.0.0.1", 0, ssl=tls)
     try:
         yield listener.sockets[0].getsockname()[1]
     finally:

@@ -24,22 +24,22 @@ def command(folder: Path, arguments: str) -> list[str]:
 
 
 @contextmanager
-def running(folder: Path, arguments: str = ON_A_FREE_PORT, **environ: str) -> Iterator[str]:
+def run_app(folder: Path, arguments: str = ON_A_FREE_PORT, **environ: str) -> Iterator[str]:
     """A script that serves over HTTP; its address."""
     with subprocess.Popen(
         command(folder, arguments), cwd=folder, env=os.environ | environ, stderr=subprocess.PIPE
     ) as process:
         try:
             assert process.stderr is not None
-            told = process.stderr.readline().decode()
-            assert re.fullmatch(r"script serves http://127\.0\.0\.1:\d+/mcp\n", told), told
-            yield told.split()[-1]
+            output = process.stderr.readline().decode()
+            assert re.fullmatch(r"script serves http://127\.0\.0\.1:\d+/mcp\n", output), output
+            yield output.split()[-1]
         finally:
             process.terminate()
         assert process.wait() == 0
 
 
-def refused(folder: Path, arguments: str, **environ: str) -> str:
+def run_refused(folder: Path, arguments: str, **environ: str) -> str:
     """What a script says that does not start."""
     done = subprocess.run(
         command(folder, arguments), cwd=folder, env=os.environ | environ, capture_output=True, text=True, timeout=60
@@ -73,7 +73,7 @@ def trust(folder: Path) -> None:
 
 
 def test_a_script_serves_over_http_and_says_where(tmp_path: Path) -> None:
-    with running(tmp_path) as url, urlopen(url.removesuffix("mcp"), timeout=60) as answer:
+    with run_app(tmp_path) as url, urlopen(url.removesuffix("mcp"), timeout=60) as answer:
         assert json.load(answer)["name"] == "script"
 
 
@@ -93,38 +93,38 @@ def test_a_key_file_keeps_strangers_out_of_a_script_too(
     key = make_key(tmp_path)
     (tmp_path / "hubbub.toml").write_text('key_file = "keys.toml"\n')
     trust(tmp_path)
-    with running(tmp_path, arguments, **environ) as url:
+    with run_app(tmp_path, arguments, **environ) as url:
         assert status(url) == 401
         assert status(url, **{"X-API-Key": key}) == 200
 
 
 def test_what_a_script_says_wins_over_variables(tmp_path: Path) -> None:
-    with running(tmp_path, '"http"', HUBBUB_PORT="0") as url:
+    with run_app(tmp_path, '"http"', HUBBUB_PORT="0") as url:
         assert status(url) == 200
-    with running(tmp_path, HUBBUB_HTTP_ADDR="192.0.2.1:1", HUBBUB_PORT="1") as url:
+    with run_app(tmp_path, HUBBUB_HTTP_ADDR="192.0.2.1:1", HUBBUB_PORT="1") as url:
         assert status(url) == 200
 
 
 def test_what_is_wrong_is_said_as_a_script_knows_it(tmp_path: Path) -> None:
-    assert refused(tmp_path, '"http", port="many"') == "hubbub: port must be a whole number, not 'many'"
-    line = refused(tmp_path, '"http", host="0.0.0.0", port=0')
+    assert run_refused(tmp_path, '"http", port="many"') == "hubbub: port must be a whole number, not 'many'"
+    line = run_refused(tmp_path, '"http", host="0.0.0.0", port=0')
     assert all(word in line for word in ("0.0.0.0", "(key_file)", "(jwt_keys)", "with insecure"))
-    assert refused(tmp_path, '"http", host="192.0.2.1", port=0, insecure=True').endswith("try another host")
-    assert "none.toml" in refused(tmp_path, '"http", port=0, key_file="none.toml"')
-    assert "none.toml" in refused(tmp_path, '"http", port=0, config="none.toml"')
+    assert run_refused(tmp_path, '"http", host="192.0.2.1", port=0, insecure=True').endswith("try another host")
+    assert "none.toml" in run_refused(tmp_path, '"http", port=0, key_file="none.toml"')
+    assert "none.toml" in run_refused(tmp_path, '"http", port=0, config="none.toml"')
 
 
 def test_a_script_over_http_does_not_start_in_an_untrusted_folder(tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text('key_file = "keys.toml"\nallowed_origins = ["*"]\n')
-    line = refused(tmp_path, ON_A_FREE_PORT)
+    line = run_refused(tmp_path, ON_A_FREE_PORT)
     assert "key_file, allowed_origins; " in line
     assert "hubbub trust" in line
     make_key(tmp_path)
     trust(tmp_path)
-    with running(tmp_path) as url:
+    with run_app(tmp_path) as url:
         assert status(url) == 401
     (tmp_path / "keys.toml").write_text("")
-    assert "a change in keys.toml" in refused(tmp_path, ON_A_FREE_PORT)
+    assert "a change in keys.toml" in run_refused(tmp_path, ON_A_FREE_PORT)
 
 
 def test_a_script_on_stdio_leaves_out_what_is_not_trusted_and_says_so(tmp_path: Path) -> None:
@@ -136,11 +136,11 @@ def test_a_script_on_stdio_leaves_out_what_is_not_trusted_and_says_so(tmp_path: 
         done = subprocess.run(script, cwd=tmp_path, input=message, capture_output=True, timeout=60, check=True)
         return "result" in json.loads(done.stdout), done.stderr.decode()
 
-    is_answered, told = ask()
+    is_answered, output = ask()
     assert is_answered
-    assert "max_message_bytes" in told
-    assert "hubbub trust" in told
+    assert "max_message_bytes" in output
+    assert "hubbub trust" in output
     trust(tmp_path)
-    is_answered, told = ask()
+    is_answered, output = ask()
     assert not is_answered
-    assert "hubbub trust" not in told
+    assert "hubbub trust" not in output

@@ -14,24 +14,24 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from tests.imports import SOURCE, imported_modules, imports_of, module_name
+from tests.imports import SOURCE, imported_modules, list_imports, module_name
 
 ROOT = Path(__file__).parents[1]
 
-LINES_OF_ONE_FILE = 500
+MAX_FILE_LINES = 500
 
 # Libraries that any module below a package may import. Every other one is wrapped by one module, so that it can be
 # replaced there, and is loaded only by who needs it.
 USED_THROUGHOUT = {"msgspec": "hubbub.", "click": "hubbub.cli.", "google": "hubbub.packs.tabletop."}
 
 # Dependencies that no module imports: SQLAlchemy loads the first two by itself, zoneinfo the third.
-LOADED_BY_OTHERS = {"asyncpg", "greenlet", "tzdata"}
+INDIRECTLY_LOADED = {"asyncpg", "greenlet", "tzdata"}
 
 # Imported if the system or the user's own code has them, so no dependencies of ours.
-FOREIGN = {"gi", "pydantic", "pytest"}
+OPTIONAL_LIBRARIES = {"gi", "pydantic", "pytest"}
 
 # The judges would be tempting shortcuts; they stay outside.
-LIBRARIES_NEVER_IMPORTED = ("fastmcp", "mcp", "mcp_types")
+UNIMPORTED_LIBRARIES = ("fastmcp", "mcp", "mcp_types")
 
 # Where public names come from; the first that exports a name is where tests import it from.
 DOCUMENTED_MODULES = (
@@ -64,7 +64,7 @@ def python_files() -> list[Path]:
 def importers_by_library() -> dict[str, set[str]]:
     importers = defaultdict(set)
     for path in python_files():
-        for imported in imports_of(path):
+        for imported in list_imports(path):
             importers[imported.partition(".")[0]].add(module_name(path))
     return importers
 
@@ -105,7 +105,7 @@ def test_the_scan_sees_the_package_itself() -> None:
     assert "hubbub.errors" in importers_by_library()["typing"]
 
 
-def household(module: str) -> str:
+def owning_package(module: str) -> str:
     """Where a module lives: in a pack, which cannot reach what is wrapped elsewhere, or in the rest."""
     return ".".join(module.split(".")[:3]) if module.startswith("hubbub.packs.") else "hubbub"
 
@@ -126,24 +126,24 @@ def runtime_dependencies() -> set[str]:
 def test_a_library_is_imported_by_one_module_of_the_core_and_one_of_a_pack() -> None:
     for library, importers in libraries().items():
         if library in USED_THROUGHOUT:
-            home = USED_THROUGHOUT[library]
-            assert all(f"{name}.".startswith(home) for name in importers), f"{library} belongs below {home}"
+            location = USED_THROUGHOUT[library]
+            assert all(f"{name}.".startswith(location) for name in importers), f"{library} belongs below {location}"
         else:
-            homes = [household(owner) for owner in importers]
-            assert len(homes) == len(set(homes)), f"{library} is imported by {sorted(importers)}"
+            packages = [owning_package(owner) for owner in importers]
+            assert len(packages) == len(set(packages)), f"{library} is imported by {sorted(importers)}"
 
 
 def test_dependencies_are_what_is_imported() -> None:
-    declared, used = runtime_dependencies(), set(LOADED_BY_OTHERS)
+    declared, used = runtime_dependencies(), set(INDIRECTLY_LOADED)
     distributions = packages_distributions()
-    for library in libraries().keys() - FOREIGN:
+    for library in libraries().keys() - OPTIONAL_LIBRARIES:
         names = {name.lower().replace("_", "-") for name in distributions[library]}
         assert names & declared, f"{library} is imported, but not a dependency"
         used |= names
     assert declared <= used, "a dependency that no module imports"
 
 
-@pytest.mark.parametrize("library", LIBRARIES_NEVER_IMPORTED)
+@pytest.mark.parametrize("library", UNIMPORTED_LIBRARIES)
 def test_a_judge_is_never_imported(library: str) -> None:
     assert not importers_by_library()[library]
 
@@ -160,13 +160,13 @@ def public_names() -> set[str]:
 def test_packs_import_only_the_public_names_and_themselves() -> None:
     public = {f"hubbub.{name}" for name in public_names()}
     for path in (SOURCE / "hubbub/packs").rglob("*.py"):
-        allowed = ("hubbub.pack.", f"{household(module_name(path))}.")
-        ours = {name for name in imports_of(path) if name.startswith("hubbub.")}
+        allowed = ("hubbub.pack.", f"{owning_package(module_name(path))}.")
+        ours = {name for name in list_imports(path) if name.startswith("hubbub.")}
         hidden = {name for name in ours - public if not f"{name}.".startswith(allowed)}
         assert not hidden, f"{module_name(path)} imports internals: {sorted(hidden)}"
 
 
-def public_home(module: str, name: str) -> str | None:
+def public_module(module: str, name: str) -> str | None:
     """Return the public module that exports this name of a private one, or None."""
     if module in DOCUMENTED_MODULES:
         return None
@@ -181,8 +181,8 @@ def private_imports(source: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hubbub."):
             for alias in node.names:
-                if home := public_home(str(node.module), alias.name):
-                    yield node.lineno, f"from {home} import {alias.name}"
+                if location := public_module(str(node.module), alias.name):
+                    yield node.lineno, f"from {location} import {alias.name}"
 
 
 def test_tests_import_public_names_from_the_public_modules() -> None:
@@ -263,7 +263,7 @@ class Test:
 
 @pytest.mark.parametrize("path", python_files(), ids=module_name)
 def test_a_file_stays_below_the_wall(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES_OF_ONE_FILE, "a second idea lives in this file"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_FILE_LINES, "a second idea lives in this file"
 
 
 def test_tests_stay_below_the_wall_too() -> None:
@@ -273,7 +273,7 @@ def test_tests_stay_below_the_wall_too() -> None:
         if name.startswith("tests/") and name.endswith(".py")
     }
     assert "tests/test_architecture.py" in lengths
-    too_long = {name: lines for name, lines in lengths.items() if lines > LINES_OF_ONE_FILE}
+    too_long = {name: lines for name, lines in lengths.items() if lines > MAX_FILE_LINES}
     assert not too_long, "a second idea lives in these files"
 
 

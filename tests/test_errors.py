@@ -15,11 +15,11 @@ def python_files() -> list[Path]:
 
 def test_errors_become_messages_in_one_module() -> None:
     users = [path.name for path in python_files() if "encode_error" in path.read_text()]
-    assert users == ["error_forms.py", "jsonrpc.py"]
+    assert users == ["error_codes.py", "jsonrpc.py"]
     numbers = re.compile(r"-32(0[0-9]{2}|[67][0-9]{2})\b")
     found = {module_name(path) for path in python_files() if numbers.search(path.read_text())}
-    allowed = {"hubbub.protocol.error_forms", "hubbub.packs.activity.tools"}  # The code of the pack is its contract's.
-    assert found == allowed, "error codes are named in error_forms.py; import them"
+    allowed = {"hubbub.protocol.error_codes", "hubbub.packs.activity.tools"}  # The code of the pack is its contract's.
+    assert found == allowed, "error codes are named in error_codes.py; import them"
 
 
 def exception_roots(source: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from hubbub import bounds, observe
-from hubbub.observe import RepeatLimit, configure_logging
+from hubbub.observe import LogRateLimit, configure_logging
 from hubbub.pack import Metrics
 from hubbub.security.redact import redact
 
@@ -59,7 +59,7 @@ def test_an_event_that_strangers_cause_without_end_is_written_a_bounded_number_o
     monkeypatch.setattr(bounds, "LOG_LINES", 3)
     now = 0.0
     limited = logging.getLogger("hubbub.test.limited")
-    limited.addFilter(RepeatLimit(lambda: now))
+    limited.addFilter(LogRateLimit(lambda: now))
     configure_logging("info", stream=stream)
     for number in range(10):
         limited.info("refused", extra={"number": number})
@@ -79,7 +79,7 @@ def test_an_event_that_strangers_cause_without_end_is_written_a_bounded_number_o
 def test_the_kinds_of_events_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LOG_EVENTS", 10)
     monkeypatch.setattr(bounds, "LOG_LINES", 1)
-    limit = RepeatLimit(lambda: 0.0)
+    limit = LogRateLimit(lambda: 0.0)
     events = [logging.makeLogRecord({"msg": f"event {number}"}) for number in range(1000)]
     assert all(limit.filter(event) for event in events)
     dropped = [event for event in reversed(events) if not limit.filter(event)]

@@ -12,7 +12,7 @@ from typing import Any, get_overloads
 
 import msgspec
 import pytest
-from tests.docs.blocks import PAGES, blocks_of, page_name
+from tests.docs.blocks import PAGES, page_name, read_blocks
 from tests.public_types import ERRORS, mentions, names_for_type_checkers
 
 import hubbub
@@ -24,7 +24,7 @@ from hubbub.cli.serve import command as serve
 from hubbub.server.prompts import Prompt
 from hubbub.server.resources import ResourceFunction
 from hubbub.settings import ServeSettings, known_variables
-from hubbub.settings.fields import settings_of
+from hubbub.settings.fields import list_settings
 from hubbub.settings.servers import ServerSettings
 
 ROOT = Path(__file__).parents[1]
@@ -207,10 +207,10 @@ ENGINE = {
 
 
 def test_every_public_name_is_what_type_checkers_see() -> None:
-    homes = names_for_type_checkers(hubbub)
-    assert sorted([*homes, "__version__"]) == sorted(hubbub.__all__)
-    for name, home in homes.items():
-        assert getattr(hubbub, name) is getattr(import_module(home), name)
+    source_modules = names_for_type_checkers(hubbub)
+    assert sorted([*source_modules, "__version__"]) == sorted(hubbub.__all__)
+    for name, source_module in source_modules.items():
+        assert getattr(hubbub, name) is getattr(import_module(source_module), name)
     assert set(hubbub.__all__) <= set(dir(hubbub))
     with pytest.raises(AttributeError, match="Nonsense"):
         hubbub.Nonsense  # noqa: B018
@@ -220,10 +220,10 @@ def test_every_type_and_error_that_a_public_name_mentions_is_public() -> None:
     modules = [hubbub, hubbub.pack, hubbub.testing]
     public = {name: getattr(module, name) for module in modules for name in module.__all__}
     missing = {
-        f"{where} mentions {home}.{name}"
+        f"{where} mentions {source_module}.{name}"
         for one, value in public.items()
-        for where, home, name in mentions(one, value)
-        if where not in ENGINE and home not in PUBLIC_MODULES and name not in public
+        for where, source_module, name in mentions(one, value)
+        if where not in ENGINE and source_module not in PUBLIC_MODULES and name not in public
     }
     assert missing == set()
 
@@ -234,14 +234,16 @@ def test_the_walk_finds_what_is_mentioned_anywhere() -> None:
 
     assert "SettingsError" in found(hubbub.ServerConfig)  # in the docstring of a class
     assert "ConnectionClosed" in found(hubbub.Client)  # in the docstring of a method
-    assert {"ToolResult", "ElicitationRequest", "ProgressParams", "Link"} <= found(hubbub.Client)  # behind aliases
+    assert {"ToolResult", "ElicitationRequest", "ProgressParams", "ClientTransport"} <= found(
+        hubbub.Client
+    )  # behind aliases
     assert "RequestError" in found(hubbub.InvalidParams)  # a base
     assert "Completion" in found(hubbub.CompletionResult)  # a field of a base
     assert "Server" in found(hubbub.run)  # of a function
 
 
 def test_pages_and_examples_import_only_what_is_public() -> None:
-    sources = {page_name(page): blocks_of(page) for page in PAGES}
+    sources = {page_name(page): read_blocks(page) for page in PAGES}
     code = [(name, block.text) for name, blocks in sources.items() for block in blocks if block.language == "python"]
     code += [(path.name, path.read_text(encoding="utf-8")) for path in (ROOT / "examples").glob("*.py")]
     imported = {
@@ -316,25 +318,25 @@ def test_the_flags_of_serve_are_these() -> None:
 
 
 def test_the_settings_of_serve_are_these() -> None:
-    assert [setting.key for setting in settings_of(ServeSettings)] == KEYS
+    assert [setting.key for setting in list_settings(ServeSettings)] == KEYS
     assert known_variables(ServeSettings) == {f"HUBBUB_{key.upper()}" for key in KEYS}
 
 
 def test_the_settings_of_a_server_that_we_connect_to_are_these() -> None:
-    assert [setting.key for setting in settings_of(ServerSettings)] == SERVER_KEYS
+    assert [setting.key for setting in list_settings(ServerSettings)] == SERVER_KEYS
     assert "HUBBUB_SERVERS__FILES__URL" in known_variables(ServerSettings, ("servers", "files"))
 
 
 def test_the_settings_of_a_hub_are_these() -> None:
-    assert [setting.key for setting in settings_of(HubSettings)] == HUB_KEYS
-    assert [setting.key for setting in settings_of(ViewSettings)] == VIEW_KEYS
-    assert [setting.key for setting in settings_of(ToolSettings)] == SHOWN_TOOL_KEYS
+    assert [setting.key for setting in list_settings(HubSettings)] == HUB_KEYS
+    assert [setting.key for setting in list_settings(ViewSettings)] == VIEW_KEYS
+    assert [setting.key for setting in list_settings(ToolSettings)] == SHOWN_TOOL_KEYS
     assert "HUBBUB_HUB__SEARCH" in known_variables(HubSettings, ("hub",))
 
 
 @pytest.mark.parametrize("kind", [ServerSettings, ToolSettings, HubSettings, ViewSettings])
 def test_every_setting_that_only_a_file_has_says_what_it_means(kind: type[msgspec.Struct]) -> None:
-    for setting in settings_of(kind):
+    for setting in list_settings(kind):
         assert setting.description.endswith("."), setting.name
         assert setting.flag is None
 
@@ -347,7 +349,7 @@ def test_the_flags_of_every_client_command_are_these(name: str) -> None:
 
 
 def test_every_setting_says_what_it_means() -> None:
-    for setting in settings_of(ServeSettings):
+    for setting in list_settings(ServeSettings):
         assert setting.description.endswith("."), setting.name
         # A flag that is repeated is in the singular, its key in the plural where both read better so.
         option = f"--{setting.key.replace('_', '-')}"

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub import Secret, SettingsError, bounds, setting
-from hubbub.settings import ServeSettings, Sources, gather, known_variables, nearest, read_settings
-from hubbub.settings.file import read_file
+from hubbub.settings import ServeSettings, Sources, collect_sources, format_suggestion, known_variables, read_settings
+from hubbub.settings.file import read_settings_file
 from hubbub.settings.read import describe_unknown_variables, unknown_variables
 from hubbub.settings.servers import ServerSettings
 
@@ -37,7 +37,7 @@ PEERS = ("packs", "peers")
 def sources(
     flags: dict[str, Any] | None = None, environ: dict[str, str] | None = None, toml: Path | None = None
 ) -> Sources:
-    return Sources(flags or {}, environ or {}, read_file(str(toml)) if toml is not None else None)
+    return Sources(flags or {}, environ or {}, read_settings_file(str(toml)) if toml is not None else None)
 
 
 def toml(tmp_path: Path, text: str) -> Path:
@@ -157,21 +157,21 @@ def test_a_section_must_be_a_table(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"is not TOML: .*line 1"):
-        read_file(str(toml(tmp_path, "port = \n")))
+    with pytest.raises(SettingsError, match=r"is not valid TOML: .*line 1"):
+        read_settings_file(str(toml(tmp_path, "port = \n")))
     with pytest.raises(SettingsError, match="cannot be read: No such file"):
-        read_file(str(tmp_path / "none.toml"))
+        read_settings_file(str(tmp_path / "none.toml"))
 
 
 def test_the_file_is_named_by_flag_then_variable_then_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert gather({}, {}).file is None
+    assert collect_sources({}, {}).file is None
     for name in ("hubbub", "flag", "variable"):
         (tmp_path / f"{name}.toml").write_text("tool_names = 'safe'\n", encoding="utf-8")
-    found = [gather({}, {}), gather({}, {"HUBBUB_CONFIG": "variable.toml"})]
-    found.append(gather({"--config": "flag.toml"}, {"HUBBUB_CONFIG": "variable.toml"}))
+    found = [collect_sources({}, {}), collect_sources({}, {"HUBBUB_CONFIG": "variable.toml"})]
+    found.append(collect_sources({"--config": "flag.toml"}, {"HUBBUB_CONFIG": "variable.toml"}))
     assert [each.file.path for each in found if each.file] == ["hubbub.toml", "variable.toml", "flag.toml"]
 
 
@@ -203,8 +203,8 @@ def test_unknown_variables_are_named_with_the_nearest() -> None:
     fine = ["PATH", "HUBBUB_PORT", "HUBBUB_PEERS_ROOM", "HUBBUB_PEERS_SECRET_FILE"]
     found = unknown_variables(dict.fromkeys([*fine, "HUBBUB_TRANSPROT", "HUBBUB_PORT_FILE", "HUBBUB_QQQ"], "x"), known)
     assert found == ["HUBBUB_PORT_FILE", "HUBBUB_QQQ", "HUBBUB_TRANSPROT"]
-    told = describe_unknown_variables(found, known)
-    assert "HUBBUB_QQQ, HUBBUB_TRANSPROT (did you mean HUBBUB_TRANSPORT?)" in told
+    message_text = describe_unknown_variables(found, known)
+    assert "HUBBUB_QQQ, HUBBUB_TRANSPROT (did you mean HUBBUB_TRANSPORT?)" in message_text
     many = [f"HUBBUB_QQQ{number}" for number in range(bounds.SHOWN_KEYS + 2)]
     assert describe_unknown_variables(many, known).endswith(" and 2 more")
 
@@ -268,8 +268,8 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
 
 
 def test_what_is_like_nothing_is_answered_with_all_there_is() -> None:
-    assert nearest("zzz", ["port", "host"]) == "; known: host, port"
-    assert nearest("zzz", []) == "; there are none"
+    assert format_suggestion("zzz", ["port", "host"]) == "; known: host, port"
+    assert format_suggestion("zzz", []) == "; none are defined"
 
 
 @given(st.dictionaries(st.sampled_from(sorted(known_variables(ServeSettings))), st.text()))
@@ -296,7 +296,7 @@ def test_settings_with_names_of_their_own_are_tables_or_json(tmp_path: Path) -> 
     path.write_text("[servers.x]\nurl = 'http://a/mcp'\nheaders = {A = 'from the file'}\n")
 
     def headers(**environ: str) -> dict[str, Secret]:
-        sources = gather({"--config": str(path)}, environ)
+        sources = collect_sources({"--config": str(path)}, environ)
         return read_settings(ServerSettings, sources, ("servers", "x")).headers
 
     assert headers() == {"A": Secret("from the file")}

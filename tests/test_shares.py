@@ -66,7 +66,7 @@ def test_the_limit_holds_and_nothing_is_left_behind(limit: int, steps: list[tupl
         assert set(shares.owners) == {owner for owner, amount in held.items() if amount}
 
 
-async def waiting_for(slots: SharedSlots, *owners: str) -> list[asyncio.Task[None]]:
+async def start_waiting(slots: SharedSlots, *owners: str) -> list[asyncio.Task[None]]:
     tasks = [asyncio.create_task(slots.take(owner), name=owner) for owner in owners]
     await asyncio.sleep(0)
     return tasks
@@ -75,8 +75,8 @@ async def waiting_for(slots: SharedSlots, *owners: str) -> list[asyncio.Task[Non
 async def test_a_free_slot_goes_to_whoever_holds_fewest() -> None:
     slots = SharedSlots(9)
     for owner in ["ada"] * 6 + ["bob"] * 2:
-        assert slots.take_now(owner)
-    waiting = await waiting_for(slots, "ada", "bob", "cid", "cid", "bob")
+        assert slots.take_nowait(owner)
+    waiting = await start_waiting(slots, "ada", "bob", "cid", "cid", "bob")
     order = []
     for _ in range(5):
         order += [task.get_name() for task in waiting if task.done()]
@@ -90,7 +90,7 @@ async def test_a_free_slot_goes_to_whoever_holds_fewest() -> None:
 async def test_a_slot_left_by_a_waiter_is_not_lost() -> None:
     slots = SharedSlots(1)
     await slots.take("ada")
-    gone, given, last = await waiting_for(slots, "ada", "bob", "cid")
+    gone, given, last = await start_waiting(slots, "ada", "bob", "cid")
     gone.cancel()  # and its turn comes before it has heard of that
     slots.give_back("ada")
     given.cancel()  # at the moment it is given the slot
@@ -98,4 +98,4 @@ async def test_a_slot_left_by_a_waiter_is_not_lost() -> None:
     await asyncio.wait_for(last, 60)
     slots.give_back("cid")
     assert slots.taken == 0
-    assert slots.take_now("ada")
+    assert slots.take_nowait("ada")

@@ -9,7 +9,7 @@ import httpx2
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 
-from bench.callers.calling import Connected, main
+from bench.callers.harness import Connected, main
 
 
 def http_client(headers: Any = None, **options: Any) -> httpx2.AsyncClient:

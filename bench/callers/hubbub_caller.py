@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bench.callers.calling import Connected, main
+from bench.callers.harness import Connected, main
 from hubbub import Client
 
 

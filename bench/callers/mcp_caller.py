@@ -9,7 +9,7 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from bench.callers.calling import Connected, main
+from bench.callers.harness import Connected, main
 
 
 @asynccontextmanager

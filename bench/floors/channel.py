@@ -12,14 +12,14 @@ import sys
 from typing import Any
 
 
-def tell(**fields: Any) -> None:
+def write_json(**fields: Any) -> None:
     """Say something to whoever started this."""
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
 
-async def hear() -> dict[str, Any]:
+async def read_json() -> dict[str, Any]:
     """What they say next."""
     line = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
-    heard: dict[str, Any] = json.loads(line)
-    return heard
+    message: dict[str, Any] = json.loads(line)
+    return message

@@ -7,7 +7,7 @@ import sys
 import time
 
 import webrtc
-from bench.floors.channel import hear, tell
+from bench.floors.channel import read_json, write_json
 
 MESSAGE_BYTES = 64 * 1024
 HIGH_BYTES, LOW_BYTES = 1024 * 1024, 256 * 1024
@@ -33,12 +33,12 @@ async def offer(size: int) -> None:
     channel.on("message", lambda _: arrived.set())
     channel.buffered_amount_low_threshold = LOW_BYTES
     await peer.set_local_description(await peer.create_offer())
-    tell(sdp=await described(peer))
-    await peer.set_remote_description(webrtc.RTCSessionDescriptionInit("answer", (await hear())["sdp"]))
+    write_json(sdp=await described(peer))
+    await peer.set_remote_description(webrtc.RTCSessionDescriptionInit("answer", (await read_json())["sdp"]))
     await opened.wait()
-    tell(connect_s=time.perf_counter() - begun)
+    write_json(connect_s=time.perf_counter() - begun)
     message = b"x" * MESSAGE_BYTES
-    while (await hear())["again"]:
+    while (await read_json())["again"]:
         start_s = time.perf_counter()
         arrived.clear()
         for start in range(0, size, MESSAGE_BYTES):
@@ -48,7 +48,7 @@ async def offer(size: int) -> None:
                 if channel.buffered_amount > LOW_BYTES:
                     await low.wait()
         await arrived.wait()
-        tell(seconds=time.perf_counter() - start_s)
+        write_json(seconds=time.perf_counter() - start_s)
     peer.close()
 
 
@@ -66,10 +66,10 @@ async def answer(size: int) -> None:
         event.channel.on("message", came)
 
     peer.on("datachannel", announced)
-    await peer.set_remote_description(webrtc.RTCSessionDescriptionInit("offer", (await hear())["sdp"]))
+    await peer.set_remote_description(webrtc.RTCSessionDescriptionInit("offer", (await read_json())["sdp"]))
     await peer.set_local_description(await peer.create_answer())
-    tell(sdp=await described(peer))
-    await hear()
+    write_json(sdp=await described(peer))
+    await read_json()
     peer.close()
 
 

@@ -13,7 +13,7 @@ import sys
 import time
 
 from aiortc import RTCDataChannel, RTCPeerConnection, RTCSessionDescription
-from bench.floors.channel import hear, tell
+from bench.floors.channel import read_json, write_json
 
 CHUNK_BYTES = 64 * 1024
 
@@ -26,18 +26,18 @@ async def offer(size: int) -> None:
     channel.on("open", opened.set)
     channel.on("message", lambda _: confirmed.set())
     await peer.setLocalDescription(await peer.createOffer())
-    tell(sdp=peer.localDescription.sdp)
-    await peer.setRemoteDescription(RTCSessionDescription((await hear())["sdp"], "answer"))
+    write_json(sdp=peer.localDescription.sdp)
+    await peer.setRemoteDescription(RTCSessionDescription((await read_json())["sdp"], "answer"))
     await opened.wait()
-    tell(connect_s=time.perf_counter() - begun)
+    write_json(connect_s=time.perf_counter() - begun)
     whole = b"x" * CHUNK_BYTES
-    while (await hear())["again"]:
+    while (await read_json())["again"]:
         start_s = time.perf_counter()
         for seq, start in enumerate(range(0, size, CHUNK_BYTES)):
             confirmed.clear()
             channel.send(chunk(seq, whole[: size - start]))
             await confirmed.wait()
-        tell(seconds=time.perf_counter() - start_s)
+        write_json(seconds=time.perf_counter() - start_s)
     await peer.close()
 
 
@@ -69,10 +69,10 @@ async def answer(size: int) -> None:
         channel.on("message", came)
 
     peer.on("datachannel", announced)
-    await peer.setRemoteDescription(RTCSessionDescription((await hear())["sdp"], "offer"))
+    await peer.setRemoteDescription(RTCSessionDescription((await read_json())["sdp"], "offer"))
     await peer.setLocalDescription(await peer.createAnswer())
-    tell(sdp=peer.localDescription.sdp)
-    await hear()
+    write_json(sdp=peer.localDescription.sdp)
+    await read_json()
     await peer.close()
 
 

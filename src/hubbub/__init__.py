@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         TemplatesPage,
         ToolsPage,
     )
-    from hubbub.client.watching import Change, Listening
+    from hubbub.client.subscriptions import Change, Listening
     from hubbub.errors import (
         ArgumentsInvalid,
         ConnectionClosed,
@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from hubbub.hub.config import UpstreamConfig
     from hubbub.hub.hub import Hub
     from hubbub.ports import InMemoryServer, Peer, ReturnPath, Sealer
+    from hubbub.protocol.calls import Call, Caller, Implementation, Meta, Note, Principal, RawReply, Reply
     from hubbub.protocol.content import (
         Annotations,
         Audio,
@@ -133,7 +134,6 @@ if TYPE_CHECKING:
         ResourceLink,
         Text,
     )
-    from hubbub.protocol.model import Call, Caller, Implementation, Meta, Note, Principal, RawReply, Reply
     from hubbub.protocol.revisions import Revision
     from hubbub.protocol.wire import (
         Completion,
@@ -152,8 +152,8 @@ if TYPE_CHECKING:
     )
     from hubbub.security.policy import Allow, Confirm, Deny, Question
     from hubbub.server.asgi import AsgiApp, AsgiOptions
-    from hubbub.server.asking import Ask
     from hubbub.server.context import Context, Elicited, LogLevel, SamplingMessage, SamplingResult
+    from hubbub.server.declared_inputs import Ask
     from hubbub.server.events import Events, ToolChange, ToolChangeMetadata
     from hubbub.server.middleware import CallNext, Middleware
     from hubbub.server.pack import Check, Health, Pack, Standalone
@@ -380,7 +380,7 @@ _HOMES = {
         "Block CompletionResult PromptResult PromptsPage ResourceResult ResourcesPage ServerInfo TemplatesPage "
         "ToolsPage"
     ),
-    "hubbub.client.watching": "Change Listening",
+    "hubbub.client.subscriptions": "Change Listening",
     "hubbub.errors": (
         "ArgumentsInvalid ConnectionClosed ConnectionFailed DeadlineExceeded DefinitionError EgressRefused "
         "EventTooLarge HeaderMismatch HttpError HubbubDeprecationWarning HubbubError InputRefused InvalidEvent "
@@ -394,7 +394,7 @@ _HOMES = {
     "hubbub.hub.hub": "Hub",
     "hubbub.ports": "InMemoryServer Peer ReturnPath Sealer",
     "hubbub.protocol.content": "Annotations Audio Content EmbeddedResource Image ResourceContents ResourceLink Text",
-    "hubbub.protocol.model": "Call Caller Implementation Meta Note Principal RawReply Reply",
+    "hubbub.protocol.calls": "Call Caller Implementation Meta Note Principal RawReply Reply",
     "hubbub.protocol.revisions": "Revision",
     "hubbub.protocol.wire": (
         "Completion Icon LogMessage ProgressParams PromptArgument PromptEntry PromptMessage ResourceEntry Root "
@@ -402,7 +402,7 @@ _HOMES = {
     ),
     "hubbub.security.policy": "Allow Confirm Deny Question",
     "hubbub.server.asgi": "AsgiApp AsgiOptions",
-    "hubbub.server.asking": "Ask",
+    "hubbub.server.declared_inputs": "Ask",
     "hubbub.server.context": "Context Elicited LogLevel SamplingMessage SamplingResult",
     "hubbub.server.events": "Events ToolChange ToolChangeMetadata",
     "hubbub.server.middleware": "CallNext Middleware",

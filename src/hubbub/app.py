@@ -16,7 +16,7 @@ from hubbub import bounds
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.observe import configure_logging
 from hubbub.server.connection import Connection
-from hubbub.server.loading import refuse_while_loading
+from hubbub.server.import_guard import refuse_during_import
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
 
@@ -28,46 +28,46 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("hubbub.app")
 DEFAULT_SETTINGS = ServeSettings()
-_FAILED: Final = 1
-_WRONG_USAGE: Final = 2
+_EXIT_FAILED: Final = 1
+_EXIT_USAGE: Final = 2
 _FLAG: Final = re.compile(r"--([a-z][a-z-]*)")
-_AT_A_TERMINAL = "waits for JSON-RPC messages on stdin: usually an MCP client starts it and sends them; Ctrl+D ends it"
+_TERMINAL_HINT = "waits for JSON-RPC messages on stdin: usually an MCP client starts it and sends them; Ctrl+D ends it"
 
 
 def serve_stdio(server: Server, *, limit: int | None = None) -> int:
     """Serve one client on stdin and stdout until it closes them; return the exit code of the process."""
-    from hubbub.server.measured import watch_calls
+    from hubbub.server.call_recording import record_calls
     from hubbub.transports import stdio
     from hubbub.transports.signals import stop_signals
 
-    watch_calls(server)
+    record_calls(server)
     source, sink = stdio.claim_streams()
     if os.isatty(source):
-        _say(f"{server.info.name} {_AT_A_TERMINAL}\n")
+        _write_stderr(f"{server.info.name} {_TERMINAL_HINT}\n")
 
     async def main() -> None:
         stopped = asyncio.Event()
-        with stop_signals(stopped.set), _logged_life(server, "stdio"):
+        with stop_signals(stopped.set), _log_lifetime(server, "stdio"):
             async with server.running():
                 await stdio.serve(
                     partial(Connection, server), source, sink, stopped, limit=limit or server.message_bytes
                 )
-        if not await _all_ended() or server.is_in_threads:
-            _leave(0)
+        if not await _cancel_tasks() or server.is_in_threads:
+            _exit_now(0)
 
     asyncio.run(main())
     return 0
 
 
-async def _all_ended() -> bool:
+async def _cancel_tasks() -> bool:
     """Cancel the tasks that still run; return whether they ended in time."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
-    return not tasks or not (await asyncio.wait(tasks, timeout=bounds.LEAVE_S))[1]
+    return not tasks or not (await asyncio.wait(tasks, timeout=bounds.EXIT_DELAY_MAX_S))[1]
 
 
-def _leave(code: int) -> None:
+def _exit_now(code: int) -> None:
     """Exit without waiting for tools that cannot be stopped; the interpreter would wait for their threads."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
@@ -97,7 +97,7 @@ def run(
 
     Raises: DefinitionError, if it is called while `hubbub serve` loads the script.
     """
-    refuse_while_loading()
+    refuse_during_import()
     if not isinstance(server, Server):
         server = server.front()
     given = {
@@ -119,14 +119,14 @@ def run(
         raise SystemExit(_serve(server, settings))
     except HubbubError as error:
         _warn(error.message)
-        raise SystemExit(_WRONG_USAGE if isinstance(error, SettingsError) else _FAILED) from None
+        raise SystemExit(_EXIT_USAGE if isinstance(error, SettingsError) else _EXIT_FAILED) from None
 
 
 def _read_script_settings(arguments: Mapping[str, Any]) -> tuple[ServeSettings, Sources]:
     from hubbub.assembly.serve_settings import read_serve_settings
-    from hubbub.settings import gather
+    from hubbub.settings import collect_sources
 
-    sources = gather({}, arguments=arguments, drops_untrusted=True)
+    sources = collect_sources({}, arguments=arguments, ignore_untrusted=True)
     settings = read_serve_settings(sources, _warn)
     if not logging.getLogger().handlers:  # The script may have configured logging itself.
         from hubbub.security.redact import redact
@@ -139,27 +139,27 @@ def _apply_display_settings(server: Server, settings: ServeSettings, sources: So
     if settings.tool_names == "safe":
         server.tools.lists_safe_names = True
     if settings.tool_profile is not None:
-        from hubbub.assembly.installing import Installed, lenient_profile, use_profile
+        from hubbub.assembly.pack_installation import InstalledPart, lenient_profile, use_profile
 
         with lenient_profile(sources, _warn):
-            use_profile(server, settings.tool_profile, [Installed("script", (), dict(server.profiles))])
+            use_profile(server, settings.tool_profile, [InstalledPart("script", (), dict(server.profiles))])
 
 
 def _serve(server: Server, settings: ServeSettings) -> int:
     if settings.transport == "stdio":
         return serve_stdio(server, limit=settings.max_message_bytes)
-    announce = f"{server.info.name} serves {{}}/mcp\n"
-    return serve_http(server, settings, started=lambda url: _say(announce.format(url)))
+    announcement = f"{server.info.name} serves {{}}/mcp\n"
+    return serve_http(server, settings, on_started=lambda url: _write_stderr(announcement.format(url)))
 
 
 def _warn(message: str) -> None:
     """Write one line to stderr, with `host` instead of `--host`: a script has no flags."""
-    named = _FLAG.sub(lambda flag: flag[1].replace("-", "_"), message)
-    _say(f"hubbub: {' '.join(named.split())}\n")
+    text = _FLAG.sub(lambda flag: flag[1].replace("-", "_"), message)
+    _write_stderr(f"hubbub: {' '.join(text.split())}\n")
 
 
 def serve_http(
-    server: Server, settings: ServeSettings = DEFAULT_SETTINGS, *, started: Callable[[str], None] = lambda url: None
+    server: Server, settings: ServeSettings = DEFAULT_SETTINGS, *, on_started: Callable[[str], None] = lambda url: None
 ) -> int:
     """Serve any number of clients over HTTP until a signal stops the process; return its exit code."""
     from hubbub.server.asgi import AsgiApp
@@ -172,8 +172,8 @@ def serve_http(
 
     async def main() -> None:
         url = _url(host, listener.getsockname()[1])
-        http = make_http_server(app, server, settings, lambda: started(url))
-        with stop_signals(http.stop), _logged_life(server, url):
+        http = make_http_server(app, server, settings, lambda: on_started(url))
+        with stop_signals(http.stop), _log_lifetime(server, url):
             async with app.running():
                 await http_server.serve(http, listener)
 
@@ -182,12 +182,14 @@ def serve_http(
     return 0
 
 
-def make_http_server(app: AsgiApp, server: Server, settings: ServeSettings, started: Callable[[], None]) -> HttpServer:
-    """Create the HTTP server of an app with the limits from the settings; `started` is called once it listens."""
+def make_http_server(
+    app: AsgiApp, server: Server, settings: ServeSettings, on_started: Callable[[], None]
+) -> HttpServer:
+    """Create the HTTP server of an app with the limits from the settings; `on_started` is called once it listens."""
     from hubbub.server.asgi import VERSION_HEADER
     from hubbub.transports import http_server
 
-    limits = http_server.Limits(
+    limits = http_server.ConnectionLimits(
         message_bytes=settings.max_message_bytes or server.message_bytes,
         head_bytes=settings.max_head_bytes,
         head_s=settings.head_s,
@@ -196,12 +198,12 @@ def make_http_server(app: AsgiApp, server: Server, settings: ServeSettings, star
         connections=settings.max_connections,
         drain_s=settings.drain_s,
     )
-    site = http_server.Site(app.serve, started, app.end_streams, app.cut_off)
+    site = http_server.ServedApp(app.serve, on_started, app.end_streams, app.cut_off)
     return http_server.prepare(site, headers=[VERSION_HEADER], limits=limits, trusted_proxies=settings.proxied_by)
 
 
 @contextmanager
-def _logged_life(server: Server, address: str) -> Iterator[None]:
+def _log_lifetime(server: Server, address: str) -> Iterator[None]:
     fields = {"address": address, "server": server.info.name, "version": server.info.version}
     logger.info("started", extra=fields)
     try:
@@ -214,6 +216,6 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _say(line: str) -> None:
+def _write_stderr(line: str) -> None:
     sys.stderr.write(line)
     sys.stderr.flush()

@@ -18,7 +18,7 @@ BATCH_ITEMS: Final = 256
 """Messages in one JSON-RPC batch."""
 IDENTIFIER_BYTES: Final = 1024
 """The id of one JSON-RPC request, as written on the wire."""
-OTHER_MEMBERS_BYTES: Final = 64 * 1024
+UNKNOWN_MEMBERS_BYTES: Final = 64 * 1024
 """Unknown members and space of a message whose member names are repeated or escaped, so that they must be compared."""
 SALVAGE_BYTES: Final = 64 * 1024
 """How many bytes of an unreadable message are searched for its id."""
@@ -44,16 +44,16 @@ SUBSCRIPTIONS: Final = 1024
 """Resources that one client may subscribe to."""
 SUBSCRIPTION_CHARACTERS: Final = 128 * 1024
 """Their URIs together: one may be as long as `URI_CHARACTERS`."""
-LISTENS: Final = 256
+LISTEN_STREAMS_PER_CONNECTION: Final = 256
 """Listen streams of one connection; fewer than `IN_FLIGHT`, or they alone could pause reading."""
-LISTENERS: Final = 40_000
+LISTEN_STREAMS: Final = 40_000
 """Listen streams of one server."""
-DRAIN_S: Final = 30.0
+DRAIN_TIMEOUT_S: Final = 30.0
 """How long running calls may continue after the input has ended."""
-STOP_S: Final = 5.0
+SHUTDOWN_TIMEOUT_S: Final = 5.0
 """How long cancelled work may take to clean up when the process stops."""
 
-LEAVE_S: Final = 1.0
+EXIT_DELAY_MAX_S: Final = 1.0
 """How long tasks that still run after that may delay the exit."""
 
 # -- one server ----------------------------------------------------------------
@@ -69,11 +69,11 @@ NAME_CHARACTERS: Final = 128
 """A tool name, as the specification advises."""
 
 # -- input requests to the caller ----------------------------------------------
-ANSWER_S: Final = 600.0
+INPUT_TIMEOUT_S: Final = 600.0
 """How long a handler waits for the answer of the client's user or model."""
 ROUNDS: Final = 1024
 """Suspended exchanges that one server keeps."""
-ROUNDS_OF_ONE_CALL: Final = 32
+ROUNDS_PER_CALL: Final = 32
 """How often one call may request input."""
 
 # -- one schema ----------------------------------------------------------------
@@ -95,7 +95,7 @@ TOOL_KEY_CHARACTERS: Final = 128
 """The name of a tool for an agent's model, prefixed with its server."""
 URI_CHARACTERS: Final = 8192
 """A resource URI, or a template of one."""
-DECODING_ROUNDS: Final = 4
+URI_DECODINGS: Final = 4
 """How many times a URI value may be percent-encoded before it is refused."""
 
 # -- shares of common resources --------------------------------------------------
@@ -103,9 +103,9 @@ SHARE_OF_FREE: Final = 7
 """One caller may hold this many times what is still free: seven eighths of all if it is the only one."""
 
 # -- HTTP ----------------------------------------------------------------------
-BODY_S: Final = 30.0
+BODY_TIMEOUT_S: Final = 30.0
 """How long the body of a request may take to arrive."""
-REQUEST_HEAD_S: Final = 15.0
+REQUEST_HEAD_TIMEOUT_S: Final = 15.0
 """How long the head of a request may take to arrive."""
 REQUEST_HEAD_BYTES: Final = 64 * 1024
 """The request line and the headers of one request."""
@@ -115,25 +115,25 @@ IDLE_CONNECTION_S: Final = 60
 """How long a connection may stay open between two requests."""
 BACKLOG: Final = 2048
 """Connections that wait to be accepted."""
-LINGER_S: Final = 5.0
+LINGER_TIMEOUT_S: Final = 5.0
 """How long a connection is read after its last response: closing at once would reset it while the caller sends."""
 LINGER_BYTES: Final = 64 * 1024 * 1024
 """Bytes that are read and dropped during that time."""
 PIPELINED_REQUESTS: Final = 128
 """Requests of one connection that wait for the response to an earlier one."""
-UNFINISHED_BYTES: Final = 64 * 1024 * 1024
+INCOMPLETE_MESSAGES_BYTES: Final = 64 * 1024 * 1024
 """Bytes of incomplete bodies and WebSocket messages over all connections; at least four complete messages."""
 KEEP_ALIVE_S: Final = 15.0
 """Interval of keep-alive messages on an idle stream."""
-SLOW_READER_S: Final = 30.0
+SLOW_READER_TIMEOUT_S: Final = 30.0
 """How long a caller may leave its stream unread before the stream is closed."""
-SWEEP_S: Final = 1.0
+SWEEP_INTERVAL_S: Final = 1.0
 """How often expired sessions, streams and credentials are checked for."""
-PREFLIGHT_S: Final = 600
+PREFLIGHT_CACHE_S: Final = 600
 """How long a browser may cache the response to a CORS preflight; whole seconds."""
 SESSIONS: Final = 10_000
 """Legacy sessions that one endpoint keeps."""
-CLIENT_BYTES: Final = 16 * 1024
+CLIENT_INFO_BYTES: Final = 16 * 1024
 """Capabilities, name and description of a client in `initialize`, which its session keeps."""
 PARSED_CAPABILITIES_BYTES: Final = 1024
 """Capabilities that a session keeps parsed; larger ones are kept as text, which takes a tenth of the memory."""
@@ -141,17 +141,17 @@ SESSION_IDLE_S: Final = 1800.0
 """How long a legacy session is kept after it was last used."""
 STREAMS: Final = 5000
 """Streams that one endpoint holds open."""
-STREAMS_OF_ONE_SESSION: Final = 256
+STREAMS_PER_SESSION: Final = 256
 """Streams of one legacy session."""
-STREAMS_TO_RESUME: Final = 16
+RESUMABLE_STREAMS_PER_SESSION: Final = 16
 """Disconnected streams of one legacy session that are kept so that the caller can resume them."""
-STORED_EVENTS: Final = 256
+STORED_EVENTS_PER_STREAM: Final = 256
 """Events of one stream that are kept for resuming it."""
-STORED_EVENT_BYTES: Final = 1024 * 1024
+STORED_BYTES_PER_STREAM: Final = 1024 * 1024
 """Bytes of such events of one stream."""
-STORED_EVENTS_IN_ALL: Final = 10_000
+TOTAL_STORED_EVENTS: Final = 10_000
 """Such events of all streams of one endpoint."""
-STORED_BYTES_IN_ALL: Final = 64 * 1024 * 1024
+TOTAL_STORED_BYTES: Final = 64 * 1024 * 1024
 """Bytes of such events; a stream whose events were dropped cannot be resumed."""
 RETRY_MS: Final = 1000
 """How soon a caller should reconnect to a stream that was closed."""
@@ -159,32 +159,32 @@ EVENT_ID_CHARACTERS: Final = 64
 """A `Last-Event-ID`."""
 
 # -- the edge ------------------------------------------------------------------
-EDGE_NAMES: Final = 256
+CACHED_HOSTS: Final = 256
 """Allowed `Host` values, and as many `Origin` values, that are cached after parsing."""
 CREDENTIAL_BYTES: Final = 8 * 1024
 """An API key or bearer token as sent."""
 KEY_FILE_BYTES: Final = 1024 * 1024
 """A file of API keys or of public keys."""
-KEY_FILE_CHECK_S: Final = 1.0
+KEY_FILE_CHECK_INTERVAL_S: Final = 1.0
 """How long a changed file of API keys may go unnoticed."""
-CREDENTIAL_CHECK_S: Final = 2.0
+CREDENTIAL_CHECK_INTERVAL_S: Final = 2.0
 """How often the credential of an open connection is checked again; with the line above, and the second between two
 sweeps, a withdrawn credential ends its connections within five seconds."""
 PUBLIC_KEYS: Final = 64
 """Keys of one JWKS."""
-PUBLIC_KEY_FETCH_S: Final = 30.0
+PUBLIC_KEY_FETCH_INTERVAL_S: Final = 30.0
 """The least time between two fetches of one JWKS, whatever callers send."""
 PUBLIC_KEY_FRESH_S: Final = 3600.0
 """How long fetched keys are used before they are fetched again."""
 PUBLIC_KEY_STALE_S: Final = 24 * 3600.0
 """How long they are used if fetching fails."""
-FETCH_S: Final = 10.0
+PUBLIC_KEY_FETCH_TIMEOUT_S: Final = 10.0
 """One fetch of a JWKS."""
 CLOCK_LEEWAY_S: Final = 30.0
 """How far the clock of a token issuer may differ from ours."""
 VERIFIED_TOKENS: Final = 4096
 """Verified tokens that are cached."""
-VERIFIED_TOKEN_S: Final = 300.0
+VERIFIED_TOKEN_TTL_S: Final = 300.0
 """How long a token is cached: a revoked key works no longer than this."""
 TOKEN_SUBJECT_CHARACTERS: Final = 256
 """The `sub` of a token, which becomes the name of the principal."""
@@ -206,23 +206,23 @@ REQUESTED_HEADERS: Final = 64
 """`Mcp-Param-*` headers that one CORS preflight may request."""
 
 # -- one server, from the client's side -----------------------------------------
-REQUEST_S: Final = 10.0
+REQUEST_TIMEOUT_S: Final = 10.0
 """One request to a server, unless its caller sets another time."""
-PROBE_S: Final = 10.0
+ENDPOINT_EVENT_TIMEOUT_S: Final = 10.0
 """How long a stream of the HTTP+SSE transport may take to send the URL for POST requests."""
-CONNECT_S: Final = 10.0
+CONNECT_TIMEOUT_S: Final = 10.0
 """One connection to a server."""
-NEXT_ADDRESS_S: Final = 0.25
+NEXT_ADDRESS_DELAY_S: Final = 0.25
 """Delay after which the next address of a server is tried in parallel (RFC 8305)."""
-KEPT_CONNECTION_S: Final = 15.0
+POOLED_CONNECTION_IDLE_S: Final = 15.0
 """How long an idle connection to a server is kept open."""
 KEEP_ALIVE_MARGIN_S: Final = 1.0
 """A connection is not reused in this time before the server closes it (its `Keep-Alive: timeout=`)."""
-FAREWELL_S: Final = 0.005
+SERVER_CLOSE_WAIT_S: Final = 0.005
 """How long a server that accepts one request per connection has to close it, before the client does."""
-BODY_WAITING_BYTES: Final = 256 * 1024
+UNREAD_BODY_BYTES: Final = 256 * 1024
 """Unread bytes of a response; above it, reading from the server pauses."""
-BODY_PIECE_BYTES: Final = 64 * 1024
+DECOMPRESS_PIECE_BYTES: Final = 64 * 1024
 """Piece of a compressed body that is decompressed at once."""
 RESPONSE_BYTES: Final = 8 * 1024 * 1024
 """The body of one response, or the data of one of its events."""
@@ -240,21 +240,21 @@ RECONNECTS: Final = 20
 """How often the stream of one response is resumed without a new event."""
 EMPTY_STREAMS: Final = 20
 """Consecutive short GET streams without a message; after them, no more are opened."""
-WEBSOCKET_TRIES: Final = 8
+WEBSOCKET_RECONNECTS: Final = 8
 """How often a broken WebSocket connection is reopened."""
 RETRY_PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """Delays between retries; the last is repeated."""
 STREAM_RETRY_PAUSES_S: Final = (1.0, 2.0, 5.0, 10.0)
 """The same for streams whose server does not send a `retry` time."""
-LISTENING_S: Final = 1.0
+SERVER_STREAM_WAIT_S: Final = 1.0
 """How long the first call of a session waits for the stream on which the server sends its own requests."""
-STEADY_S: Final = 30.0
+STABLE_AFTER_S: Final = 30.0
 """A stream or a server that lasted longer than this worked, even if it sent nothing: the count of failures restarts."""
-LONGEST_RETRY_S: Final = 300.0
+RETRY_MAX_S: Final = 300.0
 """The longest `retry` time of a server that is respected before its stream is resumed."""
-CLOSE_S: Final = 2.0
+CLOSE_TIMEOUT_S: Final = 2.0
 """Each step of closing a server: its own exit, TERM, KILL, the end of its session."""
-LAST_WORDS_S: Final = 0.5
+EXIT_OUTPUT_TIMEOUT_S: Final = 0.5
 """How long the output of a server that has ended is still read."""
 STDERR_LINES: Final = 20
 """Lines of a server's stderr that are kept for the error message when it exits."""
@@ -266,7 +266,7 @@ LIST_ITEMS: Final = 50_000
 """Items of one list, over all its pages."""
 LIST_BYTES: Final = 16 * 1024 * 1024
 """One list as JSON, over all its pages; no less than the largest single answer."""
-LIST_S: Final = 60.0
+LIST_TIMEOUT_S: Final = 60.0
 """Time for all pages of one list, unless the caller sets a time or a single answer may take longer."""
 CLIENT_ROUNDS: Final = 10
 """How often a server may answer one request with an input request."""
@@ -276,9 +276,9 @@ CACHED_RESULTS: Final = 1024
 """Results of one server that are cached for as long as it allows."""
 CACHED_BYTES: Final = 16 * 1024 * 1024
 """Those results together, as JSON; the oldest are dropped first."""
-CACHE_S: Final = 24 * 3600.0
+CACHE_TTL_MAX_S: Final = 24 * 3600.0
 """The longest time that a result is cached."""
-PROBE_ANSWER_S: Final = 2.0
+DISCOVER_TIMEOUT_S: Final = 2.0
 """How long a server on stdio or WebSocket may leave `server/discover` unanswered before `initialize` is sent too."""
 DISCOVER_TRIES: Final = 2
 """Requests of `server/discover`: the second is for a version that the server named in its refusal."""
@@ -288,57 +288,57 @@ KNOWN_ERAS: Final = 4096
 """Servers that this process has cached as legacy."""
 KNOWN_ERAS_ON_DISK: Final = 256
 """Such servers that the command line and the hub cache on disk; the oldest are dropped first."""
-KNOWN_ERA_S: Final = 24 * 3600.0
+KNOWN_ERA_TTL_S: Final = 24 * 3600.0
 """How long they are cached on disk: a server may be updated."""
-FLEET_S: Final = 30.0
+FLEET_CONNECT_TIMEOUT_S: Final = 30.0
 """How long all servers together may take to connect."""
 
 # -- one upstream of a hub --------------------------------------------------------
-UPSTREAM_CALL_S: Final = 60.0
+UPSTREAM_CALL_TIMEOUT_S: Final = 60.0
 """One call, from its arrival at the hub."""
-UPSTREAM_LIST_S: Final = 10.0
+UPSTREAM_LIST_TIMEOUT_S: Final = 10.0
 """Connecting to an upstream and listing its tools, prompts and resources."""
 UPSTREAM_LIST_PAUSES_S: Final = (0.1, 0.5, 2.0, 10.0)
 """Delays before a failed list is requested again; the last is repeated."""
 UPSTREAM_CALLS: Final = 64
 """Concurrent calls of one upstream."""
-UPSTREAM_WAITING: Final = 256
+UPSTREAM_QUEUED_CALLS: Final = 256
 """Calls that wait for one of those."""
 UPSTREAM_SESSIONS: Final = 8
 """Sessions with one upstream besides its first: one for each client that can receive its requests at the same time."""
-UNANSWERED_S: Final = 30.0
+UNANSWERED_INPUT_MAX_S: Final = 30.0
 """How long an input request may stay unanswered before its session is given to a waiting call, if no other is free."""
-UPSTREAM_IDLE_S: Final = 300.0
+UPSTREAM_SESSION_IDLE_S: Final = 300.0
 """How long such a session is kept after its last call."""
-SESSION_RECHECK_S: Final = 1.0
+SESSION_RECHECK_INTERVAL_S: Final = 1.0
 """How often a call that waits for a session checks whether another session can be ended."""
-UNTOLD_BYTES: Final = 4 * 1024 * 1024
+QUEUED_NOTIFICATIONS_BYTES: Final = 4 * 1024 * 1024
 """Notifications of an upstream about one call that are queued while its caller does not read."""
-UPSTREAM_DRAIN_S: Final = 30.0
+UPSTREAM_DRAIN_TIMEOUT_S: Final = 30.0
 """How long calls may continue after their upstream was removed from the hub."""
 BREAKER_FAILURES: Final = 5
 """Consecutive calls without an answer that open the circuit breaker of an upstream."""
-BREAKER_TRIAL_S: Final = 1.0
+BREAKER_RETRY_S: Final = 1.0
 """The retry time that callers get while one call tests whether such an upstream works again."""
-GUARDIAN_S: Final = 2
+ORPHAN_EXIT_TIMEOUT_S: Final = 2
 """How long servers may take to exit after our own process was killed; whole seconds, because a shell counts them."""
 
 # -- the hub ---------------------------------------------------------------------
-HUB_LIST_S: Final = 10.0
+HUB_LIST_WAIT_S: Final = 10.0
 """How long a list waits for servers that have not sent their lists yet."""
-HUB_GREETING_S: Final = 2.0
+HUB_INSTRUCTIONS_WAIT_S: Final = 2.0
 """How long a new client waits for the instructions of the servers."""
 HUB_NAME_CHARACTERS: Final = 51
 """A name as the hub lists it: what models accept, minus the `mcp__hubbub__` that clients prepend."""
-LEAST_NAME_CHARACTERS: Final = 16
+MIN_NAME_CHARACTERS: Final = 16
 """The smallest such limit: a few characters must remain beside the digest."""
 HUB_SEARCH_TOOLS: Final = 50
 """Tools of a view up to which no search tool is offered."""
-HUB_VISIBLE_SETS: Final = 64
+HUB_CACHED_SCOPE_SETS: Final = 64
 """Sets of scopes for which one view keeps encoded lists; with more, all of them are dropped first."""
-HUB_FOUND_TOOLS: Final = 50
+HUB_SEARCH_RESULTS: Final = 50
 """Tools that one search may return."""
-HUB_NAMED_TOOLS: Final = 200
+HUB_LISTED_TOOL_NAMES: Final = 200
 """Tool names that the error for an unknown tool lists."""
 HUB_INSTRUCTIONS_CHARACTERS: Final = 16_000
 """The instructions of the hub, composed of those of its servers."""
@@ -356,7 +356,7 @@ RESULT_TTL_S: Final = 3600.0
 """How long such a link can be followed."""
 RESULT_TOTAL_BYTES: Final = 256 * 1024 * 1024
 """Results kept for such links; when full, the oldest of the caller with the most is dropped."""
-RESULTS_KEPT: Final = 256
+STORED_RESULTS: Final = 256
 """Number of results kept for such links."""
 PREVIEW_BYTES: Final = 4096
 """How much of such a result is sent with the link."""
@@ -370,7 +370,7 @@ WATCH_POLL_S: Final = 2.0
 """How often they are checked even without a file system event."""
 
 # -- the command line ------------------------------------------------------------
-COMMAND_S: Final = 60.0
+COMMAND_TIMEOUT_S: Final = 60.0
 """One request of a client on the command line, where the user sees that it waits."""
 SAVED_NAME_CHARACTERS: Final = 64
 """The name of a file that a result was saved to, without its number and extension."""
@@ -386,7 +386,7 @@ SCHEMA_ALTERNATIVES: Final = 64
 """Alternatives in the schema of an argument that are searched for its types."""
 
 # -- diagnostics ---------------------------------------------------------------
-CHECK_S: Final = 10.0
+CHECK_TIMEOUT_S: Final = 10.0
 """One check of `hubbub doctor`."""
 
 # -- one agent -----------------------------------------------------------------
@@ -404,7 +404,7 @@ ARGUMENT_BYTES: Final = 200_000
 """The arguments of one tool call, as the model wrote them."""
 TOOL_OUTPUT_BYTES: Final = 200_000
 """The output of one tool call that a model gets, as JSON."""
-LEAST_TOOL_OUTPUT_BYTES: Final = 1024
+MIN_TOOL_OUTPUT_BYTES: Final = 1024
 """The smallest such limit: an envelope without any content must still fit."""
 TOOL_OUTPUT_DEPTH: Final = 64
 """How deep the arguments and the output of a tool may nest."""
@@ -412,23 +412,23 @@ TOOL_OUTPUT_NODES: Final = 50_000
 """Values in the output of one tool."""
 MODEL_TURNS: Final = 12
 """Answers of the model in one run."""
-CALLS_OF_ONE_TURN: Final = 64
+CALLS_PER_TURN: Final = 64
 """Tool calls that a model may make in one answer; more are left out."""
 CALL_ID_CHARACTERS: Final = 128
 """A model's id for a tool call."""
 EVENT_TEXT_BYTES: Final = 200
 """One text in an event: a context value, the message of a failed policy."""
-CONFIRMATION_S: Final = 3600.0
+CONFIRMATION_TTL_S: Final = 3600.0
 """How long a run that waits for a confirmation can be resumed."""
 PAUSED_RUNS: Final = 10_000
 """Resumed runs that a runner remembers, so that none is resumed twice."""
-MODEL_S: Final = 120.0
+MODEL_TIMEOUT_S: Final = 120.0
 """One answer of a model, from the request to its last byte."""
 MODEL_RESPONSE_BYTES: Final = 8 * 1024 * 1024
 """One answer of a model."""
 MODEL_RETRIES: Final = 3
 """Retries of a model request after a temporary error status, such as 429 or 503."""
-MODEL_RETRY_WAIT_S: Final = 60.0
+MODEL_RETRY_MAX_S: Final = 60.0
 """The longest `Retry-After` of a model's endpoint that a run waits for; a longer one ends the run."""
 TOOL_IMAGES: Final = 8
 """Images of one tool call that are given to a model."""
@@ -442,7 +442,7 @@ SQL_CONNECTIONS: Final = 8
 """Connections to a PostgreSQL server."""
 SQL_WAIT_S: Final = 10.0
 """How long to wait for a database that others have locked, or for a connection to it."""
-SQL_STATEMENT_S: Final = 30.0
+SQL_STATEMENT_TIMEOUT_S: Final = 30.0
 """One statement on a PostgreSQL server."""
 
 # -- charts ----------------------------------------------------------------------

@@ -52,7 +52,7 @@
     └── DefinitionError         a tool, resource or prompt is declared wrongly
 
 Messages are for the person or model that caused the error and say what to do next. The
-error codes on the wire are in `hubbub.protocol.error_forms`.
+error codes on the wire are in `hubbub.protocol.error_codes`.
 """
 
 from __future__ import annotations
@@ -89,17 +89,17 @@ class IdInUse(InvalidRequest):
     """A request whose id an earlier one still uses."""
 
     def __init__(self, identifier: str) -> None:
-        super().__init__(f"The id {identifier} is still in use by an earlier request")
+        super().__init__(f"The id {identifier} belongs to a request that is still running; use another id")
 
 
 class MessageTooLarge(MessageError):
     """The message is larger than a limit of `hubbub.bounds`."""
 
     def __init__(self, what: str, limit: int, start: bytes = b"") -> None:
-        super().__init__(f"{what} is larger than {limit} bytes and was skipped; send less, or raise the limit")
+        super().__init__(f"{what} is larger than the limit of {limit} bytes and was skipped; send a smaller one")
         self.limit = limit
         self.start = start
-        """The first bytes of the message, if they were read, to find its id. Never shown."""
+        """The first bytes of the message, if they were read, to find its id. Never part of the message."""
         self.end = b""
         """The last bytes, if they were read: many clients write the id there."""
 
@@ -133,7 +133,7 @@ class MissingCapability(RequestError):
 
     def __init__(self, required: Mapping[str, Any]) -> None:
         names = ", ".join(sorted(required))
-        super().__init__(f"This request needs a client with these capabilities: {names}")
+        super().__init__(f"This request needs client capabilities that the client did not declare: {names}")
         self.required = dict(required)
 
 
@@ -193,9 +193,7 @@ class ResourceExpired(ResourceNotFound):
     """The resource existed, but its lifetime is over."""
 
     def __init__(self, uri: str) -> None:
-        super().__init__(uri)
-        self.message = "Resource not found: it was kept for a while only; ask again for what it was part of"
-        self.args = (self.message,)
+        super().__init__(uri, "Resource expired; call the tool again to get a fresh result")
 
 
 class ToolFailure(HubbubError):
@@ -238,8 +236,8 @@ class UpstreamUnavailable(ToolFailure):
         since: float | None = None,
     ) -> None:
         """`since` is when it went down, in seconds since 1970."""
-        when = "" if retry_in_s is None else f"; it is tried again in {max(retry_in_s, 0):.1f} s"
-        done = "; it may have done what was asked all the same" if may_have_executed else ""
+        when = "" if retry_in_s is None else f"; retry in {max(retry_in_s, 0):.1f} s"
+        done = "; the call may have been executed, so check before you repeat it" if may_have_executed else ""
         data: dict[str, Any] = {"server": server, "reason": reason, "mayHaveExecuted": may_have_executed}
         if retry_in_s is not None:
             data["retryAfterMs"] = max(round(retry_in_s * 1000), 0)
@@ -254,7 +252,7 @@ class UpstreamUnavailable(ToolFailure):
 
 
 class ToolError(ToolFailure):
-    """Raise it in a tool to tell the model what went wrong."""
+    """Raise this in a tool to report to the model what went wrong."""
 
 
 class RemoteError(HubbubError):
@@ -281,7 +279,7 @@ class Overloaded(HubbubError):
 
     def __init__(self, what: str, limit: int, hint: str = "") -> None:
         hint = f"; {hint}" if hint else ""
-        super().__init__(f"Too many {what} at once (limit {limit}); try again when some have finished{hint}")
+        super().__init__(f"Too many {what} (limit {limit}); try again when some have finished{hint}")
         self.limit = limit
 
 
@@ -289,7 +287,7 @@ class DeadlineExceeded(HubbubError):
     """An answer did not arrive in time."""
 
     def __init__(self, what: str, seconds: float, hint: str = "") -> None:
-        super().__init__(f"{what} did not come within {seconds:g} s{hint}")
+        super().__init__(f"Timed out after {seconds:g} s while waiting for {what[:1].lower()}{what[1:]}{hint}")
 
 
 class ConnectionClosed(HubbubError):
@@ -390,8 +388,11 @@ class ProtocolVersionNotSupported(HubbubError):
     """A server offers only protocol versions that are not supported."""
 
     def __init__(self, offered: str, answered: Sequence[str], supported: Sequence[str]) -> None:
-        theirs, ours = ", ".join(answered) or "no version at all", ", ".join(supported)
-        super().__init__(f"The server was offered protocol version {offered} and speaks {theirs}; we speak {ours}")
+        server_versions = ", ".join(answered) or "none"
+        super().__init__(
+            f"No common protocol version: the client offered {offered}, and the server supports {server_versions}; "
+            f"the client supports {', '.join(supported)}"
+        )
         self.offered = offered
         self.answered = list(answered)
 

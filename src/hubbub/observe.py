@@ -27,8 +27,13 @@ LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 Redact = Callable[[str], str]
 
-_ORDINARY: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
-_OURS: Final = "hubbub"
+_STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+    "color_message",
+}
+_ROOT_LOGGER: Final = "hubbub"
 
 
 def configure_logging(
@@ -46,24 +51,24 @@ def configure_logging(
     Raises: ValueError, if the level is unknown.
     """
     if level not in LEVELS:
-        raise ValueError(f"the log level is one of {', '.join(LEVELS)}, not {level!r}")
-    chosen = stream if stream is not None else sys.stderr
-    is_text = format == "text" or (format == "auto" and chosen.isatty())
-    handler = _EdgeHandler(chosen)
+        raise ValueError(f"unknown log level {level!r}; use one of {', '.join(LEVELS)}")
+    output = stream if stream is not None else sys.stderr
+    is_text = format == "text" or (format == "auto" and output.isatty())
+    handler = _StderrHandler(output)
     handler.setFormatter(TextFormatter(redact) if is_text else JsonFormatter(redact))
     root, number = logging.getLogger(), logging.getLevelNamesMapping()[level.upper()]
-    for old in [old for old in root.handlers if isinstance(old, _EdgeHandler)]:
+    for old in [old for old in root.handlers if isinstance(old, _StderrHandler)]:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(max(number, logging.WARNING))
-    logging.getLogger(_OURS).setLevel(number)
+    logging.getLogger(_ROOT_LOGGER).setLevel(number)
 
 
-class _EdgeHandler(logging.StreamHandler[TextIO]):
+class _StderrHandler(logging.StreamHandler[TextIO]):
     """The handler of `configure_logging`, as a class of its own so that it can be found and replaced."""
 
 
-class RepeatLimit(logging.Filter):
+class LogRateLimit(logging.Filter):
     """Passes a limited number of lines for one event in a minute: for events that callers can cause without limit.
 
     The first line of the next minute says in `left_out` how many were dropped.
@@ -72,27 +77,27 @@ class RepeatLimit(logging.Filter):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._seen: dict[str, tuple[float, int]] = {}
+        self._counts: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is written."""
         event, now = str(record.msg), self._clock()
-        since, count = self._seen.get(event, (now, 0))
+        since, count = self._counts.get(event, (now, 0))
         if now - since >= bounds.LOG_WINDOW_S:
             if count > bounds.LOG_LINES:
                 record.left_out = count - bounds.LOG_LINES
             since, count = now, 0
-        if event not in self._seen and len(self._seen) >= bounds.LOG_EVENTS:
-            self._seen.clear()
-        self._seen[event] = (since, count + 1)
+        if event not in self._counts and len(self._counts) >= bounds.LOG_EVENTS:
+            self._counts.clear()
+        self._counts[event] = (since, count + 1)
         return count < bounds.LOG_LINES
 
 
 def rate_limit_logger(logger_name: str) -> None:
-    """Limit how many lines of one kind this logger writes per minute; see `RepeatLimit`."""
+    """Limit how many lines of one kind this logger writes per minute; see `LogRateLimit`."""
     logger = logging.getLogger(logger_name)
-    if not any(isinstance(known, RepeatLimit) for known in logger.filters):
-        logger.addFilter(RepeatLimit())
+    if not any(isinstance(known, LogRateLimit) for known in logger.filters):
+        logger.addFilter(LogRateLimit())
 
 
 class JsonFormatter(logging.Formatter):
@@ -109,20 +114,20 @@ class JsonFormatter(logging.Formatter):
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
         """The fields of a record, with secrets masked."""
         moment = datetime.fromtimestamp(record.created, UTC)
-        shown: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": self._redact(record.getMessage()),
         }
         for name, value in vars(record).items():
-            if name not in _ORDINARY:
-                shown[name if name not in shown else f"{name}_"] = self._shown(name, value)
+            if name not in _STANDARD_FIELDS:
+                entry[name if name not in entry else f"{name}_"] = self._redact_value(name, value)
         if record.exc_info:
-            shown["error"] = self._redact(self.formatException(record.exc_info))
-        return shown
+            entry["error"] = self._redact(self.formatException(record.exc_info))
+        return entry
 
-    def _shown(self, name: str, value: Any) -> Any:
+    def _redact_value(self, name: str, value: Any) -> Any:
         if value is None or isinstance(value, bool | int | float):
             return value
         # If the function masks any value of this name, the value is a secret.
@@ -137,10 +142,10 @@ class TextFormatter(JsonFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and the traceback below it if there is one."""
-        shown = self.fields(record)
-        error = shown.pop("error", None)
-        head = [shown.pop("time")[11:23], shown.pop("level"), shown.pop("logger"), _one_line(shown.pop("event"))]
-        line = " ".join(head + [f"{name}={_one_line(str(value))}" for name, value in shown.items()])
+        entry = self.fields(record)
+        error = entry.pop("error", None)
+        head = [entry.pop("time")[11:23], entry.pop("level"), entry.pop("logger"), _one_line(entry.pop("event"))]
+        line = " ".join(head + [f"{name}={_one_line(str(value))}" for name, value in entry.items()])
         return line if error is None else f"{line}\n{error}"
 
 
@@ -151,39 +156,46 @@ def _one_line(text: str) -> str:
 
 # -- events --------------------------------------------------------------------
 
-_edge = logging.getLogger("hubbub.edge")
-rate_limit_logger(_edge.name)
-_calls = logging.getLogger("hubbub.calls")
+_edge_logger = logging.getLogger("hubbub.edge")
+rate_limit_logger(_edge_logger.name)
+_call_logger = logging.getLogger("hubbub.calls")
 
 
 def log_refusal(route: str, status: int, address: str, principal: str | None = None) -> None:
     """Log a refused request: the caller, route and status, never its contents."""
-    if _edge.isEnabledFor(logging.INFO):
+    if _edge_logger.isEnabledFor(logging.INFO):
         from http import HTTPStatus  # Not needed on stdio, where startup must be fast.
 
         event = "overloaded" if status == HTTPStatus.SERVICE_UNAVAILABLE else "refused"
-        who = {"address": address} if principal is None else {"principal": principal}
+        caller = {"address": address} if principal is None else {"principal": principal}
         reason = HTTPStatus(status).name.lower()
-        _edge.info(event, extra={"status": status, "reason": reason, "route": _known(route, ROUTES), **who})
+        _edge_logger.info(
+            event, extra={"status": status, "reason": reason, "route": _label_or_other(route, ROUTES), **caller}
+        )
 
 
 def log_cut_off(reason: str, address: str) -> None:
     """Log that a connection was closed because a limit was exceeded."""
-    _edge.info("caller_cut_off", extra={"reason": reason, "address": address})
+    _edge_logger.info("caller_cut_off", extra={"reason": reason, "address": address})
 
 
 def calls_are_logged() -> bool:
     """Whether calls are logged; checked once, when a server starts, so that unlogged calls cost nothing."""
-    return _calls.isEnabledFor(logging.DEBUG)
+    return _call_logger.isEnabledFor(logging.DEBUG)
 
 
 def log_call(method: str, era: str, outcome: str, seconds: float) -> None:
     """Log one call. Names of other methods than those of MCP are arbitrary text, so they are not logged."""
-    fields = {"method": _known(method, METHODS), "era": era, "outcome": outcome, "ms": round(seconds * 1000, 3)}
-    _calls.debug("call", extra=fields)
+    fields = {
+        "method": _label_or_other(method, METHODS),
+        "era": era,
+        "outcome": outcome,
+        "ms": round(seconds * 1000, 3),
+    }
+    _call_logger.debug("call", extra=fields)
 
 
-def _known(name: str, names: Iterable[str]) -> str:
+def _label_or_other(name: str, names: Iterable[str]) -> str:
     return name if name in names else OTHER
 
 
@@ -211,7 +223,7 @@ METHODS: Final = (
     "tools/list",
 )
 ROUTES: Final = ("/", "/health", "/mcp", "/mcp/health", "/mcp/{view}", "/mcp-ws", "/messages", "/metrics", "/sse")
-CUT_OFFS: Final = (
+CUT_OFF_REASONS: Final = (
     "slow_reader",
     "slow_sender",
     "large_head",
@@ -222,23 +234,23 @@ CUT_OFFS: Final = (
     "full_queue",
     "too_many_connections",
 )
-BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+DURATION_BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class _Durations:
     __slots__ = ("counts", "total_s")
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS_S) + 1)
+        self.counts = [0] * (len(DURATION_BUCKETS_S) + 1)
         self.total_s = 0.0
 
     def cumulative(self) -> list[tuple[str, float]]:
         """Cumulative counts, as Prometheus requires: each bucket includes those before it."""
-        names, seen, found = [*map(str, BUCKETS_S), "+Inf"], 0, []
+        names, seen, buckets = [*map(str, DURATION_BUCKETS_S), "+Inf"], 0, []
         for name, count in zip(names, self.counts, strict=True):
             seen += count
-            found.append((name, float(seen)))
-        return found
+            buckets.append((name, float(seen)))
+        return buckets
 
 
 class Metric(NamedTuple):
@@ -266,7 +278,7 @@ class Metrics:
         self._responses: dict[tuple[str, int], int] = {}
         self._cut_off: dict[str, int] = {}
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
-        self._figures: list[Metric] = []
+        self._labelled_metrics: list[Metric] = []
         self._registry: Any = None
 
     def call(self, method: str, era: str, outcome: str, seconds: float) -> None:
@@ -274,7 +286,7 @@ class Metrics:
         durations = self._calls.get((method, era, outcome))
         if durations is None:
             durations = self._series(method, era, outcome)
-        durations.counts[bisect_left(BUCKETS_S, seconds)] += 1
+        durations.counts[bisect_left(DURATION_BUCKETS_S, seconds)] += 1
         durations.total_s += seconds
 
     def _series(self, method: str, era: str, outcome: str) -> _Durations:
@@ -292,7 +304,7 @@ class Metrics:
 
     def cut_off(self, reason: str) -> None:
         """Count a connection that was closed because a limit was exceeded."""
-        label = _known(reason, CUT_OFFS)
+        label = _label_or_other(reason, CUT_OFF_REASONS)
         self._cut_off[label] = self._cut_off.get(label, 0) + 1
 
     def gauge(self, name: str, description: str, read: Callable[[], float]) -> None:
@@ -301,7 +313,7 @@ class Metrics:
 
     def add(self, figure: Metric) -> None:
         """Add a metric."""
-        self._figures.append(figure)
+        self._labelled_metrics.append(figure)
 
     def render(self) -> bytes:
         """Return all metrics in the text format of Prometheus, for a response of `content_type`."""
@@ -318,7 +330,7 @@ class Metrics:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         calls = HistogramMetricFamily(
-            "hubbub_call_duration_seconds", "Calls and how long they took.", labels=("method", "era", "outcome")
+            "hubbub_call_duration_seconds", "Duration of calls.", labels=("method", "era", "outcome")
         )
         for labels, durations in self._calls.items():
             calls.add_metric(labels, durations.cumulative(), durations.total_s)
@@ -327,15 +339,17 @@ class Metrics:
         for (route, status), count in self._responses.items():
             responses.add_metric((route, str(status)), count)
         yield responses
-        cut_off = CounterMetricFamily("hubbub_callers_cut_off", "Callers cut off at a bound.", labels=("reason",))
+        cut_off = CounterMetricFamily(
+            "hubbub_callers_cut_off", "Connections closed because a limit was exceeded.", labels=("reason",)
+        )
         for reason, count in self._cut_off.items():
             cut_off.add_metric((reason,), count)
         yield cut_off
         for name, (description, read) in self._gauges.items():
             yield GaugeMetricFamily(f"hubbub_{name}", description, value=read())
-        for figure in self._figures:
-            kind = CounterMetricFamily if figure.is_count else GaugeMetricFamily
-            family = kind(f"hubbub_{figure.name}", figure.description, labels=(figure.label,))
-            for name, value in figure.read().items():
+        for metric in self._labelled_metrics:
+            kind = CounterMetricFamily if metric.is_count else GaugeMetricFamily
+            family = kind(f"hubbub_{metric.name}", metric.description, labels=(metric.label,))
+            for name, value in metric.read().items():
                 family.add_metric((name,), value)
             yield family

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from hubbub.protocol.model import ANONYMOUS
+from hubbub.protocol.calls import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from hubbub.errors import HubbubError, MessageError, RateLimited
+    from hubbub.protocol.calls import Call, Implementation, Note, Principal, Reply
     from hubbub.protocol.http_headers import HeaderList, Headers
-    from hubbub.protocol.model import Call, Implementation, Note, Principal, Reply
     from hubbub.protocol.refusal import Refusal
 
-THE_PROCESS: Final = "process"
+PROCESS_SCOPE: Final = "process"
 """The scope of a client that is the only one of its process."""
 
 
@@ -67,7 +67,7 @@ class Sealer(Protocol):
         """
 
 
-class Duplex(Protocol):
+class ConnectionHandler(Protocol):
     """One client's connection, to which a transport with two byte streams passes messages."""
 
     @property
@@ -75,7 +75,7 @@ class Duplex(Protocol):
         """Whether reading should pause for now."""
 
     @property
-    def has_left(self) -> bool:
+    def exit_requested(self) -> bool:
         """Whether the client asked to end the connection; treated like the end of its input."""
 
     def receive(self, data: bytes, *, is_counted: bool = False) -> None:
@@ -94,21 +94,21 @@ class Duplex(Protocol):
         """Cancel running calls and end at once."""
 
 
-class Connect(Protocol):
+class ConnectionFactory(Protocol):
     """Creates the connection of a transport that is about to start reading."""
 
     def __call__(
         self,
         send: Callable[[bytes], None],
-        drained: Callable[[], Awaitable[None]],
+        drain: Callable[[], Awaitable[None]],
         *,
         principal: Principal = ANONYMOUS,
-        scope: str = THE_PROCESS,
-        count: Count | None = None,
+        scope: str = PROCESS_SCOPE,
+        count: MessageCounter | None = None,
         address: str = "",
         has_every_scope: bool = False,
-    ) -> Duplex:
-        """`send` takes one message and never waits; `drained` waits while the client does not read.
+    ) -> ConnectionHandler:
+        """`send` takes one message and never waits; `drain` waits while the client does not read.
 
         `scope` identifies the state of the client; a transport that serves several clients gives each
         its own, and its network `address`.
@@ -125,7 +125,7 @@ class InMemoryServer(Protocol):
     message_bytes: int
     """The largest message accepted."""
 
-    def in_memory(self) -> AbstractAsyncContextManager[Connect]:
+    def in_memory(self) -> AbstractAsyncContextManager[ConnectionFactory]:
         """Keep the server running, and connect clients to it."""
 
 
@@ -136,9 +136,9 @@ class HttpExchange(Protocol):
     path: str
     client: str
     headers: Headers
-    has_left: bool
+    is_disconnected: bool
     """Whether the caller is known to have disconnected."""
-    has_answered: bool
+    has_responded: bool
     """Whether the response was started."""
     status: int
     """The status of the response; 0 until there is one."""
@@ -163,8 +163,8 @@ class HttpExchange(Protocol):
             ConnectionClosed: the sender disconnected or was too slow.
         """
 
-    async def reply(
-        self, status: int, body: bytes = b"", headers: HeaderList = (), *, kind: bytes = b"application/json"
+    async def respond(
+        self, status: int, body: bytes = b"", headers: HeaderList = (), *, content_type: bytes = b"application/json"
     ) -> None:
         """Send a complete response of the given media type."""
 
@@ -187,7 +187,7 @@ class HttpExchange(Protocol):
 class Gate(Protocol):
     """Admits and authenticates requests."""
 
-    def at_once(self, headers: Headers) -> Principal | Refusal | None:
+    def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
         """The caller or a refusal, if it is known without waiting; None if `__call__` must decide."""
 
     async def __call__(self, headers: Headers, client: str) -> Principal | Refusal:
@@ -207,38 +207,38 @@ class RegisterConnection(Protocol):
         """Register a connection, which `end` closes; call the returned function when it has ended by itself."""
 
 
-class Count(Protocol):
+class MessageCounter(Protocol):
     """Counts the messages of one caller."""
 
     def __call__(self) -> RateLimited | None:
         """Count one message; return an error if it exceeds the limit."""
 
 
-class CountFor(Protocol):
+class CounterFactory(Protocol):
     """Creates the counter of one caller."""
 
-    def __call__(self, endpoint: str, principal: Principal, client: str) -> Count | None:
+    def __call__(self, endpoint: str, principal: Principal, client: str) -> MessageCounter | None:
         """Return a counter; None if the endpoint has no limit."""
 
 
 class Quotas(Protocol):
     """Rate limits."""
 
-    def count_for(self, endpoint: str, principal: Principal, client: str) -> Count | None:
+    def count_for(self, endpoint: str, principal: Principal, client: str) -> MessageCounter | None:
         """A counter for each message of a connection or batch; it shares the count of `check`."""
 
     def check(self, endpoint: str, caller: str) -> Refusal | None:
         """Count one request; return a refusal if it exceeds the limit."""
 
 
-class CutOff(Protocol):
+class ReportCutOff(Protocol):
     """Called when a connection is closed because a limit was exceeded."""
 
     def __call__(self, reason: str, address: str) -> None:
         """Report the reason and the network address of the caller."""
 
 
-class OldPair(Protocol):
+class HttpSseEndpoint(Protocol):
     """The HTTP+SSE transport of 2024-11-05: a stream, and POST requests that are answered on it."""
 
     async def listen(self, exchange: HttpExchange, principal: Principal) -> None:
@@ -248,7 +248,7 @@ class OldPair(Protocol):
         """`POST /messages`"""
 
 
-class Outgoing(Protocol):
+class OutgoingRequest(Protocol):
     """A request that is being sent to a server."""
 
     id: int
@@ -271,25 +271,25 @@ class Receiver(Protocol):
     problem: str
     """Why the last unreadable message could not be read."""
 
-    def receive(self, message: bytes, outgoing: Outgoing | None = None) -> bool:
+    def receive(self, message: bytes, outgoing: OutgoingRequest | None = None) -> bool:
         """Take one message, with the request on whose stream it came; return whether it could be read."""
 
-    def garbled(self, error: MessageError) -> None:
+    def receive_invalid(self, error: MessageError) -> None:
         """Handle input that is not a valid message."""
 
-    def interrupted(self, error: HubbubError) -> None:
+    def transport_interrupted(self, error: HubbubError) -> None:
         """Fail all open requests; new ones can still be sent."""
 
-    def lost(self, error: HubbubError) -> None:
+    def transport_lost(self, error: HubbubError) -> None:
         """Fail all open requests; the transport is closed."""
 
 
-def as_it_is(value: Any) -> Any:
-    """Default for `Link.hide`: return the value unchanged, because no secrets were configured."""
+def hide_nothing(value: Any) -> Any:
+    """Default for `ClientTransport.hide`: return the value unchanged, because no secrets were configured."""
     return value
 
 
-class Link(Protocol):
+class ClientTransport(Protocol):
     """A client's end of a transport."""
 
     address: str
@@ -306,21 +306,21 @@ class Link(Protocol):
     async def start(self, receiver: Receiver) -> None:
         """Prepare to send. Raises errors of `hubbub.errors`."""
 
-    def send_now(self, outgoing: Outgoing) -> bool:
-        """Send a request if that needs no waiting and its answer goes to the receiver; False: use `exchange`."""
+    def send_nowait(self, outgoing: OutgoingRequest) -> bool:
+        """Send a request if that needs no waiting and its answer goes to the receiver; False: use `send_request`."""
 
-    async def exchange(self, outgoing: Outgoing) -> None:
+    async def send_request(self, outgoing: OutgoingRequest) -> None:
         """Send a request; return once it is answered, or once its answer will go to the receiver."""
 
-    async def post(
+    async def send_message(
         self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send a notification or an answer; `headers` for links that have any."""
+        """Send a notification or an answer; `headers` are for transports that have headers."""
 
-    def withdraw(self, outgoing: Outgoing, reason: str) -> None:
+    def cancel_request(self, outgoing: OutgoingRequest, reason: str) -> None:
         """Cancel this request at the server, in the way of its era; never waits."""
 
-    def settle(self, version: str) -> None:
+    def finish_handshake(self, version: str) -> None:
         """Use this version after the handshake, and open the stream for the server's own messages."""
 
     async def close(self) -> None:

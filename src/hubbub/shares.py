@@ -80,14 +80,14 @@ class SharedSlots:
 
     def __init__(self, limit: int) -> None:
         self._shares = Shares(limit)
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
     @property
     def taken(self) -> int:
         """How many are taken; may be negative while a call that lent its slot has already ended."""
         return self._shares.total
 
-    def take_now(self, owner: str) -> bool:
+    def take_nowait(self, owner: str) -> bool:
         """Take a slot if there is one. This does not jump the queue: no owner that waits has room."""
         if not self._shares.has_room(owner):
             return False
@@ -96,17 +96,17 @@ class SharedSlots:
 
     async def take(self, owner: str) -> None:
         """Take a slot, waiting for one if necessary."""
-        if self.take_now(owner):
+        if self.take_nowait(owner):
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(owner, deque()).append(turn)
+        slot_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(owner, deque()).append(slot_future)
         try:
-            await turn
+            await slot_future
         except asyncio.CancelledError:
-            if not turn.cancelled():
+            if not slot_future.cancelled():
                 self.give_back(owner)  # it got a slot at the same moment
-            elif turn in self._waiting.get(owner, ()):
-                self._remove(owner, turn)
+            elif slot_future in self._queues.get(owner, ()):
+                self._remove(owner, slot_future)
             raise
 
     def take_over_limit(self, owner: str) -> None:
@@ -116,16 +116,16 @@ class SharedSlots:
     def give_back(self, owner: str) -> None:
         """Return a slot and give it to the next waiting call."""
         self._shares.give_back(owner)
-        while ready := [waiting for waiting in self._waiting if self._shares.has_room(waiting)]:
+        while ready := [waiting for waiting in self._queues if self._shares.has_room(waiting)]:
             owner = min(ready, key=self._shares.held_by)
-            turn = self._waiting[owner][0]
-            self._remove(owner, turn)
-            if not turn.done():
+            slot_future = self._queues[owner][0]
+            self._remove(owner, slot_future)
+            if not slot_future.done():
                 self._shares.take(owner)
-                turn.set_result(None)
+                slot_future.set_result(None)
 
-    def _remove(self, owner: str, turn: asyncio.Future[None]) -> None:
-        line = self._waiting[owner]
-        line.remove(turn)
-        if not line:
-            del self._waiting[owner]
+    def _remove(self, owner: str, slot_future: asyncio.Future[None]) -> None:
+        queue = self._queues[owner]
+        queue.remove(slot_future)
+        if not queue:
+            del self._queues[owner]

@@ -1,4 +1,4 @@
-"""Real servers on stdio, for tests of whoever connects to them."""
+"""Configs of real servers on stdio."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ ECHO = ROOT / "examples/echo.py"
 
 
 def stdio(id: str, file: Path = ECHO) -> ServerConfig:
-    """A server that a Python file runs. It gets little of our environment, so it is told where the package is."""
+    """Config of a server in a Python file; it inherits little of our environment, so it needs `PYTHONPATH`."""
     return ServerConfig(
         id=id,
         command=sys.executable,

@@ -1,4 +1,4 @@
-"""What models write as arguments, and what becomes of it."""
+"""Parsing of arguments as models write them."""
 
 import json
 from typing import Any
@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agent.any_json import JSON
+from tests.agent.json_strategies import JSON_VALUES
 
 from hubbub import bounds
-from hubbub.agent.arguments import read_arguments
+from hubbub.agent.arguments import parse_arguments
 
 LIMIT = bounds.ARGUMENT_BYTES
-OBJECT = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
+OBJECT = st.dictionaries(st.text(max_size=5), JSON_VALUES, max_size=3)
 
 
 @pytest.mark.parametrize("raw", [None, "", "  \n"])
 def test_blank_arguments_are_none(raw: object) -> None:
-    found = read_arguments(raw, LIMIT)
+    found = parse_arguments(raw, LIMIT)
     assert (found.value, found.status, found.is_usable) == ({}, "blank", True)
 
 
@@ -35,20 +35,20 @@ def test_blank_arguments_are_none(raw: object) -> None:
     ],
 )
 def test_habits_of_models_are_mended(raw: object, status: str) -> None:
-    found = read_arguments(raw, LIMIT)
+    found = parse_arguments(raw, LIMIT)
     assert (found.value, found.status) == ({"a": 1}, status)
 
 
 def test_a_string_with_nothing_in_it_is_no_arguments() -> None:
-    assert read_arguments('""', LIMIT).value == {}
-    assert read_arguments('""', LIMIT).is_usable
+    assert parse_arguments('""', LIMIT).value == {}
+    assert parse_arguments('""', LIMIT).is_usable
 
 
 @pytest.mark.parametrize(
     "raw", ["{", "[1]", "3", "null", '"text"', '"[1]"', "```json\n{\n```", '{"a": NaN}', [1], 3, '"\\"{}\\""', "{}{}"]
 )
 def test_what_is_no_object_is_an_error_for_the_model(raw: object) -> None:
-    found = read_arguments(raw, LIMIT)
+    found = parse_arguments(raw, LIMIT)
     assert not found.is_usable
     assert found.code == "ARGUMENTS_JSON_PARSE_ERROR"
     assert found.value == {}
@@ -57,32 +57,32 @@ def test_what_is_no_object_is_an_error_for_the_model(raw: object) -> None:
 
 @pytest.mark.parametrize("raw", ['{"a": "' + "x" * 100 + '"}', {"a": "x" * 100}, '{"a": "' + "é" * 50 + '"}'])
 def test_arguments_that_are_too_large_are_not_read(raw: object) -> None:
-    found = read_arguments(raw, 90)
+    found = parse_arguments(raw, 90)
     assert (found.code, found.value, found.is_usable) == ("ARGUMENTS_TOO_LARGE", {}, False)
-    assert "more than 90" in found.message
-    assert read_arguments(raw, 110).is_usable
+    assert "at most 90" in found.message
+    assert parse_arguments(raw, 110).is_usable
 
 
 @pytest.mark.parametrize("depth", [65, 5000, 200_000])
 def test_arguments_that_nest_too_deep_are_an_error(depth: int) -> None:
-    found = read_arguments('{"a":' + "[" * depth + "]" * depth + "}", 10_000_000)
+    found = parse_arguments('{"a":' + "[" * depth + "]" * depth + "}", 10_000_000)
     assert (found.status, found.value) == ("invalid", {})
 
 
 def test_a_lone_surrogate_is_an_error() -> None:
-    assert not read_arguments('{"a": "\ud800"}', LIMIT).is_usable
-    assert not read_arguments({"a": "\ud800"}, LIMIT).is_usable
+    assert not parse_arguments('{"a": "\ud800"}', LIMIT).is_usable
+    assert not parse_arguments({"a": "\ud800"}, LIMIT).is_usable
 
 
 @given(OBJECT)
 def test_an_object_survives_in_every_form(value: dict[str, Any]) -> None:
     text = json.dumps(value)
     for raw in (value, text, f"```json\n{text}\n```", json.dumps(text), f"\n{text}\n"):
-        assert read_arguments(raw, LIMIT).value == value
+        assert parse_arguments(raw, LIMIT).value == value
 
 
-@given(st.one_of(st.text(), JSON, st.binary().map(lambda data: data.decode("latin-1"))))
+@given(st.one_of(st.text(), JSON_VALUES, st.binary().map(lambda data: data.decode("latin-1"))))
 def test_nothing_makes_reading_raise(raw: Any) -> None:
-    found = read_arguments(raw, 64)
+    found = parse_arguments(raw, 64)
     assert isinstance(found.value, dict)
     assert found.is_usable or (found.message and not found.value)

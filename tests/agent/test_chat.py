@@ -1,11 +1,11 @@
-"""Real HTTP to a scripted endpoint: what is sent, what is read, what goes wrong."""
+"""`OpenAIChat` with a scripted endpoint over real HTTP: requests, answers, errors."""
 
 import asyncio
 from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.agent.endpoint import answer, delta, failing, serving, streaming
+from tests.agent.chat_endpoint import answer, delta, error_answer, run_endpoint, stream_answer
 
 from hubbub import ModelError, ModelRequest, ModelToolCall, OpenAIChat, Secret, SettingsError
 
@@ -14,15 +14,15 @@ TOOLS = [{"type": "function", "function": {"name": "now", "description": "", "pa
 KEY = "sk-verysecretkey"
 
 
-async def ask(endpoint: Any, *, on_text: Any = None, tools: Any = (), **options: Any) -> Any:
+async def complete_once(endpoint: Any, *, on_text: Any = None, tools: Any = (), **options: Any) -> Any:
     request = ModelRequest(messages=HI, tools=list(tools), tool_choice="auto")
     async with OpenAIChat(endpoint.url, model="m", **options) as chat:
         return await chat.complete(request, on_text=on_text)
 
 
 async def test_a_whole_answer_is_read() -> None:
-    async with serving(answer("hello", usage={"total_tokens": 3})) as endpoint:
-        found = await ask(
+    async with run_endpoint(answer("hello", usage={"total_tokens": 3})) as endpoint:
+        found = await complete_once(
             endpoint, tools=TOOLS, options={"temperature": 0}, api_key=Secret(KEY), headers={"X-Org": "o"}
         )
     assert (found.text, found.calls, found.finish_reason, found.usage) == ("hello", (), "stop", {"total_tokens": 3})
@@ -35,8 +35,8 @@ async def test_a_whole_answer_is_read() -> None:
 
 
 async def test_without_tools_nothing_is_said_of_them() -> None:
-    async with serving(answer("x")) as endpoint:
-        await ask(endpoint)
+    async with run_endpoint(answer("x")) as endpoint:
+        await complete_once(endpoint)
     assert endpoint.bodies == [{"model": "m", "messages": HI}]
     assert "Authorization" not in endpoint.headers[0]
 
@@ -51,22 +51,22 @@ async def test_without_tools_nothing_is_said_of_them() -> None:
     ],
 )
 async def test_the_address_may_be_the_base_or_the_whole(suffix: str, path: str) -> None:
-    async with serving(answer("x")) as endpoint:
+    async with run_endpoint(answer("x")) as endpoint:
         endpoint.url += suffix
-        await ask(endpoint)
+        await complete_once(endpoint)
     assert endpoint.paths == [path]
 
 
 async def test_calls_are_read_in_order() -> None:
-    async with serving(answer(None, ("a", "now", '{"x": 1}'), ("b", "now", {"x": 2}))) as endpoint:
-        found = await ask(endpoint, tools=TOOLS)
+    async with run_endpoint(answer(None, ("a", "now", '{"x": 1}'), ("b", "now", {"x": 2}))) as endpoint:
+        found = await complete_once(endpoint, tools=TOOLS)
     assert found.calls == (ModelToolCall("a", "now", '{"x": 1}'), ModelToolCall("b", "now", {"x": 2}))
     assert found.text == ""
 
 
 async def test_a_stream_is_heard_piece_by_piece_and_put_together() -> None:
-    heard: list[str] = []
-    pieces = streaming(
+    texts: list[str] = []
+    pieces = stream_answer(
         delta(role="assistant", content=""),
         delta(content="Hel"),
         b": keep-alive\n\n",
@@ -78,9 +78,9 @@ async def test_a_stream_is_heard_piece_by_piece_and_put_together() -> None:
         delta("tool_calls"),
         {"choices": [], "usage": {"total_tokens": 9}},
     )
-    async with serving(pieces) as endpoint:
-        found = await ask(endpoint, tools=TOOLS, on_text=heard.append)
-    assert heard == ["Hel", "lo é"]
+    async with run_endpoint(pieces) as endpoint:
+        found = await complete_once(endpoint, tools=TOOLS, on_text=texts.append)
+    assert texts == ["Hel", "lo é"]
     assert (found.text, found.finish_reason, found.usage) == ("Hello é", "tool_calls", {"total_tokens": 9})
     assert found.calls == (ModelToolCall("a", "now", '{"x": 1}'), ModelToolCall("b", "now", '{"y": 2}'))
     assert endpoint.bodies[0]["stream"] is True
@@ -90,7 +90,7 @@ async def test_a_stream_is_heard_piece_by_piece_and_put_together() -> None:
 @pytest.mark.parametrize(("given", "sent"), [(None, "absent"), ({"include_usage": False}, {"include_usage": False})])
 async def test_the_request_for_usage_can_be_changed_or_left_out(given: Any, sent: Any) -> None:
     async with (
-        serving(streaming(delta(content="a"), delta("stop"))) as endpoint,
+        run_endpoint(stream_answer(delta(content="a"), delta("stop"))) as endpoint,
         OpenAIChat(endpoint.url, model="m", options={"stream_options": given}) as chat,
     ):
         await chat.complete(ModelRequest(messages=[]), on_text=lambda text: None)
@@ -98,27 +98,27 @@ async def test_the_request_for_usage_can_be_changed_or_left_out(given: Any, sent
 
 
 async def test_an_async_listener_is_awaited() -> None:
-    heard: list[str] = []
+    texts: list[str] = []
 
     async def listener(text: str) -> None:
         await asyncio.sleep(0)
-        heard.append(text)
+        texts.append(text)
 
-    async with serving(streaming(delta(content="a"), delta("stop"))) as endpoint:
-        await ask(endpoint, on_text=listener)
-    assert heard == ["a"]
+    async with run_endpoint(stream_answer(delta(content="a"), delta("stop"))) as endpoint:
+        await complete_once(endpoint, on_text=listener)
+    assert texts == ["a"]
 
 
 async def test_an_endpoint_that_does_not_stream_is_heard_at_the_end() -> None:
-    heard: list[str] = []
-    async with serving(answer("whole")) as endpoint:
-        found = await ask(endpoint, on_text=heard.append)
-    assert (heard, found.text) == (["whole"], "whole")
+    texts: list[str] = []
+    async with run_endpoint(answer("whole")) as endpoint:
+        found = await complete_once(endpoint, on_text=texts.append)
+    assert (texts, found.text) == (["whole"], "whole")
 
 
 async def test_a_stream_that_ends_without_saying_so_counts_if_it_was_finished() -> None:
-    async with serving(streaming(delta(content="a"), delta("stop"), done=False)) as endpoint:
-        assert (await ask(endpoint, on_text=print)).text == "a"
+    async with run_endpoint(stream_answer(delta(content="a"), delta("stop"), done=False)) as endpoint:
+        assert (await complete_once(endpoint, on_text=print)).text == "a"
 
 
 @pytest.mark.parametrize(
@@ -131,16 +131,16 @@ async def test_a_stream_that_ends_without_saying_so_counts_if_it_was_finished() 
     ],
 )
 async def test_a_stream_that_breaks_off_or_makes_no_sense_is_an_error(chunks: list[Any]) -> None:
-    async with serving(streaming(*chunks, done=False)) as endpoint:
+    async with run_endpoint(stream_answer(*chunks, done=False)) as endpoint:
         with pytest.raises(ModelError) as caught:
-            await ask(endpoint, on_text=lambda text: None)
+            await complete_once(endpoint, on_text=lambda text: None)
     assert caught.value.code == "MODEL_INVALID_RESPONSE"
 
 
 async def test_an_error_in_a_stream_is_told_without_the_key() -> None:
-    async with serving(streaming({"error": {"message": f"overloaded {KEY}"}})) as endpoint:
+    async with run_endpoint(stream_answer({"error": {"message": f"overloaded {KEY}"}})) as endpoint:
         with pytest.raises(ModelError, match=r"overloaded \*\*\*") as caught:
-            await ask(endpoint, on_text=lambda text: None, api_key=KEY)
+            await complete_once(endpoint, on_text=lambda text: None, api_key=KEY)
     assert caught.value.code == "MODEL_ERROR"
 
 
@@ -149,9 +149,9 @@ async def test_an_error_in_a_stream_is_told_without_the_key() -> None:
 )
 async def test_a_status_that_is_no_success_is_told_without_the_key(status: int, retryable: bool) -> None:
     body = f"bad key {KEY}\x1b[31m " + "x" * 5000
-    async with serving(failing(status, body, Retry_After="7")) as endpoint:
+    async with run_endpoint(error_answer(status, body, Retry_After="7")) as endpoint:
         with pytest.raises(ModelError) as caught:
-            await ask(endpoint, api_key=KEY)
+            await complete_once(endpoint, api_key=KEY)
     error = caught.value
     assert (error.code, error.status, error.retryable, error.retry_after_s) == (
         "MODEL_HTTP_ERROR",
@@ -166,26 +166,26 @@ async def test_a_status_that_is_no_success_is_told_without_the_key(status: int, 
 
 
 async def test_redirects_are_not_followed() -> None:
-    async with serving(failing(307, Location="/elsewhere")) as endpoint:
+    async with run_endpoint(error_answer(307, Location="/elsewhere")) as endpoint:
         with pytest.raises(ModelError) as caught:
-            await ask(endpoint)
+            await complete_once(endpoint)
     assert (caught.value.status, endpoint.paths) == (307, ["/v1/chat/completions"])
 
 
 @pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": [{}]}, [], "text", {"choices": [{"message": "x"}]}])
 async def test_an_answer_that_makes_no_sense_is_an_error(body: Any) -> None:
-    async with serving(body) as endpoint:
+    async with run_endpoint(body) as endpoint:
         with pytest.raises(ModelError) as caught:
-            await ask(endpoint)
+            await complete_once(endpoint)
     assert caught.value.code == "MODEL_INVALID_RESPONSE"
 
 
-async def hanging(request: web.Request) -> web.StreamResponse:
+async def never_answer(request: web.Request) -> web.StreamResponse:
     await asyncio.sleep(600)
     raise AssertionError("nobody waits that long")
 
 
-async def dripping(request: web.Request) -> web.StreamResponse:
+async def endless_stream(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     while True:
@@ -193,28 +193,28 @@ async def dripping(request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("respond", [hanging, dripping])
+@pytest.mark.parametrize("respond", [never_answer, endless_stream])
 async def test_a_model_that_does_not_come_to_an_end_is_left(respond: Any) -> None:
-    async with serving(respond) as endpoint:
+    async with run_endpoint(respond) as endpoint:
         with pytest.raises(ModelError, match=r"0\.2 s") as caught:
-            await ask(endpoint, on_text=lambda text: None, timeout_s=0.2)
+            await complete_once(endpoint, on_text=lambda text: None, timeout_s=0.2)
     assert (caught.value.code, caught.value.retryable) == ("MODEL_TIMEOUT", True)
 
 
-@pytest.mark.parametrize("respond", [answer("x" * 5000), streaming(*[delta(content="x" * 100)] * 50)])
+@pytest.mark.parametrize("respond", [answer("x" * 5000), stream_answer(*[delta(content="x" * 100)] * 50)])
 @pytest.mark.parametrize("on_text", [None, len])
 async def test_an_answer_that_is_too_large_is_not_read_on(respond: Any, on_text: Any) -> None:
-    async with serving(respond) as endpoint:
+    async with run_endpoint(respond) as endpoint:
         with pytest.raises(ModelError) as caught:
-            await ask(endpoint, on_text=on_text, max_response_bytes=2000)
+            await complete_once(endpoint, on_text=on_text, max_response_bytes=2000)
     assert caught.value.code == "MODEL_RESPONSE_TOO_LARGE"
 
 
 async def test_an_endpoint_that_is_not_there_is_told() -> None:
-    async with serving() as endpoint:
+    async with run_endpoint() as endpoint:
         pass
     with pytest.raises(ModelError) as caught:
-        await ask(endpoint)
+        await complete_once(endpoint)
     assert (caught.value.code, caught.value.retryable) == ("MODEL_UNREACHABLE", True)
 
 

@@ -1,11 +1,11 @@
-"""Definitions: the endpoint's shape, and that nobody can change them."""
+"""Definitions have the format of endpoints, and are immutable."""
 
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agent.any_json import JSON
+from tests.agent.json_strategies import JSON_VALUES
 
 from hubbub import Definition, DefinitionError
 from hubbub.agent.frozen import freeze, thaw
@@ -77,12 +77,12 @@ def test_changing_what_a_definition_was_made_of_changes_nothing() -> None:
     assert definition.parameters["properties"]["a"]["type"] == "string"
 
 
-@given(JSON)
+@given(JSON_VALUES)
 def test_freezing_and_thawing_gives_the_same_value(value: Any) -> None:
     assert thaw(freeze(value)) == value
 
 
-@given(st.dictionaries(st.text(max_size=5), JSON, min_size=1, max_size=3))
+@given(st.dictionaries(st.text(max_size=5), JSON_VALUES, min_size=1, max_size=3))
 def test_nothing_inside_a_frozen_value_can_be_changed(value: dict[str, Any]) -> None:
     stack = [freeze(value)]
     while stack:

@@ -1,11 +1,11 @@
-"""Calls that go to servers and to the application's own code, and what comes back whatever happens."""
+"""Executors of MCP tools and of an application's own tools return an envelope for every outcome."""
 
 import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.agent.scripted import ScriptedClient
+from tests.agent.fakes import ScriptedClient
 
 from hubbub import (
     ConnectionClosed,
@@ -26,14 +26,14 @@ from hubbub import (
     ToolResult,
     bounds,
 )
-from hubbub.agent.adapt import adapt_all
 from hubbub.agent.executor import FunctionExecutor, McpExecutor
+from hubbub.agent.tool_adapter import adapt_tools
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 def snapshot(client: Any, **entry: Any) -> Snapshot:
-    adapted = adapt_all(
+    adapted = adapt_tools(
         {"srv": [ToolEntry("do.it", **{"input_schema": {"type": "object"}, **entry})]}, bounds.TOOL_KEY_CHARACTERS
     )
     return Snapshot(adapted.definitions, adapted.mapping, {"srv": client} if client else {})

@@ -1,14 +1,14 @@
-"""Who runs what: by membership, and found out before the first call."""
+"""Executors are chosen by membership in the snapshot, before the first call."""
 
 import pytest
-from tests.agent.scripted import ScriptedClient, Tools, definitions
+from tests.agent.fakes import FakeTools, ScriptedClient, definitions
 
 from hubbub import DefinitionError, ExecutorBuilder, Snapshot, ToolEntry, ToolsBuilder, bounds
-from hubbub.agent.adapt import adapt_all
+from hubbub.agent.tool_adapter import adapt_tools
 
 
 def snapshot(client: ScriptedClient | None = None) -> Snapshot:
-    adapted = adapt_all({"srv": [ToolEntry("echo"), ToolEntry("write")]}, bounds.TOOL_KEY_CHARACTERS)
+    adapted = adapt_tools({"srv": [ToolEntry("echo"), ToolEntry("write")]}, bounds.TOOL_KEY_CHARACTERS)
     return Snapshot(adapted.definitions, adapted.mapping, {"srv": client or ScriptedClient()})
 
 
@@ -17,23 +17,23 @@ def test_there_is_no_executor_when_tools_are_disabled() -> None:
 
 
 def test_own_tools_need_a_default_executor() -> None:
-    with pytest.raises(DefinitionError, match="`default_executor` has to run now"):
+    with pytest.raises(DefinitionError, match="No executor for now; pass the `default_executor`"):
         ExecutorBuilder.build(registry=ToolsBuilder.build(definitions("now")))
 
 
 def test_mcp_tools_need_the_snapshot() -> None:
     registry = ToolsBuilder.build(mcp_definitions=snapshot().definitions)
-    with pytest.raises(DefinitionError, match="`mcp_snapshot` has to run mcp_srv__echo"):
-        ExecutorBuilder.build(registry=registry, default_executor=Tools())
+    with pytest.raises(DefinitionError, match="No executor for mcp_srv__echo, mcp_srv__write; pass the `mcp_snapshot`"):
+        ExecutorBuilder.build(registry=registry, default_executor=FakeTools())
     with pytest.raises(DefinitionError, match="mcp_snapshot"):
-        ExecutorBuilder.build(registry=registry, mcp_snapshot=Snapshot(), default_executor=Tools())
+        ExecutorBuilder.build(registry=registry, mcp_snapshot=Snapshot(), default_executor=FakeTools())
 
 
 async def test_calls_go_by_membership_and_not_by_prefix() -> None:
-    client, own = ScriptedClient(), Tools()
-    taken = snapshot(client)
-    registry = ToolsBuilder.build(definitions("mcp_mine"), mcp_definitions=taken.definitions)
-    executor = ExecutorBuilder.build(registry=registry, mcp_snapshot=taken, default_executor=own)
+    client, own = ScriptedClient(), FakeTools()
+    mcp_snapshot_in_use = snapshot(client)
+    registry = ToolsBuilder.build(definitions("mcp_mine"), mcp_definitions=mcp_snapshot_in_use.definitions)
+    executor = ExecutorBuilder.build(registry=registry, mcp_snapshot=mcp_snapshot_in_use, default_executor=own)
     assert executor is not None
     assert (await executor.call("mcp_mine", {}, call_id="1"))["ok"]
     assert (await executor.call("mcp_srv__echo", {"a": 1}, call_id="2"))["ok"]
@@ -43,9 +43,9 @@ async def test_calls_go_by_membership_and_not_by_prefix() -> None:
 
 async def test_what_is_hidden_cannot_be_called() -> None:
     client = ScriptedClient()
-    taken = snapshot(client)
-    registry = ToolsBuilder.build(mcp_definitions=taken.definitions, deny=["*__write"])
-    executor = ExecutorBuilder.build(registry=registry, mcp_snapshot=taken)
+    mcp_snapshot_in_use = snapshot(client)
+    registry = ToolsBuilder.build(mcp_definitions=mcp_snapshot_in_use.definitions, deny=["*__write"])
+    executor = ExecutorBuilder.build(registry=registry, mcp_snapshot=mcp_snapshot_in_use)
     assert executor is not None
     assert executor.names == {"mcp_srv__echo"} == {item.name for item in registry.exposed}
     envelope = await executor.call("mcp_srv__write", {})
@@ -55,6 +55,6 @@ async def test_what_is_hidden_cannot_be_called() -> None:
 
 def test_hidden_tools_need_nobody_to_run_them() -> None:
     registry = ToolsBuilder.build(definitions("now"), mcp_definitions=snapshot().definitions, deny=["mcp_*"])
-    executor = ExecutorBuilder.build(registry=registry, default_executor=Tools())
+    executor = ExecutorBuilder.build(registry=registry, default_executor=FakeTools())
     assert executor is not None
     assert executor.names == {"now"}

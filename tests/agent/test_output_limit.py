@@ -1,4 +1,4 @@
-"""What goes to the model of an application's own output."""
+"""Limits on the output of an application's own tools."""
 
 import json
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agent.any_json import JSON
+from tests.agent.json_strategies import JSON_VALUES
 
 from hubbub import bounds
-from hubbub.agent.envelope import as_envelope, succeeded
+from hubbub.agent.envelope import as_envelope, success_envelope
 from hubbub.agent.output_limit import limit_output
 
 
 def test_small_output_goes_as_it_is() -> None:
-    limited = limit_output(succeeded("t", {"value": 1}), bounds.TOOL_OUTPUT_BYTES)
+    limited = limit_output(success_envelope("t", {"value": 1}), bounds.TOOL_OUTPUT_BYTES)
     assert json.loads(limited.text) == {
         "ok": True,
         "tool_name": "t",
@@ -54,7 +54,7 @@ def endless() -> Any:
     ids=["large", "large when escaped", "deep", "very deep", "endless", "many", "no JSON", "surrogate", "key"],
 )
 def test_output_that_cannot_go_is_replaced_whole(value: Any, code: str) -> None:
-    limited = limit_output(succeeded("t", {"value": value}), bounds.TOOL_OUTPUT_BYTES)
+    limited = limit_output(success_envelope("t", {"value": value}), bounds.TOOL_OUTPUT_BYTES)
     told = json.loads(limited.text)
     assert limited.was_replaced
     assert (told["ok"], told["tool_name"], told["data"]) == (False, "t", {})
@@ -62,7 +62,7 @@ def test_output_that_cannot_go_is_replaced_whole(value: Any, code: str) -> None:
     assert told["errors"][0]["may_have_executed"] is True
 
 
-@given(JSON, st.integers(1024, 2000))
+@given(JSON_VALUES, st.integers(1024, 2000))
 def test_what_goes_never_has_more_bytes_than_allowed(value: Any, limit: int) -> None:
     limited = limit_output(as_envelope("t", {"ok": True, "data": {"value": [value] * 40}}), limit)
     assert len(limited.text.encode()) <= limit
@@ -73,7 +73,7 @@ def test_a_result_of_a_server_reaches_the_model_once() -> None:
     content = [{"type": "text", "text": text}]
     place = {"server_id": "s", "remote_tool_name": "t"}
     data = {"mcp": {**place, "content": content, "structured_content": {"result": text}}, "text": text}
-    found = limit_output(succeeded("mcp_s__t", data), bounds.TOOL_OUTPUT_BYTES)
+    found = limit_output(success_envelope("mcp_s__t", data), bounds.TOOL_OUTPUT_BYTES)
     assert found.text.count(text) == 1
     assert found.bytes < 20_300
     assert found.envelope["data"] == {"mcp": place, "text": text}

@@ -1,4 +1,4 @@
-"""Results that are too large: the least is taken away first, and never too little."""
+"""Results that are too large are reduced step by step until they fit."""
 
 import base64
 from typing import Any
@@ -9,15 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub import SettingsError, ToolEnvelope
-from hubbub.agent.envelope import failed, problem, succeeded
-from hubbub.agent.size_guard import check_limit, guard
+from hubbub.agent.envelope import error_envelope, make_problem, success_envelope
+from hubbub.agent.size_guard import check_output_limit, fit_envelope
 from hubbub.agent.summary import summarise
 
 
 def envelope(content: list[Any], structured: Any = None) -> ToolEnvelope:
     text = summarise(content, structured, has_structured=structured is not None)
     place = {"server_id": "s", "remote_tool_name": "t"}
-    return succeeded("mcp_s__t", {"mcp": {**place, "content": content, "structured_content": structured}, "text": text})
+    return success_envelope(
+        "mcp_s__t", {"mcp": {**place, "content": content, "structured_content": structured}, "text": text}
+    )
 
 
 def size(found: ToolEnvelope) -> int:
@@ -38,12 +40,12 @@ def image(count: int) -> dict[str, Any]:
 
 def test_what_fits_is_left_alone() -> None:
     whole = envelope([text_block("x")], {"a": 1})
-    assert guard(whole, size(whole)) is whole
+    assert fit_envelope(whole, size(whole)) is whole
 
 
 @pytest.mark.parametrize("limit", [1024, 1_000_000])
 def test_binary_data_is_always_replaced_with_a_warning_and_structured_content_stays(limit: int) -> None:
-    found = guard(envelope([text_block("x"), image(3000)], {"a": 1}), limit)
+    found = fit_envelope(envelope([text_block("x"), image(3000)], {"a": 1}), limit)
     assert warnings(found) == ["BINARY_TRUNCATED"]
     assert found["data"]["mcp"]["content"] == [
         text_block("x"),
@@ -54,7 +56,7 @@ def test_binary_data_is_always_replaced_with_a_warning_and_structured_content_st
 
 def test_a_blob_inside_a_resource_is_binary_data_too() -> None:
     block = {"type": "resource", "resource": {"uri": "file:///a", "blob": "A" * 4000}}
-    assert guard(envelope([block]), 1024)["data"]["mcp"]["content"] == [
+    assert fit_envelope(envelope([block]), 1024)["data"]["mcp"]["content"] == [
         {"type": "resource", "uri": "file:///a", "mimeType": None, "bytes": 3000}
     ]
 
@@ -62,7 +64,7 @@ def test_a_blob_inside_a_resource_is_binary_data_too() -> None:
 def test_then_everything_is_described_but_text() -> None:
     link = {"type": "resource_link", "uri": "file:///a", "name": "A", "description": "x" * 3000}
     strange = {"type": "video", "data": "x" * 3000}
-    found = guard(envelope([text_block("kept"), link, strange]), 1024)
+    found = fit_envelope(envelope([text_block("kept"), link, strange]), 1024)
     assert warnings(found) == ["CONTENT_TRUNCATED"]
     assert found["data"]["mcp"]["content"] == [
         text_block("kept"),
@@ -73,25 +75,25 @@ def test_then_everything_is_described_but_text() -> None:
 
 
 def test_text_that_fits_once_is_kept_whole() -> None:
-    found = guard(envelope([text_block("x" * 700)]), 1024)
+    found = fit_envelope(envelope([text_block("x" * 700)]), 1024)
     assert warnings(found) == ["CONTENT_TRUNCATED"]
     assert found["data"]["text"] == "x" * 700
 
 
 def test_then_the_text_is_cut_to_half_the_limit() -> None:
-    found = guard(envelope([text_block("x" * 5000)]), 1024)
+    found = fit_envelope(envelope([text_block("x" * 5000)]), 1024)
     assert warnings(found) == ["CONTENT_TRUNCATED", "TEXT_TRUNCATED"]
     assert found["data"]["mcp"]["content"] == []
     assert found["data"]["text"] == "x" * 512
 
 
 def test_text_is_cut_between_characters() -> None:
-    found = guard(envelope([text_block("x" + "é" * 5000)]), 1024)
+    found = fit_envelope(envelope([text_block("x" + "é" * 5000)]), 1024)
     assert found["data"]["text"] == "x" + "é" * 255
 
 
 def test_text_that_grows_when_written_is_cut_further() -> None:
-    found = guard(envelope([text_block("\x01" * 5000)]), 1024)
+    found = fit_envelope(envelope([text_block("\x01" * 5000)]), 1024)
     assert "TEXT_TRUNCATED" in warnings(found)
     assert 0 < len(found["data"]["text"]) <= 128
     assert size(found) <= 1024
@@ -100,7 +102,7 @@ def test_text_that_grows_when_written_is_cut_further() -> None:
 def test_text_is_dropped_when_names_take_all_the_room() -> None:
     long = envelope([text_block("x" * 5000)])
     long["data"]["mcp"]["remote_tool_name"] = "n" * 640
-    found = guard(long, 1024)
+    found = fit_envelope(long, 1024)
     assert warnings(found)[-1] == "TEXT_DROPPED"
     assert found["data"]["text"] == ""
     assert size(found) <= 1024
@@ -108,7 +110,9 @@ def test_text_is_dropped_when_names_take_all_the_room() -> None:
 
 def test_a_failure_with_endless_names_keeps_its_code() -> None:
     place = {"server_id": "s" * 5000, "remote_tool_name": "t"}
-    found = guard(failed("mcp_s__t", problem("MCP_TIMEOUT", "slow", retryable=True), data={"mcp": place}), 1024)
+    found = fit_envelope(
+        error_envelope("mcp_s__t", make_problem("MCP_TIMEOUT", "slow", retryable=True), data={"mcp": place}), 1024
+    )
     assert size(found) <= 1024
     assert found["errors"][0]["code"] == "MCP_TIMEOUT"
     assert found["errors"][0]["retryable"] is True
@@ -117,7 +121,7 @@ def test_a_failure_with_endless_names_keeps_its_code() -> None:
 @pytest.mark.parametrize("limit", [0, -1, 1023, True, 2000.0])
 def test_a_limit_in_which_nothing_fits_is_refused(limit: int) -> None:
     with pytest.raises(SettingsError, match="1024"):
-        check_limit(limit)
+        check_output_limit(limit)
 
 
 BLOCK = st.one_of(
@@ -139,7 +143,7 @@ BLOCK = st.one_of(
 def test_nothing_is_ever_larger_than_the_limit(content: list[Any], structured: Any, place: str, limit: int) -> None:
     whole = envelope(content, structured)
     whole["data"]["mcp"]["server_id"] = place
-    found = guard(whole, limit)
+    found = fit_envelope(whole, limit)
     assert size(found) <= limit
     assert found["ok"] is True
     assert found["tool_name"] == "mcp_s__t"

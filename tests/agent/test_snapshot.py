@@ -8,9 +8,9 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.agent.scripted import ScriptedClient, definitions
+from tests.agent.fakes import ScriptedClient, definitions
 from tests.agent.servers import stdio
-from tests.client.ends import odd
+from tests.client.harness import odd_server_config
 from tests.processes import is_running
 
 from hubbub import DefinitionError, HubbubError, ServerConfig, SettingsError, Snapshot, ToolOrigin, ToolRegistryBuilder
@@ -86,10 +86,10 @@ async def test_a_server_that_never_answers_costs_no_more_than_the_deadline(child
 
 
 async def test_pages_without_end_cost_no_more_than_the_deadline_and_no_other_server(children: Children) -> None:
-    endless = odd("slow-pages", id="endless", timeout_s=60)
+    endless = odd_server_config("slow-pages", id="endless", timeout_s=60)
     async with await ToolRegistryBuilder([endless, stdio("up")], deadline_s=10).build() as snapshot:
         assert [item.name for item in snapshot.definitions] == ["mcp_up__echo"]
-        assert "list of tools of endless did not come within 10 s" in snapshot.errors["endless"].message
+        assert "after 10 s while waiting for the list of tools of endless" in snapshot.errors["endless"].message
         assert set(snapshot.clients) == {"endless", "up"}
     assert not children()
 

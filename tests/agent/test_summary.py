@@ -1,4 +1,4 @@
-"""What a model is told of a result in words."""
+"""The text of a result for a model."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hubbub import Block, EmbeddedResource, Image, ResourceContents, ResourceLin
 from hubbub.agent.summary import plain_blocks, summarise
 
 
-def told(*blocks: Any, structured: Any = None) -> str:
+def summarise_blocks(*blocks: Any, structured: Any = None) -> str:
     return summarise(plain_blocks(blocks), structured, has_structured=structured is not None)
 
 
@@ -35,11 +35,11 @@ def told(*blocks: Any, structured: Any = None) -> str:
     ],
 )
 def test_each_kind_of_block_is_told(block: Any, text: str) -> None:
-    assert told(block) == text
+    assert summarise_blocks(block) == text
 
 
 def test_blocks_stay_in_order_and_structured_content_follows() -> None:
-    assert told(Text("one"), Image(b"1"), Text("two"), structured={"a": [1]}) == (
+    assert summarise_blocks(Text("one"), Image(b"1"), Text("two"), structured={"a": [1]}) == (
         'one\n[image: image/png, 1 bytes]\ntwo\n\nstructuredContent:\n{"a":[1]}'
     )
 
@@ -64,7 +64,7 @@ def test_content_that_is_no_list_is_none(content: Any) -> None:
     ],
 )
 def test_structured_content_that_a_text_block_already_says_is_not_repeated(text: str, structured: Any) -> None:
-    assert told(Text(text), structured=structured) == text
+    assert summarise_blocks(Text(text), structured=structured) == text
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_structured_content_that_a_text_block_already_says_is_not_repeated(text:
     ],
 )
 def test_structured_content_that_no_text_block_says_to_the_model_is_added(block: Any) -> None:
-    assert told(block, structured={"a": 1}).endswith('structuredContent:\n{"a":1}')
+    assert summarise_blocks(block, structured={"a": 1}).endswith('structuredContent:\n{"a":1}')

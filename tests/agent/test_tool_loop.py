@@ -1,4 +1,4 @@
-"""The way of a run, with a model that follows a script: how it begins, goes on and ends."""
+"""Runs of the tool loop with a scripted model: start, turns, end."""
 
 import asyncio
 import json
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.agent.play import BROKEN, Play
-from tests.agent.scripted import ScriptedModel, Tools, calls, definitions, says
+from tests.agent.fakes import FakeTools, ScriptedModel, calls, definitions, text_answer
+from tests.agent.loop_harness import FAILED_ENVELOPE, LoopHarness
 
 from hubbub import (
     Catalog,
@@ -25,22 +25,24 @@ from hubbub import (
 
 
 async def test_an_answer_without_calls_ends_the_run() -> None:
-    play = Play(says("hello"))
+    play = LoopHarness(text_answer("hello"))
     result = await play.run("hi")
     assert (result.status, result.assistant_text) == ("finished", "hello")
     assert result.history == [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
 
 
 async def test_a_call_is_run_and_the_model_told() -> None:
-    play = Play(
-        calls(ModelToolCall("c1", "now", '{"zone": "UTC"}'), text="Let me see."), says("noon"), own=Tools(now=12)
+    play = LoopHarness(
+        calls(ModelToolCall("c1", "now", '{"zone": "UTC"}'), text="Let me see."),
+        text_answer("noon"),
+        own=FakeTools(now=12),
     )
     result = await play.run("what time is it?")
     assert result.assistant_text == "noon"
     assert play.own.calls == [("now", {"zone": "UTC"}, "c1")]
-    user, asked, told = play.model.requests[1].messages
+    user, assistant, told = play.model.requests[1].messages
     assert user["content"] == "what time is it?"
-    assert asked == {
+    assert assistant == {
         "role": "assistant",
         "content": "Let me see.",
         "tool_calls": [
@@ -58,7 +60,7 @@ async def test_a_call_is_run_and_the_model_told() -> None:
 
 
 async def test_a_run_goes_on_from_a_history() -> None:
-    play = Play(says("first"), says("second"))
+    play = LoopHarness(text_answer("first"), text_answer("second"))
     history = (await play.run("one")).history
     await play.run("two", history=history)
     assert [message["content"] for message in play.model.requests[1].messages] == ["one", "first", "two"]
@@ -66,12 +68,12 @@ async def test_a_run_goes_on_from_a_history() -> None:
 
 async def test_the_history_that_was_given_is_not_changed() -> None:
     history = [{"role": "user", "content": "one"}]
-    await Play(calls("now"), says("x")).run("two", history=history)
+    await LoopHarness(calls("now"), text_answer("x")).run("two", history=history)
     assert history == [{"role": "user", "content": "one"}]
 
 
 async def test_a_history_alone_is_enough_and_nothing_is_not() -> None:
-    play = Play(says("x"))
+    play = LoopHarness(text_answer("x"))
     await play.run("", history=[{"role": "user", "content": "one"}])
     assert len(play.model.requests[0].messages) == 1
     with pytest.raises(InvalidParams):
@@ -79,14 +81,14 @@ async def test_a_history_alone_is_enough_and_nothing_is_not() -> None:
 
 
 async def test_the_system_prompt_leads_and_is_not_part_of_the_history() -> None:
-    play = Play(says("x"), system="Be brief.")
+    play = LoopHarness(text_answer("x"), system="Be brief.")
     result = await play.run()
     assert play.model.requests[0].messages[0] == {"role": "system", "content": "Be brief."}
     assert [message["role"] for message in result.history] == ["user", "assistant"]
 
 
 async def test_tools_are_shown_with_the_choice() -> None:
-    play = Play(says("x"))
+    play = LoopHarness(text_answer("x"))
     await play.run()
     request = play.model.requests[0]
     assert [tool["function"]["name"] for tool in request.tools] == ["now", "search"]
@@ -94,20 +96,20 @@ async def test_tools_are_shown_with_the_choice() -> None:
 
 
 async def test_the_choice_of_tools_can_be_set() -> None:
-    play = Play(says("x"), tool_choice="required", parallel_tool_calls=True)
+    play = LoopHarness(text_answer("x"), tool_choice="required", parallel_tool_calls=True)
     await play.run()
     request = play.model.requests[0]
     assert (request.tool_choice, request.parallel_tool_calls) == ("required", True)
 
 
 async def test_words_arrive_as_they_are_written_when_asked_for() -> None:
-    heard: list[str] = []
-    await Play(calls("now", text="one"), says("two")).run(on_text=heard.append)
-    assert heard == ["one", "two"]
+    texts: list[str] = []
+    await LoopHarness(calls("now", text="one"), text_answer("two")).run(on_text=texts.append)
+    assert texts == ["one", "two"]
 
 
 async def test_turns_have_an_end() -> None:
-    play = Play(*[calls("now")] * 3)
+    play = LoopHarness(*[calls("now")] * 3)
     with pytest.raises(ToolUseError, match="3 turns") as caught:
         await play.run(max_turns=3)
     assert caught.value.code == "MAX_TURNS"
@@ -118,7 +120,7 @@ async def test_turns_have_an_end() -> None:
 
 
 async def test_runs_can_go_on_side_by_side() -> None:
-    play = Play(*[says("x")] * 8)
+    play = LoopHarness(*[text_answer("x")] * 8)
     results = await asyncio.gather(*(play.run(str(number)) for number in range(8)))
     assert len({result.run_id for result in results}) == 8
     assert sorted(result.history[0]["content"] for result in results) == [str(number) for number in range(8)]
@@ -134,7 +136,7 @@ async def test_cancelling_a_run_cancels_its_calls() -> None:
         finally:
             ended.set()
 
-    play = Play(calls("now", "search"), own=own, runs_in_parallel=True)
+    play = LoopHarness(calls("now", "search"), own=own, runs_in_parallel=True)
     task = asyncio.ensure_future(play.run())
     await begun.wait()
     task.cancel()
@@ -170,7 +172,7 @@ def test_options_that_do_not_exist_are_refused(option: dict[str, Any]) -> None:
 
 
 async def test_disabled_tools_are_neither_shown_nor_run() -> None:
-    play = Play(calls("now", text="anyway"), tool_use_mode="disabled")
+    play = LoopHarness(calls("now", text="anyway"), tool_use_mode="disabled")
     result = await play.run()
     assert play.model.requests[0].tools == []
     assert play.model.requests[0].tool_choice is None
@@ -180,39 +182,47 @@ async def test_disabled_tools_are_neither_shown_nor_run() -> None:
 
 async def test_an_enforced_run_without_a_call_is_an_error() -> None:
     with pytest.raises(ToolUseError) as caught:
-        await Play(says("x"), tool_use_mode="enforced").run()
+        await LoopHarness(text_answer("x"), tool_use_mode="enforced").run()
     assert caught.value.code == "NO_TOOL_CALLS"
 
 
 async def test_a_relaxed_run_without_a_call_is_none() -> None:
-    assert (await Play(says("x")).run()).assistant_text == "x"
+    assert (await LoopHarness(text_answer("x")).run()).assistant_text == "x"
 
 
 async def test_an_enforced_run_needs_one_success() -> None:
     with pytest.raises(ToolUseError) as caught:
-        await Play(calls("now"), says("x"), own=Tools(now=BROKEN), tool_use_mode="enforced").run()
+        await LoopHarness(
+            calls("now"), text_answer("x"), own=FakeTools(now=FAILED_ENVELOPE), tool_use_mode="enforced"
+        ).run()
     assert caught.value.code == "TOOL_ERROR"
-    play = Play(calls("now", "search"), says("x"), own=Tools(now=BROKEN), tool_use_mode="enforced")
+    play = LoopHarness(
+        calls("now", "search"), text_answer("x"), own=FakeTools(now=FAILED_ENVELOPE), tool_use_mode="enforced"
+    )
     assert (await play.run()).assistant_text == "x"
 
 
 async def test_a_relaxed_run_tolerates_failures() -> None:
-    assert (await Play(calls("now"), says("x"), own=Tools(now=BROKEN)).run()).assistant_text == "x"
+    assert (
+        await LoopHarness(calls("now"), text_answer("x"), own=FakeTools(now=FAILED_ENVELOPE)).run()
+    ).assistant_text == "x"
 
 
 async def test_a_failure_is_fatal_if_it_was_the_last_of_its_tool() -> None:
     with pytest.raises(ToolUseError, match="now") as caught:
-        await Play(calls("now"), says("x"), own=Tools(now=BROKEN), tool_failure_policy="fatal").run()
+        await LoopHarness(
+            calls("now"), text_answer("x"), own=FakeTools(now=FAILED_ENVELOPE), tool_failure_policy="fatal"
+        ).run()
     assert caught.value.code == "TOOL_ERROR"
 
 
 async def test_a_failure_that_was_made_good_is_not_fatal() -> None:
-    outcomes: list[Any] = [BROKEN, "noon"]
+    outcomes: list[Any] = [FAILED_ENVELOPE, "noon"]
 
     async def own(name: str, arguments: Mapping[str, Any]) -> Any:
         return outcomes.pop(0)
 
-    play = Play(calls("now"), calls("now"), says("x"), own=own, tool_failure_policy="fatal")
+    play = LoopHarness(calls("now"), calls("now"), text_answer("x"), own=own, tool_failure_policy="fatal")
     assert (await play.run()).assistant_text == "x"
 
 
@@ -220,39 +230,41 @@ async def test_a_failure_that_was_made_good_is_not_fatal() -> None:
 
 
 async def test_a_model_that_falls_silent_is_asked_once_without_tools() -> None:
-    play = Play(calls("now"), says(" "), says("noon"))
+    play = LoopHarness(calls("now"), text_answer(" "), text_answer("noon"))
     result = await play.run()
     last = play.model.requests[2]
     assert last.messages[-1] == {"role": "user", "content": LoopOptions().empty_final_text}
     assert last.tools == []
-    assert "fix_empty_final" in play.seen.types()
+    assert "fix_empty_final" in play.recorder.types()
     assert result.assistant_text == "noon"
     assert [message["role"] for message in result.history] == ["user", "assistant", "tool", "assistant"]
 
 
 async def test_the_question_after_silence_can_be_worded_and_keep_the_tools() -> None:
-    play = Play(calls("now"), says(""), says("x"), empty_final_text="Well?", empty_final_keeps_tools=True)
+    play = LoopHarness(
+        calls("now"), text_answer(""), text_answer("x"), empty_final_text="Well?", empty_final_keeps_tools=True
+    )
     await play.run()
     assert play.model.requests[2].messages[-1]["content"] == "Well?"
     assert len(play.model.requests[2].tools) == 2
 
 
 async def test_a_model_that_stays_silent_is_not_asked_again() -> None:
-    play = Play(calls("now"), says(""), says(""))
+    play = LoopHarness(calls("now"), text_answer(""), text_answer(""))
     assert (await play.run()).assistant_text == ""
     assert len(play.model.requests) == 3
 
 
 async def test_silence_is_accepted_when_told_to_and_without_calls() -> None:
-    assert (await Play(calls("now"), says(""), fix_empty_final=False).run()).assistant_text == ""
-    assert (await Play(says("")).run()).assistant_text == ""
+    assert (await LoopHarness(calls("now"), text_answer(""), fix_empty_final=False).run()).assistant_text == ""
+    assert (await LoopHarness(text_answer("")).run()).assistant_text == ""
 
 
 async def test_an_http_error_is_tried_again_without_tools_when_told_to() -> None:
-    play = Play(ModelHttpError("no", status=400), says("x"), fallback_retry_count=1)
+    play = LoopHarness(ModelHttpError("no", status=400), text_answer("x"), fallback_retry_count=1)
     assert (await play.run()).assistant_text == "x"
     assert [len(request.tools) for request in play.model.requests] == [2, 0]
-    assert play.seen.types()[1:3] == ["llm_request_error", "llm_request_retry"]
+    assert play.recorder.types()[1:3] == ["llm_request_error", "llm_request_retry"]
 
 
 @pytest.mark.parametrize(
@@ -265,13 +277,13 @@ async def test_an_http_error_is_tried_again_without_tools_when_told_to() -> None
     ],
 )
 async def test_other_errors_of_the_model_end_the_run(status: int | None, options: dict[str, Any]) -> None:
-    play = Play(ModelError("no", status=status), **options)
+    play = LoopHarness(ModelError("no", status=status), **options)
     with pytest.raises(ModelError):
         await play.run()
     assert len(play.model.requests) == 1
 
 
-def busy(status: int = 429, retry_after_s: float | None = None) -> ModelError:
+def busy_error(status: int = 429, retry_after_s: float | None = None) -> ModelError:
     return ModelHttpError("later", status=status, retryable=True, retry_after_s=retry_after_s)
 
 
@@ -281,20 +293,20 @@ async def test_a_busy_endpoint_is_asked_again_after_the_time_it_names() -> None:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    play = Play(busy(retry_after_s=7.0), busy(503), says("x"), sleep=sleep)
+    play = LoopHarness(busy_error(retry_after_s=7.0), busy_error(503), text_answer("x"), sleep=sleep)
     assert (await play.run()).assistant_text == "x"
     assert [len(request.tools) for request in play.model.requests] == [2, 2, 2]
     assert waits[0] == 7.0
     assert 0.0 < waits[1] <= 1.0
-    retries = [event.details["wait_s"] for event in play.seen.events if event.type == "llm_request_retry"]
+    retries = [event.details["wait_s"] for event in play.recorder.events if event.type == "llm_request_retry"]
     assert retries == waits
 
 
 @pytest.mark.parametrize(
     ("errors", "requests"),
     [
-        ([busy(), busy(), busy(), busy()], 4),
-        ([busy(retry_after_s=61.0)], 1),
+        ([busy_error(), busy_error(), busy_error(), busy_error()], 4),
+        ([busy_error(retry_after_s=61.0)], 1),
         ([ModelTimeout("slow", retryable=True)], 1),
     ],
 )
@@ -302,7 +314,7 @@ async def test_a_model_is_not_asked_again_without_end(errors: list[ModelError], 
     async def sleep(seconds: float) -> None:
         pass
 
-    play = Play(*errors, says("too late"), sleep=sleep)
+    play = LoopHarness(*errors, text_answer("too late"), sleep=sleep)
     with pytest.raises(ModelError):
         await play.run()
     assert len(play.model.requests) == requests
@@ -310,8 +322,8 @@ async def test_a_model_is_not_asked_again_without_end(errors: list[ModelError], 
 
 async def test_images_of_a_turn_follow_its_results_in_one_message() -> None:
     image = {"mimeType": "image/png", "data": "MTIz"}
-    own = Tools(now={"ok": True, "data": {"mcp": {}, "text": "[image]", "images": [image]}})
-    play = Play(calls("now", "search"), says("I see."), own=own)
+    own = FakeTools(now={"ok": True, "data": {"mcp": {}, "text": "[image]", "images": [image]}})
+    play = LoopHarness(calls("now", "search"), text_answer("I see."), own=own)
     result = await play.run()
     assert [message["role"] for message in result.history] == ["user", "assistant", "tool", "tool", "user", "assistant"]
     assert "MTIz" not in result.history[2]["content"]
@@ -319,7 +331,7 @@ async def test_images_of_a_turn_follow_its_results_in_one_message() -> None:
 
 
 async def test_an_error_of_the_model_keeps_what_was_done() -> None:
-    play = Play(calls("now"), ModelTimeout("slow"), says("noon"))
+    play = LoopHarness(calls("now"), ModelTimeout("slow"), text_answer("noon"))
     with pytest.raises(ModelError) as caught:
         await play.run()
     assert [message["role"] for message in caught.value.history] == ["user", "assistant", "tool"]

@@ -1,4 +1,4 @@
-"""The calls of a run: several in one turn, arguments that are mended first, and what the model is told of results."""
+"""Tool calls of a run: several in one turn, repaired arguments, and results for the model."""
 
 import asyncio
 import json
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.agent.play import Play
-from tests.agent.scripted import Tools, calls, says
+from tests.agent.fakes import FakeTools, calls, text_answer
+from tests.agent.loop_harness import LoopHarness
 
 from hubbub import ModelToolCall, ToolEnvelope
 
@@ -15,13 +15,13 @@ from hubbub import ModelToolCall, ToolEnvelope
 
 
 async def test_calls_run_in_order() -> None:
-    play = Play(calls("search", "now", "search"), says("x"))
+    play = LoopHarness(calls("search", "now", "search"), text_answer("x"))
     await play.run()
     assert play.own.names == ["search", "now", "search"]
     assert [result["tool_name"] for result in play.results()] == ["search", "now", "search"]
 
 
-class Meeting:
+class RendezvousTools:
     """Two tools that each wait until the other has begun; the second finishes first."""
 
     def __init__(self) -> None:
@@ -38,10 +38,10 @@ class Meeting:
 
 
 async def test_calls_run_at_the_same_time_when_asked_to_and_results_stay_in_order() -> None:
-    meeting = Meeting()
-    play = Play(calls("now", "search"), says("x"), own=meeting, runs_in_parallel=True)
+    rendezvous = RendezvousTools()
+    play = LoopHarness(calls("now", "search"), text_answer("x"), own=rendezvous, runs_in_parallel=True)
     await play.run()
-    assert meeting.finished == ["search", "now"]
+    assert rendezvous.finished == ["search", "now"]
     assert [result["tool_name"] for result in play.results()] == ["now", "search"]
     messages = play.model.requests[-1].messages
     assert [message["tool_call_id"] for message in messages if message["role"] == "tool"] == ["id0", "id1"]
@@ -49,14 +49,14 @@ async def test_calls_run_at_the_same_time_when_asked_to_and_results_stay_in_orde
 
 @pytest.mark.parametrize("runs_in_parallel", [False, True])
 async def test_one_failing_call_does_not_keep_the_others_from_running(runs_in_parallel: bool) -> None:
-    own = Tools(now=RuntimeError("broken"))
-    play = Play(calls("now", "search"), says("x"), own=own, runs_in_parallel=runs_in_parallel)
+    own = FakeTools(now=RuntimeError("broken"))
+    play = LoopHarness(calls("now", "search"), text_answer("x"), own=own, runs_in_parallel=runs_in_parallel)
     await play.run()
     assert [result["ok"] for result in play.results()] == [False, True]
 
 
 async def test_only_the_first_call_counts_when_parallel_calls_are_off() -> None:
-    play = Play(calls("now", "search"), says("x"), parallel_tool_calls=False)
+    play = LoopHarness(calls("now", "search"), text_answer("x"), parallel_tool_calls=False)
     result = await play.run()
     assert play.own.names == ["now"]
     assert result.trace[0].ignored_calls == 1
@@ -64,20 +64,24 @@ async def test_only_the_first_call_counts_when_parallel_calls_are_off() -> None:
 
 
 async def test_calls_beyond_the_limit_are_left_out() -> None:
-    play = Play(calls(*["now"] * 5), says("x"), max_calls_per_turn=3)
+    play = LoopHarness(calls(*["now"] * 5), text_answer("x"), max_calls_per_turn=3)
     result = await play.run()
     assert (len(play.own.calls), result.trace[0].ignored_calls) == (3, 2)
 
 
 async def test_ids_are_trimmed_made_up_and_made_unique() -> None:
     wanted = [ModelToolCall(identifier, "now", "{}") for identifier in (" a ", "a", "", "a")]
-    play = Play(calls(*wanted), calls(ModelToolCall("a", "now", "{}"), ModelToolCall("", "now", "{}")), says("x"))
+    play = LoopHarness(
+        calls(*wanted), calls(ModelToolCall("a", "now", "{}"), ModelToolCall("", "now", "{}")), text_answer("x")
+    )
     await play.run()
     assert [identifier for _, _, identifier in play.own.calls] == ["a", "a__2", "tc_3", "a__3", "a__4", "tc_6"]
 
 
 async def test_names_are_trimmed_and_dots_found() -> None:
-    play = Play(calls(ModelToolCall("1", " now "), ModelToolCall("2", "a.b")), says("x"), tools=("now", "a_b"))
+    play = LoopHarness(
+        calls(ModelToolCall("1", " now "), ModelToolCall("2", "a.b")), text_answer("x"), tools=("now", "a_b")
+    )
     await play.run()
     assert play.own.names == ["now", "a_b"]
 
@@ -97,16 +101,16 @@ async def test_names_are_trimmed_and_dots_found() -> None:
     ],
 )
 async def test_arguments_are_mended_before_the_call(arguments: Any, value: Any, status: str) -> None:
-    play = Play(calls(ModelToolCall("c", "now", arguments)), says("x"))
+    play = LoopHarness(calls(ModelToolCall("c", "now", arguments)), text_answer("x"))
     await play.run()
     assert play.own.calls == [("now", value, "c")]
-    assert play.seen.only("tool_call_start").details["parse_status"] == status
-    asked = play.model.requests[1].messages[1]["tool_calls"][0]["function"]["arguments"]
-    assert json.loads(asked) == value
+    assert play.recorder.only("tool_call_start").details["parse_status"] == status
+    sent = play.model.requests[1].messages[1]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(sent) == value
 
 
 async def test_arguments_that_cannot_be_read_are_told_and_the_run_goes_on() -> None:
-    play = Play(calls(ModelToolCall("c", "now", "{oops")), says("sorry"))
+    play = LoopHarness(calls(ModelToolCall("c", "now", "{oops")), text_answer("sorry"))
     result = await play.run()
     assert play.own.calls == []
     assert play.codes() == ["ARGUMENTS_JSON_PARSE_ERROR"]
@@ -116,7 +120,7 @@ async def test_arguments_that_cannot_be_read_are_told_and_the_run_goes_on() -> N
 
 @pytest.mark.parametrize("arguments", ['{"a": "' + "x" * 100 + '"}', {"a": "x" * 100}])
 async def test_arguments_that_are_too_large_are_told(arguments: Any) -> None:
-    play = Play(calls(ModelToolCall("c", "now", arguments)), says("x"), max_argument_bytes=50)
+    play = LoopHarness(calls(ModelToolCall("c", "now", arguments)), text_answer("x"), max_argument_bytes=50)
     await play.run()
     assert play.own.calls == []
     assert play.codes() == ["ARGUMENTS_TOO_LARGE"]
@@ -126,14 +130,14 @@ async def test_arguments_that_are_too_large_are_told(arguments: Any) -> None:
 
 
 async def test_output_that_is_too_large_is_replaced() -> None:
-    play = Play(calls("now"), says("x"), own=Tools(now="x" * 5000), max_output_bytes=2000)
+    play = LoopHarness(calls("now"), text_answer("x"), own=FakeTools(now="x" * 5000), max_output_bytes=2000)
     await play.run()
     assert play.codes() == ["TOOL_OUTPUT_TOO_LARGE"]
-    assert play.seen.only("tool_call_end").details["output_replaced"] is True
+    assert play.recorder.only("tool_call_end").details["output_replaced"] is True
 
 
 async def test_output_that_is_no_json_is_replaced() -> None:
-    play = Play(calls("now"), says("x"), own=Tools(now=object()))
+    play = LoopHarness(calls("now"), text_answer("x"), own=FakeTools(now=object()))
     await play.run()
     assert play.codes() == ["TOOL_OUTPUT_SERIALIZATION_ERROR"]
 
@@ -143,6 +147,6 @@ async def test_an_executor_that_raises_is_told_and_the_run_goes_on() -> None:
         async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> ToolEnvelope:
             raise RuntimeError("the executor broke")
 
-    play = Play(calls("now"), says("x"), own=Raising())
+    play = LoopHarness(calls("now"), text_answer("x"), own=Raising())
     assert (await play.run()).assistant_text == "x"
     assert play.codes() == ["INTERNAL_ERROR"]

@@ -1,19 +1,19 @@
-"""What a run tells of itself: events while it goes on, and the trace when it has ended."""
+"""Events during a run, and its trace."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.agent.play import BROKEN, Play
-from tests.agent.scripted import Tools, calls, says
+from tests.agent.fakes import FakeTools, calls, text_answer
+from tests.agent.loop_harness import FAILED_ENVELOPE, LoopHarness
 
 from hubbub import ModelAnswer, ModelToolCall
 
 
 async def test_events_tell_the_run_in_order() -> None:
-    play = Play(calls("now"), says("x"))
+    play = LoopHarness(calls("now"), text_answer("x"))
     result = await play.run(context={"tenant": "t" * 1000})
-    assert play.seen.types() == [
+    assert play.recorder.types() == [
         "llm_request_start",
         "llm_request_end",
         "tool_call_start",
@@ -22,28 +22,28 @@ async def test_events_tell_the_run_in_order() -> None:
         "llm_request_end",
         "final",
     ]
-    assert {event.run_id for event in play.seen.events} == {result.run_id}
-    assert [event.turn for event in play.seen.events] == [1, 1, 1, 1, 2, 2, 2]
-    assert all(event.context == {"tenant": "t" * 200} for event in play.seen.events)
+    assert {event.run_id for event in play.recorder.events} == {result.run_id}
+    assert [event.turn for event in play.recorder.events] == [1, 1, 1, 1, 2, 2, 2]
+    assert all(event.context == {"tenant": "t" * 200} for event in play.recorder.events)
 
 
 async def test_events_hold_no_arguments_and_no_outputs() -> None:
-    own = Tools(now="OUTPUT-CANARY", search=RuntimeError("ERROR-CANARY"))
+    own = FakeTools(now="OUTPUT-CANARY", search=RuntimeError("ERROR-CANARY"))
     wanted = [ModelToolCall("c", name, '{"a": "ARGUMENT-CANARY"}') for name in ("now", "search", "other")]
-    play = Play(calls(*wanted, text="TEXT-CANARY"), says("FINAL-CANARY"), own=own)
+    play = LoopHarness(calls(*wanted, text="TEXT-CANARY"), text_answer("FINAL-CANARY"), own=own)
     await play.run("USER-CANARY")
-    assert "CANARY" not in repr(play.seen.events)
-    assert play.seen.events[3].type == "tool_call_start"
-    assert play.seen.events[3].details["argument_bytes"] == 24
+    assert "CANARY" not in repr(play.recorder.events)
+    assert play.recorder.events[3].type == "tool_call_start"
+    assert play.recorder.events[3].details["argument_bytes"] == 24
 
 
 async def test_a_handler_that_fails_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
     def handler(event: Any) -> None:
         raise RuntimeError("the display is gone")
 
-    play = Play(calls("now"), says("x"))
+    play = LoopHarness(calls("now"), text_answer("x"))
     assert (await play.runner.run("hi", on_event=handler)).assistant_text == "x"
-    assert "a handler of events failed" in caplog.text
+    assert "an event handler failed" in caplog.text
 
 
 async def test_a_handler_may_be_async() -> None:
@@ -53,16 +53,16 @@ async def test_a_handler_may_be_async() -> None:
         await asyncio.sleep(0)
         seen.append(event.type)
 
-    await Play(says("x")).runner.run("hi", on_event=handler)
+    await LoopHarness(text_answer("x")).runner.run("hi", on_event=handler)
     assert seen == ["llm_request_start", "llm_request_end", "final"]
 
 
 async def test_the_trace_keeps_usage_and_outcomes() -> None:
     first = calls("now")
-    play = Play(
+    play = LoopHarness(
         ModelAnswer(calls=first.calls, finish_reason="tool_calls", usage={"total_tokens": 7}),
-        says("x"),
-        own=Tools(now=BROKEN),
+        text_answer("x"),
+        own=FakeTools(now=FAILED_ENVELOPE),
     )
     result = await play.run()
     turn, last = result.trace

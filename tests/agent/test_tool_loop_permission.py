@@ -1,11 +1,11 @@
-"""What a model may call: what it is shown, what filters and policies leave, and that their failure never means yes."""
+"""Which tools a model may call: filters and policies, whose failure never allows a call."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from tests.agent.play import Play
-from tests.agent.scripted import ScriptedModel, Tools, calls, definitions, says
+from tests.agent.fakes import FakeTools, ScriptedModel, calls, definitions, text_answer
+from tests.agent.loop_harness import LoopHarness
 
 from hubbub import Allow, Definition, Deny, ModelToolCall, Question, ToolLoopRunner, ToolsBuilder, ToolUseError
 
@@ -13,38 +13,38 @@ from hubbub import Allow, Definition, Deny, ModelToolCall, Question, ToolLoopRun
 
 
 async def test_a_tool_that_there_is_not_is_told() -> None:
-    play = Play(calls(ModelToolCall("c", "rm -rf /", "{}")), says("x"))
+    play = LoopHarness(calls(ModelToolCall("c", "rm -rf /", "{}")), text_answer("x"))
     await play.run()
     assert play.own.calls == []
     assert play.codes() == ["TOOL_NOT_ALLOWED"]
-    assert play.seen.only("tool_call_blocked").details["code"] == "TOOL_NOT_ALLOWED"
+    assert play.recorder.only("tool_call_blocked").details["code"] == "TOOL_NOT_ALLOWED"
     assert play.model.requests[1].messages[1]["tool_calls"][0]["function"]["name"] == "rm_-rf__"
 
 
 async def test_a_tool_that_the_model_is_not_shown_cannot_be_guessed() -> None:
-    own = Tools()
+    own = FakeTools()
     registry = ToolsBuilder.build([Definition("now"), Definition("secret", exposed_to_model=False)])
-    model = ScriptedModel(calls("secret"), says("x"))
+    model = ScriptedModel(calls("secret"), text_answer("x"))
     await ToolLoopRunner(registry, own, chat=model).run("hi")
     assert [tool["function"]["name"] for tool in model.requests[0].tools] == ["now"]
     assert own.calls == []
 
 
 async def test_a_denied_tool_is_neither_shown_nor_run() -> None:
-    own = Tools()
-    model = ScriptedModel(calls("search"), says("x"))
+    own = FakeTools()
+    model = ScriptedModel(calls("search"), text_answer("x"))
     await ToolLoopRunner(ToolsBuilder.build(definitions("now", "search"), deny=["s*"]), own, chat=model).run("hi")
     assert [tool["function"]["name"] for tool in model.requests[0].tools] == ["now"]
     assert own.calls == []
 
 
 async def test_a_filter_narrows_what_is_shown_and_what_can_be_called() -> None:
-    play = Play(calls("now", "search"), says("x"), narrow=lambda tools, context: ["now"])
+    play = LoopHarness(calls("now", "search"), text_answer("x"), narrow=lambda tools, context: ["now"])
     await play.run()
     assert [tool["function"]["name"] for tool in play.model.requests[0].tools] == ["now"]
     assert play.own.names == ["now"]
     assert play.codes() == ["TOOL_NOT_ALLOWED"]
-    filtered = play.seen.events[0]
+    filtered = play.recorder.events[0]
     assert (filtered.type, dict(filtered.details)) == (
         "tools_filtered",
         {"before": 2, "after": 1, "hidden": ["search"]},
@@ -57,11 +57,11 @@ def broken_filter(tools: Sequence[Definition], context: Mapping[str, str]) -> li
 
 @pytest.mark.parametrize("narrow", [broken_filter, lambda tools, context: ["other"], lambda tools, context: None])
 async def test_a_filter_that_fails_shows_nothing(narrow: Any) -> None:
-    play = Play(calls("now"), narrow=narrow)
+    play = LoopHarness(calls("now"), narrow=narrow)
     await play.run()
     assert play.model.requests[0].tools == []
     assert play.own.calls == []
-    error = play.seen.only("policy_error").details
+    error = play.recorder.only("policy_error").details
     assert error["stage"] == "exposure"
     assert "abcdefghijkl" not in error["message"]
     assert len(error["message"]) <= 200
@@ -69,7 +69,7 @@ async def test_a_filter_that_fails_shows_nothing(narrow: Any) -> None:
 
 async def test_a_filter_that_fails_can_be_an_error() -> None:
     with pytest.raises(ToolUseError) as caught:
-        await Play(says("x"), narrow=broken_filter, policy_error_mode="raise").run()
+        await LoopHarness(text_answer("x"), narrow=broken_filter, policy_error_mode="raise").run()
     assert caught.value.code == "POLICY_ERROR"
 
 
@@ -80,7 +80,7 @@ async def test_a_denied_call_is_told_with_its_reason() -> None:
     def decide(question: Question) -> Allow | Deny:
         return Deny("Not on Sundays") if question.tool == "now" else Allow()
 
-    play = Play(calls("now", "search"), says("x"), decide=decide)
+    play = LoopHarness(calls("now", "search"), text_answer("x"), decide=decide)
     await play.run()
     assert play.own.names == ["search"]
     denied = play.results()[0]
@@ -102,17 +102,17 @@ def broken_policy(question: Question) -> Allow:
     ],
 )
 async def test_a_policy_that_fails_never_means_yes(decide: Any, reason: str) -> None:
-    play = Play(calls("now"), says("x"), decide=decide)
+    play = LoopHarness(calls("now"), text_answer("x"), decide=decide)
     await play.run()
     assert play.own.calls == []
     assert play.codes() == ["TOOL_POLICY_ERROR"]
     assert play.results()[0]["data"]["policy"]["reason_codes"] == [reason]
-    assert play.seen.only("policy_error").details["reason"] == reason
+    assert play.recorder.only("policy_error").details["reason"] == reason
 
 
 async def test_a_policy_that_fails_can_be_an_error_that_keeps_the_conversation() -> None:
     with pytest.raises(ToolUseError) as caught:
-        await Play(calls("now"), decide=broken_policy, policy_error_mode="raise").run()
+        await LoopHarness(calls("now"), decide=broken_policy, policy_error_mode="raise").run()
     assert caught.value.code == "POLICY_ERROR"
     assert [message["role"] for message in caught.value.history] == ["user"]
 
@@ -126,7 +126,9 @@ async def test_a_policy_sees_the_real_name_and_cannot_change_the_arguments() -> 
             question.arguments["deep"].append("more")
         return Allow()
 
-    play = Play(calls(ModelToolCall("c", "a.b", '{"deep": [1]}')), says("x"), tools=("a_b",), decide=decide)
+    play = LoopHarness(
+        calls(ModelToolCall("c", "a.b", '{"deep": [1]}')), text_answer("x"), tools=("a_b",), decide=decide
+    )
     await play.run(context={"tenant": "t1"})
     assert play.own.calls == [("a_b", {"deep": [1]}, "c")]
     (question,) = seen

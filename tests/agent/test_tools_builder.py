@@ -1,7 +1,7 @@
-"""The surface that a model sees: duplicates, filters, limits."""
+"""The catalog that a model sees: duplicates, filters, limits."""
 
 import pytest
-from tests.agent.scripted import definitions
+from tests.agent.fakes import definitions
 
 from hubbub import Catalog, Definition, DefinitionError, ToolAnnotations, ToolOrigin, ToolsBuilder, View
 
@@ -31,7 +31,7 @@ def test_the_endpoints_own_shape_is_taken() -> None:
 
 @pytest.mark.parametrize("shape", [{}, {"function": "now"}, {"function": {"name": 3}}, "now"])
 def test_a_shape_without_a_name_is_refused(shape: object) -> None:
-    with pytest.raises(DefinitionError, match="A tool is"):
+    with pytest.raises(DefinitionError, match="A tool must be"):
         ToolsBuilder.build([shape])  # type: ignore[list-item]
 
 
@@ -69,7 +69,7 @@ def test_a_view_of_what_only_reads_hides_the_rest() -> None:
 
 def test_more_tools_than_a_model_may_be_shown_are_refused() -> None:
     many = definitions(*(f"t{number}" for number in range(129)))
-    with pytest.raises(DefinitionError, match="129 tools are more than the 128"):
+    with pytest.raises(DefinitionError, match="There are 129 tools, but at most 128"):
         ToolsBuilder.build(many)
     assert len(ToolsBuilder.build(many[:128])) == 128
 

@@ -1,11 +1,11 @@
-"""All of it together: a real server on stdio, a real endpoint over HTTP, and the three builders between them."""
+"""The three builders together, with a real server on stdio and a real endpoint over HTTP."""
 
 import json
 import time
 
 import pytest
-from tests.agent.endpoint import answer, delta, serving, streaming
-from tests.agent.scripted import Watcher
+from tests.agent.chat_endpoint import answer, delta, run_endpoint, stream_answer
+from tests.agent.fakes import EventRecorder
 from tests.agent.servers import stdio
 
 from hubbub import (
@@ -23,7 +23,7 @@ from hubbub.security.policy import Decision
 ECHO = stdio("demo")
 CALL = ("c1", "mcp_demo__echo", '{"text": "hello"}')
 OWN = Definition("today", "The day of the week.")
-TOOL_PIECES = [
+TOOL_CALL_CHUNKS = [
     delta(tool_calls=[{"index": 0, "id": "c1", "function": {"name": "mcp_demo__echo", "arguments": '{"text":'}}]),
     delta("tool_calls", tool_calls=[{"index": 0, "function": {"arguments": ' "hello"}'}}]),
 ]
@@ -32,17 +32,17 @@ TOOL_PIECES = [
 @pytest.mark.parametrize("is_streamed", [False, True])
 async def test_a_model_uses_the_tools_of_a_server_and_of_the_application(is_streamed: bool) -> None:
     answers = [
-        streaming(*TOOL_PIECES) if is_streamed else answer(None, CALL),
+        stream_answer(*TOOL_CALL_CHUNKS) if is_streamed else answer(None, CALL),
         answer(None, ("c2", "today", "")),
-        streaming(delta(content="It said "), delta("stop", content="hello."))
+        stream_answer(delta(content="It said "), delta("stop", content="hello."))
         if is_streamed
         else answer("It said hello."),
     ]
-    seen = Watcher()
-    heard: list[str] = []
+    recorder = EventRecorder()
+    texts: list[str] = []
     async with (
         await ToolRegistryBuilder([ECHO]).build() as snapshot,
-        serving(*answers) as endpoint,
+        run_endpoint(*answers) as endpoint,
         OpenAIChat(endpoint.url, model="m", api_key="sk-verysecretkey") as chat,
     ):
         registry = ToolsBuilder.build([OWN], mcp_definitions=snapshot.definitions)
@@ -51,11 +51,11 @@ async def test_a_model_uses_the_tools_of_a_server_and_of_the_application(is_stre
         )
         runner = ToolLoopRunner(registry, executor, chat=chat, system="Use tools.")
         result = await runner.run(
-            "Say hello to the server.", on_event=seen, on_text=heard.append if is_streamed else None
+            "Say hello to the server.", on_event=recorder, on_text=texts.append if is_streamed else None
         )
 
     assert result.assistant_text == "It said hello."
-    assert heard == (["It said ", "hello."] if is_streamed else [])
+    assert texts == (["It said ", "hello."] if is_streamed else [])
     shown = [tool["function"]["name"] for tool in endpoint.bodies[0]["tools"]]
     assert shown == ["mcp_demo__echo", "today"]
     assert [message["role"] for message in endpoint.bodies[2]["messages"]] == [
@@ -66,14 +66,14 @@ async def test_a_model_uses_the_tools_of_a_server_and_of_the_application(is_stre
         "assistant",
         "tool",
     ]
-    told = [message["content"] for message in endpoint.bodies[2]["messages"] if message["role"] == "tool"]
-    first, second = map(json.loads, told)
+    tool_results = [message["content"] for message in endpoint.bodies[2]["messages"] if message["role"] == "tool"]
+    first, second = map(json.loads, tool_results)
     assert first["ok"] is True
     assert first["data"]["text"].startswith("hello")
     assert first["data"]["mcp"]["server_id"] == "demo"
     assert first["data"]["text"] == "hello"
     assert second["data"] == {"value": "Sunday"}
-    assert "hello" not in repr(seen.events)
+    assert "hello" not in repr(recorder.events)
 
 
 def confirm_all(question: Question) -> Decision:
@@ -83,7 +83,7 @@ def confirm_all(question: Question) -> Decision:
 async def test_a_call_that_a_person_has_to_allow_reaches_the_server_only_then() -> None:
     async with (
         await ToolRegistryBuilder([ECHO]).build() as snapshot,
-        serving(answer(None, CALL), answer("done")) as endpoint,
+        run_endpoint(answer(None, CALL), answer("done")) as endpoint,
         OpenAIChat(endpoint.url, model="m") as chat,
     ):
         registry = ToolsBuilder.build(mcp_definitions=snapshot.definitions)
@@ -100,7 +100,7 @@ async def test_a_call_that_a_person_has_to_allow_reaches_the_server_only_then() 
 async def test_wrong_arguments_are_told_to_the_model_in_words() -> None:
     async with (
         await ToolRegistryBuilder([ECHO]).build() as snapshot,
-        serving(answer(None, ("c1", "mcp_demo__echo", '{"txet": "x"}')), answer("sorry")) as endpoint,
+        run_endpoint(answer(None, ("c1", "mcp_demo__echo", '{"txet": "x"}')), answer("sorry")) as endpoint,
         OpenAIChat(endpoint.url, model="m") as chat,
     ):
         registry = ToolsBuilder.build(mcp_definitions=snapshot.definitions)

@@ -9,9 +9,9 @@ import pytest
 
 from hubbub import SettingsError, ToolSettings
 from hubbub.assembly.assemble import needs_hub
-from hubbub.assembly.checking import check_sources
-from hubbub.assembly.entries import choose_packs, find_packs
 from hubbub.assembly.hub_config import hub_config
+from hubbub.assembly.pack_discovery import choose_packs, find_packs
+from hubbub.assembly.settings_checks import check_sources
 from hubbub.hub.config import HubConfig
 from hubbub.settings import ServeSettings, Sources
 from hubbub.settings.file import SettingsFile

@@ -1,7 +1,7 @@
 """Pages in a real browser: those of an allowed origin use the server, all others are refused.
 
-One browser opens the same page under three names and tries everything there; the tests look at
-what the page found. `page.js` is what it tries.
+One browser opens the same page under three host names; `page.js` tries everything there and the tests check
+what it reports.
 """
 
 import json
@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser.visiting import VISIT_S, Pages, find_chromium, show, visiting
-from tests.http.processes import PLAYGROUND, ServerProcess
-from tests.http.wire import request
+from tests.browser.chromium import PAGE_TIMEOUT_S, PageServer, dump_dom, find_chromium, open_page
+from tests.http.raw_http import request
+from tests.http.server_process import PLAYGROUND, ServerProcess
 
-ALLOWED, LOCAL, STRANGER = "allowed.example", "127.0.0.1", "stranger.example"
-USES = ("health", "plain", "legacy", "modern", "progress", "eventSource", "webSocket", "cookies")
+ALLOWED, LOCAL, FOREIGN = "allowed.example", "127.0.0.1", "stranger.example"
+FEATURES = ("health", "plain", "legacy", "modern", "progress", "eventSource", "webSocket", "cookies")
 Findings = dict[str, Any]
-Visit = Callable[[str], Findings]
+RunPage = Callable[[str], Findings]
 
 
 @pytest.fixture(scope="module")
 def chromium() -> str:
-    """The browser; a machine without one skips the test, saying so."""
+    """The browser; the test is skipped if there is none."""
     found = find_chromium()
     if found is None:
         pytest.skip("no Chromium here: `make setup` as root on Debian installs it")
@@ -32,49 +32,55 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="module")
-def pages(chromium: str) -> Iterator[Pages]:
-    pages = Pages()
+def pages(chromium: str) -> Iterator[PageServer]:
+    pages = PageServer()
     yield pages
     pages.close()
 
 
 @pytest.fixture(scope="module")
-def process(pages: Pages) -> Iterator[ServerProcess]:
+def process(pages: PageServer) -> Iterator[ServerProcess]:
     with ServerProcess(str(PLAYGROUND), "--allowed-origin", pages.origin(ALLOWED)) as process:
         yield process
 
 
 @pytest.fixture(scope="module")
-def visit(chromium: str, pages: Pages, process: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Visit:
-    """What the page finds under a name; it is opened once."""
+def run_page(
+    chromium: str, pages: PageServer, process: ServerProcess, tmp_path_factory: pytest.TempPathFactory
+) -> RunPage:
+    """Run the page under a host name, once, and return its report."""
 
     @cache
-    def visit(name: str) -> Findings:
+    def run_page(name: str) -> Findings:
         folder = tmp_path_factory.mktemp("browser")
-        with visiting(chromium, pages.url(name, f"{process.url}/mcp"), folder):
+        with open_page(chromium, pages.url(name, f"{process.url}/mcp"), folder):
             try:
-                findings = json.loads(pages.findings.get(timeout=VISIT_S))
+                findings = json.loads(pages.findings.get(timeout=PAGE_TIMEOUT_S))
             except queue.Empty:
                 pytest.fail("the page found nothing: " + (folder / "chromium.log").read_text(errors="replace"))
         assert findings["origin"] == pages.origin(name)
         return dict(findings)
 
-    return visit
+    return run_page
 
 
 @pytest.fixture(scope="module", params=[ALLOWED, LOCAL])
-def welcome(request: pytest.FixtureRequest, visit: Visit) -> Findings:
-    """What a page finds that may call: of an origin that was named, and of this machine."""
-    return visit(request.param)
+def allowed_findings(request: pytest.FixtureRequest, run_page: RunPage) -> Findings:
+    """Reports of pages that may call: from an allowed origin, and from this machine."""
+    return run_page(request.param)
 
 
-def test_a_page_calls_a_tool_without_a_handshake(welcome: Findings) -> None:
-    assert welcome["health"] == "healthy"
-    assert welcome["plain"] == {"status": 200, "text": json.dumps({"echo": "plain"}, indent=2), "version": "1.0.0"}
+def test_a_page_calls_a_tool_without_a_handshake(allowed_findings: Findings) -> None:
+    assert allowed_findings["health"] == "healthy"
+    assert allowed_findings["plain"] == {
+        "status": 200,
+        "text": json.dumps({"echo": "plain"}, indent=2),
+        "version": "1.0.0",
+    }
 
 
-def test_a_page_opens_a_session_hears_of_a_change_and_ends_it(welcome: Findings) -> None:
-    assert welcome["legacy"] == {
+def test_a_page_opens_a_session_hears_of_a_change_and_ends_it(allowed_findings: Findings) -> None:
+    assert allowed_findings["legacy"] == {
         "hasSession": True,
         "version": "2025-11-25",
         "accepted": 202,
@@ -85,35 +91,35 @@ def test_a_page_opens_a_session_hears_of_a_change_and_ends_it(welcome: Findings)
     }
 
 
-def test_a_page_makes_a_modern_call_with_every_header(welcome: Findings) -> None:
-    assert welcome["modern"] == {"status": 200, "text": "north: 2"}
+def test_a_page_makes_a_modern_call_with_every_header(allowed_findings: Findings) -> None:
+    assert allowed_findings["modern"] == {"status": 200, "text": "north: 2"}
 
 
-def test_a_page_sees_progress_before_the_answer(welcome: Findings) -> None:
-    assert welcome["progress"] == [1, 2, "counted to 2"]
+def test_a_page_sees_progress_before_the_answer(allowed_findings: Findings) -> None:
+    assert allowed_findings["progress"] == [1, 2, "counted to 2"]
 
 
-def test_a_page_hears_of_a_change_through_an_event_source(welcome: Findings) -> None:
-    assert welcome["eventSource"] == "notifications/tools/list_changed"
+def test_a_page_hears_of_a_change_through_an_event_source(allowed_findings: Findings) -> None:
+    assert allowed_findings["eventSource"] == "notifications/tools/list_changed"
 
 
-def test_a_page_calls_a_tool_through_a_websocket(welcome: Findings) -> None:
-    assert welcome["webSocket"] == {"protocol": "mcp.v1", "text": json.dumps({"echo": "socket"}, indent=2)}
+def test_a_page_calls_a_tool_through_a_websocket(allowed_findings: Findings) -> None:
+    assert allowed_findings["webSocket"] == {"protocol": "mcp.v1", "text": json.dumps({"echo": "socket"}, indent=2)}
 
 
-def test_only_pages_of_the_same_site_get_our_cookie(visit: Visit) -> None:
-    assert visit(LOCAL)["cookies"] == {"kept": True, "notSent": True, "readable": ""}
-    assert visit(ALLOWED)["cookies"] == {"kept": False, "notSent": True, "readable": ""}
+def test_only_pages_of_the_same_site_get_our_cookie(run_page: RunPage) -> None:
+    assert run_page(LOCAL)["cookies"] == {"kept": True, "notSent": True, "readable": ""}
+    assert run_page(ALLOWED)["cookies"] == {"kept": False, "notSent": True, "readable": ""}
 
 
-@pytest.mark.parametrize("use", USES)
-def test_a_page_of_another_origin_is_refused(visit: Visit, use: str) -> None:
-    assert visit(STRANGER)[use]["error"] == "TypeError"
+@pytest.mark.parametrize("use", FEATURES)
+def test_a_page_of_another_origin_is_refused(run_page: RunPage, use: str) -> None:
+    assert run_page(FOREIGN)[use]["error"] == "TypeError"
 
 
-@pytest.mark.parametrize("name", [ALLOWED, LOCAL, STRANGER])
-async def test_no_page_reaches_a_tool_by_the_back_door(visit: Visit, process: ServerProcess, name: str) -> None:
-    found = visit(name)
+@pytest.mark.parametrize("name", [ALLOWED, LOCAL, FOREIGN])
+async def test_no_page_reaches_a_tool_by_the_back_door(run_page: RunPage, process: ServerProcess, name: str) -> None:
+    found = run_page(name)
     assert found["withoutPreflight"] == "opaque"
     assert found["sandboxed"] == "TypeError"
     tools = (await process.site.post(request("tools/list"))).json["result"]["tools"]
@@ -124,8 +130,8 @@ async def test_no_page_reaches_a_tool_by_the_back_door(visit: Visit, process: Se
 
 def test_a_name_that_only_pretends_to_be_ours_is_refused(chromium: str, process: ServerProcess, tmp_path: Path) -> None:
     # How a page gets round the origin check: its own name is made to lead here, so that it is the same origin.
-    rebound = process.url.replace("127.0.0.1", STRANGER)
-    assert "healthy" in show(chromium, f"{process.url}/health", tmp_path)
-    shown = show(chromium, f"{rebound}/health", tmp_path)
+    rebound = process.url.replace("127.0.0.1", FOREIGN)
+    assert "healthy" in dump_dom(chromium, f"{process.url}/health", tmp_path)
+    shown = dump_dom(chromium, f"{rebound}/health", tmp_path)
     assert "healthy" not in shown
     assert "error" in shown

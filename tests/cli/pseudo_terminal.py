@@ -19,14 +19,14 @@ class Terminal:
     """One run; a context manager that leaves no process behind."""
 
     def __init__(self, *arguments: str, folder: Path, **environ: str) -> None:
-        self._ours, theirs = pty.openpty()
-        self.seen = ""
+        self._controller, terminal_end = pty.openpty()
+        self.screen = ""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "hubbub", *arguments],
             cwd=folder, env=clean_environment() | {"TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"} | environ,
-            stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+            stdin=terminal_end, stdout=terminal_end, stderr=terminal_end, start_new_session=True,
         )  # fmt: skip
-        os.close(theirs)
+        os.close(terminal_end)
 
     def __enter__(self) -> Self:
         return self
@@ -36,37 +36,37 @@ class Terminal:
     ) -> None:
         self.process.kill()
         self.process.wait()
-        os.close(self._ours)
+        os.close(self._controller)
 
     def expect(self, words: str) -> str:
         """Wait until these words are on the screen; everything up to them, which is then forgotten."""
         deadline = time.monotonic() + DEADLINE_S
-        while words not in self.seen:
-            assert self._read(deadline), f"{words!r} did not come; on the screen is:\n{self.seen}"
-        at = self.seen.index(words) + len(words)
-        shown, self.seen = self.seen[:at], self.seen[at:]
+        while words not in self.screen:
+            assert self._read(deadline), f"{words!r} did not come; on the screen is:\n{self.screen}"
+        at = self.screen.index(words) + len(words)
+        shown, self.screen = self.screen[:at], self.screen[at:]
         return shown
 
     def type(self, text: str) -> None:
-        os.write(self._ours, text.encode())
+        os.write(self._controller, text.encode())
 
     def is_quiet_for(self, seconds: float) -> bool:
         """Whether nothing more is shown for so long."""
-        return not select.select([self._ours], [], [], seconds)[0]
+        return not select.select([self._controller], [], [], seconds)[0]
 
     def end(self) -> tuple[int, str]:
         """Wait for the end; the exit code and the rest of what was shown."""
         deadline = time.monotonic() + DEADLINE_S
         while self._read(deadline):
             pass
-        return self.process.wait(), self.seen.replace("\r\n", "\n")
+        return self.process.wait(), self.screen.replace("\r\n", "\n")
 
     def _read(self, deadline: float) -> bool:
-        ready, _, _ = select.select([self._ours], [], [], max(0.0, deadline - time.monotonic()))
-        assert ready, f"nothing came any more; on the screen is:\n{self.seen}"
+        ready, _, _ = select.select([self._controller], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, f"nothing came any more; on the screen is:\n{self.screen}"
         try:
-            chunk = os.read(self._ours, 65536)
+            chunk = os.read(self._controller, 65536)
         except OSError:  # How Linux says that nobody has the other end open.
             return False
-        self.seen += chunk.decode(errors="replace")
+        self.screen += chunk.decode(errors="replace")
         return bool(chunk)

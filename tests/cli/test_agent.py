@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.completed_process import ECHO, GALLERY, WEATHER, assert_refused
 from tests.cli.conftest import clean_environment
-from tests.cli.endpoint import endpoint
-from tests.cli.outcomes import ECHO, GALLERY, WEATHER, refused
+from tests.cli.model_endpoint import serve_model
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 DEADLINE_S = 60.0
@@ -20,14 +20,14 @@ BURN = "mcp_gallery__burn"
 
 
 def test_the_model_calls_a_tool_and_each_call_is_shown(hubbub: Run) -> None:
-    with endpoint([("mcp_weather__forecast", {"city": "Lima", "days": 1})], "Take| a coat.") as model:
+    with serve_model([("mcp_weather__forecast", {"city": "Lima", "days": 1})], "Take| a coat.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", WEATHER, "--yes", "What to pack?")
     assert (done.returncode, done.stdout) == (0, "Take a coat.\n"), done.stderr
     call, result = done.stderr.splitlines()
     assert call == '  -> mcp_weather__forecast {"city":"Lima","days":1}'
     assert re.fullmatch(r"  <- mcp_weather__forecast \d+ bytes, \d+\.\d\d s", result)
-    assert model.asked[0]["model"] == "scripted"
-    assert model.asked[0]["messages"][-1] == {"role": "user", "content": "What to pack?"}
+    assert model.requests[0]["model"] == "scripted"
+    assert model.requests[0]["messages"][-1] == {"role": "user", "content": "What to pack?"}
     assert model.results()[0]["ok"] is True
 
 
@@ -37,25 +37,25 @@ def test_calls_of_one_answer_run_at_the_same_time(hubbub: Run, tmp_path: Path) -
         "import asyncio\nfrom hubbub import Server\nserver = Server('meeting')\nbarrier = asyncio.Barrier(2)\n"
         "@server.tool\nasync def meet() -> str:\n    await barrier.wait()\n    return 'met'\n"
     )
-    with endpoint([("mcp_meeting__meet", {}), ("mcp_meeting__meet", {})], "Done.") as model:
+    with serve_model([("mcp_meeting__meet", {}), ("mcp_meeting__meet", {})], "Done.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", str(server), "--yes", "Meet!")
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
     assert [result["data"]["text"] for result in model.results()] == ["met", "met"]
 
 
 def test_a_busy_model_is_asked_again(hubbub: Run) -> None:
-    with endpoint(429, "Yes.") as model:
+    with serve_model(429, "Yes.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", ECHO, "Are you there?")
     assert (done.returncode, done.stdout) == (0, "Yes.\n"), done.stderr
-    assert re.fullmatch(r"  the model's endpoint is busy; asking again in 0\.\d s\n", done.stderr)
+    assert re.fullmatch(r"  the model's endpoint is busy; retrying in 0\.\d s\n", done.stderr)
 
 
 @pytest.mark.parametrize("flags", [(), ("--images",)])
 def test_images_are_described_to_the_model_or_shown_on_request(hubbub: Run, flags: tuple[str, ...]) -> None:
-    with endpoint([("mcp_gallery__paint", {})], "Nice.") as model:
+    with serve_model([("mcp_gallery__paint", {})], "Nice.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", GALLERY, "--yes", *flags, "Show me!")
     assert (done.returncode, done.stdout) == (0, "Nice.\n"), done.stderr
-    messages = model.asked[-1]["messages"]
+    messages = model.requests[-1]["messages"]
     shown = [message for message in messages if message["role"] == "user" and isinstance(message["content"], list)]
     assert len(shown) == len(flags)
     (result,) = model.results()
@@ -66,15 +66,15 @@ def test_images_are_described_to_the_model_or_shown_on_request(hubbub: Run, flag
 
 
 def test_the_prompt_may_come_from_stdin_and_answers_whole(hubbub: Run) -> None:
-    with endpoint("Yes.") as model:
+    with serve_model("Yes.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", ECHO, "--no-stream", stdin="Are you there?\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "Yes.\n", "")
-    assert "stream" not in model.asked[0]
-    assert model.asked[0]["messages"][-1]["content"] == "Are you there?"
+    assert "stream" not in model.requests[0]
+    assert model.requests[0]["messages"][-1]["content"] == "Are you there?"
 
 
 def test_machines_get_one_object_a_line(hubbub: Run) -> None:
-    with endpoint([("mcp_weather__forecast", {"city": "Atlantis"})], "No| idea.") as model:
+    with serve_model([("mcp_weather__forecast", {"city": "Atlantis"})], "No| idea.") as model:
         done = hubbub("agent", "--json", "--model-url", model.url, "--server", WEATHER, "--yes", "Weather?")
     assert (done.returncode, done.stderr) == (0, "")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -88,23 +88,23 @@ def test_machines_get_one_object_a_line(hubbub: Run) -> None:
 
 def test_several_servers_work_together_and_one_that_is_down_is_left_out(hubbub: Run, demo_url: str) -> None:
     calls = [("mcp_server__echo", {"text": "one"}), ("mcp_echo__echo", {"text": "two"})]
-    with endpoint(calls, "Done.") as model:
+    with serve_model(calls, "Done.") as model:
         servers = ("--server", demo_url, "--server", ECHO, "--server", "http://127.0.0.1:1/mcp")
         done = hubbub("agent", "--model-url", model.url, *servers, "--yes", "Echo!")
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
-    assert "server2 is left out" in done.stderr
+    assert "server2 is skipped" in done.stderr
     assert [result["ok"] for result in model.results()] == [True, True]
 
 
 def test_patterns_narrow_what_the_model_sees(hubbub: Run) -> None:
-    with endpoint("Fine.") as model:
+    with serve_model("Fine.") as model:
         narrow = ("--allow", "*__p*", "--allow", BURN, "--deny", BURN)
         done = hubbub("agent", "--model-url", model.url, "--server", GALLERY, *narrow, "Hello")
-    assert (done.returncode, model.tools_shown) == (0, ["mcp_gallery__paint"])
+    assert (done.returncode, model.listed_tools) == (0, ["mcp_gallery__paint"])
 
 
 def test_without_a_person_nothing_is_destroyed(hubbub: Run) -> None:
-    with endpoint([(BURN, {"what": "letters"})], "I could not.") as model:
+    with serve_model([(BURN, {"what": "letters"})], "I could not.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", GALLERY, "Burn them")
     assert (done.returncode, done.stdout) == (0, "I could not.\n")
     assert "see --yes" in done.stderr
@@ -114,7 +114,7 @@ def test_without_a_person_nothing_is_destroyed(hubbub: Run) -> None:
 
 
 def test_a_tool_that_only_reads_needs_nobody(hubbub: Run) -> None:
-    with endpoint([("mcp_gallery__trip", {})], "Oh.") as model:
+    with serve_model([("mcp_gallery__trip", {})], "Oh.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", GALLERY, "Walk")
     assert done.stdout == "Oh.\n"
     assert "<- mcp_gallery__trip failed" in done.stderr
@@ -123,15 +123,15 @@ def test_a_tool_that_only_reads_needs_nobody(hubbub: Run) -> None:
 
 def test_a_model_without_end_is_stopped(hubbub: Run) -> None:
     calls = [("mcp_echo__echo", {"text": "x"})]
-    with endpoint(*[calls] * 3) as model:
+    with serve_model(*[calls] * 3) as model:
         done = hubbub("agent", "--model-url", model.url, "--server", ECHO, "--yes", "--max-turns", "2", "Go")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "after 2 turns; give it more with --max-turns" in done.stderr
+    assert "after 2 turns; allow more with --max-turns" in done.stderr
 
 
 def test_the_key_is_sent_and_never_shown(hubbub: Run) -> None:
     words = ("--server", ECHO, "--model", "m", "--key-env", "KEY", "-vv", "Hello")
-    with endpoint("Hi.", 401) as model:
+    with serve_model("Hi.", 401) as model:
         done = hubbub("agent", "--model-url", model.url, *words, KEY="hunter2hunter2")
         wrong = hubbub("agent", "--model-url", model.url, *words, KEY="hunter2hunter2")
     assert (done.returncode, model.keys[0]) == (0, "Bearer hunter2hunter2")
@@ -145,9 +145,9 @@ def test_the_key_is_sent_and_never_shown(hubbub: Run) -> None:
     ("arguments", "code", "words"),
     [
         (("Hello",), 2, ("--model-url",)),
-        (("--model-url", "URL", "Hello"), 2, ("which servers?",)),
-        (("--model-url", "URL", "--server", ECHO), 2, ("what should the model do?",)),
-        (("--model-url", "URL", "--server", ECHO, "Hello"), 2, ("say which model with --model: one, two",)),
+        (("--model-url", "URL", "Hello"), 2, ("no server; give --server",)),
+        (("--model-url", "URL", "--server", ECHO), 2, ("no prompt; give PROMPT",)),
+        (("--model-url", "URL", "--server", ECHO, "Hello"), 2, ("choose one with --model: one, two",)),
         (("--model-url", "URL", "--key-env", "NOWHERE", "--server", ECHO, "Hello"), 2, ("NOWHERE is not set",)),
         (("--model-url", "gopher://x", "--model", "m", "--server", ECHO, "Hello"), 2, ("https://",)),
         (
@@ -163,13 +163,13 @@ def test_the_key_is_sent_and_never_shown(hubbub: Run) -> None:
 def test_what_cannot_be_done_is_told_in_one_line(
     hubbub: Run, arguments: tuple[str, ...], code: int, words: tuple[str, ...]
 ) -> None:
-    with endpoint(models=["one", "two"]) as model:
-        refused(hubbub("agent", *(model.url if word == "URL" else word for word in arguments)), code, *words)
+    with serve_model(models=["one", "two"]) as model:
+        assert_refused(hubbub("agent", *(model.url if word == "URL" else word for word in arguments)), code, *words)
 
 
 def test_ctrl_c_cancels_the_call_of_a_run(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    with endpoint([("mcp_gallery__stuck", {"mark": str(mark)})]) as model:
+    with serve_model([("mcp_gallery__stuck", {"mark": str(mark)})]) as model:
         process = subprocess.Popen(
             [sys.executable, "-m", "hubbub", "agent", "--model-url", model.url, "--server", GALLERY, "Wait"],
             cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -191,7 +191,7 @@ def test_ctrl_c_cancels_the_call_of_a_run(tmp_path: Path) -> None:
 def test_a_person_is_asked_before_something_is_destroyed(tmp_path: Path) -> None:
     from tests.cli.pseudo_terminal import Terminal
 
-    with endpoint(
+    with serve_model(
         [(BURN, {"what": "letters"}), (BURN, {"what": "books"})], "One of two.", [(BURN, {"what": "maps"})], "Gone."
     ) as model:
         with Terminal("agent", "--model-url", model.url, "--server", GALLERY, folder=tmp_path) as terminal:
@@ -213,7 +213,7 @@ def test_a_person_is_asked_before_something_is_destroyed(tmp_path: Path) -> None
         assert code == 0, shown
     told = [result["ok"] for result in model.results()]
     assert told == [False, True, True]
-    assert model.asked[-1]["messages"][1]["content"] == "Burn letters and books"
+    assert model.requests[-1]["messages"][1]["content"] == "Burn letters and books"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
@@ -221,7 +221,7 @@ def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None
     from tests.cli.pseudo_terminal import Terminal
 
     options = ("--yes", "--max-turns", "1", "--server", GALLERY)
-    with endpoint("Hello.", 400, [(BURN, {"what": "toast"})], "Still here.") as model:
+    with serve_model("Hello.", 400, [(BURN, {"what": "toast"})], "Still here.") as model:
         with Terminal("agent", "--model-url", model.url, *options, folder=tmp_path) as terminal:
             for typed, told in (
                 ("First", "Hello."),
@@ -236,5 +236,5 @@ def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None
             terminal.type("\x04")
             code, shown = terminal.end()
         assert code == 0, shown
-    said = [each["content"] for each in model.asked[-1]["messages"] if each["role"] == "user"]
-    assert (said[0], said[-1]) == ("First", "Fourth")
+    user_texts = [each["content"] for each in model.requests[-1]["messages"] if each["role"] == "user"]
+    assert (user_texts[0], user_texts[-1]) == ("First", "Fourth")

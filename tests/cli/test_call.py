@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.completed_process import ECHO, GALLERY, WEATHER, assert_refused, read_json, read_stdout
 from tests.cli.conftest import clean_environment
-from tests.cli.outcomes import ECHO, GALLERY, WEATHER, answered, refused, said
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 DEADLINE_S = 60.0
@@ -20,30 +20,30 @@ DEADLINE_S = 60.0
 
 def test_arguments_are_read_as_the_schema_says(hubbub: Run) -> None:
     words = ("count=3", "ratio=2", "loud=yes", "tags=a", "tags=b,c", "label=007")
-    found = json.loads(said(hubbub("call", GALLERY, "kinds", *words)))
+    found = json.loads(read_stdout(hubbub("call", GALLERY, "kinds", *words)))
     assert found == {"count": 3, "ratio": 2, "loud": True, "tags": ["a", "b,c"], "label": "007"}
-    found = json.loads(said(hubbub("call", GALLERY, "kinds", "count:=4", 'tags=["x", "y"]', "label=true")))
+    found = json.loads(read_stdout(hubbub("call", GALLERY, "kinds", "count:=4", 'tags=["x", "y"]', "label=true")))
     assert (found["count"], found["tags"], found["label"]) == (4, ["x", "y"], "true")
 
 
 def test_arguments_may_be_one_object_on_the_command_line_or_on_stdin(hubbub: Run) -> None:
     text = '{"text": "as it is"}'
-    assert said(hubbub("call", ECHO, "echo", "--args", text)) == "as it is\n"
-    assert said(hubbub("call", ECHO, "echo", "-", stdin=text)) == "as it is\n"
-    assert said(hubbub("call", ECHO, "echo", "--args", "-", stdin=text)) == "as it is\n"
+    assert read_stdout(hubbub("call", ECHO, "echo", "--args", text)) == "as it is\n"
+    assert read_stdout(hubbub("call", ECHO, "echo", "-", stdin=text)) == "as it is\n"
+    assert read_stdout(hubbub("call", ECHO, "echo", "--args", "-", stdin=text)) == "as it is\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), ("which tool?",)),
+        ((), ("no tool; give its name",)),
         (("kinds", "count=many"), ("count must be a whole number", "'many'")),
         (("kinds", "count=3", "count=4"), ("count is given twice",)),
         (("kinds", "count"), ("'count' must look like key=value", "ratio")),
         (("kinds", "count:={"), ("count is not JSON",)),
         (("kinds", "--args", "[]"), ("--args must be a JSON object",)),
         (("kinds", "--args", "{"), ("--args is not JSON",)),
-        (("kinds", "-"), ("what stdin holds is not JSON",)),
+        (("kinds", "-"), ("the text on stdin is not JSON",)),
         (("kinds", "count=3", "--args", "{}"), ("not both",)),
         (("kind", "count=3"), ("no tool 'kind'", "did you mean 'kinds'?")),
     ],
@@ -51,17 +51,17 @@ def test_arguments_may_be_one_object_on_the_command_line_or_on_stdin(hubbub: Run
 def test_wrong_usage_is_told_before_anything_is_called(
     hubbub: Run, arguments: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    refused(hubbub("call", GALLERY, *arguments), 2, *words)
+    assert_refused(hubbub("call", GALLERY, *arguments), 2, *words)
 
 
 def test_data_is_shown_once_and_readably(hubbub: Run) -> None:
-    text = said(hubbub("call", WEATHER, "forecast", "city=Lima", "days=1"))
+    text = read_stdout(hubbub("call", WEATHER, "forecast", "city=Lima", "days=1"))
     assert json.loads(text)["city"] == "Lima"
     assert text.splitlines()[1] == '  "city": "Lima",'
 
 
 def test_machines_get_the_raw_result_over_http(hubbub: Run, demo_url: str) -> None:
-    result = answered(hubbub("call", demo_url, "echo", "text=hé", "--json"))
+    result = read_json(hubbub("call", demo_url, "echo", "text=hé", "--json"))
     assert result["structuredContent"] == {"echo": "hé"}
     assert result["content"][0]["type"] == "text"
 
@@ -78,7 +78,7 @@ def test_a_failed_tool_is_told_on_stderr_and_by_the_exit_code(hubbub: Run) -> No
 def test_pictures_and_sound_are_saved_under_names_that_are_told(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "paint.png").symlink_to("elsewhere")
     (tmp_path / "out").mkdir()
-    lines = said(hubbub("call", GALLERY, "paint")).splitlines()
+    lines = read_stdout(hubbub("call", GALLERY, "paint")).splitlines()
     assert lines == [
         "a picture",
         "image saved: paint-2.png (image/png, 19 bytes)",
@@ -90,13 +90,13 @@ def test_pictures_and_sound_are_saved_under_names_that_are_told(hubbub: Run, tmp
     ]
     assert not (tmp_path / "elsewhere").exists()
     assert (tmp_path / "paint.wav").read_bytes() == b"RIFF"
-    assert "out/paint.png" in said(hubbub("call", GALLERY, "paint", "--save-to", "out"))
+    assert "out/paint.png" in read_stdout(hubbub("call", GALLERY, "paint", "--save-to", "out"))
     refused_folder = hubbub("call", GALLERY, "paint", "--save-to", "nowhere")
     assert (refused_folder.returncode, "cannot be written" in refused_folder.stderr) == (2, True)
 
 
 def test_logs_and_stderr_of_the_server_are_shown_only_when_asked_for(hubbub: Run) -> None:
-    assert said(hubbub("call", GALLERY, "slow", "steps=2")) == "arrived\n"
+    assert read_stdout(hubbub("call", GALLERY, "slow", "steps=2")) == "arrived\n"
     done = hubbub("call", GALLERY, "slow", "steps=2", "-v")
     assert done.stdout == "arrived\n"
     assert "[info] stairs: at step 2" in done.stderr
@@ -112,7 +112,7 @@ def test_without_a_terminal_questions_are_declined(hubbub: Run) -> None:
 
 def test_a_tool_that_takes_too_long_is_withdrawn(hubbub: Run, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    refused(hubbub("call", GALLERY, "stuck", f"mark={mark}", "--timeout", "1"), 3, "within 1 s", "--timeout")
+    assert_refused(hubbub("call", GALLERY, "stuck", f"mark={mark}", "--timeout", "1"), 3, "within 1 s", "--timeout")
     assert mark.read_text() == "cancelled"
 
 

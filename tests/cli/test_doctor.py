@@ -12,11 +12,11 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 MOON_ADVICE = "install Hubbub with its extra 'moon' (in a clone: pip install -e '.[moon]')"
 
 
-def found(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def read_diagnosis(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Everything, the checks by name, the packs by name."""
-    told = json.loads(done.stdout)
-    checks, packs = ({each["name"]: each for each in told[key]} for key in ("checks", "packs"))
-    return told, checks, packs
+    diagnosis = json.loads(done.stdout)
+    checks, packs = ({each["name"]: each for each in diagnosis[key]} for key in ("checks", "packs"))
+    return diagnosis, checks, packs
 
 
 def test_the_version_is_told(hubbub: Run) -> None:
@@ -25,17 +25,17 @@ def test_the_version_is_told(hubbub: Run) -> None:
 
 def test_python_libraries_and_settings_are_looked_at(hubbub: Run) -> None:
     done = hubbub("doctor", "--json")
-    told, checks, packs = found(done)
-    assert told["version"] == __version__
+    diagnosis, checks, packs = read_diagnosis(done)
+    assert diagnosis["version"] == __version__
     assert all(checks[name]["ok"] for name in ("python", "msgspec", "click", "settings"))
-    assert told["ok"] == all(check["ok"] for check in checks.values())
-    assert done.returncode == (0 if told["ok"] else 1)
+    assert diagnosis["ok"] == all(check["ok"] for check in checks.values())
+    assert done.returncode == (0 if diagnosis["ok"] else 1)
     assert packs["demo"]["ok"]
     assert packs["demo"]["distribution"] == "hubbub"
 
 
 def test_somebody_elses_packs_are_found_with_what_they_lack(hubbub: Run, third_party: str) -> None:
-    _, _, packs = found(hubbub("doctor", "--json", PYTHONPATH=third_party))
+    _, _, packs = read_diagnosis(hubbub("doctor", "--json", PYTHONPATH=third_party))
     assert list(packs) == ["activity", "demo", "peers", "tabletop", "moon", "tides", "wreck"]
     tides, moon, wreck = packs["tides"], packs["moon"], packs["wreck"]
     assert (tides["ok"], tides["distribution"], tides["version"]) == (True, "tides", "2.1.0")
@@ -49,18 +49,18 @@ def test_somebody_elses_packs_are_found_with_what_they_lack(hubbub: Run, third_p
 
 
 def test_only_named_packs_must_work(hubbub: Run, third_party: str) -> None:
-    whole, _, _ = found(hubbub("doctor", "--json", PYTHONPATH=third_party))
+    full_diagnosis, _, _ = read_diagnosis(hubbub("doctor", "--json", PYTHONPATH=third_party))
     for name, environ, ok in (("moon", {}, False), ("tides", {}, False), ("tides", {"HUBBUB_TIDES_KEY": "k"}, True)):
         done = hubbub("doctor", "--json", name, PYTHONPATH=third_party, **environ)
-        assert found(done)[0]["ok"] == (ok and whole["ok"])
+        assert read_diagnosis(done)[0]["ok"] == (ok and full_diagnosis["ok"])
     wrong = hubbub("doctor", "tidse", PYTHONPATH=third_party)
-    assert (wrong.returncode, wrong.stderr) == (2, "hubbub: there is no pack 'tidse'; did you mean 'tides'?\n")
+    assert (wrong.returncode, wrong.stderr) == (2, "hubbub: unknown pack 'tidse'; did you mean 'tides'?\n")
 
 
 def test_wrong_settings_are_a_failure(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text("port = 'many'\n")
     done = hubbub("doctor", "--json", HUBBUB_CONFIG="hubbub.toml")
-    _, checks, _ = found(done)
+    _, checks, _ = read_diagnosis(done)
     assert done.returncode == 1
     assert "hubbub.toml line 1: port" in checks["settings"]["detail"]
 
@@ -94,8 +94,8 @@ command = "no-such-program"
 enabled = false
 """
     )
-    told = json.loads(hubbub("doctor", "--json", HUBBUB_CONFIG="hubbub.toml").stdout)
-    assert {check["name"]: check["ok"] for check in told["servers"]} == {
+    diagnosis = json.loads(hubbub("doctor", "--json", HUBBUB_CONFIG="hubbub.toml").stdout)
+    assert {check["name"]: check["ok"] for check in diagnosis["servers"]} == {
         "shell": True,
         "none": False,
         "far": False,
@@ -105,6 +105,6 @@ enabled = false
         "off": True,
     }
     shown = hubbub("doctor", HUBBUB_CONFIG="hubbub.toml").stdout
-    assert "there is no program 'no-such-program' on the PATH" in shown
+    assert "'no-such-program' is not on the PATH" in shown
     assert "needs the variable HUBBUBLESS_TOKEN" in shown
     assert "did you mean 'demo'?" in shown

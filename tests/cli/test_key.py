@@ -7,7 +7,7 @@ import pytest
 
 from hubbub.cli.main import main
 from hubbub.protocol.http_headers import Headers
-from hubbub.security.keys import ApiKeys, read_records
+from hubbub.security.api_keys import ApiKeys, read_records
 
 
 def test_a_made_key_is_accepted_and_its_file_keeps_no_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,7 +37,7 @@ def test_a_name_has_one_key_only(tmp_path: Path, capsys: pytest.CaptureFixture[s
     main(["key", "add", "alice", "--key-file", str(keys)])
     before = keys.read_text()
     assert main(["key", "add", "alice", "--key-file", str(keys)]) == 2
-    assert "there is a key named 'alice'" in capsys.readouterr().err
+    assert "already has a key named 'alice'" in capsys.readouterr().err
     assert keys.read_text() == before
 
 
@@ -61,7 +61,7 @@ def test_a_place_where_nothing_can_be_kept_is_told_in_one_line(
 ) -> None:
     place = tmp_path / "missing" / "keys.toml"
     assert main(["key", "add", "bob", "--key-file", str(place)]) == 2
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("", f"hubbub: {place}: cannot be written: No such file or directory\n")
+    output = capsys.readouterr()
+    assert (output.out, output.err) == ("", f"hubbub: {place}: cannot be written: No such file or directory\n")
     assert main(["key", "list", "--key-file", str(place)]) == 2
     assert capsys.readouterr().err == f"hubbub: {place}: cannot be read: No such file or directory\n"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub import SettingsError
-from hubbub.cli.key_values import describe, parameters, read_arguments, read_object
+from hubbub.cli.key_values import describe_arguments, list_parameters, read_arguments, read_object
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -90,10 +90,10 @@ def test_a_key_that_the_schema_excludes_is_refused_with_the_nearest() -> None:
 
 def test_a_schema_is_told_in_one_line() -> None:
     shown = {key: SCHEMA["properties"][key] for key in ("text", "tags", "level", "maybe", "referred", "free")}
-    assert describe(SCHEMA | {"properties": shown}) == (
+    assert describe_arguments(SCHEMA | {"properties": shown}) == (
         "text: string, tags?: string[], level?: low|high, maybe?: integer|null, referred?: integer, free?: any"
     )
-    assert ("referred", "integer", False, "How large.") in parameters(SCHEMA)
+    assert ("referred", "integer", False, "How large.") in list_parameters(SCHEMA)
 
 
 json_values = st.recursive(
@@ -115,8 +115,8 @@ schemas = st.recursive(
 def test_no_schema_is_too_strange(schema: Any, words: list[str]) -> None:
     whole = {"properties": {"a": schema}, "a": schema}
     for each in (schema, whole):
-        describe(each)
-        parameters(each)
+        describe_arguments(each)
+        list_parameters(each)
         with suppress(SettingsError):
             read_arguments([*words, "a=1", "b=[]"], each)
 
@@ -127,7 +127,7 @@ def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
     definitions = {"A": {"anyOf": [itself] * 50 + [{"$ref": "#/$defs/C0"}] * 50}, **chain}
     nested = {"type": "array", "items": {"$ref": "#/$defs/N"}}
     schema = {"properties": {"a": itself, "n": nested}, "$defs": definitions | {"N": nested}}
-    assert describe(schema) == "a?: any, n?: any[][][][]"
+    assert describe_arguments(schema) == "a?: any, n?: any[][][][]"
     assert read_arguments(["a=1", "n=[[[]]]"], schema) == {"a": 1, "n": [[[]]]}
 
 

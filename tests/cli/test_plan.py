@@ -22,7 +22,7 @@ SECRET = "hunter2-hunter2-hunter2"
 
 
 @pytest.fixture(autouse=True)
-def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _separate_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hubs of other tests are none of ours."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
@@ -38,19 +38,19 @@ def hub(folder: Path, *arguments: str, **environ: str) -> Iterator[subprocess.Po
             assert process.stderr is not None
             line = process.stderr.readline()
             assert re.search(r"serves (http\S+)", line), line + process.stderr.read()
-            until(lambda: states(folder))
+            wait_until(lambda: state_files(folder))
             yield process
         finally:
             process.terminate()
 
 
-def states(folder: Path) -> list[Path]:
+def state_files(folder: Path) -> list[Path]:
     return [path for path in (folder / "state" / "hubbub" / "hubs").glob("*.json") if path.stat().st_size]
 
 
-def until(what: Callable[[], Any]) -> None:
+def wait_until(condition: Callable[[], Any]) -> None:
     deadline = time.monotonic() + SOON_S
-    while not what():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -77,7 +77,7 @@ def test_without_a_hub_everything_is_new(hubbub: Run, tmp_path: Path) -> None:
 def test_nothing_to_look_at_is_wrong_usage(hubbub: Run) -> None:
     done = hubbub("plan")
     assert done.returncode == 2
-    assert "there is no hubbub.toml in this folder" in done.stderr
+    assert "hubbub.toml not found in this folder" in done.stderr
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -85,8 +85,8 @@ def test_a_broken_file_is_a_failure_that_says_where(hubbub: Run, tmp_path: Path,
     write(tmp_path, '[servers.files]\ncomand = "serve-files"\n')
     done = hubbub("plan", *(["--json"] if as_json else []))
     assert done.returncode == 1
-    told = json.loads(done.stdout)["problem"] if as_json else done.stderr
-    assert "hubbub.toml line 2: servers.files.comand is not a setting; did you mean 'command'?" in told
+    output = json.loads(done.stdout)["problem"] if as_json else done.stderr
+    assert "hubbub.toml line 2: servers.files.comand is not a setting; did you mean 'command'?" in output
 
 
 def test_a_hub_that_is_as_its_file_says(hubbub: Run, tmp_path: Path) -> None:
@@ -115,24 +115,24 @@ def test_what_differs_is_listed(hubbub: Run, tmp_path: Path) -> None:
         assert re.fullmatch(r"The hub at 127\.0\.0\.1:0 \(process \d+\) would change:", lines[0])
         assert lines[1:] == [
             "  - server old  http://localhost:1",
-            "  ~ server files  serve-files  (reached anew)",
+            "  ~ server files  serve-files  (reconnects)",
             "      env.TOKEN: differs (secret)",
             "      prefix: collision -> always",
             "  + server new  serve-news",
             "  + view reader",
-            "only when it is started anew:",
+            "after a restart only:",
             "    max_sessions: 10000 -> 7",
         ]
-        told = json.loads(hubbub("plan", "--json").stdout)
-        assert [(step["action"], step["part"], step["name"]) for step in told["steps"]] == [
+        output = json.loads(hubbub("plan", "--json").stdout)
+        assert [(step["action"], step["part"], step["name"]) for step in output["steps"]] == [
             ("remove", "server", "old"),
             ("change", "server", "files"),
             ("add", "server", "new"),
             ("add", "view", "reader"),
         ]
-        assert [field["key"] for field in told["restart"]] == ["max_sessions"]
-        (state,) = states(tmp_path)
-        assert SECRET not in done.stdout + json.dumps(told) + state.read_text()
+        assert [field["key"] for field in output["restart"]] == ["max_sessions"]
+        (state,) = state_files(tmp_path)
+        assert SECRET not in done.stdout + json.dumps(output) + state.read_text()
         assert state.stat().st_mode & 0o777 == 0o600
 
 
@@ -162,7 +162,7 @@ def test_a_hub_of_an_mcp_json_is_found_by_it_or_as_the_only_one(hubbub: Run, tmp
             assert hubbub("plan", *arguments).stdout.startswith("Nothing would change")
         lines = hubbub("plan", new.name).stdout.splitlines()
         assert lines[1:] == [
-            "  ~ server files  serve-more  (reached anew)",
+            "  ~ server files  serve-more  (reconnects)",
             "      command: serve-files -> serve-more",
         ]
 
@@ -173,10 +173,10 @@ def test_after_a_sighup_the_hub_is_as_its_file_says(hubbub: Run, tmp_path: Path)
         write(tmp_path, NOT_FOLLOWING + '[servers.mail]\ncommand = "serve-mail"\n')
         assert hubbub("plan", "--exit-code").returncode == 3
         process.send_signal(signal.SIGHUP)
-        until(lambda: hubbub("plan", "--exit-code").returncode == 0)
+        wait_until(lambda: hubbub("plan", "--exit-code").returncode == 0)
         (tmp_path / "hubbub.toml").write_text("port = [")
         process.send_signal(signal.SIGHUP)
-        until(lambda: b"not TOML" in states(tmp_path)[0].read_bytes())
+        wait_until(lambda: b"not valid TOML" in state_files(tmp_path)[0].read_bytes())
         assert process.poll() is None
 
 
@@ -186,9 +186,9 @@ def test_a_hub_that_ended_is_forgotten_however_it_ended(hubbub: Run, tmp_path: P
     with hub(tmp_path) as process:
         process.send_signal(number)
         process.wait()
-    assert len(states(tmp_path)) == (1 if number == signal.SIGKILL else 0)
+    assert len(state_files(tmp_path)) == (1 if number == signal.SIGKILL else 0)
     assert hubbub("plan").stdout.startswith("No hub runs")
-    assert states(tmp_path) == []
+    assert state_files(tmp_path) == []
 
 
 def test_a_state_folder_that_cannot_be_written_is_no_reason_not_to_serve(hubbub: Run, tmp_path: Path) -> None:
@@ -206,6 +206,6 @@ def test_a_state_folder_that_cannot_be_written_is_no_reason_not_to_serve(hubbub:
 
 
 def test_the_help_explains(hubbub: Run) -> None:
-    told = " ".join(hubbub("plan", "--help").stdout.split())
+    output = " ".join(hubbub("plan", "--help").stdout.split())
     for word in ("SIGHUP", "reload = false", "+ comes", "secrets", "Exits with 0", "NEW"):
-        assert word in told
+        assert word in output

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import clean_environment, served, trust
-from tests.http.eras import modern, open_session
-from tests.http.wire import Site
+from tests.http.eras import modern_request, open_session
+from tests.http.raw_http import Site
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -38,7 +38,7 @@ def program(folder: Path, name: str) -> str:
     return str(path)
 
 
-def child(folder: Path, name: str, **more: Any) -> dict[str, Any]:
+def child_config(folder: Path, name: str, **more: Any) -> dict[str, Any]:
     """How other clients write down a server of ours on stdio."""
     args = ["-m", "hubbub", "serve", program(folder, name), "--transport", "stdio"]
     env = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
@@ -78,14 +78,14 @@ def names(listed: dict[str, Any]) -> list[str]:
     return [tool["name"] for tool in listed["tools"] if not tool["name"].startswith("hub.")]
 
 
-def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     (line,) = done.stderr.splitlines()
     assert all(word in line for word in words), line
 
 
 def test_the_servers_of_an_mcp_json_are_one_server_on_stdio(hubbub: Run, tmp_path: Path) -> None:
-    path = mcp_json(tmp_path, red=child(tmp_path, "red"), blue=child(tmp_path, "blue"))
+    path = mcp_json(tmp_path, red=child_config(tmp_path, "red"), blue=child_config(tmp_path, "blue"))
     calls = requests(
         ("tools/list", {}),
         ("tools/call", {"name": "blue__who", "arguments": {"text": "x"}}),
@@ -105,27 +105,29 @@ def test_the_servers_of_an_mcp_json_are_one_server_on_stdio(hubbub: Run, tmp_pat
 
 async def test_two_programs_and_an_address_are_one_server_over_http_for_every_era(tmp_path: Path) -> None:
     with served(program(tmp_path, "green"), folder=tmp_path) as green:
-        path = mcp_json(tmp_path, red=child(tmp_path, "red"), blue=child(tmp_path, "blue"), green={"url": green})
+        path = mcp_json(
+            tmp_path, red=child_config(tmp_path, "red"), blue=child_config(tmp_path, "blue"), green={"url": green}
+        )
         with served("--mcp-json", path, folder=tmp_path) as url:
             site = Site(int(url.split(":")[2].split("/")[0]))
-            wanted = ["red__who", "red_only", "blue__who", "blue_only", "green__who", "green_only"]
+            expected_names = ["red__who", "red_only", "blue__who", "blue_only", "green__who", "green_only"]
             plain = await site.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-            assert names(plain.json["result"]) == wanted
+            assert names(plain.json["result"]) == expected_names
             session = await open_session(site)
             for name in ("red", "blue", "green"):
                 params = {"name": f"{name}__who", "arguments": {"text": "hi"}}
                 call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
                 assert (await session.post(call)).json["result"]["content"][0]["text"] == f"{name} hi"
-                body, headers = modern("tools/call", {"name": f"{name}_only", "arguments": {}})
+                body, headers = modern_request("tools/call", {"name": f"{name}_only", "arguments": {}})
                 result = (await site.post(body, headers)).json["result"]
                 assert result["structuredContent"] == {"server": name}
                 assert result["resultType"] == "complete"
-            body, headers = modern("tools/list")
-            assert names((await site.post(body, headers)).json["result"]) == wanted
+            body, headers = modern_request("tools/list")
+            assert names((await site.post(body, headers)).json["result"]) == expected_names
 
 
 def test_servers_packs_and_programs_of_the_settings_file_stand_beside_each_other(hubbub: Run, tmp_path: Path) -> None:
-    red = child(tmp_path, "red")
+    red = child_config(tmp_path, "red")
     (tmp_path / "hubbub.toml").write_text(
         f"""
 [servers.red]
@@ -167,7 +169,7 @@ def test_a_named_program_and_named_packs_are_served_with_the_servers(hubbub: Run
 
 
 def test_a_server_that_is_ours_does_not_become_a_hub_of_the_same_file(hubbub: Run, tmp_path: Path) -> None:
-    red = child(tmp_path, "red")
+    red = child_config(tmp_path, "red")
     (tmp_path / "hubbub.toml").write_text(
         f"[servers.red]\ncommand = {json.dumps(red['command'])}\nargs = {json.dumps(red['args'])}\n"
         f"env = {{ PYTHONPATH = {json.dumps(red['env'].get('PYTHONPATH', ''))} }}\n"
@@ -213,10 +215,10 @@ def test_what_is_served_is_told_when_it_starts(tmp_path: Path) -> None:
         command, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE, encoding="utf-8"
     ) as process:
         assert process.stderr is not None
-        said = [" ".join(process.stderr.readline().removeprefix("hubbub:").split()) for _ in range(6)]
+        announced = [" ".join(process.stderr.readline().removeprefix("hubbub:").split()) for _ in range(6)]
         process.terminate()
-    base = said[0].removeprefix("hubbub serves ").removesuffix("/mcp")
-    assert said[1:5] == [
+    base = announced[0].removeprefix("hubbub serves ").removesuffix("/mcp")
+    assert announced[1:5] == [
         f"server red: program {tmp_path / 'red.py'}",
         f"server blue: program {tmp_path / 'blue.py'}",
         f"view blues: {base}/mcp/blues",
@@ -237,7 +239,7 @@ def test_a_wrong_flag_is_refused_in_one_line(
     hubbub: Run, tmp_path: Path, arguments: list[str], words: list[str]
 ) -> None:
     write_views(tmp_path)
-    refused(hubbub("serve", *arguments), *words)
+    assert_refused(hubbub("serve", *arguments), *words)
 
 
 @pytest.mark.parametrize(
@@ -261,18 +263,20 @@ def test_a_wrong_flag_is_refused_in_one_line(
 )
 def test_a_wrong_file_says_where_and_what(hubbub: Run, tmp_path: Path, text: str, words: list[str]) -> None:
     (tmp_path / "hubbub.toml").write_text(text)
-    refused(hubbub("serve", "--config", "hubbub.toml", "--transport", "stdio"), *words)
+    assert_refused(hubbub("serve", "--config", "hubbub.toml", "--transport", "stdio"), *words)
 
 
 def test_a_server_may_not_be_there_twice(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text(f"[servers.red]\ntarget = {json.dumps(program(tmp_path, 'red'))}\n")
-    path = mcp_json(tmp_path, red=child(tmp_path, "red"))
-    refused(hubbub("serve", "--config", "hubbub.toml", "--mcp-json", path), "mcp.json: red", "hubbub.toml line 1")
+    path = mcp_json(tmp_path, red=child_config(tmp_path, "red"))
+    assert_refused(
+        hubbub("serve", "--config", "hubbub.toml", "--mcp-json", path), "mcp.json: red", "hubbub.toml line 1"
+    )
 
 
 def test_a_dead_server_takes_nobody_else_down(hubbub: Run, tmp_path: Path) -> None:
     dead = {"command": sys.executable, "args": ["-c", "raise SystemExit('no way')"]}
-    path = mcp_json(tmp_path, dead=dead, red=child(tmp_path, "red"))
+    path = mcp_json(tmp_path, dead=dead, red=child_config(tmp_path, "red"))
     calls = requests(("tools/list", {}), ("hub.status", {}), ("who", {"text": "x"}))
     listed, status, called = answers(hubbub("serve", "--mcp-json", path, "--transport", "stdio", stdin=calls))
     assert names(listed) == ["who", "red_only"]

@@ -41,7 +41,7 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def hostile(tmp_path: Path) -> Path:
+def hostile_folder(tmp_path: Path) -> Path:
     """A folder whose settings start a program and let everybody in."""
     (tmp_path / "red.py").write_text(PROGRAM)
     write(tmp_path, command=sys.executable, args=["red.py"])
@@ -65,7 +65,7 @@ def tools_of(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [tool["name"] for tool in listed["result"]["tools"] if not tool["name"].startswith("hub.")]
 
 
-def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert all(word in done.stderr for word in (*words, "hubbub trust")), done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -74,35 +74,35 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
 KEYS = ("allowed_origins", "servers.red.command", "servers.red.args")
 
 
-def test_on_stdio_the_program_of_an_untrusted_folder_does_not_run(hubbub: Run, hostile: Path) -> None:
+def test_on_stdio_the_program_of_an_untrusted_folder_does_not_run(hubbub: Run, hostile_folder: Path) -> None:
     done = hubbub("serve", ECHO, "--transport", "stdio", stdin=STDIN)
     assert tools_of(done) == ["echo"]
-    assert not has_run(hostile)
+    assert not has_run(hostile_folder)
     (line,) = done.stderr.splitlines()
     assert all(word in line for word in ("is not trusted", *KEYS, "hubbub trust"))
 
 
 @pytest.mark.parametrize("way", [{"target": "red.py"}, {"target": "red:server"}, {"pack": "demo"}])
-def test_nor_is_a_program_or_pack_loaded(hubbub: Run, hostile: Path, way: dict[str, str]) -> None:
-    write(hostile, **way)
+def test_nor_is_a_program_or_pack_loaded(hubbub: Run, hostile_folder: Path, way: dict[str, str]) -> None:
+    write(hostile_folder, **way)
     assert tools_of(hubbub("serve", ECHO, "--transport", "stdio", stdin=STDIN)) == ["echo"]
-    assert not has_run(hostile)
+    assert not has_run(hostile_folder)
 
 
-def test_a_variable_of_a_server_that_is_left_out_is_no_mistake(hubbub: Run, hostile: Path) -> None:
+def test_a_variable_of_a_server_that_is_left_out_is_no_mistake(hubbub: Run, hostile_folder: Path) -> None:
     done = hubbub("serve", ECHO, "--transport", "stdio", stdin=STDIN, HUBBUB_SERVERS__RED__TIMEOUT_S="5")
     assert tools_of(done) == ["echo"]
-    assert not has_run(hostile)
+    assert not has_run(hostile_folder)
 
 
-def test_nor_are_a_target_and_an_mcp_json_of_the_file(hubbub: Run, hostile: Path) -> None:
+def test_nor_are_a_target_and_an_mcp_json_of_the_file(hubbub: Run, hostile_folder: Path) -> None:
     servers = {"mcpServers": {"red": {"command": sys.executable, "args": ["red.py"]}}}
-    (hostile / "mcp.json").write_text(json.dumps(servers))
-    (hostile / "hubbub.toml").write_text('target = "red.py"\nmcp_json = "mcp.json"\n')
+    (hostile_folder / "mcp.json").write_text(json.dumps(servers))
+    (hostile_folder / "hubbub.toml").write_text('target = "red.py"\nmcp_json = "mcp.json"\n')
     done = hubbub("serve", "--pack", "demo", "--transport", "stdio", stdin=STDIN)
     assert "echo" in tools_of(done)
     assert "target, mcp_json" in done.stderr
-    assert not has_run(hostile)
+    assert not has_run(hostile_folder)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_nor_are_a_target_and_an_mcp_json_of_the_file(hubbub: Run, hostile: Path
 )
 def test_over_http_nothing_is_served_in_an_untrusted_folder(hubbub: Run, tmp_path: Path, text: str, key: str) -> None:
     (tmp_path / "hubbub.toml").write_text(text)
-    refused(hubbub("serve", ECHO, "--port", "0"), "is not trusted", key)
+    assert_refused(hubbub("serve", ECHO, "--port", "0"), "is not trusted", key)
 
 
 def test_what_only_says_how_things_are_shown_needs_no_trust(hubbub: Run, tmp_path: Path) -> None:
@@ -136,63 +136,65 @@ def test_what_only_says_how_things_are_shown_needs_no_trust(hubbub: Run, tmp_pat
     assert hubbub("trust").stdout.endswith("which needs no trust.\n")
 
 
-def test_a_view_of_a_server_that_is_left_out_shows_nothing_of_it(hubbub: Run, hostile: Path) -> None:
-    with (hostile / "hubbub.toml").open("a") as file:
+def test_a_view_of_a_server_that_is_left_out_shows_nothing_of_it(hubbub: Run, hostile_folder: Path) -> None:
+    with (hostile_folder / "hubbub.toml").open("a") as file:
         file.write('[views.reds]\nservers = ["red"]\n')
     serve = ("serve", ECHO, "--transport", "stdio")
     assert tools_of(hubbub(*serve, "--view", "reds", stdin=STDIN)) == []
-    assert not has_run(hostile)
-    trust(hostile)
+    assert not has_run(hostile_folder)
+    trust(hostile_folder)
     assert tools_of(hubbub(*serve, "--view", "reds", stdin=STDIN)) == ["red_tool"]
 
 
-def test_servers_of_the_users_own_file_are_there_in_every_folder(hubbub: Run, hostile: Path, tmp_path: Path) -> None:
-    own = Path(os.environ["XDG_CONFIG_HOME"], "hubbub")
-    own.mkdir()
-    (own / "blue.py").write_text(PROGRAM.replace("red", "blue"))
-    (own / "hubbub.toml").write_text('[servers.blue]\ntarget = "blue.py"\n')
+def test_servers_of_the_users_own_file_are_there_in_every_folder(
+    hubbub: Run, hostile_folder: Path, tmp_path: Path
+) -> None:
+    user_folder = Path(os.environ["XDG_CONFIG_HOME"], "hubbub")
+    user_folder.mkdir()
+    (user_folder / "blue.py").write_text(PROGRAM.replace("red", "blue"))
+    (user_folder / "hubbub.toml").write_text('[servers.blue]\ntarget = "blue.py"\n')
     done = hubbub("serve", ECHO, "--transport", "stdio", stdin=STDIN)
     assert tools_of(done) == ["blue_tool", "echo"]
     assert "servers.red.command" in done.stderr
     assert "blue_tool" in hubbub("tools", "blue").stdout
-    (hostile / "hubbub.toml").unlink()
+    (hostile_folder / "hubbub.toml").unlink()
     assert "+ server blue" in hubbub("plan").stdout
 
 
-def test_a_trusted_folder_counts_until_its_file_changes(hubbub: Run, hostile: Path) -> None:
-    trust(hostile)
+def test_a_trusted_folder_counts_until_its_file_changes(hubbub: Run, hostile_folder: Path) -> None:
+    trust(hostile_folder)
     serve = ("serve", ECHO, "--transport", "stdio")
     done = hubbub(*serve, stdin=STDIN)
     assert tools_of(done) == ["red_tool", "echo"]
-    assert has_run(hostile)
+    assert has_run(hostile_folder)
     assert "trust" not in done.stderr
-    write(hostile, command=sys.executable, args=["red.py", "--more"])
+    write(hostile_folder, command=sys.executable, args=["red.py", "--more"])
     done = hubbub(*serve, stdin=STDIN)
     assert tools_of(done) == ["echo"]
-    assert not has_run(hostile)
-    assert "is no longer trusted, because of a change in hubbub.toml" in done.stderr
-    refused(hubbub("serve", ECHO, "--port", "0"), "a change in hubbub.toml", *KEYS)
-    trust(hostile)
+    assert not has_run(hostile_folder)
+    assert "is no longer trusted, because hubbub.toml changed" in done.stderr
+    assert_refused(hubbub("serve", ECHO, "--port", "0"), "a change in hubbub.toml", *KEYS)
+    trust(hostile_folder)
     assert tools_of(hubbub(*serve, stdin=STDIN)) == ["red_tool", "echo"]
 
 
-def test_a_change_of_a_file_that_it_refers_to_ends_the_trust(hubbub: Run, hostile: Path) -> None:
-    trust(hostile)
-    (hostile / "red.py").write_text(PROGRAM + "# changed\n")
+def test_a_change_of_a_file_that_it_refers_to_ends_the_trust(hubbub: Run, hostile_folder: Path) -> None:
+    trust(hostile_folder)
+    (hostile_folder / "red.py").write_text(PROGRAM + "# changed\n")
     done = hubbub("serve", ECHO, "--transport", "stdio", stdin=STDIN)
     assert tools_of(done) == ["echo"]
-    assert not has_run(hostile)
+    assert not has_run(hostile_folder)
     assert "a change in red.py" in done.stderr
-    refused(hubbub("serve", "--port", "0"), "a change in red.py")
+    assert_refused(hubbub("serve", "--port", "0"), "a change in red.py")
 
 
-def test_a_file_that_was_named_needs_no_trust(hubbub: Run, hostile: Path) -> None:
+def test_a_file_that_was_named_needs_no_trust(hubbub: Run, hostile_folder: Path) -> None:
     serve = ("serve", ECHO, "--transport", "stdio")
     assert tools_of(hubbub(*serve, "--config", "hubbub.toml", stdin=STDIN)) == ["red_tool", "echo"]
     assert tools_of(hubbub(*serve, stdin=STDIN, HUBBUB_CONFIG="hubbub.toml")) == ["red_tool", "echo"]
 
 
-def test_naming_another_file_leaves_the_one_of_the_folder_out(hubbub: Run, hostile: Path) -> None:
+def test_naming_another_file_leaves_the_one_of_the_folder_out(hubbub: Run, hostile_folder: Path) -> None:
     done = hubbub("serve", ECHO, "--transport", "stdio", "--config", os.devnull, stdin=STDIN)
     assert (tools_of(done), done.stderr) == (["echo"], "")
 
@@ -203,22 +205,22 @@ def test_naming_another_file_leaves_the_one_of_the_folder_out(hubbub: Run, hosti
      ["agent", "--model-url", "http://127.0.0.1:1/v1", "--model", "m", "--server", "red", "hello"]],
     ids=lambda command: command[0],
 )  # fmt: skip
-def test_a_server_of_an_untrusted_folder_has_no_name(hubbub: Run, hostile: Path, command: list[str]) -> None:
-    refused(hubbub(*command), "servers.red.command")
-    assert not has_run(hostile)
+def test_a_server_of_an_untrusted_folder_has_no_name(hubbub: Run, hostile_folder: Path, command: list[str]) -> None:
+    assert_refused(hubbub(*command), "servers.red.command")
+    assert not has_run(hostile_folder)
 
 
-def test_a_server_of_a_trusted_folder_has_one(hubbub: Run, hostile: Path) -> None:
-    trust(hostile)
+def test_a_server_of_a_trusted_folder_has_one(hubbub: Run, hostile_folder: Path) -> None:
+    trust(hostile_folder)
     assert "red_tool" in hubbub("tools", "red").stdout
 
 
-def test_other_servers_can_still_be_called_there(hubbub: Run, hostile: Path) -> None:
+def test_other_servers_can_still_be_called_there(hubbub: Run, hostile_folder: Path) -> None:
     assert '"echo": "hi"' in hubbub("call", "demo", "echo", "text=hi").stdout
-    assert not has_run(hostile)
+    assert not has_run(hostile_folder)
 
 
-def test_other_commands_name_the_keys_too(hubbub: Run, hostile: Path) -> None:
+def test_other_commands_name_the_keys_too(hubbub: Run, hostile_folder: Path) -> None:
     checks = json.loads(hubbub("doctor", "--json").stdout)
     (settings,) = [check for check in checks["checks"] if check["name"] == "settings"]
     assert not settings["ok"]
@@ -228,9 +230,9 @@ def test_other_commands_name_the_keys_too(hubbub: Run, hostile: Path) -> None:
     assert (planned.returncode, planned.stdout) == (1, "")
     assert "servers.red.command" in planned.stderr
     assert "+ server red" in hubbub("plan", "--config", "hubbub.toml").stdout
-    (hostile / "hubbub.toml").write_text('key_file = "keys.toml"\n')
-    refused(hubbub("key", "add", "eve"), "key_file")
-    assert not (hostile / "keys.toml").exists()
+    (hostile_folder / "hubbub.toml").write_text('key_file = "keys.toml"\n')
+    assert_refused(hubbub("key", "add", "eve"), "key_file")
+    assert not (hostile_folder / "keys.toml").exists()
 
 
 @pytest.mark.parametrize(
@@ -242,69 +244,72 @@ def test_other_commands_name_the_keys_too(hubbub: Run, hostile: Path) -> None:
 )
 def test_the_servers_of_packs_do_not_start_either(hubbub: Run, tmp_path: Path, command: list[str], text: str) -> None:
     (tmp_path / "hubbub.toml").write_text(text)
-    refused(hubbub(*command), "packs.")
+    assert_refused(hubbub(*command), "packs.")
 
 
-def test_what_is_trusted_can_be_listed_and_taken_back(hubbub: Run, hostile: Path, tmp_path_factory: Any) -> None:
-    trust(hostile)
-    gone = tmp_path_factory.mktemp("gone")
-    write(gone, command="true")
-    trust(gone)
-    (gone / "hubbub.toml").unlink()
-    assert sorted(hubbub("trust", "--list").stdout.splitlines()) == [f"gone     {gone}", f"trusted  {hostile}"]
-    (hostile / "red.py").write_text("# other\n")
-    assert f"changed  {hostile}" in hubbub("trust", "--list").stdout
-    trust(hostile)
-    assert hubbub("trust").stdout == f"hubbub.toml in {hostile} is already trusted.\n"
-    assert hubbub("trust", "--remove").stdout == f"{hostile} is no longer trusted.\n"
-    assert hubbub("trust", "--remove", str(gone)).returncode == 0
+def test_what_is_trusted_can_be_listed_and_taken_back(hubbub: Run, hostile_folder: Path, tmp_path_factory: Any) -> None:
+    trust(hostile_folder)
+    deleted_folder = tmp_path_factory.mktemp("gone")
+    write(deleted_folder, command="true")
+    trust(deleted_folder)
+    (deleted_folder / "hubbub.toml").unlink()
+    assert sorted(hubbub("trust", "--list").stdout.splitlines()) == [
+        f"gone     {deleted_folder}",
+        f"trusted  {hostile_folder}",
+    ]
+    (hostile_folder / "red.py").write_text("# other\n")
+    assert f"changed  {hostile_folder}" in hubbub("trust", "--list").stdout
+    trust(hostile_folder)
+    assert hubbub("trust").stdout == f"hubbub.toml in {hostile_folder} is already trusted.\n"
+    assert hubbub("trust", "--remove").stdout == f"{hostile_folder} is no longer trusted.\n"
+    assert hubbub("trust", "--remove", str(deleted_folder)).returncode == 0
     assert hubbub("trust", "--list").stdout == ""
-    refused(hubbub("trust", "--remove"), "is not a trusted folder")
-    refused(hubbub("serve", "--port", "0"), "is not trusted")
+    assert_refused(hubbub("trust", "--remove"), "is not a trusted folder")
+    assert_refused(hubbub("serve", "--port", "0"), "is not trusted")
 
 
-def test_nobody_is_asked_without_a_terminal(hubbub: Run, hostile: Path) -> None:
+def test_nobody_is_asked_without_a_terminal(hubbub: Run, hostile_folder: Path) -> None:
     done = hubbub("trust", stdin="y\n")
     assert done.returncode == 2
     assert "--yes" in done.stderr
     assert hubbub("trust", "--list").stdout == ""
-    assert hubbub("trust", str(hostile / "none")).returncode == 2
+    assert hubbub("trust", str(hostile_folder / "none")).returncode == 2
 
 
-def test_what_the_file_sets_is_shown_without_secrets(hubbub: Run, hostile: Path) -> None:
-    (hostile / "hubbub.toml").write_text(
+def test_what_the_file_sets_is_shown_without_secrets(hubbub: Run, hostile_folder: Path) -> None:
+    (hostile_folder / "hubbub.toml").write_text(
         '[servers.red]\ncommand = "./red.py"\nargs = ["\\u001b[2Jx"]\nenv = { TOKEN = "hunter2-hunter2" }\n'
     )
     shown = hubbub("trust", "--yes").stderr
     assert 'servers.red.command = "./red.py"' in shown
-    assert str(hostile / "red.py") in shown
+    assert str(hostile_folder / "red.py") in shown
     assert "servers.red.env: TOKEN" in shown
     assert "hunter2" not in shown
     assert "\x1b" not in shown
 
 
-def test_a_name_in_the_file_adds_no_lines_to_what_is_shown(hubbub: Run, hostile: Path) -> None:
-    (hostile / "hubbub.toml").write_text('[servers."x\\nIt refers to no files."]\ncommand = "./red.py"\n')
+def test_a_name_in_the_file_adds_no_lines_to_what_is_shown(hubbub: Run, hostile_folder: Path) -> None:
+    (hostile_folder / "hubbub.toml").write_text('[servers."x\\nIt refers to no files."]\ncommand = "./red.py"\n')
     shown = hubbub("trust", "--yes").stderr
     assert not any(line.startswith("It refers to no files") for line in shown.splitlines())
     assert './red.py"' in shown
 
 
-def test_a_person_at_a_terminal_is_asked(hostile: Path) -> None:
-    with Terminal("trust", folder=hostile) as terminal:
+def test_a_person_at_a_terminal_is_asked(hostile_folder: Path) -> None:
+    with Terminal("trust", folder=hostile_folder) as terminal:
         terminal.expect("servers.red.command")
         terminal.expect("[y/N]")
         terminal.type("n\n")
         assert terminal.end()[0] == 1
-    with Terminal("serve", "--port", "0", folder=hostile) as terminal:
+    with Terminal("serve", "--port", "0", folder=hostile_folder) as terminal:
         terminal.expect("servers.red.command")
         terminal.expect("[y/N]")
         terminal.type("\n")
         code, rest = terminal.end()
         assert code == 2
         assert "is not trusted" in rest
-    assert not has_run(hostile)
-    with Terminal("serve", "--port", "0", folder=hostile) as terminal:
+    assert not has_run(hostile_folder)
+    with Terminal("serve", "--port", "0", folder=hostile_folder) as terminal:
         terminal.expect("[y/N]")
         terminal.type("y\n")
         terminal.expect("is trusted now")
@@ -321,7 +326,7 @@ def test_a_key_that_the_user_adds_leaves_the_folder_trusted(hubbub: Run, tmp_pat
     with (tmp_path / "keys.toml").open("a") as file:
         file.write("# by somebody else\n")
     assert hubbub("key", "add", "carol", "--key-file", "keys.toml").returncode == 0
-    refused(hubbub("serve", ECHO, "--port", "0"), "a change in keys.toml")
+    assert_refused(hubbub("serve", ECHO, "--port", "0"), "a change in keys.toml")
 
 
 # -- a hub that runs ---------------------------------------------------------------
@@ -337,34 +342,34 @@ def hub(folder: Path) -> Iterator[Iterator[str]]:
         assert process.stderr is not None
         try:
             lines = iter(process.stderr.readline, "")
-            until(lines, "Ctrl+C stops it")
+            read_until(lines, "Ctrl+C stops it")
             yield lines
         finally:
             process.terminate()
 
 
-def until(lines: Iterator[str], words: str) -> str:
-    seen = []
+def read_until(lines: Iterator[str], words: str) -> str:
+    lines_seen = []
     for line in lines:
         if words in line:
             return line
-        seen.append(line)
-    raise AssertionError(f"{words!r} did not come: {seen}")
+        lines_seen.append(line)
+    raise AssertionError(f"{words!r} did not come: {lines_seen}")
 
 
-def test_a_running_hub_takes_a_change_over_only_after_trust(hostile: Path) -> None:
-    (hostile / "hubbub.toml").write_text('[servers.demo]\npack = "demo"\n')
-    trust(hostile)
-    with hub(hostile) as lines:
-        with (hostile / "hubbub.toml").open("a") as file:
+def test_a_running_hub_takes_a_change_over_only_after_trust(hostile_folder: Path) -> None:
+    (hostile_folder / "hubbub.toml").write_text('[servers.demo]\npack = "demo"\n')
+    trust(hostile_folder)
+    with hub(hostile_folder) as lines:
+        with (hostile_folder / "hubbub.toml").open("a") as file:
             file.write(f"[servers.red]\ncommand = {json.dumps(sys.executable)}\nargs = ['red.py']\n")
-        line = until(lines, "settings_not_taken_over")
+        line = read_until(lines, "settings_not_applied")
         assert "a change in hubbub.toml" in line
         assert "servers.red.command" in line
         assert "hubbub trust" in line
-        assert not has_run(hostile)
-        trust(hostile)
-        until(lines, "took over +red")
+        assert not has_run(hostile_folder)
+        trust(hostile_folder)
+        read_until(lines, "applied +red")
 
 
 # -- other files of the working folder ------------------------------------------------

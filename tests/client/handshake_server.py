@@ -1,4 +1,4 @@
-"""A server on stdio whose handshake goes as its first argument says; writes its starts and what it reads to a file."""
+"""A server on stdio whose first argument selects its handshake; logs its starts and the methods it reads to a file."""
 
 import json
 import sys
@@ -23,32 +23,34 @@ def read() -> dict[str, Any]:
     return message
 
 
-def say(request: dict[str, Any], **answer: Any) -> None:
+def respond(request: dict[str, Any], **answer: Any) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}) + "\n")
     sys.stdout.flush()
 
 
-def refuse(request: dict[str, Any]) -> None:
-    say(request, error={"code": -32601, "message": "Method not found"})
+def reject(request: dict[str, Any]) -> None:
+    respond(request, error={"code": -32601, "message": "Method not found"})
 
 
 def serve(request: dict[str, Any]) -> None:
     method = request["method"]
     if method == "initialize" and MODE in ("late-modern", "modern"):
-        say(request, error={"code": -32022, "message": "modern only", "data": {"supported": ["2026-07-28"]}})
+        respond(request, error={"code": -32022, "message": "modern only", "data": {"supported": ["2026-07-28"]}})
     elif method == "initialize":
         version = request["params"]["protocolVersion"]
-        say(request, result={"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": MODE}})
+        respond(request, result={"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": MODE}})
     elif method == "server/discover" and MODE in ("late-modern", "modern", "late-both"):
-        say(request, result={"supportedVersions": ["2026-07-28"], "capabilities": {}})
+        respond(request, result={"supportedVersions": ["2026-07-28"], "capabilities": {}})
     elif method == "tools/list":
-        say(request, result={"tools": [{"name": "echo", "inputSchema": {"type": "object"}}], "resultType": "complete"})
+        respond(
+            request, result={"tools": [{"name": "echo", "inputSchema": {"type": "object"}}], "resultType": "complete"}
+        )
     elif method == "tools/call":
         if MODE == "ends-in-a-call":
             raise SystemExit(1)
-        say(request, result={"content": []})
+        respond(request, result={"content": []})
     elif "id" in request and MODE != "ignores":
-        refuse(request)
+        reject(request)
 
 
 def main() -> None:
@@ -57,14 +59,14 @@ def main() -> None:
         time.sleep(600)
     first = read()
     if MODE.startswith("late"):
-        # As if it had started late: both messages wait already.
+        # Like a slow start: both messages are already waiting.
         second = read()
         if MODE == "late-modern":
             first, second = second, first
         serve(first)
         serve(second)
     elif first["method"] == "server/discover" and MODE == "breaks":
-        read()  # as the Python SDK until 1.9: nothing is answered, and the next message ends it
+        read()  # like the Python SDK until 1.9: no response, and it exits at the next message
         raise SystemExit(1)
     elif first["method"] == "server/discover" and MODE == "hangs":
         while True:

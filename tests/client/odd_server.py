@@ -1,4 +1,4 @@
-"""A server on stdio that misbehaves as its argument says. Needs nothing but the standard library, so it starts fast."""
+"""A server on stdio whose argument selects how it misbehaves. Standard library only, so that it starts fast."""
 
 import json
 import os
@@ -12,13 +12,13 @@ MODE = sys.argv[1]
 SLEEPER = "import time; time.sleep(600)"
 
 
-def say(message: object) -> None:
+def send(message: object) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 def answer(request: dict[str, Any], result: object) -> None:
-    say({"jsonrpc": "2.0", "id": request["id"], "result": result})
+    send({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
 
 def child(**options: Any) -> subprocess.Popen[bytes]:
@@ -26,7 +26,7 @@ def child(**options: Any) -> subprocess.Popen[bytes]:
 
 
 def serve(request: dict[str, Any]) -> None:
-    """What a sane server would do."""
+    """Handle a request correctly."""
     method = request["method"]
     if method == "initialize":
         version = os.environ.get("ODD_VERSION", request["params"]["protocolVersion"])
@@ -40,11 +40,11 @@ def serve(request: dict[str, Any]) -> None:
     elif method == "ping":
         answer(request, {})
     elif "id" in request:
-        say({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
+        send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
 
 
 def misbehave(request: dict[str, Any]) -> bool:
-    """What this one does instead; whether that was all."""
+    """Misbehave according to the mode; return whether the request is handled."""
     method, identifier = request["method"], request.get("id")
     if method == "initialize" or identifier is None:
         return False
@@ -59,11 +59,11 @@ def misbehave(request: dict[str, Any]) -> bool:
             serve(request)
             return False
         case "wrong-id":
-            say({"jsonrpc": "2.0", "id": 10_000 + identifier, "result": {"tools": []}})
-            say({"jsonrpc": "2.0", "id": None, "result": {}})
+            send({"jsonrpc": "2.0", "id": 10_000 + identifier, "result": {"tools": []}})
+            send({"jsonrpc": "2.0", "id": None, "result": {}})
             return False
         case "string-id":
-            say({"jsonrpc": "2.0", "id": str(identifier), "result": {"tools": []}})
+            send({"jsonrpc": "2.0", "id": str(identifier), "result": {"tools": []}})
             return True
         case "huge":
             answer(request, {"tools": [], "x": "x" * (20 << 20)})
@@ -102,19 +102,19 @@ def misbehave(request: dict[str, Any]) -> bool:
                 return True
         case "question-with-our-id":
             if method == "tools/call":
-                say({"jsonrpc": "2.0", "id": identifier, "method": "ping"})
-                say({"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": {}})
+                send({"jsonrpc": "2.0", "id": identifier, "method": "ping"})
+                send({"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": {}})
                 pong, refused = (json.loads(sys.stdin.readline()) for _ in range(2))
                 answer(request, {"content": [], "structuredContent": {"pong": pong, "refused": refused}})
                 return True
         case "changes":
-            say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
             return False
         case "withdraws-its-question":
             if method == "tools/call":
-                say({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?"}})
+                send({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?"}})
                 ping = json.loads(sys.stdin.readline())
-                say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}})
+                send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}})
                 serve(ping)
                 return False
         case "odd-content":
@@ -137,7 +137,7 @@ def main() -> None:
     if MODE == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if MODE in ("family", "stubborn"):
-        # One that holds our pipes, and one that does not even.
+        # One child inherits our pipes, the other does not.
         child()
         child(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if MODE == "start-and-fail":

@@ -1,4 +1,4 @@
-"""ServerConfig: what it takes, what it refuses, what it never shows."""
+"""`ServerConfig`: accepted and refused fields, and masked secrets."""
 
 import copy
 import pickle
@@ -64,14 +64,14 @@ def test_transports_have_several_spellings(written: str, meant: str) -> None:
         ({"id": None}, "needs an `id`"),
         ({"command": "  "}, "needs a `command`"),
         ({"command": None}, "needs a `command`"),
-        ({"transport": "smoke"}, "not known"),
-        ({"url": URL}, "`url` does not go"),
-        ({"headers": {"A": "b"}}, "`headers` does not go"),
-        ({"headers_provider": dict}, "`headers_provider` does not go"),
-        ({"open_timeout_s": 1}, "`open_timeout_s` does not go"),
-        ({"read_timeout_s": 1}, "`read_timeout_s` does not go"),
-        ({"sse_max_reconnects": 1}, "`sse_max_reconnects` does not go"),
-        ({"max_response_bytes": 1}, "`max_response_bytes` does not go"),
+        ({"transport": "smoke"}, "Unknown transport"),
+        ({"url": URL}, "`url` cannot be used with"),
+        ({"headers": {"A": "b"}}, "`headers` cannot be used with"),
+        ({"headers_provider": dict}, "`headers_provider` cannot be used with"),
+        ({"open_timeout_s": 1}, "`open_timeout_s` cannot be used with"),
+        ({"read_timeout_s": 1}, "`read_timeout_s` cannot be used with"),
+        ({"sse_max_reconnects": 1}, "`sse_max_reconnects` cannot be used with"),
+        ({"max_response_bytes": 1}, "`max_response_bytes` cannot be used with"),
         ({"env": ["A"]}, "`env` must be a mapping"),
         ({"args": "a b"}, "`args` must be a list"),
         ({"timeout_s": 0}, "above 0"),
@@ -83,7 +83,7 @@ def test_transports_have_several_spellings(written: str, meant: str) -> None:
         ({"client_info": "me"}, "`client_info` must be a mapping"),
         ({"env_provider": 1}, "`env_provider` must be a function"),
         ({"on_stderr_line": "x"}, "`on_stderr_line` must be a function"),
-        ({"protocol_version": "2020-01-01"}, "none that we speak"),
+        ({"protocol_version": "2020-01-01"}, "is not supported"),
     ],
 )
 def test_what_stdio_refuses(fields: dict[str, Any], message: str) -> None:
@@ -95,11 +95,11 @@ def test_what_stdio_refuses(fields: dict[str, Any], message: str) -> None:
     ("fields", "message"),
     [
         ({"url": ""}, "needs a `url`"),
-        ({"command": "cat"}, "`command` does not go"),
-        ({"args": ["a"]}, "`args` does not go"),
-        ({"env": {"A": "b"}}, "`env` does not go"),
-        ({"env_provider": dict}, "`env_provider` does not go"),
-        ({"chdir": "/"}, "`chdir` does not go"),
+        ({"command": "cat"}, "`command` cannot be used with"),
+        ({"args": ["a"]}, "`args` cannot be used with"),
+        ({"env": {"A": "b"}}, "`env` cannot be used with"),
+        ({"env_provider": dict}, "`env_provider` cannot be used with"),
+        ({"chdir": "/"}, "`chdir` cannot be used with"),
         ({"headers": "A: b"}, "`headers` must be a mapping"),
         ({"headers_provider": "x"}, "must be a function"),
         ({"open_timeout_s": 0}, "above 0"),
@@ -111,7 +111,7 @@ def test_what_stdio_refuses(fields: dict[str, Any], message: str) -> None:
         ({"headers": {"Accept": "x"}}, "set by the transport"),
         ({"headers": {"mcp-session-id": "x"}}, "set by the transport"),
         ({"headers": {"Mcp-Param-X": "x"}}, "set by the transport"),
-        ({"headers": {"A B": "x"}}, "not the name of a header"),
+        ({"headers": {"A B": "x"}}, "not a valid header name"),
         ({"headers": {"A": "x\r\nB: y"}}, "one line"),
     ],
 )
@@ -174,7 +174,7 @@ def test_coerce_gives_the_same_config_or_makes_one() -> None:
             ServerConfig.coerce(wrong)  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="did you mean 'command'"):
         ServerConfig.coerce({"id": "a", "comand": "cat"})
-    with pytest.raises(SettingsError, match="no field"):
+    with pytest.raises(SettingsError, match="Unknown field"):
         ServerConfig.coerce({1: "a"})  # type: ignore[dict-item]
     with pytest.raises(SettingsError, match="needs an `id`"):
         ServerConfig.coerce({"command": "cat"})

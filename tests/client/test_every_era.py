@@ -1,12 +1,12 @@
-"""Our client with our own server: every transport, every revision, everything they can do together."""
+"""Our client with our own server, over every transport and in every revision."""
 
 import asyncio
 from typing import Any
 
 import pytest
 from msgspec import UNSET
-from tests.client.ends import WAYS, nothing_left, reached
-from tests.clock import pass_time, until
+from tests.client.harness import TRANSPORTS_AND_VERSIONS, assert_no_leaks, interop_client
+from tests.clock import advance_clock, wait_until
 
 from hubbub import (
     DeadlineExceeded,
@@ -22,16 +22,16 @@ from hubbub import (
     bounds,
 )
 
-every_way = pytest.mark.parametrize(("transport", "version"), WAYS, ids=str)
+every_transport = pytest.mark.parametrize(("transport", "version"), TRANSPORTS_AND_VERSIONS, ids=str)
 
 
-def text_of(result: Any) -> str:
+def join_text(result: Any) -> str:
     return "".join(block.text for block in result.content if isinstance(block, Text))
 
 
-@every_way
+@every_transport
 async def test_the_server_is_found_and_its_tools_are_called(transport: str, version: str | None) -> None:
-    async with nothing_left(), reached(transport, version) as client:
+    async with assert_no_leaks(), interop_client(transport, version) as client:
         assert client.era == ("modern" if version is None and transport != "sse" else "legacy")
         if version is not None:
             assert client.protocol_version == version
@@ -42,52 +42,52 @@ async def test_the_server_is_found_and_its_tools_are_called(transport: str, vers
         tools = {tool.name: tool for tool in await client.tools()}
         assert tools["add"].input_schema["properties"]["a"] == {"type": "integer"}
         result = await client.call_tool("echo", {"text": "ünï\n"})
-        assert text_of(result) == "ünï\n"
+        assert join_text(result) == "ünï\n"
         assert b"content" in bytes(result.raw)
 
 
-@every_way
+@every_transport
 async def test_progress_comes_before_the_result(transport: str, version: str | None) -> None:
-    async with reached(transport, version) as client:
+    async with interop_client(transport, version) as client:
         steps: list[tuple[float, Any]] = []
         result = await client.call_tool(
             "slow", {"steps": 3}, progress=lambda told: steps.append((told.progress, told.total))
         )
-        assert text_of(result) == "3 steps"
+        assert join_text(result) == "3 steps"
         assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
-@every_way
+@every_transport
 async def test_a_question_is_answered_by_the_handler(transport: str, version: str | None) -> None:
-    asked: list[ElicitationRequest] = []
+    elicitations: list[ElicitationRequest] = []
 
     async def answer(request: ElicitationRequest) -> ElicitationAnswer:
-        asked.append(request)
+        elicitations.append(request)
         return ElicitationAnswer("accept", {"name": "Ada", "age": 36})
 
     if version in ("2024-11-05", "2025-03-26"):
         pytest.skip("these revisions have no elicitation")
-    async with reached(transport, version, elicitation=answer) as client:
-        assert text_of(await client.call_tool("ask_name")) == "Ada is 36"
-        assert text_of(await client.call_tool("interview")) == "Ada and Ada"
-        assert asked[0].message == "Who are you?"
-        assert asked[0].requested_schema["properties"]["name"]["type"] == "string"
+    async with interop_client(transport, version, elicitation=answer) as client:
+        assert join_text(await client.call_tool("ask_name")) == "Ada is 36"
+        assert join_text(await client.call_tool("interview")) == "Ada and Ada"
+        assert elicitations[0].message == "Who are you?"
+        assert elicitations[0].requested_schema["properties"]["name"]["type"] == "string"
 
 
-@every_way
+@every_transport
 async def test_a_model_and_roots_answer_too(transport: str, version: str | None) -> None:
     def sample(request: SamplingRequest) -> SamplingAnswer:
         assert request.max_tokens == 64
         return SamplingAnswer({"type": "text", "text": "frog"}, "tiny")
 
-    async with reached(transport, version, sampling=sample, roots=["file:///home/ada"]) as client:
-        assert text_of(await client.call_tool("sample_haiku", {"topic": "ponds"})) == "tiny: frog"
-        assert "file:///home/ada" in text_of(await client.call_tool("list_roots"))
+    async with interop_client(transport, version, sampling=sample, roots=["file:///home/ada"]) as client:
+        assert join_text(await client.call_tool("sample_haiku", {"topic": "ponds"})) == "tiny: frog"
+        assert "file:///home/ada" in join_text(await client.call_tool("list_roots"))
 
 
-@every_way
+@every_transport
 async def test_resources_prompts_and_completion(transport: str, version: str | None) -> None:
-    async with reached(transport, version) as client:
+    async with interop_client(transport, version) as client:
         assert "memo://static" in [resource.uri for resource in await client.resources()]
         assert [template.uri_template for template in await client.templates()] == ["memo://people/{name}"]
         (contents,) = (await client.read_resource("memo://static")).contents
@@ -102,33 +102,33 @@ async def test_resources_prompts_and_completion(transport: str, version: str | N
             await client.read_resource("memo://nowhere")
 
 
-@every_way
+@every_transport
 async def test_many_calls_at_once_get_their_own_answers(transport: str, version: str | None) -> None:
-    async with reached(transport, version) as client:
+    async with interop_client(transport, version) as client:
         results = await asyncio.gather(*(client.call_tool("echo", {"text": str(number)}) for number in range(50)))
-        assert [text_of(result) for result in results] == [str(number) for number in range(50)]
+        assert [join_text(result) for result in results] == [str(number) for number in range(50)]
 
 
-@every_way
+@every_transport
 async def test_a_call_that_takes_too_long_is_withdrawn(transport: str, version: str | None) -> None:
-    async with nothing_left(), reached(transport, version) as client:
+    async with assert_no_leaks(), interop_client(transport, version) as client:
         before = (await client.call_tool("counts")).structured_content
         cancelled = before["cancelled"] if isinstance(before, dict) else 0
         started = asyncio.Event()
         call = asyncio.create_task(client.call_tool("wait_forever", timeout_s=60, progress=lambda _: started.set()))
         await started.wait()
-        pass_time(60)
+        advance_clock(60)
         with pytest.raises(DeadlineExceeded, match="tools/call"):
             await call
         if before is not UNSET:
             after = await client.call_tool("counts", {"cancelled": cancelled + 1})
             assert not after.is_error
-        assert text_of(await client.call_tool("echo", {"text": "still here"})) == "still here"
+        assert join_text(await client.call_tool("echo", {"text": "still here"})) == "still here"
 
 
-@every_way
+@every_transport
 async def test_a_cancelled_call_is_withdrawn(transport: str, version: str | None) -> None:
-    async with nothing_left(), reached(transport, version) as client:
+    async with assert_no_leaks(), interop_client(transport, version) as client:
         before = (await client.call_tool("counts")).structured_content
         started = asyncio.Event()
         call = asyncio.create_task(client.call_tool("wait_forever", progress=lambda _: started.set()))
@@ -140,69 +140,74 @@ async def test_a_cancelled_call_is_withdrawn(transport: str, version: str | None
             assert not (await client.call_tool("counts", {"cancelled": before["cancelled"] + 1})).is_error
 
 
-@every_way
+@every_transport
 async def test_changes_are_heard_of(transport: str, version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "LISTENING_S", 20)  # so long may a first call wait for the stream of a legacy session
-    heard: list[str] = []
+    monkeypatch.setattr(
+        bounds, "SERVER_STREAM_WAIT_S", 20
+    )  # so long may a first call wait for the stream of a legacy session
+    changes: list[str] = []
     async with (
-        nothing_left(),
-        reached(transport, version, on_change=lambda change: heard.append(change.kind)) as client,
+        assert_no_leaks(),
+        interop_client(transport, version, on_change=lambda change: changes.append(change.kind)) as client,
     ):
         if client.era == "modern":
             await client.listen(tools=True)
         name = f"new_{transport}_{version or 'any'}".replace("-", "_")
         await client.call_tool("register_tool", {"name": name})
         try:
-            await until(lambda: "tools" in heard)
+            await wait_until(lambda: "tools" in changes)
             assert name in [tool.name for tool in await client.tools()]
         finally:
             await client.call_tool("unregister_tool", {"name": name})
 
 
-@every_way
+@every_transport
 async def test_a_watched_resource_tells_of_its_change(
     transport: str, version: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "LISTENING_S", 20)
-    heard: list[str] = []
-    async with nothing_left(), reached(transport, version, on_change=lambda change: heard.append(change.uri)) as client:
+    monkeypatch.setattr(bounds, "SERVER_STREAM_WAIT_S", 20)
+    changes: list[str] = []
+    async with (
+        assert_no_leaks(),
+        interop_client(transport, version, on_change=lambda change: changes.append(change.uri)) as client,
+    ):
         await client.subscribe("memo://watched")
         await client.call_tool("touch_resource")
-        await until(lambda: "memo://watched" in heard)
-        assert "memo://unwatched" not in heard
+        await wait_until(lambda: "memo://watched" in changes)
+        assert "memo://unwatched" not in changes
         await client.unsubscribe("memo://watched")
 
 
-@every_way
+@every_transport
 async def test_log_messages_arrive(transport: str, version: str | None) -> None:
     told: list[Any] = []
-    async with reached(transport, version, on_log=lambda message: told.append(message.data)) as client:
+    async with interop_client(transport, version, on_log=lambda message: told.append(message.data)) as client:
         if "logging" not in client.server_capabilities and client.era == "legacy":
             pytest.skip("this server does not log in this revision")
         await client.set_level("debug")
         await client.call_tool("slow", {"steps": 2})
-        await until(lambda: len(told) >= 2)
+        await wait_until(lambda: len(told) >= 2)
         assert "did step 1" in str(told[0])
 
 
 @pytest.mark.parametrize("transport", ["stdio", "streamable_http"])
 async def test_a_question_without_a_handler_is_a_typed_failure(transport: str) -> None:
-    async with nothing_left(), reached(transport, None) as client:
+    async with assert_no_leaks(), interop_client(transport, None) as client:
         with pytest.raises((InputRefused, RemoteError)):
             await client.call_tool("ask_name")
-        assert text_of(await client.call_tool("echo", {"text": "on"})) == "on"
+        assert join_text(await client.call_tool("echo", {"text": "on"})) == "on"
 
 
 async def test_a_stream_that_the_server_closes_is_taken_up_again() -> None:
-    async with nothing_left(), reached("streamable_http", "2025-11-25") as client:
+    async with assert_no_leaks(), interop_client("streamable_http", "2025-11-25") as client:
         steps: list[Any] = []
         result = await client.call_tool("polled", progress=lambda told: steps.append(told.message))
-        assert text_of(result) == "fetched"
+        assert join_text(result) == "fetched"
         assert steps == ["before", "after"]
 
 
 async def test_content_of_every_kind_is_decoded() -> None:
-    async with reached("stdio", None) as client:
+    async with interop_client("stdio", None) as client:
         content = (await client.call_tool("gallery")).content or []
         kinds = [type(block).__name__ for block in content]
         assert {"Text", "Image", "Audio", "EmbeddedResource", "ResourceLink"} <= set(kinds)
@@ -211,6 +216,6 @@ async def test_content_of_every_kind_is_decoded() -> None:
 
 
 async def test_wrong_calls_are_refused_before_anything_is_sent() -> None:
-    async with reached("stdio", None) as client:
-        with pytest.raises(InvalidParams, match="name of a tool"):
+    async with interop_client("stdio", None) as client:
+        with pytest.raises(InvalidParams, match="name of the tool"):
             await client.call_tool("  ")

@@ -1,13 +1,13 @@
-"""Many servers: in parallel, with a deadline, and no one's failure is another's."""
+"""`Fleet`: servers are connected in parallel within a deadline, and failures are isolated."""
 
 import asyncio
 import itertools
 from typing import Any
 
 import pytest
-from tests.client.ends import nothing_left, odd
-from tests.client.scripted import Asked, hang, legacy, scripted
-from tests.clock import pass_time, until
+from tests.client.harness import assert_no_leaks, odd_server_config
+from tests.client.scripted_server import ScriptedRequest, hang, legacy_handler, scripted_server
+from tests.clock import advance_clock, wait_until
 
 from hubbub import ConnectionClosed, DeadlineExceeded, Fleet, HubbubError, ServerConfig, SettingsError, TransportError
 from hubbub.pack.http import Backoff
@@ -16,7 +16,10 @@ BROKEN = ServerConfig(id="broken", command="no-such-program-here")
 
 
 async def test_one_server_that_is_down_costs_the_others_nothing() -> None:
-    async with nothing_left(), Fleet([odd("sane", id="a"), BROKEN, odd("sane", id="b")]) as fleet:
+    async with (
+        assert_no_leaks(),
+        Fleet([odd_server_config("sane", id="a"), BROKEN, odd_server_config("sane", id="b")]) as fleet,
+    ):
         assert sorted(fleet.clients) == ["a", "b"]
         assert "cannot be started" in str(fleet.errors["broken"])
         tools = await fleet.tools()
@@ -27,49 +30,53 @@ async def test_one_server_that_is_down_costs_the_others_nothing() -> None:
         await fleet.client("a").call_tool("echo")
         with pytest.raises(TransportError, match="cannot be started"):
             fleet.client("broken")
-        with pytest.raises(SettingsError, match="no server 'c'; there are: a, b, broken"):
+        with pytest.raises(SettingsError, match="Unknown server 'c'; known: a, b, broken"):
             fleet.client("c")
 
 
 async def test_servers_connect_at_the_same_time_and_within_the_deadline() -> None:
-    all_here = asyncio.Barrier(5)
+    all_connected = asyncio.Barrier(5)
 
-    async def wait_for_all(asked: Asked) -> None:
-        if asked.rpc == "initialize":
-            await all_here.wait()
+    async def wait_for_all(request: ScriptedRequest) -> None:
+        if request.rpc == "initialize":
+            await all_connected.wait()
         raise NotImplementedError
 
-    async with nothing_left(), scripted(legacy(wait_for_all)) as server, scripted(hang) as hanging:
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(wait_for_all)) as server,
+        scripted_server(hang) as hanging,
+    ):
         fields: dict[str, Any] = {"transport": "http", "protocol_version": "2025-11-25"}
         configs = [ServerConfig(id=f"s{number}", url=server.url, **fields) for number in range(5)]
         configs.append(ServerConfig(id="hanging", url=hanging.url, **fields))
         fleet = Fleet(configs, deadline_s=25, restart=False)
         starting = asyncio.create_task(fleet.start())
-        await until(lambda: len(fleet.clients) == 5)
-        pass_time(25)
+        await wait_until(lambda: len(fleet.clients) == 5)
+        advance_clock(25)
         async with await starting:
             assert len(fleet.clients) == 5
             assert isinstance(fleet.errors["hanging"], DeadlineExceeded)
 
 
 async def test_a_server_that_dies_comes_back_and_its_last_list_stays() -> None:
-    async with nothing_left(), Fleet([odd("exit-after-answer", id="a")]) as fleet:
+    async with assert_no_leaks(), Fleet([odd_server_config("exit-after-answer", id="a")]) as fleet:
         first = fleet.client("a")
         assert [tool.name for tool in (await first.list_tools()).tools] == ["echo"]
         await first.wait_lost()
-        await until(lambda: "a" in fleet.clients and fleet.client("a") is not first)
+        await wait_until(lambda: "a" in fleet.clients and fleet.client("a") is not first)
         assert "a" not in fleet.errors
 
 
 async def test_the_last_good_list_is_given_while_a_server_does_not_answer() -> None:
     lists = itertools.count()
 
-    async def once(asked: Asked) -> None:
-        if asked.rpc != "tools/list" or next(lists) == 0:
+    async def fail_second_list(request: ScriptedRequest) -> None:
+        if request.rpc != "tools/list" or next(lists) == 0:
             raise NotImplementedError
-        await asked.reply(500)
+        await request.reply(500)
 
-    async with nothing_left(), scripted(legacy(once)) as server:
+    async with assert_no_leaks(), scripted_server(legacy_handler(fail_second_list)) as server:
         config = ServerConfig(id="s", transport="http", url=server.url, protocol_version="2025-11-25")
         async with Fleet([config]) as fleet:
             assert len((await fleet.tools())["s"]) == 1
@@ -79,12 +86,12 @@ async def test_the_last_good_list_is_given_while_a_server_does_not_answer() -> N
 
 async def test_a_fleet_needs_different_names() -> None:
     with pytest.raises(SettingsError, match="'a'"):
-        Fleet([odd("sane", id="a"), {"id": "a", "command": "cat"}])
+        Fleet([odd_server_config("sane", id="a"), {"id": "a", "command": "cat"}])
 
 
 async def test_a_closed_fleet_stays_closed() -> None:
-    async with nothing_left():
-        fleet = await Fleet([odd("sane", id="a")]).start()
+    async with assert_no_leaks():
+        fleet = await Fleet([odd_server_config("sane", id="a")]).start()
         assert await fleet.start() is fleet
         await asyncio.gather(fleet.close(), fleet.close())
         assert fleet.clients == {}
@@ -93,10 +100,15 @@ async def test_a_closed_fleet_stays_closed() -> None:
 
 
 async def test_a_fleet_whose_start_is_cancelled_leaves_nothing() -> None:
-    async with nothing_left():
-        fleet = Fleet([odd("silent", id="a", protocol_version="2026-07-28", timeout_s=600), odd("sane", id="b")])
+    async with assert_no_leaks():
+        fleet = Fleet(
+            [
+                odd_server_config("silent", id="a", protocol_version="2026-07-28", timeout_s=600),
+                odd_server_config("sane", id="b"),
+            ]
+        )
         starting = asyncio.create_task(fleet.start())
-        await until(lambda: "b" in fleet.clients)
+        await wait_until(lambda: "b" in fleet.clients)
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting

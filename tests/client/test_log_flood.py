@@ -1,11 +1,11 @@
-"""What a server sends without end does not fill the log."""
+"""A server that sends without end does not fill the log."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.client.ends import nothing_left, stdio_config
-from tests.clock import until
+from tests.client.harness import assert_no_leaks, stdio_config
+from tests.clock import wait_until
 
 from hubbub import Client, bounds
 
@@ -25,21 +25,21 @@ for line in sys.stdin:
 
 
 async def test_questions_that_are_dropped_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    go, asked = asyncio.Event(), []
+    may_answer, asked = asyncio.Event(), []
 
     async def roots() -> list[Any]:
         asked.append(1)
-        await go.wait()
+        await may_answer.wait()
         return []
 
     async with (
-        nothing_left(),
+        assert_no_leaks(),
         Client(stdio_config("-c", PROGRAM, protocol_version="2025-11-25"), roots=roots) as client,
     ):
         await client.ping()
-        await until(lambda: len(asked) == bounds.PENDING_REQUESTS)
-        go.set()
-    dropped = [record for record in caplog.records if "a question was dropped" in record.message]
+        await wait_until(lambda: len(asked) == bounds.PENDING_REQUESTS)
+        may_answer.set()
+    dropped = [record for record in caplog.records if "a request of a server was dropped" in record.message]
     assert 0 < len(dropped) <= bounds.LOG_LINES
 
 
@@ -56,9 +56,9 @@ for line in sys.stdin:
 
 
 async def test_a_log_that_makes_no_sense_is_left_out_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    heard: list[Any] = []
+    log_messages: list[Any] = []
     config = stdio_config("-c", LOGS, protocol_version="2025-11-25")
-    async with nothing_left(), Client(config, on_log=heard.append) as client:
+    async with assert_no_leaks(), Client(config, on_log=log_messages.append) as client:
         await client.ping()
-    assert {line.data for line in heard} == {"sound"}
+    assert {line.data for line in log_messages} == {"sound"}
     assert not [record for record in caplog.records if record.exc_info]

@@ -1,4 +1,4 @@
-"""The ecosystem's files of servers."""
+"""Reading `mcpServers` files."""
 
 from pathlib import Path
 from typing import Any
@@ -10,21 +10,23 @@ from hubbub import Secret, ServerConfig, SettingsError, read_mcp_json
 from hubbub.client.mcp_json import parse_mcp_json
 
 
-def parsed(entry: Any, **environ: str) -> ServerConfig:
+def parse_entry(entry: Any, **environ: str) -> ServerConfig:
     (config,) = parse_mcp_json(msgspec.json.encode({"mcpServers": {"s": entry}}), environ)
     return config
 
 
 def test_a_command_with_arguments_and_variables() -> None:
     entry = {"command": "npx", "args": ["-y", "${PKG:-files}"], "env": {"KEY": "${env:TOKEN}"}, "cwd": "${HOME}/x"}
-    config = parsed(entry, TOKEN="t", HOME="/h")
+    config = parse_entry(entry, TOKEN="t", HOME="/h")
     assert (config.command, config.args, config.chdir) == ("npx", ("-y", "files"), "/h/x")
     assert config.env == {"KEY": Secret("t")}
 
 
 @pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
 def test_a_url_under_each_of_its_names(key: str) -> None:
-    config = parsed({key: "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${T}"}}, HOST="x.example", T="t")
+    config = parse_entry(
+        {key: "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${T}"}}, HOST="x.example", T="t"
+    )
     assert config.transport == "streamable_http"
     assert config.url == "https://x.example/mcp"
     assert config.headers == {"Authorization": Secret("Bearer t")}
@@ -40,11 +42,11 @@ def test_a_url_under_each_of_its_names(key: str) -> None:
     ],
 )
 def test_types(written: str, transport: str) -> None:
-    assert parsed({"type": written, "url": "https://x.example/"}).transport == transport
+    assert parse_entry({"type": written, "url": "https://x.example/"}).transport == transport
 
 
 def test_a_websocket_is_known_by_its_url() -> None:
-    assert parsed({"url": "wss://x.example/ws"}).transport == "websocket"
+    assert parse_entry({"url": "wss://x.example/ws"}).transport == "websocket"
 
 
 @pytest.mark.parametrize("tree", [{"servers": {}}, {"mcpServers": {}}, {"mcp": {"servers": {}}}])
@@ -53,9 +55,9 @@ def test_servers_stand_under_several_keys(tree: dict[str, Any]) -> None:
 
 
 def test_a_version_is_pinned() -> None:
-    assert parsed({"command": "x", "protocolVersion": "2025-06-18"}).protocol_version == "2025-06-18"
-    assert parsed({"url": "https://x.example/", "protocolVersion": "2025-11-25"}).protocol_version == "2025-11-25"
-    assert parsed({"command": "x"}).protocol_version is None
+    assert parse_entry({"command": "x", "protocolVersion": "2025-06-18"}).protocol_version == "2025-06-18"
+    assert parse_entry({"url": "https://x.example/", "protocolVersion": "2025-11-25"}).protocol_version == "2025-11-25"
+    assert parse_entry({"command": "x"}).protocol_version is None
 
 
 def test_disabled_servers_and_foreign_keys_are_left_out() -> None:
@@ -67,21 +69,21 @@ def test_disabled_servers_and_foreign_keys_are_left_out() -> None:
     ("entry", "message"),
     [
         ({"command": "x", "env": {"A": "${NOPE}"}}, r"'s': env.A needs the variable NOPE"),
-        ({"command": "x", "args": ["${input:key}"]}, r"'s': args has \$\{input:key\}"),
+        ({"command": "x", "args": ["${input:key}"]}, r"'s': args contains \$\{input:key\}"),
         ({}, "needs a `command`"),
         ("x", "must be an object"),
-        ({"type": "pigeon", "url": "https://x.example/"}, "'pigeon' is not known"),
+        ({"type": "pigeon", "url": "https://x.example/"}, "unknown type 'pigeon'"),
         ({"url": "nonsense"}, "must start with"),
         (
             {"command": "x", "protocolVersion": "2025-06-19"},
-            "'s': `protocol_version` '2025-06-19' is none",
+            "'s': `protocol_version` '2025-06-19' is not supported",
         ),
-        ({"type": "stdio", "url": "https://x.example/"}, "`url` does not go"),
+        ({"type": "stdio", "url": "https://x.example/"}, "`url` cannot be used"),
     ],
 )
 def test_what_is_wrong_is_named(entry: Any, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        parsed(entry)
+        parse_entry(entry)
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}", b'{"mcpServers": []}'])

@@ -1,4 +1,4 @@
-"""An answer that cannot be read ends the call that waits for it at once, with the reason, and nothing is repeated."""
+"""A response that cannot be read fails its request at once, with the reason, and nothing is repeated."""
 
 import asyncio
 import json
@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import WSMsgType, web
-from tests.client.ends import nothing_left, stdio_config
-from tests.client.scripted import Asked, Handler, legacy, scripted
+from tests.client.harness import assert_no_leaks, stdio_config
+from tests.client.scripted_server import Handler, ScriptedRequest, legacy_handler, scripted_server
 
 from hubbub import Client, InvalidParams, ServerConfig, TransportError
 
-WITHIN_S = 60.0  # and the limit of a call is much longer
+RESPONSE_LIMIT_S = 60.0  # and the limit of a call is much longer
 
 PROGRAM = r"""
 import json, os, sys
@@ -44,7 +44,7 @@ UNREADABLE = {
     b'{"jsonrpc":"2.0","id":ID,"result":{"x":tru}}': "cannot be read",
     b'{"jsonrpc":"2.0","id":ID}': "needs a `method`",
 }
-OF_NOBODY = {
+WITHOUT_ID = {
     b'{"jsonrpc":"2.0","result":{"x":"LONG"},"id":ID}': "larger than",
     b'{"jsonrpc":"2.0","result":{"x":"\xff"}}': "not UTF-8",
 }
@@ -57,9 +57,9 @@ async def two_calls(line: bytes) -> AsyncIterator[tuple[Client, list[asyncio.Tas
     config = stdio_config(
         "-c", PROGRAM, env={"LINE": line.hex()}, protocol_version="2025-11-25", on_stderr_line=errors.append
     )
-    async with nothing_left(), Client(config) as client:
+    async with assert_no_leaks(), Client(config) as client:
         calls = [asyncio.create_task(client.call_tool("a", timeout_s=1000)) for _ in range(2)]
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(RESPONSE_LIMIT_S):
             yield client, calls, errors  # type: ignore[misc]
 
 
@@ -75,11 +75,11 @@ async def test_only_the_call_that_was_answered_fails(line: bytes) -> None:
         assert errors == ["call", "call"]
 
 
-@pytest.mark.parametrize("line", OF_NOBODY, ids=lambda line: OF_NOBODY[line])
+@pytest.mark.parametrize("line", WITHOUT_ID, ids=lambda line: WITHOUT_ID[line])
 async def test_if_it_may_be_any_call_all_fail(line: bytes) -> None:
     async with two_calls(line) as (client, calls, errors):
         for call in calls:
-            with pytest.raises(TransportError, match=OF_NOBODY[line]):
+            with pytest.raises(TransportError, match=WITHOUT_ID[line]):
                 await call
         assert client.is_open
         assert errors == ["call", "call"]
@@ -95,7 +95,7 @@ async def test_what_is_no_number_is_null() -> None:
         await second
 
 
-ASKS = r"""
+UNREADABLE_REQUEST_PROGRAM = r"""
 import json, sys
 info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
 for line in sys.stdin:
@@ -114,8 +114,8 @@ for line in sys.stdin:
 
 
 async def test_a_question_that_cannot_be_read_is_refused_so_that_nobody_waits() -> None:
-    config = stdio_config("-c", ASKS, protocol_version="2025-11-25")
-    async with nothing_left(), Client(config) as client, asyncio.timeout(WITHIN_S):
+    config = stdio_config("-c", UNREADABLE_REQUEST_PROGRAM, protocol_version="2025-11-25")
+    async with assert_no_leaks(), Client(config) as client, asyncio.timeout(RESPONSE_LIMIT_S):
         result = await client.call_tool("a", timeout_s=1000)
         assert result.text == "-32700"
 
@@ -132,8 +132,8 @@ async def test_half_a_character_in_an_argument_is_refused_before_it_is_sent() ->
 # -- over other transports -------------------------------------------------------------
 
 
-def answering(body: bytes, kind: str) -> Handler:
-    async def special(asked: Asked) -> None:
+def handler_with_body(body: bytes, kind: str) -> Handler:
+    async def special(asked: ScriptedRequest) -> None:
         if asked.rpc != "tools/call":
             raise NotImplementedError
         answer = body.replace(b"ID", str(asked.message["id"]).encode())
@@ -142,7 +142,7 @@ def answering(body: bytes, kind: str) -> Handler:
         else:
             await asked.reply(200, answer)
 
-    return legacy(special)
+    return legacy_handler(special)
 
 
 @pytest.mark.parametrize("kind", ["json", "sse"])
@@ -154,9 +154,9 @@ def answering(body: bytes, kind: str) -> Handler:
     ],
 )
 async def test_over_http_the_reason_is_told_too(kind: str, body: bytes, reason: str) -> None:
-    async with nothing_left(), scripted(answering(body, kind)) as server:
+    async with assert_no_leaks(), scripted_server(handler_with_body(body, kind)) as server:
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-11-25")
-        async with Client(config) as client, asyncio.timeout(WITHIN_S):
+        async with Client(config) as client, asyncio.timeout(RESPONSE_LIMIT_S):
             with pytest.raises(TransportError, match=reason):
                 await client.call_tool("a", timeout_s=1000)
         assert server.count("tools/call") == 1
@@ -165,7 +165,7 @@ async def test_over_http_the_reason_is_told_too(kind: str, body: bytes, reason: 
 @pytest.mark.parametrize("kind", ["json", "sse"])
 async def test_over_http_what_is_no_number_is_null(kind: str) -> None:
     body = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"x":NaN}}}'
-    async with nothing_left(), scripted(answering(body, kind)) as server:
+    async with assert_no_leaks(), scripted_server(handler_with_body(body, kind)) as server:
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-11-25")
         async with Client(config) as client:
             assert (await client.call_tool("a")).structured_content == {"x": None}
@@ -195,7 +195,7 @@ async def test_over_a_socket_only_the_call_that_was_answered_fails(is_binary: bo
     try:
         url = f"ws://127.0.0.1:{runner.addresses[0][1]}/ws"
         config = ServerConfig(id="w", transport="websocket", url=url, protocol_version="2025-11-25")
-        async with Client(config) as client, asyncio.timeout(WITHIN_S):
+        async with Client(config) as client, asyncio.timeout(RESPONSE_LIMIT_S):
             with pytest.raises(TransportError, match="not UTF-8"):
                 await client.call_tool("a", timeout_s=1000)
             assert client.is_open

@@ -1,8 +1,8 @@
 """The client that the official conformance suite drives: `client.py URL`, started once for every scenario.
 
-The scenario and its wire version arrive in variables of the environment. What the client
-does is Hubbub's; here is only what a scenario asks a user to do: list, call, read, answer.
-The suite starts dozens of these at once, so nothing is imported that is not needed.
+The scenario and the protocol version are passed in environment variables. This file contains only what a
+scenario expects of a user of the client: list, call, read, answer.
+The suite starts dozens of these at once, so only what is needed is imported.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from hubbub import (
 )
 
 Scenario = Callable[[Client], Awaitable[object]]
-REQUEST_S = 60.0
+REQUEST_TIMEOUT_S = 60.0
 
 
 async def list_tools(client: Client) -> None:
@@ -36,18 +36,18 @@ async def add_numbers(client: Client) -> None:
     await client.call_tool("add_numbers", {"a": 5, "b": 3})
 
 
-async def answer_a_form(client: Client) -> None:
+async def fill_form(client: Client) -> None:
     await client.tools()
     await client.call_tool("test_client_elicitation_defaults")
 
 
-async def come_back_for_an_answer(client: Client) -> None:
+async def resume_stream(client: Client) -> None:
     await client.tools()
     await client.call_tool("test_reconnection")
 
 
-async def do_all_that_is_offered(client: Client) -> None:
-    """Every method that has a header of its own."""
+async def use_every_feature(client: Client) -> None:
+    """Call every method that has its own header."""
     for tool in await client.tools():
         await client.call_tool(tool.name)
     for resource in await client.resources():
@@ -56,7 +56,7 @@ async def do_all_that_is_offered(client: Client) -> None:
         await client.get_prompt(prompt.name)
     # The suite wants to see the headers of a handshake too, though its server then speaks of no older version.
     with contextlib.suppress(ProtocolVersionNotSupported):
-        await connected(str(client.config.url), "2025-11-25").start()
+        await make_client(str(client.config.url), "2025-11-25").start()
     await client.notify(Note("notifications/initialized"))
 
 
@@ -71,7 +71,7 @@ async def call_every_tool(client: Client) -> None:
         await client.call_tool(tool.name, {"region": "here"})
 
 
-async def answer_in_rounds(client: Client) -> None:
+async def complete_rounds(client: Client) -> None:
     await client.tools()
     await client.call_tool("test_mrtr_echo_state")
     await client.call_tool("test_mrtr_unrelated")
@@ -79,7 +79,7 @@ async def answer_in_rounds(client: Client) -> None:
     await client.call_tool("test_mrtr_no_result_type")
 
 
-async def give_a_schema_back(client: Client) -> None:
+async def return_schema(client: Client) -> None:
     schemas = {tool.name: tool.input_schema for tool in await client.tools()}
     await client.call_tool("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]})
 
@@ -87,20 +87,20 @@ async def give_a_schema_back(client: Client) -> None:
 SCENARIOS: dict[str, Scenario] = {
     "initialize": list_tools,
     "tools_call": add_numbers,
-    "elicitation-sep1034-client-defaults": answer_a_form,
-    "sse-retry": come_back_for_an_answer,
+    "elicitation-sep1034-client-defaults": fill_form,
+    "sse-retry": resume_stream,
     "request-metadata": list_tools,
-    "http-standard-headers": do_all_that_is_offered,
+    "http-standard-headers": use_every_feature,
     "http-custom-headers": replay_calls,
     "http-invalid-tool-headers": call_every_tool,
-    "sep-2322-client-request-state": answer_in_rounds,
+    "sep-2322-client-request-state": complete_rounds,
     "json-schema-ref-no-deref": list_tools,
-    "json-schema-2020-12-preservation": give_a_schema_back,
+    "json-schema-2020-12-preservation": return_schema,
 }
 
 
 def answer_form(request: ElicitationRequest) -> ElicitationAnswer:
-    """Confirm what is to be confirmed; fill any other form with its defaults."""
+    """Accept confirmations; fill any other form with its defaults."""
     if "confirmed" in request.requested_schema.get("properties", {}):
         return ElicitationAnswer("accept", {"confirmed": True})
     if request.mode != "form":
@@ -111,21 +111,21 @@ def answer_form(request: ElicitationRequest) -> ElicitationAnswer:
     )
 
 
-def answer_nothing(request: SamplingRequest) -> SamplingAnswer:
-    """Declared because a scenario looks for it; none asks."""
+def sample_nothing(request: SamplingRequest) -> SamplingAnswer:
+    """Never called; declared because a scenario checks the capability."""
     return SamplingAnswer({"type": "text", "text": ""}, model="none")
 
 
-def connected(url: str, version: str | None) -> Client:
+def make_client(url: str, version: str | None) -> Client:
     config = ServerConfig(
         id="conformance",
         transport="streamable_http",
         url=url,
-        timeout_s=REQUEST_S,
+        timeout_s=REQUEST_TIMEOUT_S,
         protocol_version=version,
         client_info={"name": "hubbub-conformance", "version": "1"},
     )
-    return Client(config, elicitation=answer_form, sampling=answer_nothing, roots=[])
+    return Client(config, elicitation=answer_form, sampling=sample_nothing, roots=[])
 
 
 async def main(url: str) -> int:
@@ -136,7 +136,7 @@ async def main(url: str) -> int:
         return 1
     version = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
     # A modern server is found out; an older one is told at once, as the suite does not expect to be probed.
-    async with connected(url, None if version == "2026-07-28" else version) as client:
+    async with make_client(url, None if version == "2026-07-28" else version) as client:
         await scenario(client)
     return 0
 

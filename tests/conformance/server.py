@@ -1,11 +1,10 @@
-"""The server that the official conformance suite examines.
+"""The server that the official conformance suite tests.
 
     python tests/conformance/server.py PORT [auto|json|sse]
 
-Prints its address once it listens; port 0 is any that is free. Every tool, resource and prompt
-here is one that the suite asks for by name; its scenarios say what each must do. Nothing is made
-easier for it: this is Hubbub's public API and its defaults. A tool without arguments comes first,
-because the suite calls the first tool of the list with none.
+Prints its address once it listens; port 0 means any free port. The suite requires every tool, resource and
+prompt here by name, and its scenarios define what each must do. The server uses only Hubbub's public API and
+defaults. A tool without arguments comes first, because the suite calls the first tool of the list without any.
 """
 
 import asyncio
@@ -415,7 +414,7 @@ def main(port: str, response: Literal["auto", "json", "sse"] = "auto") -> int:
     from hubbub.settings import ServeSettings
 
     settings = ServeSettings(port=int(port), response=response)
-    return serve_http(server, settings, started=lambda url: print(f"{url}/mcp", flush=True))
+    return serve_http(server, settings, on_started=lambda url: print(f"{url}/mcp", flush=True))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The official conformance suite, pinned in tests/judges, drives `client.py`: what it does outside `auth/`.
+"""The official conformance suite, pinned in tests/judges, drives `client.py`, except for `auth/`.
 
-Its own exit code is not enough: it lets pass what it could not examine. So every `checks.json` is
-read. Each scenario runs alone, so that a failure is its own, and all of a revision run at once,
-as the suite does it: with dozens of clients on a few cores.
+Its exit code ignores scenarios that it could not check. So every `checks.json` is
+read. Each scenario runs by itself, so that failures are independent, and all scenarios of a revision run at once,
+as in the suite: with dozens of clients on a few cores.
 """
 
 import json
@@ -20,8 +20,8 @@ ROOT = HERE.parent.parent
 SUITE = ROOT / "tests/judges/node_modules/@modelcontextprotocol/conformance/dist/index.js"
 COMMAND = f"'{sys.executable}' '{HERE / 'client.py'}'"
 TIMEOUT_MS = 90_000
-ALONE_S = 200
-TOGETHER_S = 600
+SCENARIO_TIMEOUT_S = 200
+SUITE_TIMEOUT_S = 600
 
 VERSIONS = {
     "2025-06-18": {"initialize", "tools_call"},
@@ -50,75 +50,81 @@ Checks = list[dict[str, str]]
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_scenario_of_the_suite_is_run(version: str) -> None:
-    listed = examine("list", "--client", timeout_s=ALONE_S).stdout
+    listed = run_suite("list", "--client", timeout_s=SCENARIO_TIMEOUT_S).stdout
     offered = re.findall(r"^ +- (\S+) \[(.+)\]$", listed, re.MULTILINE)
     assert len(offered) > 40
-    assert {name for name, versions in offered if version in versions.split(",") and is_ours(name)} == VERSIONS[version]
+    assert {name for name, versions in offered if version in versions.split(",") and is_in_scope(name)} == VERSIONS[
+        version
+    ]
 
 
 @pytest.mark.parametrize(
     ("version", "scenario"), [(version, name) for version, names in VERSIONS.items() for name in sorted(names)]
 )
 def test_a_scenario_passes_alone(version: str, scenario: str, tmp_path: Path) -> None:
-    done = examine(
+    done = run_suite(
         *("client", "--command", COMMAND, "--scenario", scenario, "--spec-version", version),
         *("--timeout", str(TIMEOUT_MS), "-o", str(tmp_path)),
-        timeout_s=ALONE_S,
+        timeout_s=SCENARIO_TIMEOUT_S,
     )
     (checks,) = read_checks(tmp_path).values()
-    assert blemishes({scenario: checks}) == [], report(tmp_path)
+    assert find_failures({scenario: checks}) == [], read_output(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.timeout(TOGETHER_S + 10)
+@pytest.mark.timeout(SUITE_TIMEOUT_S + 10)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_all_scenarios_pass_at_once(version: str, tmp_path: Path) -> None:
-    examine(
+    run_suite(
         *("client", "--command", COMMAND, "--suite", "all", "--spec-version", version),
         *("--timeout", str(TIMEOUT_MS), "-o", str(tmp_path)),
-        timeout_s=TOGETHER_S,
+        timeout_s=SUITE_TIMEOUT_S,
     )
-    checks = {name: found for name, found in read_checks(tmp_path).items() if is_ours(name)}
-    assert blemishes(checks) == [], report(tmp_path)
+    checks = {name: found for name, found in read_checks(tmp_path).items() if is_in_scope(name)}
+    assert find_failures(checks) == [], read_output(tmp_path)
     assert checks.keys() == VERSIONS[version]
 
 
-def is_ours(scenario: str) -> bool:
-    """Authorization is another part's matter."""
+def is_in_scope(scenario: str) -> bool:
+    """Whether a scenario is tested here; authorization is not."""
     return not scenario.startswith("auth/")
 
 
-def blemishes(checks: dict[str, Checks]) -> list[str]:
-    """Whatever is neither a success nor merely told, and every scenario that examined nothing."""
+def find_failures(checks: dict[str, Checks]) -> list[str]:
+    """Return every check that is neither a success nor informational, and every scenario without checks."""
     found = [
         f"{name}: {check['id']}: {check['status']}: {check.get('errorMessage', '')}"
-        for name, examined in checks.items()
-        for check in examined
+        for name, scenario_checks in checks.items()
+        for check in scenario_checks
         if check["status"] not in ("SUCCESS", "INFO")
     ]
-    successes = Counter(name for name, examined in checks.items() for check in examined if check["status"] == "SUCCESS")
+    successes = Counter(
+        name for name, scenario_checks in checks.items() for check in scenario_checks if check["status"] == "SUCCESS"
+    )
     return found + [f"{name}: nothing was examined" for name in checks if not successes[name]]
 
 
 def read_checks(folder: Path) -> dict[str, Checks]:
-    """What the suite found, by scenario; each writes a folder with its name and the time."""
+    """Read the checks by scenario; each scenario writes a folder with its name and the time."""
     checks: dict[str, Checks] = {}
     for path in folder.rglob("checks.json"):
-        named = re.fullmatch(r"(.+?)-\d{4}-\d\d-\d\dT[\d-]+Z", str(path.parent.relative_to(folder)))
-        assert named is not None, path.parent
-        assert named[1] not in checks, f"{named[1]} ran twice"
-        checks[named[1]] = json.loads(path.read_bytes())
+        match = re.fullmatch(r"(.+?)-\d{4}-\d\d-\d\dT[\d-]+Z", str(path.parent.relative_to(folder)))
+        assert match is not None, path.parent
+        assert match[1] not in checks, f"{match[1]} ran twice"
+        checks[match[1]] = json.loads(path.read_bytes())
     return checks
 
 
-def report(folder: Path) -> str:
-    """What the clients said, for the eyes of whoever has to find out."""
-    said = [(path, path.read_text().strip()) for path in sorted(folder.rglob("std*.txt"))]
-    return "\n".join(f"{path.relative_to(folder)}: {text}" for path, text in said if text and "auth" not in str(path))
+def read_output(folder: Path) -> str:
+    """Return the output of the clients, for failure messages."""
+    outputs = [(path, path.read_text().strip()) for path in sorted(folder.rglob("std*.txt"))]
+    return "\n".join(
+        f"{path.relative_to(folder)}: {text}" for path, text in outputs if text and "auth" not in str(path)
+    )
 
 
-def examine(*arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
-    """Run the suite to its end."""
+def run_suite(*arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    """Run the suite."""
     local = ROOT / ".node/bin/node"
     node = str(local) if local.exists() else shutil.which("node")
     if node is None or not SUITE.exists():

@@ -34,14 +34,14 @@ class Step(NamedTuple):
     """One command of a console block, and the output that is shown beneath it."""
 
     command: str
-    shown: str
+    expected: str
 
 
 def page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def blocks_of(page: Path) -> list[Block]:
+def read_blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     found = []
     for match in _FENCE.finditer(text):
@@ -51,7 +51,7 @@ def blocks_of(page: Path) -> list[Block]:
     return found
 
 
-def steps_of(console: str) -> list[Step]:
+def parse_steps(console: str) -> list[Step]:
     """Split a console block; a command goes on in the next line after a backslash."""
     steps: list[Step] = []
     lines = iter(console.splitlines())
@@ -62,11 +62,11 @@ def steps_of(console: str) -> list[Step]:
                 command += "\n" + next(lines)
             steps.append(Step(command, ""))
         else:
-            steps[-1] = Step(steps[-1].command, f"{steps[-1].shown}{line}\n")
+            steps[-1] = Step(steps[-1].command, f"{steps[-1].expected}{line}\n")
     return steps
 
 
-def fits(shown: str, said: str) -> bool:
+def output_matches(shown: str, output: str) -> bool:
     """Whether output is as shown; `...` stands for anything within a line, alone in a line for any lines."""
     pattern = ""
     for line in shown.strip().splitlines():
@@ -74,5 +74,5 @@ def fits(shown: str, said: str) -> bool:
             pattern += r"(?:.*\n)*?"
         else:
             pattern += ".*?".join(re.escape(part) for part in line.rstrip().split("...")) + r"[ \t]*\n"
-    said = said.strip("\n")
-    return re.fullmatch(pattern, said and said + "\n") is not None
+    output = output.strip("\n")
+    return re.fullmatch(pattern, output and output + "\n") is not None

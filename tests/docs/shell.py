@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.docs.blocks import ROOT, Step, fits
+from tests.docs.blocks import ROOT, Step, output_matches
 
 DEADLINE_S = 60.0
 POLL_S = 0.02
-_READY = "stops it\n"
+_READY_SUFFIX = "stops it\n"
 """How a server ends what it says once it serves."""
 
 
@@ -31,10 +31,10 @@ class Shell:
         self.folder = folder
         self.port = _free_port()
         self.signal_port = _free_port()
-        self.others: dict[str, str] = {}
+        self.replacements: dict[str, str] = {}
         """What else a page names that has another name here."""
         self._server: subprocess.Popen[bytes] | None = None
-        self._elsewhere: list[tuple[Step, subprocess.Popen[bytes], Path]] = []
+        self._background: list[tuple[Step, subprocess.Popen[bytes], Path]] = []
         self._environment = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(folder),
@@ -46,7 +46,7 @@ class Shell:
 
     def __exit__(self, *_: object) -> None:
         self._stop_server()
-        for _step, process, _log in self._elsewhere:
+        for _step, process, _log in self._background:
             process.terminate()
             process.wait()
 
@@ -57,20 +57,20 @@ class Shell:
 
     def translate(self, text: str) -> str:
         """A text of the page as it is on this machine."""
-        usual = {
+        defaults = {
             ":3000": f":{self.port}",
             "--port 3000": f"--port {self.port}",
             ":8765": f":{self.signal_port}",
             "hubbub signal &": f"hubbub signal --port {self.signal_port} &",
             "/path/to/hubbub": str(ROOT),
         }
-        for shown, here in {**self.others, **usual}.items():
-            text = text.replace(shown, here)
+        for shown, replacement in {**self.replacements, **defaults}.items():
+            text = text.replace(shown, replacement)
         return text
 
     def run(self, step: Step) -> None:
         """Run a command and compare what it says with what the page shows."""
-        step = Step(self.translate(step.command), self.translate(step.shown))
+        step = Step(self.translate(step.command), self.translate(step.expected))
         if "curl " in step.command and shutil.which("curl") is None:
             pytest.skip("there is no curl here, with which the pages call")
         if step.command.startswith("hubbub serve "):
@@ -83,23 +83,23 @@ class Shell:
             )  # fmt: skip
             _compare(step, done.stdout.decode().replace("\r\n", "\n"))
 
-    def run_elsewhere(self, step: Step) -> None:
+    def run_in_background(self, step: Step) -> None:
         """Let a command run in another terminal; one that ends with `&` has said something before the next begins."""
-        step = Step(self.translate(step.command), self.translate(step.shown))
-        log = self.folder / f".terminal-output-{len(self._elsewhere)}"
+        step = Step(self.translate(step.command), self.translate(step.expected))
+        log = self.folder / f".terminal-output-{len(self._background)}"
         with log.open("wb") as file:
             process = subprocess.Popen(
                 ["bash", "-c", f"exec {step.command.removesuffix('&')}"], cwd=self.folder, env=self._environment,
                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        self._elsewhere.append((step, process, log))
+        self._background.append((step, process, log))
         if step.command.endswith("&"):
-            _wait_until(partial(_has_shown, step, log))
+            _wait_until(partial(_has_expected_output, step, log))
 
-    def look_elsewhere(self) -> None:
+    def check_background(self) -> None:
         """Compare what the commands in another terminal said with what the page shows."""
-        for step, _, log in self._elsewhere:
-            _wait_until(partial(_has_shown, step, log))
+        for step, _, log in self._background:
+            _wait_until(partial(_has_expected_output, step, log))
             _compare(step, log.read_text())
 
     def _serve(self, step: Step) -> None:
@@ -110,22 +110,24 @@ class Shell:
                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
             )  # fmt: skip
         server = self._server
-        _wait_until(lambda: _READY in log.read_text() or server.poll() is not None)
+        _wait_until(lambda: _READY_SUFFIX in log.read_text() or server.poll() is not None)
         _compare(step, log.read_text())
 
 
-def _wait_until(is_so: Callable[[], bool]) -> None:
+def _wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE_S
-    while not is_so() and time.monotonic() < deadline:
+    while not condition() and time.monotonic() < deadline:
         time.sleep(POLL_S)
 
 
-def _has_shown(step: Step, log: Path) -> bool:
-    return fits(step.shown, log.read_text())
+def _has_expected_output(step: Step, log: Path) -> bool:
+    return output_matches(step.expected, log.read_text())
 
 
-def _compare(step: Step, said: str) -> None:
-    assert fits(step.shown, said), f"$ {step.command}\n--- the page shows\n{step.shown}\n--- it says\n{said}"
+def _compare(step: Step, output: str) -> None:
+    assert output_matches(step.expected, output), (
+        f"$ {step.command}\n--- the page shows\n{step.expected}\n--- it says\n{output}"
+    )
 
 
 def _free_port() -> int:

@@ -8,10 +8,10 @@ from contextlib import ExitStack, chdir
 from pathlib import Path
 
 import pytest
-from tests.docs.blocks import PAGES, ROOT, Block, blocks_of, fits, page_name, steps_of
+from tests.docs.blocks import PAGES, ROOT, Block, output_matches, page_name, parse_steps, read_blocks
 from tests.docs.shell import Shell
-from tests.packs.activity.watching import a_morning, watching
-from tests.packs.peers.programs import Place
+from tests.packs.activity.activitywatch_server import insert_morning, run_activitywatch
+from tests.packs.peers.processes import SignalServerProcess
 
 LANGUAGES = ("python", "console", "json", "toml", "text", "mermaid", "sh")
 """`sh` is for what cannot be tried here: it fetches, installs or goes on for ever."""
@@ -31,16 +31,16 @@ _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 def test_a_page_works_when_pasted(page: Path, tmp_path: Path) -> None:
     with Shell(tmp_path) as shell, ExitStack() as stack:
         if page.name == "activity.md":
-            watch = stack.enter_context(watching(tmp_path / "activitywatch", is_testing=False))
-            a_morning(watch)
-            shell.others = {"http://127.0.0.1:5600": watch.url}
+            watch = stack.enter_context(run_activitywatch(tmp_path / "activitywatch", is_testing=False))
+            insert_morning(watch)
+            shell.replacements = {"http://127.0.0.1:5600": watch.url}
         if page.name == "peers.md":
-            place = Place()
+            place = SignalServerProcess()
             stack.callback(place.end)
-            shell.others = {"ws://127.0.0.1:8765": place.host}
-        for block in blocks_of(page):
+            shell.replacements = {"ws://127.0.0.1:8765": place.host}
+        for block in read_blocks(page):
             run(block, shell, page)
-        shell.look_elsewhere()
+        shell.check_background()
 
 
 def run(block: Block, shell: Shell, page: Path) -> None:
@@ -58,8 +58,8 @@ def run(block: Block, shell: Shell, page: Path) -> None:
             with chdir(shell.folder):
                 exec(code, {"__name__": block.title or "block"})
         case "console":
-            for step in steps_of(block.text):
-                (shell.run_elsewhere if block.has_terminal else shell.run)(step)
+            for step in parse_steps(block.text):
+                (shell.run_in_background if block.has_terminal else shell.run)(step)
         case "json":
             json.loads(text)
         case "toml":
@@ -82,10 +82,10 @@ def test_a_link_leads_somewhere(page: Path) -> None:
         target = (page.parent / name).resolve() if name else page
         assert target.exists(), f"{page_name(page)}: there is no {link}"
         if anchor:
-            assert anchor in anchors_of(target), f"{page_name(page)}: there is no heading {link}"
+            assert anchor in read_anchors(target), f"{page_name(page)}: there is no heading {link}"
 
 
-def anchors_of(page: Path) -> set[str]:
+def read_anchors(page: Path) -> set[str]:
     headings = _HEADING.findall(page.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -97,7 +97,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def test_the_registration_in_the_readme_starts_a_server(tmp_path: Path) -> None:
-    blocks = {block.title: block for block in blocks_of(ROOT / "README.md") if block.title is not None}
+    blocks = {block.title: block for block in read_blocks(ROOT / "README.md") if block.title is not None}
     (tmp_path / "weather.py").write_text(blocks["weather.py"].text)
     translated = blocks["mcp.json"].text.replace("/path/to/hubbub", str(ROOT)).replace("/path/to/", f"{tmp_path}/")
     registered = json.loads(translated)["mcpServers"]["weather"]
@@ -111,23 +111,23 @@ def test_the_registration_in_the_readme_starts_a_server(tmp_path: Path) -> None:
 
 
 def test_the_comparison_notices_a_difference() -> None:
-    assert fits("one ... three\n...\nfive", "one two three\nfour\nfour\nfive\n")
-    assert fits("...\n", "")
-    assert fits("", "")
-    assert not fits("one\n", "one\ntwo\n")
-    assert not fits("", "something\n")
-    assert not fits("one ... three\n", "one two\nthree\n")
+    assert output_matches("one ... three\n...\nfive", "one two three\nfour\nfour\nfive\n")
+    assert output_matches("...\n", "")
+    assert output_matches("", "")
+    assert not output_matches("one\n", "one\ntwo\n")
+    assert not output_matches("", "something\n")
+    assert not output_matches("one ... three\n", "one two\nthree\n")
 
 
 def test_blocks_are_found_one_by_one(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text('# Page\n\n```python title="a.py"\nx = 1\n```\n\ntext\n\n```console terminal\n$ true\n```\n')
-    assert blocks_of(page) == [
+    assert read_blocks(page) == [
         Block("python", "a.py", "x = 1\n", 4),
         Block("console", None, "$ true\n", 10, has_terminal=True),
     ]
 
 
 def test_a_command_may_go_on_in_the_next_line() -> None:
-    steps = steps_of("$ one \\\n  two\nout\nput\n$ three\n")
+    steps = parse_steps("$ one \\\n  two\nout\nput\n$ three\n")
     assert [tuple(step) for step in steps] == [("one \\\n  two", "out\nput\n"), ("three", "")]

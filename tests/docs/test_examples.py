@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.endpoint import answer, serving
-from tests.docs.blocks import ROOT, blocks_of
+from tests.agent.chat_endpoint import answer, run_endpoint
+from tests.docs.blocks import ROOT, read_blocks
 
 from hubbub import Client, RemoteError, ServerConfig
 
@@ -56,7 +56,7 @@ def test_a_command_of_the_list_works(command: str) -> None:
 
 async def test_the_agent_answers_with_what_the_tool_said() -> None:
     call = answer(None, ("call-1", "mcp_weather__forecast", '{"city": "Bergen", "days": 1}'))
-    async with serving(call, answer("Take a coat.")) as endpoint:
+    async with run_endpoint(call, answer("Take a coat.")) as endpoint:
         agent = await asyncio.create_subprocess_exec(
             sys.executable, str(EXAMPLES / "agent.py"), "What shall I pack?",
             env=os.environ | {"MODEL_URL": endpoint.url, "MODEL": "any"}, stdout=subprocess.PIPE,
@@ -97,7 +97,7 @@ async def test_the_app_serves_its_own_pages_and_the_tools() -> None:
 
 
 def test_the_pack_of_the_page_is_found_and_takes_its_settings(tmp_path: Path) -> None:
-    blocks = {block.title: block.text for block in blocks_of(ROOT / "docs/packs.md") if block.title is not None}
+    blocks = {block.title: block.text for block in read_blocks(ROOT / "docs/packs.md") if block.title is not None}
     source = tmp_path / "src"
     (source / "tides").mkdir(parents=True)
     (source / "tides/pack.py").write_text(blocks["src/tides/pack.py"])

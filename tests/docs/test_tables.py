@@ -17,7 +17,7 @@ spec.loader.exec_module(tables)
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_a_table_is_as_the_code_has_it(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert text == tables.filled(text), "run `.venv/bin/python docs/tables.py`"
+    assert text == tables.fill_tables(text), "run `.venv/bin/python docs/tables.py`"
 
 
 def test_every_table_is_on_one_page() -> None:
@@ -27,5 +27,5 @@ def test_every_table_is_on_one_page() -> None:
 
 def test_a_table_that_fell_behind_is_noticed() -> None:
     stale = "<!-- table: settings -->\n| old |\n<!-- end -->"
-    assert "| old |" not in tables.filled(stale)
-    assert "`--port N`" in tables.filled(stale)
+    assert "| old |" not in tables.fill_tables(stale)
+    assert "`--port N`" in tables.fill_tables(stale)

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.blocks import PAGES, ROOT, blocks_of, page_name
+from tests.docs.blocks import PAGES, ROOT, page_name, read_blocks
 
 
 @pytest.mark.timeout(600)  # without the cache of `make check`, it looks at the whole package first
 def test_the_python_of_every_page_is_typed(tmp_path: Path) -> None:
     for page in PAGES:
-        for block in blocks_of(page):
+        for block in read_blocks(page):
             if block.language == "python":
                 name = re.sub(r"\W", "_", f"{page_name(page)} {block.line}")
                 # Lines as in the page, so that a message points there.

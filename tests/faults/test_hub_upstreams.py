@@ -8,111 +8,113 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.behind_a_hub import Ward, entry, over_http, text, until, ward
-from tests.http.eras import modern
-from tests.http.wire import JSON
+from tests.faults.hub_harness import HubHarness, http_config, result_text, start_hub, stdio_config, wait_until
+from tests.http.eras import modern_request
+from tests.http.raw_http import JSON
 
 CALLS = 1000
-AT_ONCE = 16
+CONCURRENT_CALLERS = 16
 MEGABYTE = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ward]:
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubHarness]:
     """One hub for all that a server can survive, and for what it cannot."""
     folder = tmp_path_factory.mktemp("ward")
     with contextlib.ExitStack() as stack:
         servers = {
-            "well": entry(folder, "well"),
-            "ill": {**entry(folder, "ill"), "timeout_s": 2},
-            "far": {**stack.enter_context(over_http(folder, "far")), "timeout_s": 2},
+            "well": stdio_config(folder, "well"),
+            "ill": {**stdio_config(folder, "ill"), "timeout_s": 2},
+            "far": {**stack.enter_context(http_config(folder, "far")), "timeout_s": 2},
         }
-        yield stack.enter_context(ward(folder, servers))
+        yield stack.enter_context(start_hub(folder, servers))
 
 
-def failure(result: Any) -> Any:
+def tool_error(result: Any) -> Any:
     """The error in a failed tool's result."""
     assert result["isError"] is True, result
     return result["structuredContent"]["error"]
 
 
-async def recovers(here: Ward, server: str) -> None:
+async def wait_until_recovered(here: HubHarness, server: str) -> None:
     """A server that has failed is used again, sooner or later."""
     async with asyncio.timeout(60):
         while "isError" in (result := await here.call(f"{server}__echo", text="again")) and result["isError"]:
             await asyncio.sleep(0.1)
-    assert text(result) == "again"
+    assert result_text(result) == "again"
 
 
 # -- servers that hang -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("server", ["ill", "far"])
-async def test_a_thousand_calls_finish_while_another_server_hangs_to_its_deadline(here: Ward, server: str) -> None:
+async def test_a_thousand_calls_finish_while_another_server_hangs_to_its_deadline(
+    here: HubHarness, server: str
+) -> None:
     before = here.calls("well")["echo"], here.calls(server)["hang"]
     hanging = asyncio.create_task(here.call(f"{server}__hang"))
-    await until(lambda: here.calls(server)["hang"] == before[1] + 1)
+    await wait_until(lambda: here.calls(server)["hang"] == before[1] + 1)
     numbers = iter(range(CALLS))
 
     async def caller() -> None:
         for number in numbers:
-            assert text(await here.call("well__echo", text=str(number))) == str(number)
+            assert result_text(await here.call("well__echo", text=str(number))) == str(number)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(AT_ONCE):
+        for _ in range(CONCURRENT_CALLERS):
             group.create_task(caller())
-    error = failure(await hanging)
+    error = tool_error(await hanging)
     assert "2 s" in error["message"]
     assert here.calls("well")["echo"] == before[0] + CALLS
     assert here.calls(server)["hang"] == before[1] + 1
-    await recovers(here, server)
+    await wait_until_recovered(here, server)
 
 
-async def test_a_call_that_the_caller_gives_up_is_cancelled_at_the_server(here: Ward) -> None:
+async def test_a_call_that_the_caller_gives_up_is_cancelled_at_the_server(here: HubHarness) -> None:
     before = here.calls("well")["hang"]
-    body, headers = modern("tools/call", {"name": "well__hang", "arguments": {}})
-    async with here.site.link() as link:
-        await link.ask("POST", "/mcp", JSON | headers, json.dumps(body).encode())
-        await until(lambda: here.calls("well")["hang"] == before + 1)
-    await until(lambda: "cancelled" in here.journal("well"), lambda: here.journal("well")[-3:])
+    body, headers = modern_request("tools/call", {"name": "well__hang", "arguments": {}})
+    async with here.site.connect() as link:
+        await link.send_request("POST", "/mcp", JSON | headers, json.dumps(body).encode())
+        await wait_until(lambda: here.calls("well")["hang"] == before + 1)
+    await wait_until(lambda: "cancelled" in here.journal("well"), lambda: here.journal("well")[-3:])
 
 
 # -- servers that crash ----------------------------------------------------------------------------
 
 
-async def test_a_crash_fails_the_calls_in_flight_once_and_the_server_comes_back(here: Ward) -> None:
-    await recovers(here, "ill")
+async def test_a_crash_fails_the_calls_in_flight_once_and_the_server_comes_back(here: HubHarness) -> None:
+    await wait_until_recovered(here, "ill")
     before = here.calls("ill")
     napping = asyncio.create_task(here.call("ill__nap", seconds=600))
-    await until(lambda: here.calls("ill")["nap"] == before["nap"] + 1)
-    crashed = failure(await here.call("ill__crash"))
+    await wait_until(lambda: here.calls("ill")["nap"] == before["nap"] + 1)
+    crashed = tool_error(await here.call("ill__crash"))
     assert "ill" in crashed["message"]
     assert "has ended with status 3" in crashed["message"]
     assert "the last words" not in str(crashed)  # its stderr is for the hub's log
-    assert failure(await napping)
+    assert tool_error(await napping)
     after = here.calls("ill")
     assert (after["crash"], after["nap"]) == (before["crash"] + 1, before["nap"] + 1)
-    assert text(await here.call("well__echo", text="untouched")) == "untouched"
-    await recovers(here, "ill")
+    assert result_text(await here.call("well__echo", text="untouched")) == "untouched"
+    await wait_until_recovered(here, "ill")
 
 
-async def test_an_answer_that_breaks_off_is_a_failure_and_not_asked_for_again(here: Ward) -> None:
+async def test_an_answer_that_breaks_off_is_a_failure_and_not_asked_for_again(here: HubHarness) -> None:
     before = here.calls("far")["crash"]
-    assert failure(await here.call("far__crash"))
+    assert tool_error(await here.call("far__crash"))
     assert here.calls("far")["crash"] == before + 1
-    await recovers(here, "far")
+    await wait_until_recovered(here, "far")
 
 
-async def test_many_crashes_leave_nothing_behind(here: Ward) -> None:
-    await recovers(here, "ill")
-    await recovers(here, "far")
-    files, threads, children = here.held()
+async def test_many_crashes_leave_nothing_behind(here: HubHarness) -> None:
+    await wait_until_recovered(here, "ill")
+    await wait_until_recovered(here, "far")
+    files, threads, children = here.resource_counts()
     for _ in range(8):
         await here.call("ill__crash")
-        await recovers(here, "ill")
-    await until(
-        lambda: here.held()[0] <= files + 4 and here.held()[1:] <= (threads, children),
-        lambda: (here.held(), (files, threads, children)),
+        await wait_until_recovered(here, "ill")
+    await wait_until(
+        lambda: here.resource_counts()[0] <= files + 4 and here.resource_counts()[1:] <= (threads, children),
+        lambda: (here.resource_counts(), (files, threads, children)),
     )
 
 
@@ -120,57 +122,57 @@ async def test_many_crashes_leave_nothing_behind(here: Ward) -> None:
 
 
 @pytest.mark.parametrize("server", ["ill", "far"])
-async def test_an_answer_of_100_megabytes_costs_its_call_and_nothing_else(here: Ward, server: str) -> None:
-    await recovers(here, server)
+async def test_an_answer_of_100_megabytes_costs_its_call_and_nothing_else(here: HubHarness, server: str) -> None:
+    await wait_until_recovered(here, server)
     before, most = here.memory(), 0
     huge = asyncio.create_task(here.call(f"{server}__huge"))
     while not huge.done():
-        assert text(await here.call("well__echo", text="meanwhile")) == "meanwhile"
+        assert result_text(await here.call("well__echo", text="meanwhile")) == "meanwhile"
         most = max(most, here.memory())
-    assert failure(await huge)
+    assert tool_error(await huge)
     assert most - before < 80 * MEGABYTE
     assert here.calls(server)["huge"] == 1
-    await recovers(here, server)
+    await wait_until_recovered(here, server)
 
 
-async def test_garbage_on_stdout_is_skipped(here: Ward) -> None:
-    await recovers(here, "ill")
-    assert text(await here.call("ill__garbage")) == "garbage"
-    assert text(await here.call("ill__echo", text="sane")) == "sane"
+async def test_garbage_on_stdout_is_skipped(here: HubHarness) -> None:
+    await wait_until_recovered(here, "ill")
+    assert result_text(await here.call("ill__garbage")) == "garbage"
+    assert result_text(await here.call("ill__echo", text="sane")) == "sane"
 
 
-async def test_garbage_over_http_is_a_failure(here: Ward) -> None:
+async def test_garbage_over_http_is_a_failure(here: HubHarness) -> None:
     before = here.calls("far")["garbage"]
-    assert failure(await here.call("far__garbage"))
+    assert tool_error(await here.call("far__garbage"))
     assert here.calls("far")["garbage"] == before + 1
-    await recovers(here, "far")
+    await wait_until_recovered(here, "far")
 
 
 # -- servers that flood ----------------------------------------------------------------------------
 
 
-async def test_a_flood_on_stderr_is_read_and_forgotten(here: Ward) -> None:
-    await recovers(here, "ill")
+async def test_a_flood_on_stderr_is_read_and_forgotten(here: HubHarness) -> None:
+    await wait_until_recovered(here, "ill")
     before = here.memory()
-    assert text(await here.call("ill__stderr", megabytes=20)) == "stderr"
+    assert result_text(await here.call("ill__stderr", megabytes=20)) == "stderr"
     assert here.memory() - before < 20 * MEGABYTE
 
 
-async def test_a_flood_of_notifications_is_taken_and_forgotten(here: Ward) -> None:
-    await recovers(here, "ill")
+async def test_a_flood_of_notifications_is_taken_and_forgotten(here: HubHarness) -> None:
+    await wait_until_recovered(here, "ill")
     before = here.memory()
-    assert text(await here.call("ill__chatter", times=3000)) == "chatter"
-    assert text(await here.call("well__echo", text="meanwhile")) == "meanwhile"
+    assert result_text(await here.call("ill__chatter", times=3000)) == "chatter"
+    assert result_text(await here.call("well__echo", text="meanwhile")) == "meanwhile"
     assert here.memory() - before < 20 * MEGABYTE
 
 
 # -- servers that change ---------------------------------------------------------------------------
 
 
-async def test_tools_that_change_in_the_middle_of_a_call_leave_the_call_alone(here: Ward) -> None:
-    await recovers(here, "ill")
+async def test_tools_that_change_in_the_middle_of_a_call_leave_the_call_alone(here: HubHarness) -> None:
+    await wait_until_recovered(here, "ill")
     assert "ill__swap" in await here.tools()
-    body, headers = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id="watch")
+    body, headers = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id="watch")
     async with here.site.stream("POST", "/mcp", headers, body) as heard:
         assert (await heard.message())["method"] == "notifications/subscriptions/acknowledged"
         swapping = asyncio.create_task(here.call("ill__swap"))
@@ -178,22 +180,25 @@ async def test_tools_that_change_in_the_middle_of_a_call_leave_the_call_alone(he
         names = await here.tools()
         assert "ill__swapped" in names
         assert "ill__swap" not in names
-        assert text(await swapping) == "swap"
+        assert result_text(await swapping) == "swap"
 
 
 # -- servers that flap -----------------------------------------------------------------------------
 
 
 async def test_a_server_that_is_down_says_why_and_until_when_and_stays_listed(tmp_path: Path) -> None:
-    servers = {"sickly": {**entry(tmp_path, "sickly", "sickly"), "timeout_s": 5}, "well": entry(tmp_path, "well")}
-    with ward(tmp_path, servers, {"breaker_failures": 2}) as here:
-        assert text(await here.call("sickly__echo", text="fine")) == "fine"
+    servers = {
+        "sickly": {**stdio_config(tmp_path, "sickly", "sickly"), "timeout_s": 5},
+        "well": stdio_config(tmp_path, "well"),
+    }
+    with start_hub(tmp_path, servers, {"breaker_failures": 2}) as here:
+        assert result_text(await here.call("sickly__echo", text="fine")) == "fine"
         assert "dev.hubbub/stale" not in (await here.tools())["sickly__echo"].get("_meta", {})
-        here.sicken("sickly")
-        assert failure(await here.call("sickly__crash"))
+        here.break_server("sickly")
+        assert tool_error(await here.call("sickly__crash"))
         await until_down(here)
         starts = len(here.processes("sickly"))
-        errors = [failure(await here.call("sickly__echo", text="lost")) for _ in range(20)]
+        errors = [tool_error(await here.call("sickly__echo", text="lost")) for _ in range(20)]
         assert len(here.processes("sickly")) - starts <= 3
         last = errors[-1]
         assert last["type"] == "upstream_unavailable"
@@ -205,29 +210,29 @@ async def test_a_server_that_is_down_says_why_and_until_when_and_stays_listed(tm
         assert listed["dev.hubbub/stale"] is True
         assert listed["dev.hubbub/server"] == "sickly"
         assert listed["dev.hubbub/reason"]
-        assert text(await here.call("well__echo", text="untouched")) == "untouched"
+        assert result_text(await here.call("well__echo", text="untouched")) == "untouched"
         assert here.calls("sickly")["echo"] == 1
-        here.heal("sickly")
-        await recovers(here, "sickly")
+        here.repair_server("sickly")
+        await wait_until_recovered(here, "sickly")
         assert "dev.hubbub/stale" not in (await here.tools())["sickly__echo"].get("_meta", {})
 
 
-async def until_down(here: Ward) -> None:
+async def until_down(here: HubHarness) -> None:
     async with asyncio.timeout(60):
-        while failure(await here.call("sickly__echo", text="lost"))["type"] != "upstream_unavailable":
+        while tool_error(await here.call("sickly__echo", text="lost"))["type"] != "upstream_unavailable":
             await asyncio.sleep(0.05)
 
 
 async def test_a_server_that_never_starts_hides_nobody_else(tmp_path: Path) -> None:
     servers = {
         "missing": {"command": str(tmp_path / "no-such-program")},
-        "sickly": {**entry(tmp_path, "sickly", "sickly"), "timeout_s": 5},
+        "sickly": {**stdio_config(tmp_path, "sickly", "sickly"), "timeout_s": 5},
         "nowhere": {"url": "http://127.0.0.1:9/mcp"},
-        "well": entry(tmp_path, "well"),
+        "well": stdio_config(tmp_path, "well"),
     }
     (tmp_path / "sickly.journal.sick").touch()
-    with ward(tmp_path, servers) as here:
+    with start_hub(tmp_path, servers) as here:
         assert [name for name in await here.tools() if name.endswith("__echo")] == ["well__echo"]
-        assert text(await here.call("well__echo", text="fine")) == "fine"
-        answer = await here.answer("tools/call", {"name": "missing__echo", "arguments": {}})
+        assert result_text(await here.call("well__echo", text="fine")) == "fine"
+        answer = await here.request("tools/call", {"name": "missing__echo", "arguments": {}})
         assert "error" in answer.json or answer.json["result"]["isError"] is True

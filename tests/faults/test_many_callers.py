@@ -9,45 +9,45 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.clock import skip
-from tests.http.eras import BOTH, handshake, modern, open_session
-from tests.http.in_process import Running, running
-from tests.http.processes import PLAYGROUND, ServerProcess
-from tests.http.wire import JSON, Link, Site, call, head, request
+from tests.clock import advance_and_settle
+from tests.http.eras import BOTH_MEDIA_TYPES, initialize_request, modern_request, open_session
+from tests.http.in_process_server import RunningServer, run_server
+from tests.http.raw_http import JSON, RawConnection, Site, call, head, request
+from tests.http.server_process import PLAYGROUND, ServerProcess
 
 from hubbub import Caller, bounds
 from hubbub.protocol.revisions import NEWEST_LEGACY
-from hubbub.security.keys import append_record, generate_key
-from hubbub.server.audience import Audience
+from hubbub.security.api_keys import append_record, generate_key
 from hubbub.server.http.sessions import Sessions
+from hubbub.server.subscriptions import Broadcaster
 
 STREAM = {"Accept": "text/event-stream"}
 SESSION_BYTES = 3 * 1024
 OPENERS = 8
 CAPABILITIES = {"elicitation": {}, "sampling": {}, "roots": {"listChanged": True}}
-HANDSHAKE = json.dumps(handshake(capabilities=CAPABILITIES)).encode()
+HANDSHAKE = json.dumps(initialize_request(capabilities=CAPABILITIES)).encode()
 
 
-async def shake_hands(site: Site, number: int) -> list[int]:
+async def open_sessions(site: Site, number: int) -> list[int]:
     """Open so many sessions and never use them; the statuses."""
 
-    async def some(count: int) -> list[int]:
+    async def open_some(count: int) -> list[int]:
         statuses = []
-        async with site.link() as link:
+        async with site.connect() as link:
             for _ in range(count):
-                await link.ask("POST", "/mcp", JSON | {"Accept": BOTH}, HANDSHAKE)
-                statuses.append((await link.answer()).status)
+                await link.send_request("POST", "/mcp", JSON | {"Accept": BOTH_MEDIA_TYPES}, HANDSHAKE)
+                statuses.append((await link.read_response()).status)
         return statuses
 
-    found = await asyncio.gather(*(some(number // OPENERS) for _ in range(OPENERS)))
+    found = await asyncio.gather(*(open_some(number // OPENERS) for _ in range(OPENERS)))
     return [status for statuses in found for status in statuses]
 
 
-async def shake_hands_in_a_row(site: Site, number: int, row: int = 50) -> int:
+async def open_sessions_pipelined(site: Site, number: int, row: int = 50) -> int:
     """The same, as fast as one connection can; how many were let in."""
-    fields = JSON | {"Host": "127.0.0.1", "Accept": BOTH, "Content-Length": str(len(HANDSHAKE))}
+    fields = JSON | {"Host": "127.0.0.1", "Accept": BOTH_MEDIA_TYPES, "Content-Length": str(len(HANDSHAKE))}
     opened = 0
-    async with site.link() as link:
+    async with site.connect() as link:
         for _ in range(number // row):
             await link.send((head("POST", "/mcp", fields) + HANDSHAKE) * row)
             answers = b""
@@ -61,24 +61,24 @@ async def shake_hands_in_a_row(site: Site, number: int, row: int = 50) -> int:
 
 
 async def test_an_idle_session_costs_little() -> None:
-    async with running() as here:
-        await shake_hands(here.site, 200)
+    async with run_server() as here:
+        await open_sessions(here.site, 200)
         gc.collect()
         tracemalloc.start()
         try:
             before = tracemalloc.get_traced_memory()[0]
-            assert set(await shake_hands(here.site, 1000)) == {200}
+            assert set(await open_sessions(here.site, 1000)) == {200}
             gc.collect()
             grown = tracemalloc.get_traced_memory()[0] - before
         finally:
             tracemalloc.stop()
-        assert (await here.count()).sessions == 1200
+        assert (await here.count_resources()).sessions == 1200
         assert grown / 1000 <= SESSION_BYTES
 
 
 def test_ten_thousand_idle_sessions_cost_little_and_go_away() -> None:
     now = [0.0]
-    audience = Audience()
+    audience = Broadcaster()
     sessions = Sessions(audience, idle_s=60, clock=lambda: now[0])
     gc.collect()
     tracemalloc.start()
@@ -100,57 +100,57 @@ def test_ten_thousand_idle_sessions_cost_little_and_go_away() -> None:
 async def test_ten_thousand_sessions_over_http_cost_little() -> None:
     with ServerProcess(str(PLAYGROUND), "--max-sessions", "10400", "--log-level", "error") as own:
         process = psutil.Process(own.pid)
-        assert await shake_hands_in_a_row(own.site, 400) == 400  # what the first ones bring along stays
+        assert await open_sessions_pipelined(own.site, 400) == 400  # what the first ones bring along stays
         before = process.memory_info().rss
-        assert await shake_hands_in_a_row(own.site, 10_000) == 10_000
+        assert await open_sessions_pipelined(own.site, 10_000) == 10_000
         grown = process.memory_info().rss - before
         figures = (await own.site.get("/metrics")).body
         assert b"\nhubbub_sessions 10400.0\n" in figures
         assert grown / 10_000 <= SESSION_BYTES
-        assert (await own.site.post(handshake())).status == 503
-        assert (await own.site.post(*modern("tools/list"))).status == 200
+        assert (await own.site.post(initialize_request())).status == 503
+        assert (await own.site.post(*modern_request("tools/list"))).status == 200
 
 
 async def test_a_flood_of_handshakes_is_refused_and_old_sessions_are_unharmed() -> None:
-    async with running(max_sessions=50) as here:
+    async with run_server(max_sessions=50) as here:
         session = await open_session(here.site)
         async with session.listen() as stream:
             await stream.next()
-            statuses = await shake_hands(here.site, 200)
+            statuses = await open_sessions(here.site, 200)
             assert statuses.count(200) == 49
             assert statuses.count(503) == 151
-            assert (await here.count()).sessions == 50
-            refused = await here.site.post(handshake())
+            assert (await here.count_resources()).sessions == 50
+            refused = await here.site.post(initialize_request())
             assert (refused.status, refused.code, refused.header("mcp-session-id")) == (503, -32603, None)
             assert refused.json["error"]["data"] == {"reason": "overloaded", "limit": 50}
             assert (await session.post(request("ping"))).json["result"] == {}
             await here.site.post(call("add_tool", {"name": "new"}))
             assert (await stream.message())["params"]["toolName"] == "new"
         await session.end()
-        assert (await here.site.post(handshake())).status == 200
-        assert (await here.site.post(*modern("tools/list"))).status == 200
+        assert (await here.site.post(initialize_request())).status == 200
+        assert (await here.site.post(*modern_request("tools/list"))).status == 200
 
 
 async def test_a_flood_makes_room_once_its_sessions_are_idle() -> None:
-    async with running(max_sessions=20, session_idle_s=600) as here:
-        await shake_hands(here.site, 40)
-        assert (await here.site.post(handshake())).status == 503
-        await skip(601)
-        assert (await here.site.post(handshake())).status == 200
+    async with run_server(max_sessions=20, session_idle_s=600) as here:
+        await open_sessions(here.site, 40)
+        assert (await here.site.post(initialize_request())).status == 503
+        await advance_and_settle(601)
+        assert (await here.site.post(initialize_request())).status == 200
 
 
 @pytest.mark.parametrize("size", [100_000, 3_000_000])
 async def test_a_session_keeps_no_long_stories(size: int) -> None:
-    async with running() as here:
+    async with run_server() as here:
         long = {"experimental": {"x": "y" * size}}
-        answer = await here.site.post(handshake(capabilities=long))
+        answer = await here.site.post(initialize_request(capabilities=long))
         assert (answer.status, answer.code) == (413, -32600)
-        assert (await here.count()).sessions == 0
+        assert (await here.count_resources()).sessions == 0
 
 
 async def test_calls_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "IN_FLIGHT", 5)
-    async with running() as here:
+    async with run_server() as here:
         session, other = await open_session(here.site), await open_session(here.site)
         waiting = [asyncio.create_task(session.post(call("wait", {"name": "a"}, id=number))) for number in range(8)]
         async with asyncio.timeout(60):
@@ -165,24 +165,24 @@ async def test_calls_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatch)
 # -- streams ---------------------------------------------------------------------------------------
 
 
-async def open_streams(here: Running | ServerProcess, number: int) -> list[Link]:
+async def open_streams(here: RunningServer | ServerProcess, number: int) -> list[RawConnection]:
     """So many streams that say nothing."""
     links = []
     for _ in range(number):
         reader, writer = await asyncio.open_connection("127.0.0.1", here.site.port)
-        link = Link(reader, writer)
-        await link.ask("GET", "/mcp", STREAM)
+        link = RawConnection(reader, writer)
+        await link.send_request("GET", "/mcp", STREAM)
         links.append(link)
     for link in links:
-        assert (await link.answer_head())[0] == 200
+        assert (await link.read_head())[0] == 200
     return links
 
 
 async def test_a_thousand_streams_hear_of_a_change_and_leave_nothing_behind() -> None:
-    async with running() as here:
-        before = await here.count()
+    async with run_server() as here:
+        before = await here.count_resources()
         links = await open_streams(here, 1000)
-        during = await here.count()
+        during = await here.count_resources()
         assert (during.streams, during.listeners) == (1000, before.listeners + 1000)
         assert (await here.site.post(request("ping"))).status == 200
         await here.site.post(call("add_tool", {"name": "new"}))
@@ -191,7 +191,7 @@ async def test_a_thousand_streams_hear_of_a_change_and_leave_nothing_behind() ->
         assert all(b'"toolName":"new"' in event for event in heard)
         for number, link in enumerate(links):
             link.abort() if number % 2 else link.close()
-        await here.settles_at(before)
+        await here.wait_for_count(before)
 
 
 async def test_two_and_a_half_thousand_streams_hear_of_a_change_and_are_forgotten() -> None:
@@ -212,8 +212,8 @@ async def test_two_and_a_half_thousand_streams_hear_of_a_change_and_are_forgotte
 
 
 async def test_one_stream_too_many_is_refused_and_the_others_stay() -> None:
-    async with running(max_streams=5) as here:
-        before = await here.count()
+    async with run_server(max_streams=5) as here:
+        before = await here.count_resources()
         links = await open_streams(here, 5)
         refused = await here.site.get("/mcp", STREAM)
         assert (refused.status, refused.json["error"]["data"]["reason"]) == (503, "overloaded")
@@ -221,14 +221,14 @@ async def test_one_stream_too_many_is_refused_and_the_others_stay() -> None:
         assert b"new" in await anext(links[0].chunks())
         for link in links:
             link.close()
-        await here.settles_at(before)
+        await here.wait_for_count(before)
         for link in await open_streams(here, 5):
             link.close()
 
 
 async def test_streams_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "STREAMS_OF_ONE_SESSION", 3)
-    async with running() as here:
+    monkeypatch.setattr(bounds, "STREAMS_PER_SESSION", 3)
+    async with run_server() as here:
         session = await open_session(here.site)
         async with session.listen() as one, session.listen() as two, session.listen() as three:
             assert [(await stream.next()) is not None for stream in (one, two, three)] == [True] * 3
@@ -237,7 +237,7 @@ async def test_streams_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_memory_is_flat_while_callers_come_and_go() -> None:
-    async with running() as here:
+    async with run_server() as here:
 
         async def round_of_callers() -> None:
             session = await open_session(here.site)
@@ -253,14 +253,14 @@ async def test_memory_is_flat_while_callers_come_and_go() -> None:
 
         for _ in range(3):
             await round_of_callers()
-        before = await here.count()
+        before = await here.count_resources()
         gc.collect()
         tracemalloc.start()
         try:
             start = tracemalloc.get_traced_memory()[0]
             for _ in range(10):
                 await round_of_callers()
-            await here.settles_at(before)
+            await here.wait_for_count(before)
             gc.collect()
             # What ended streams have said is forgotten little by little, in a bounded store.
             assert tracemalloc.get_traced_memory()[0] - start < 1_000_000
@@ -275,7 +275,7 @@ async def test_wrong_credentials_without_end_cost_nothing_and_hinder_nobody(tmp_
     keys = tmp_path / "keys.toml"
     key, record = generate_key("ada")
     append_record(keys, record)
-    async with running(key_file=str(keys)) as here:
+    async with run_server(key_file=str(keys)) as here:
         known = {"X-API-Key": key}
         session = await open_session(here.site, headers=known)
         wrong: list[dict[str, Any]] = [
@@ -286,25 +286,27 @@ async def test_wrong_credentials_without_end_cost_nothing_and_hinder_nobody(tmp_
             {"Authorization": "Bearer a.b.c"},
             {"X-API-Key": "\xff\xfe"},
         ]
-        async with here.site.link() as link:
+        async with here.site.connect() as link:
             for number in range(300):
-                await link.ask("POST", "/mcp", JSON | wrong[number % len(wrong)], json.dumps(handshake()).encode())
-                assert (await link.answer()).status == 401
+                await link.send_request(
+                    "POST", "/mcp", JSON | wrong[number % len(wrong)], json.dumps(initialize_request()).encode()
+                )
+                assert (await link.read_response()).status == 401
                 if number % 50 == 0:
                     assert (await session.post(request("ping"))).status == 200
         assert (await here.site.get("/metrics", known)).body.count(b"hubbub_sessions 1") == 1
 
 
 async def test_a_thousand_rounds_without_answers_are_bounded() -> None:
-    async with running() as here:
-        async with here.site.link() as link:
-            body, headers = modern("tools/call", {"name": "greet"}, capabilities={"elicitation": {}})
+    async with run_server() as here:
+        async with here.site.connect() as link:
+            body, headers = modern_request("tools/call", {"name": "greet"}, capabilities={"elicitation": {}})
             for _ in range(bounds.ROUNDS + 50):
-                await link.ask("POST", "/mcp", JSON | headers, json.dumps(body).encode())
-                assert (await link.answer()).status in (200, 503)
-        assert (await here.count()).rounds <= bounds.ROUNDS
+                await link.send_request("POST", "/mcp", JSON | headers, json.dumps(body).encode())
+                assert (await link.read_response()).status in (200, 503)
+        assert (await here.count_resources()).rounds <= bounds.ROUNDS
         assert (await here.site.post(request("ping"))).status == 200
 
 
 def test_sessions_and_streams_leave_room_for_subscriptions() -> None:
-    assert bounds.LISTENERS >= bounds.SESSIONS + bounds.CONNECTIONS
+    assert bounds.LISTEN_STREAMS >= bounds.SESSIONS + bounds.CONNECTIONS

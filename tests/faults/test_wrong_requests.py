@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.http.eras import BOTH, MODERN, handshake, modern, open_session
-from tests.http.processes import PLAYGROUND, ServerProcess
-from tests.http.wire import JSON, Answer, Link, Site, head, request
+from tests.http.eras import BOTH_MEDIA_TYPES, MODERN, initialize_request, modern_request, open_session
+from tests.http.raw_http import JSON, RawConnection, Response, Site, head, request
+from tests.http.server_process import PLAYGROUND, ServerProcess
 
 HOST = b"Host: 127.0.0.1\r\n"
 PING = json.dumps(request("ping")).encode()
@@ -20,7 +20,7 @@ PING = json.dumps(request("ping")).encode()
 def process() -> Iterator[ServerProcess]:
     with ServerProcess(str(PLAYGROUND), "--max-message-bytes", "100000") as process:
         yield process
-        said = "".join(process.said)
+        said = "".join(process.stderr_lines)
         assert "Traceback" not in said
         assert "Exception" not in said
 
@@ -30,11 +30,11 @@ def site(process: ServerProcess) -> Site:
     return process.site
 
 
-async def is_well(site: Site) -> None:
+async def check_health(site: Site) -> None:
     assert (await site.post(request("ping"))).json["result"] == {}
 
 
-def check_refusal(answer: Answer) -> None:
+def check_refusal(answer: Response) -> None:
     """An error that a client can read, with the status that a client expects."""
     assert 400 <= answer.status < 500
     error = answer.json["error"]
@@ -75,25 +75,25 @@ def check_refusal(answer: Answer) -> None:
     ],
 )
 async def test_what_is_not_http_is_refused_and_closed(site: Site, sent: bytes) -> None:
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(sent)
         async with asyncio.timeout(60):
             received = await link.reader.read()
         assert received[:10] in (b"HTTP/1.1 4", b"")
         assert received.count(b"HTTP/1.1 ") <= 1
-    await is_well(site)
+    await check_health(site)
 
 
 @given(st.binary(max_size=300))
 def test_random_bytes_never_harm_the_server(site: Site, sent: bytes) -> None:
     async def send() -> None:
-        async with site.link() as link:
+        async with site.connect() as link:
             await link.send(sent + b"\r\n\r\n")
             link.writer.write_eof()
             async with asyncio.timeout(60):
                 received = await link.reader.read()
             assert b"HTTP/1.1 5" not in received
-        await is_well(site)
+        await check_health(site)
 
     asyncio.run(send())
 
@@ -101,32 +101,32 @@ def test_random_bytes_never_harm_the_server(site: Site, sent: bytes) -> None:
 async def test_a_request_cut_off_anywhere_is_forgotten(site: Site) -> None:
     whole = head("POST", "/mcp", {"Host": "127.0.0.1", **JSON, "Content-Length": str(len(PING))}) + PING
     for end in range(1, len(whole), 7):
-        async with site.link() as link:
+        async with site.connect() as link:
             await link.send(whole[:end])
             link.abort()
-    await is_well(site)
+    await check_health(site)
 
 
 async def test_a_request_may_come_in_any_pieces(site: Site) -> None:
     whole = head("POST", "/mcp", {"Host": "127.0.0.1", **JSON, "Content-Length": str(len(PING))}) + PING
-    async with site.link() as link:
+    async with site.connect() as link:
         for start in range(0, len(whole), 5):
             await link.send(whole[start : start + 5])
             await asyncio.sleep(0)
-        assert (await link.answer()).json["result"] == {}
+        assert (await link.read_response()).json["result"] == {}
         await link.send(head("POST", "/mcp", {"Host": "127.0.0.1", **JSON, "Transfer-Encoding": "chunked"}))
         for start in range(0, len(PING), 3):
             piece = PING[start : start + 3]
             await link.send(b"%x\r\n%b\r\n" % (len(piece), piece))
         await link.send(b"0\r\n\r\n")
-        assert (await link.answer()).json["result"] == {}
+        assert (await link.read_response()).json["result"] == {}
 
 
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])
 async def test_both_versions_of_http_are_served(site: Site, version: bytes) -> None:
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(b"GET /health HTTP/" + version + b"\r\n" + HOST + b"Connection: close\r\n\r\n")
-        assert (await link.answer()).json["status"] == "healthy"
+        assert (await link.read_response()).json["status"] == "healthy"
 
 
 async def test_an_offer_of_http2_is_left_alone(site: Site) -> None:
@@ -139,26 +139,26 @@ async def test_an_offer_of_http2_is_left_alone(site: Site) -> None:
 
 async def test_a_large_head_is_431(site: Site) -> None:
     for sent in (b"GET /" + b"x" * 80_000, b"GET / HTTP/1.1\r\n" + HOST + b"A: b\r\n" * 20_000):
-        async with site.link() as link:
+        async with site.connect() as link:
             await link.send(sent)
-            assert (await link.answer()).status == 431
-    await is_well(site)
+            assert (await link.read_response()).status == 431
+    await check_health(site)
 
 
 async def test_a_large_body_is_413_whatever_it_announces(site: Site) -> None:
     body = json.dumps(request("echo", {"text": "x" * 200_000})).encode()
-    announced = await site.ask("POST", "/mcp", JSON, body)
+    announced = await site.request("POST", "/mcp", JSON, body)
     assert (announced.status, announced.code) == (413, -32600)
     assert announced.json["error"]["data"] == {"limit": 100_000}
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(head("POST", "/mcp", {"Host": "127.0.0.1", **JSON, "Transfer-Encoding": "chunked"}))
         await link.send(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
-        assert (await link.answer()).status == 413
-    async with site.link() as link:
+        assert (await link.read_response()).status == 413
+    async with site.connect() as link:
         fields = {"Host": "127.0.0.1", **JSON, "Content-Length": "99999999999", "Expect": "100-continue"}
         await link.send(head("POST", "/mcp", fields))
-        assert (await link.answer_head())[0] == 413
-    await is_well(site)
+        assert (await link.read_head())[0] == 413
+    await check_health(site)
 
 
 async def test_a_body_up_to_the_limit_is_taken(site: Site) -> None:
@@ -167,7 +167,7 @@ async def test_a_body_up_to_the_limit_is_taken(site: Site) -> None:
         assert (await site.post(request("echo", {"text": "x" * size}))).status == status
 
 
-async def pour(link: Link, data: bytes) -> None:
+async def send_all(link: RawConnection, data: bytes) -> None:
     for _ in range(20_000):
         await link.send(data)
         await asyncio.sleep(0)
@@ -176,19 +176,19 @@ async def pour(link: Link, data: bytes) -> None:
 @pytest.mark.parametrize("tail", [b"A: " + b"x" * 100, b"A: b\r\n" * 20, b"x" * 100])
 async def test_what_follows_the_last_chunk_is_bounded(site: Site, tail: bytes) -> None:
     start = head("POST", "/none", {"Host": "127.0.0.1", "Transfer-Encoding": "chunked"})
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(start + b"0\r\n")
         with pytest.raises(ConnectionError):
-            await pour(link, tail)
-    await is_well(site)
+            await send_all(link, tail)
+    await check_health(site)
 
 
 async def test_the_extensions_of_a_chunk_are_bounded(site: Site) -> None:
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(head("POST", "/mcp", {"Host": "127.0.0.1", **JSON, "Transfer-Encoding": "chunked"}) + b"1;x=")
         with pytest.raises(ConnectionError):
-            await pour(link, b"y" * 1000)
-    await is_well(site)
+            await send_all(link, b"y" * 1000)
+    await check_health(site)
 
 
 # -- bodies ------------------------------------------------------------------------------------
@@ -232,10 +232,10 @@ async def test_a_body_that_is_no_message_is_refused_in_every_era(site: Site, era
     elif era == "modern":
         headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": "ping"}
     for body, code in BODIES:
-        answer = await site.ask("POST", "/mcp", headers, body)
+        answer = await site.request("POST", "/mcp", headers, body)
         check_refusal(answer)
         assert answer.code == code, body[:80]
-    await is_well(site)
+    await check_health(site)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ async def test_wrong_parameters_are_refused_in_every_era(site: Site, method: str
     session = await open_session(site)
     plain = await site.post(request(method, params))
     legacy = await session.post(request(method, params))
-    later = await site.post(*modern(method, params)) if isinstance(params, dict) else None
+    later = await site.post(*modern_request(method, params)) if isinstance(params, dict) else None
     if method == "tools/call" and "name" in params and params["name"] == "echo":
         # The method's parameters are right, the tool's arguments are not.
         assert later is not None
@@ -269,7 +269,7 @@ NAMES = [
 ]
 VALUES = st.one_of(
     HEADER_TEXT,
-    st.sampled_from([MODERN, "2025-11-25", "2024-11-05", BOTH, "*/*", "application/json", "1.0.0", "2.0"]),
+    st.sampled_from([MODERN, "2025-11-25", "2024-11-05", BOTH_MEDIA_TYPES, "*/*", "application/json", "1.0.0", "2.0"]),
     st.sampled_from(["=?base64?ZWNobw==?=", "=?base64?x?=", "mcp_session=x", "0-1", "ping", "127.0.0.1", "null"]),
 )
 JSON_VALUES = st.recursive(
@@ -302,7 +302,7 @@ MESSAGES = st.fixed_dictionaries(
 def test_no_header_and_no_message_breaks_the_endpoint(site: Site, headers: dict[str, str], message: Any) -> None:
     async def send() -> None:
         fields = {"Content-Type": "application/json", **headers}
-        answer = await site.ask("POST", "/mcp", fields, json.dumps(message).encode())
+        answer = await site.request("POST", "/mcp", fields, json.dumps(message).encode())
         assert answer.status < 500
         if answer.status == 200:
             parsed = answer.json if isinstance(answer.json, list) else [answer.json]
@@ -320,9 +320,9 @@ def test_no_header_and_no_message_breaks_the_endpoint(site: Site, headers: dict[
 )
 def test_no_path_and_no_method_breaks_the_routes(site: Site, method: str, path: str, headers: dict[str, str]) -> None:
     async def send() -> None:
-        async with site.link() as link:
-            await link.ask(method, "/" + path, {"Content-Length": "0", **headers})
-            status, received = await link.answer_head()
+        async with site.connect() as link:
+            await link.send_request(method, "/" + path, {"Content-Length": "0", **headers})
+            status, received = await link.read_head()
             assert status < 500
             assert [value for name, value in received if name == "x-mcp-version"] == ["1.0.0"]
 
@@ -334,16 +334,16 @@ FINITE = JSON_VALUES.filter(lambda value: "Infinity" not in json.dumps(value))
 
 
 # What a handshake itself reads has tests of its own, above and in tests/http.
-READ = ("_meta", "capabilities", "clientInfo", "protocolVersion")
+PARSED_KEYS = ("_meta", "capabilities", "clientInfo", "protocolVersion")
 
 
 @given(
-    st.dictionaries(st.text(max_size=10).filter(lambda key: key not in READ), FINITE, max_size=4),
+    st.dictionaries(st.text(max_size=10).filter(lambda key: key not in PARSED_KEYS), FINITE, max_size=4),
     st.sampled_from(["2025-11-25", "x", 1, None]),
 )
 def test_no_handshake_breaks_the_endpoint(site: Site, more: dict[str, Any], version: Any) -> None:
     async def send() -> None:
-        message = handshake()
+        message = initialize_request()
         message["params"] |= {"protocolVersion": version} | more
         answer = await site.post(message)
         assert answer.status == (200 if isinstance(version, str) else 400)

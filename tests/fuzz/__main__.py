@@ -11,8 +11,8 @@ import time
 
 from tests.fuzz.runs import TARGETS, run
 
-INPUTS_OF_ONE_RUN = {"sockets": 500, "stdio": 2000}
-USUAL_INPUTS = 5000
+INPUTS_PER_RUN = {"sockets": 500, "stdio": 2000}
+DEFAULT_INPUTS = 5000
 
 
 def main() -> int:
@@ -24,7 +24,7 @@ def main() -> int:
     sent, seed, started = dict.fromkeys(options.target or TARGETS, 0), options.seed, time.monotonic()
     while sum(sent.values()) < options.count:
         for target in sent:
-            size = INPUTS_OF_ONE_RUN.get(target, USUAL_INPUTS)
+            size = INPUTS_PER_RUN.get(target, DEFAULT_INPUTS)
             try:
                 run(target, seed, size)
             except BaseException:

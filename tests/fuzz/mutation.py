@@ -5,8 +5,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from tests.http.eras import NEWEST_LEGACY, modern
-from tests.http.wire import call, request
+from tests.http.eras import NEWEST_LEGACY, modern_request
+from tests.http.raw_http import call, request
 
 Message = dict[str, Any]
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY)
@@ -53,11 +53,11 @@ TOKENS = [
 ]  # fmt: skip
 
 
-def whole_message(rng: Random) -> Any:
+def valid_message(rng: Random) -> Any:
     """A message as a well-behaved client of some dialect sends it, or a batch of them."""
     kind = rng.random()
     if kind < 0.08:
-        return [whole_message(rng) for _ in range(rng.randint(0, 4))]
+        return [valid_message(rng) for _ in range(rng.randint(0, 4))]
     if kind < 0.2:
         return rng.choice(NOTIFICATIONS)
     if kind < 0.28:
@@ -66,11 +66,11 @@ def whole_message(rng: Random) -> Any:
     method, params = rng.choice(CALLS)
     identifier = rng.choice([1, 2, "a", "b", 77])
     if kind < 0.6:
-        return modern(method, params, id=identifier, capabilities={"elicitation": {}})[0]
+        return modern_request(method, params, id=identifier, capabilities={"elicitation": {}})[0]
     return request(method, params, identifier)
 
 
-def some_call(identifier: Any) -> Message:
+def echo_call(identifier: Any) -> Message:
     """A call that every dialect answers."""
     return call("echo", {"text": "still here"}, id=identifier)
 
@@ -78,18 +78,18 @@ def some_call(identifier: Any) -> Message:
 # -- changes of the structure ------------------------------------------------------
 
 
-def _places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def _list_members(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         found.append((value, key))
-        _places(inner, found)
+        _list_members(inner, found)
     return found
 
 
 def change_structure(rng: Random, message: Any) -> Any:
     """Replace, remove, rename or copy one member somewhere inside."""
     copied = json.loads(json.dumps(message))
-    places = _places(copied, [])
+    places = _list_members(copied, [])
     if not places:
         return rng.choice(VALUES)
     holder, key = rng.choice(places)
@@ -145,9 +145,9 @@ def change_bytes(rng: Random, data: bytes) -> bytes:
     return data
 
 
-def any_message(rng: Random) -> bytes:
+def random_message(rng: Random) -> bytes:
     """The bytes of one message: as it should be, with another structure, or damaged."""
-    message = whole_message(rng)
+    message = valid_message(rng)
     kind = rng.random()
     if kind < 0.55:
         message = change_structure(rng, message)
@@ -155,7 +155,7 @@ def any_message(rng: Random) -> bytes:
     return change_bytes(rng, data) if 0.35 < kind < 0.9 else data
 
 
-def pieces(rng: Random, data: bytes) -> list[bytes]:
+def split_randomly(rng: Random, data: bytes) -> list[bytes]:
     """The same bytes as they might arrive."""
     cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.randint(0, 6)))
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]

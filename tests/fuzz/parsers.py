@@ -5,16 +5,16 @@ from random import Random
 from typing import Any
 
 import msgspec
-from tests.fuzz.mutation import TOKENS, any_message, change_bytes, pieces
+from tests.fuzz.mutation import TOKENS, change_bytes, random_message, split_randomly
 
 from hubbub import HubbubError, MessageError
-from hubbub.protocol.authority import Hosts, Origins
-from hubbub.protocol.error_forms import error_object
+from hubbub.protocol.error_codes import error_object
 from hubbub.protocol.framing import Framer, encode_frame, encode_line
-from hubbub.protocol.headers import decode_value
+from hubbub.protocol.host_origin import AllowedHosts, AllowedOrigins
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import Envelope, decode_envelope, encode_error, id_key, salvage_id
-from hubbub.protocol.params import EMPTY, decode_params
+from hubbub.protocol.mcp_headers import decode_value
+from hubbub.protocol.params import EMPTY_PARAMS, decode_params
 from hubbub.protocol.revisions import NEWEST_LEGACY
 from hubbub.protocol.sse import EventDecoder, encode_event
 from hubbub.server.http.cookies import Cookies, read_cookie
@@ -23,7 +23,7 @@ from hubbub.server.http.streams import parse_event_id
 
 def envelope(rng: Random) -> None:
     """A message that cannot be read is refused with an id that is JSON; one that can be read has one too."""
-    data = any_message(rng)
+    data = random_message(rng)
     try:
         decoded = decode_envelope(data)
     except MessageError as error:
@@ -40,25 +40,25 @@ def check_envelope(message: Envelope) -> None:
         json.loads(bytes(message.id))
         json.loads(id_key(message.id))
     if message.method is not msgspec.UNSET:
-        raw = EMPTY if message.params is msgspec.UNSET else message.params
+        raw = EMPTY_PARAMS if message.params is msgspec.UNSET else message.params
         decode_params(message.method, raw)
 
 
 def framing(rng: Random) -> None:
     """A byte stream gives the same messages and errors, however it is cut."""
-    stream = b"".join(_framed(rng) for _ in range(rng.randint(1, 6)))
+    stream = b"".join(_random_frame(rng) for _ in range(rng.randint(1, 6)))
     if rng.random() < 0.8:
         stream = change_bytes(rng, stream)
-    whole = _framed_out([stream])
-    assert whole == _framed_out(pieces(rng, stream))
+    unsplit = _read_frames([stream])
+    assert unsplit == _read_frames(split_randomly(rng, stream))
 
 
-def _framed(rng: Random) -> bytes:
-    message = any_message(rng).replace(b"\n", b" ").replace(b"\r", b" ")
+def _random_frame(rng: Random) -> bytes:
+    message = random_message(rng).replace(b"\n", b" ").replace(b"\r", b" ")
     return encode_frame(message) if rng.random() < 0.5 else encode_line(message)
 
 
-def _framed_out(chunks: list[bytes]) -> list[Any]:
+def _read_frames(chunks: list[bytes]) -> list[Any]:
     framer = Framer(limit=100_000)
     output = [item for chunk in chunks for item in framer.feed(chunk)]
     output += framer.finish()
@@ -69,13 +69,13 @@ def events(rng: Random) -> None:
     """A stream of server-sent events gives the same events, however it is cut."""
     stream = b""
     for _ in range(rng.randint(1, 5)):
-        data = any_message(rng).replace(b"\r", b"")
+        data = random_message(rng).replace(b"\r", b"")
         stream += encode_event(data, event=rng.choice([None, "message"]), id=rng.choice([None, "1-2"]))
     stream = change_bytes(rng, stream)
-    assert _events_out([stream]) == _events_out(pieces(rng, stream))
+    assert _read_events([stream]) == _read_events(split_randomly(rng, stream))
 
 
-def _events_out(chunks: list[bytes]) -> list[Any]:
+def _read_events(chunks: list[bytes]) -> list[Any]:
     decoder = EventDecoder(limit=100_000)
     output: list[Any] = []
     for chunk in chunks:
@@ -90,8 +90,8 @@ _HEADER_VALUES = [
     b"localhost:3000", b"127.0.0.1", b"[::1]:80", b"http://localhost:5173", b"=?base64?w6k=?=", b"plain text", b"1-2",
     b"mcp_session=AAAAAAAAAAAAAAAAAAAAAA.0123456789abcdef012345; a=b", b"Bearer hb_01234567_" + b"0" * 48,
 ]  # fmt: skip
-_HOSTS = Hosts((), addresses=True)
-_ORIGINS = Origins(("https://example.com",))
+_HOSTS = AllowedHosts((), addresses=True)
+_ORIGINS = AllowedOrigins(("https://example.com",))
 _COOKIES = Cookies()
 
 
@@ -104,7 +104,7 @@ def headers(rng: Random) -> None:
     if (origin := found.raw(b"origin")) is not None:
         _ORIGINS.allow(origin)
     cookie = read_cookie(found.get(b"cookie"))
-    assert cookie is None or not _COOKIES.knows(cookie)
+    assert cookie is None or not _COOKIES.is_issued(cookie)
     text = value.decode("latin-1")
     parse_event_id(text)
     try:

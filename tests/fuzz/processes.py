@@ -6,19 +6,19 @@ import sys
 from pathlib import Path
 from random import Random
 
-from tests.fuzz.doors import messages_in
-from tests.fuzz.mutation import any_message, change_bytes, some_call
+from tests.fuzz.endpoints import decode_messages
+from tests.fuzz.mutation import change_bytes, echo_call, random_message
 from tests.fuzz.server import make_server
-from tests.http.in_process import running
+from tests.http.in_process_server import run_server
 
 from hubbub.protocol.framing import Framer, encode_frame, encode_line
 
 ROOT = Path(__file__).parents[2]
 SERVE = "from tests.fuzz.server import make_server; from hubbub import run; run(make_server())"
-INPUTS_OF_ONE_PROCESS = 2000
-AT_ONCE = 20
-PATIENCE_S = 60.0
-_LAST = "the last one"
+INPUTS_PER_PROCESS = 2000
+CONCURRENT_REQUESTS = 20
+TIMEOUT_S = 60.0
+_LAST_ID = "the last one"
 
 
 # -- sockets ------------------------------------------------------------------------
@@ -26,7 +26,7 @@ _LAST = "the last one"
 
 def raw_request(rng: Random) -> bytes:
     """The bytes of one HTTP request, damaged somewhere."""
-    body = any_message(rng)
+    body = random_message(rng)
     method = rng.choice(["POST", "GET", "DELETE", "OPTIONS"])
     head = f"{method} {rng.choice(['/mcp', '/sse', '/health', '/mcp-ws'])} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     head += "Content-Type: application/json\r\nAccept: application/json\r\n"
@@ -44,14 +44,14 @@ def raw_request(rng: Random) -> bytes:
 
 async def sockets(rng: Random, count: int) -> None:
     """Requests on connections of their own, some at once."""
-    async with running(make_server()) as here:
-        for start in range(0, count, AT_ONCE):
-            requests = [raw_request(rng) for _ in range(min(AT_ONCE, count - start))]
-            async with asyncio.timeout(PATIENCE_S):
+    async with run_server(make_server()) as here:
+        for start in range(0, count, CONCURRENT_REQUESTS):
+            requests = [raw_request(rng) for _ in range(min(CONCURRENT_REQUESTS, count - start))]
+            async with asyncio.timeout(TIMEOUT_S):
                 await asyncio.gather(*(_send(here.site.port, data) for data in requests))
         assert (await here.site.get("/health")).status == 200
-        assert (await here.site.post(some_call(_LAST))).json["id"] == _LAST
-        assert len(here.server.rounds) == len(here.server.audience.listens) == 0
+        assert (await here.site.post(echo_call(_LAST_ID))).json["id"] == _LAST_ID
+        assert len(here.server.rounds) == len(here.server.audience.subscription_shares) == 0
 
 
 async def _send(port: int, data: bytes) -> None:
@@ -72,20 +72,20 @@ async def _send(port: int, data: bytes) -> None:
 
 async def stdio(rng: Random, count: int) -> None:
     """Processes that read damaged streams to their end, answer the last call and exit as they should."""
-    for start in range(0, count, INPUTS_OF_ONE_PROCESS):
-        inputs = [_framed(rng) for _ in range(min(INPUTS_OF_ONE_PROCESS, count - start))]
-        await _one_process(b"".join(inputs))
+    for start in range(0, count, INPUTS_PER_PROCESS):
+        inputs = [_random_frame(rng) for _ in range(min(INPUTS_PER_PROCESS, count - start))]
+        await _fuzz_process(b"".join(inputs))
 
 
-def _framed(rng: Random) -> bytes:
+def _random_frame(rng: Random) -> bytes:
     # A question to the client would hold up the end, and the length of a damaged frame may swallow all that follows.
-    message = any_message(rng).replace(b"\n", b" ").replace(b"\r", b" ").replace(b"declared", b"echo")
+    message = random_message(rng).replace(b"\n", b" ").replace(b"\r", b" ").replace(b"declared", b"echo")
     if rng.random() < 0.3:
         return encode_frame(message)
     return encode_line(message.replace(b"Content-Length", b"Content-Lines"))
 
 
-async def _one_process(stream: bytes) -> None:
+async def _fuzz_process(stream: bytes) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -95,16 +95,16 @@ async def _one_process(stream: bytes) -> None:
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
     )
-    last = encode_line(json.dumps(some_call(_LAST)).encode())
-    async with asyncio.timeout(PATIENCE_S):
+    last = encode_line(json.dumps(echo_call(_LAST_ID)).encode())
+    async with asyncio.timeout(TIMEOUT_S):
         output, errors = await process.communicate(stream + b"\n" + last)
     assert process.returncode == 0, errors
     assert b"Traceback" not in errors, errors
     framer = Framer()
     answers = [*framer.feed(output), *framer.finish()]
     assert all(isinstance(item, bytes) for item in answers)
-    ids = [message.get("id") for item in answers if isinstance(item, bytes) for message in messages_in(item)]
-    assert _LAST in ids
+    ids = [message.get("id") for item in answers if isinstance(item, bytes) for message in decode_messages(item)]
+    assert _LAST_ID in ids
 
 
 PROCESSES = {"sockets": sockets, "stdio": stdio}

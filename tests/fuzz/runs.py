@@ -3,18 +3,18 @@
 import asyncio
 from random import Random
 
-from tests.fuzz.doors import DOORS
+from tests.fuzz.endpoints import ENDPOINTS
 from tests.fuzz.parsers import PARSERS
 from tests.fuzz.processes import PROCESSES
 
-TARGETS = (*PARSERS, *DOORS, *PROCESSES)
+TARGETS = (*PARSERS, *ENDPOINTS, *PROCESSES)
 
 
 def run(target: str, seed: int, count: int) -> None:
     """Send so many inputs; an AssertionError or any other exception is a defect."""
     rng = Random(f"{target} {seed}")
     if target not in PARSERS:
-        asyncio.run({**DOORS, **PROCESSES}[target](rng, count))
+        asyncio.run({**ENDPOINTS, **PROCESSES}[target](rng, count))
         return
     for number in range(count):
         try:

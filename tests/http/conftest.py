@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.http.processes import PLAYGROUND, ServerProcess
-from tests.http.wire import Site
+from tests.http.raw_http import Site
+from tests.http.server_process import PLAYGROUND, ServerProcess
 
 
 @pytest.fixture(scope="session")

@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.http.wire import Answer, EventStream, Site, request
+from tests.http.raw_http import EventStream, Response, Site, request
 
-META = "io.modelcontextprotocol/"
+META_PREFIX = "io.modelcontextprotocol/"
 MODERN = "2026-07-28"
 NEWEST_LEGACY = "2025-11-25"
-BOTH = "application/json, text/event-stream"
-EVERYTHING: dict[str, Any] = {"sampling": {}, "elicitation": {}, "roots": {}}
+BOTH_MEDIA_TYPES = "application/json, text/event-stream"
+ALL_CAPABILITIES: dict[str, Any] = {"sampling": {}, "elicitation": {}, "roots": {}}
 
 
-def handshake(version: str = NEWEST_LEGACY, capabilities: Any = None) -> dict[str, Any]:
+def initialize_request(version: str = NEWEST_LEGACY, capabilities: Any = None) -> dict[str, Any]:
     params = {
         "protocolVersion": version,
         "capabilities": {} if capabilities is None else capabilities,
@@ -29,9 +29,9 @@ class Session:
     def __init__(self, site: Site, id: str, version: str, more: Mapping[str, str]) -> None:
         self.site = site
         self.id = id
-        self.headers = {"Mcp-Session-Id": id, "MCP-Protocol-Version": version, "Accept": BOTH, **more}
+        self.headers = {"Mcp-Session-Id": id, "MCP-Protocol-Version": version, "Accept": BOTH_MEDIA_TYPES, **more}
 
-    async def post(self, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
+    async def post(self, body: Any, headers: Mapping[str, str] | None = None) -> Response:
         return await self.site.post(body, self.headers | dict(headers or {}))
 
     @asynccontextmanager
@@ -45,8 +45,8 @@ class Session:
         async with self.site.stream("GET", "/mcp", self.headers | more) as stream:
             yield stream
 
-    async def end(self) -> Answer:
-        return await self.site.ask("DELETE", "/mcp", self.headers)
+    async def end(self) -> Response:
+        return await self.site.request("DELETE", "/mcp", self.headers)
 
 
 async def open_session(
@@ -54,7 +54,7 @@ async def open_session(
 ) -> Session:
     """Shake hands, whatever form the answer has."""
     more = dict(headers or {})
-    answer = await site.post(handshake(version, capabilities), {"Accept": BOTH, **more})
+    answer = await site.post(initialize_request(version, capabilities), {"Accept": BOTH_MEDIA_TYPES, **more})
     assert answer.status == 200, answer
     session = Session(site, str(answer.header("mcp-session-id")), version, more)
     done = await session.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -64,26 +64,26 @@ async def open_session(
 
 def modern_meta(capabilities: Any = None, version: str = MODERN, **more: Any) -> dict[str, Any]:
     return {
-        f"{META}protocolVersion": version,
-        f"{META}clientCapabilities": {} if capabilities is None else capabilities,
-        f"{META}clientInfo": {"name": "test", "version": "1"},
+        f"{META_PREFIX}protocolVersion": version,
+        f"{META_PREFIX}clientCapabilities": {} if capabilities is None else capabilities,
+        f"{META_PREFIX}clientInfo": {"name": "test", "version": "1"},
         **more,
     }
 
 
-def modern(
+def modern_request(
     method: str, params: Mapping[str, Any] | None = None, *, id: Any = 1, capabilities: Any = None, **meta: Any
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """A modern request: its body and the headers that agree with it."""
     params = dict(params or {})
-    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, "Accept": BOTH}
+    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, "Accept": BOTH_MEDIA_TYPES}
     name = params.get("uri") if method == "resources/read" else params.get("name")
     if method in ("tools/call", "prompts/get", "resources/read"):
-        headers["Mcp-Name"] = encoded(str(name))
+        headers["Mcp-Name"] = encode_header(str(name))
     return request(method, params | {"_meta": modern_meta(capabilities, **meta)}, id), headers
 
 
-def encoded(text: str) -> str:
+def encode_header(text: str) -> str:
     """Header text in base64 where it must be."""
     is_plain = text.isascii() and text.isprintable() and text == text.strip()
     return text if is_plain else f"=?base64?{base64.b64encode(text.encode()).decode()}?="

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from hubbub.security.keys import KeyRecord, append_record, generate_key
+from hubbub.security.api_keys import KeyRecord, append_record, generate_key
 
 
 class Keyring:
@@ -20,7 +20,7 @@ class Keyring:
         self._write()
         return {"X-API-Key": key}
 
-    def withdraw(self, name: str) -> None:
+    def revoke(self, name: str) -> None:
         del self._records[name]
         self._write()
 
@@ -32,7 +32,7 @@ class Keyring:
             append_record(draft, record)
         draft.replace(self.path)
 
-    def rescope(self, name: str, scopes: tuple[str, ...]) -> None:
+    def set_scopes(self, name: str, scopes: tuple[str, ...]) -> None:
         """The same key with other scopes."""
         self._records[name] = msgspec.structs.replace(self._records[name], scopes=scopes)
         self._write()

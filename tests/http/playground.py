@@ -20,10 +20,10 @@ def make_server() -> Server:
     """A fresh one, for tests that count."""
     server = Server("playground", version="9.9")
     log: list[str] = []
-    doors: dict[str, asyncio.Event] = {}
+    events: dict[str, asyncio.Event] = {}
 
-    def door(name: str) -> asyncio.Event:
-        return doors.setdefault(name, asyncio.Event())
+    def get_event(name: str) -> asyncio.Event:
+        return events.setdefault(name, asyncio.Event())
 
     @server.tool
     async def echo(text: str) -> dict[str, str]:
@@ -69,7 +69,7 @@ def make_server() -> Server:
         log.append(f"start {name}")
         try:
             async with asyncio.timeout(60):
-                await door(name).wait()
+                await get_event(name).wait()
         except asyncio.CancelledError:
             log.append(f"cancelled {name}")
             raise
@@ -101,7 +101,7 @@ def make_server() -> Server:
     @server.tool
     async def open_door(name: str) -> str:
         """Let those go on who wait for it."""
-        door(name).set()
+        get_event(name).set()
         return "open"
 
     @server.tool

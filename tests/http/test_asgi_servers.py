@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from tests.http.eras import modern
-from tests.http.wire import JSON, PATIENCE_S, Site, call, head
-from tests.interop.python_client import ERAS, connected, text_of
+from tests.http.eras import modern_request
+from tests.http.raw_http import JSON, TIMEOUT_S, Site, call, head
+from tests.interop.python_client import ERAS, block_text, connect_sdk_client
 from websockets.asyncio.client import connect
 
 from hubbub import Client, ServerConfig
 
 ROOT = Path(__file__).parents[2]
-APP = "tests.http.mounting:app"
+APP = "tests.http.mounted_app:app"
 MCP = "/tools/mcp"
 COMMANDS = {
     "uvicorn": ("uvicorn", "--port={port}", "--timeout-graceful-shutdown=60"),
@@ -53,9 +53,9 @@ class AsgiServer:
                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
             )  # fmt: skip
 
-    async def is_up(self) -> None:
+    async def wait_until_up(self) -> None:
         """Wait until it answers."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while True:
                 try:
                     assert (await self.site.get("/tools/health", {"Host": "localhost"})).status == 200
@@ -68,7 +68,7 @@ class AsgiServer:
         """End it, whatever a test left behind."""
         self.process.terminate()
         try:
-            self.process.wait(PATIENCE_S)
+            self.process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -79,7 +79,7 @@ class AsgiServer:
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsgiServer]:
     server = AsgiServer(COMMANDS[request.param], tmp_path_factory.mktemp("asgi") / "log")
     try:
-        asyncio.run(server.is_up())
+        asyncio.run(server.wait_until_up())
         yield server
     finally:
         server.stop()
@@ -87,9 +87,9 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_official_client_calls_tools_below_a_prefix(served: AsgiServer, era: str) -> None:
-    async with connected(f"http://127.0.0.1:{served.port}{MCP}", era) as (client, _):
+    async with connect_sdk_client(f"http://127.0.0.1:{served.port}{MCP}", era) as (client, _):
         assert (await client.call_tool("echo", {"text": "hi"})).structured_content == {"echo": "hi"}
-        assert text_of((await client.call_tool("count", {"to": 3})).content[0]) == "counted to 3"
+        assert block_text((await client.call_tool("count", {"to": 3})).content[0]) == "counted to 3"
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,11 @@ async def test_our_client_calls_tools_over_every_transport(served: AsgiServer, t
 
 async def test_the_tool_of_a_caller_that_leaves_is_cancelled(served: AsgiServer) -> None:
     async def happened(what: str) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while what.encode() not in (await served.site.post(call("history"), path=MCP)).body:
                 await asyncio.sleep(0.02)
 
-    body, headers = modern("tools/call", {"name": "wait", "arguments": {"name": "gone"}})
+    body, headers = modern_request("tools/call", {"name": "wait", "arguments": {"name": "gone"}})
     waiting = asyncio.create_task(served.site.post(body, headers, path=MCP))
     await happened("start gone")
     waiting.cancel()
@@ -128,9 +128,9 @@ async def test_answers_carry_the_prefix_where_they_name_paths(served: AsgiServer
 
 
 async def test_a_body_that_is_too_large_is_refused(served: AsgiServer) -> None:
-    async with served.site.link() as link:
+    async with served.site.connect() as link:
         await link.send(head("POST", MCP, {"Host": "localhost", **JSON, "Content-Length": "5000000"}))
-        assert (await link.answer()).status == 413
+        assert (await link.read_response()).status == 413
 
 
 class OpenStreams:
@@ -150,7 +150,7 @@ class OpenStreams:
         self.sockets = [await self._stack.enter_async_context(connect(address)) for _ in range(2)]
         body = call("wait_for_file", {"path": str(self._door)})
         self.call = asyncio.create_task(self._site.post(body, path=MCP))
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while not self._door.with_suffix(".awaited").exists():
                 await asyncio.sleep(0.02)
         return self
@@ -164,7 +164,7 @@ class OpenStreams:
         """Wait until the server has ended streams and WebSockets; the close codes of the latter."""
         assert await self.plain.rest() == []
         assert await self.old.rest() == []
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await asyncio.gather(*(socket.wait_closed() for socket in self.sockets))
         return [socket.close_code for socket in self.sockets]
 
@@ -179,11 +179,11 @@ async def stopping(command: Sequence[str], folder: Path) -> AsyncIterator[OpenSt
     """Send SIGTERM to an ASGI server with open streams; it ends after the block and closes the lifespan."""
     server = AsgiServer(command, folder / "log")
     try:
-        await server.is_up()
+        await server.wait_until_up()
         async with OpenStreams(server, folder) as streams:
             server.process.send_signal(signal.SIGTERM)
             yield streams
-        await asyncio.to_thread(server.process.wait, PATIENCE_S)
+        await asyncio.to_thread(server.process.wait, TIMEOUT_S)
     finally:
         server.stop()
     output = server.log.read_text()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
-from tests.http.eras import handshake, open_session
-from tests.http.in_process import running
-from tests.http.processes import HUBBUB, PLAYGROUND, ServerProcess
-from tests.http.wire import JSON, PATIENCE_S, Site, call, head, request
+from tests.http.eras import initialize_request, open_session
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import JSON, TIMEOUT_S, Site, call, head, request
+from tests.http.server_process import HUBBUB, PLAYGROUND, ServerProcess
 from websockets.asyncio.client import connect
 
 PING = request("ping")
@@ -38,25 +38,25 @@ async def test_names_of_this_machine_are_ours(demo: Site, host: str) -> None:
 
 
 async def test_a_request_without_a_name_is_refused(demo: Site) -> None:
-    async with demo.link() as link:
+    async with demo.connect() as link:
         await link.send(b"GET /health HTTP/1.1\r\n\r\n")
-        assert (await link.answer()).status in (400, 403)
-    async with demo.link() as link:
+        assert (await link.read_response()).status in (400, 403)
+    async with demo.connect() as link:
         await link.send(b"GET /health HTTP/1.0\r\n\r\n")
-        assert (await link.answer()).status == 403
+        assert (await link.read_response()).status == 403
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost.evil.example", "file://", "x"])
 async def test_pages_of_strangers_are_refused_and_may_read_nothing(demo: Site, origin: str) -> None:
     for method, path in (("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/health"), ("GET", "/sse")):
-        answer = await demo.ask(method, path, JSON | {"Origin": origin}, PING if method == "POST" else b"")
+        answer = await demo.request(method, path, JSON | {"Origin": origin}, PING if method == "POST" else b"")
         assert answer.status == 403
         assert answer.header("access-control-allow-origin") is None
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:5173", "http://127.0.0.1", "https://localhost"])
 async def test_pages_of_this_machine_may_call_and_read(demo: Site, origin: str) -> None:
-    answer = await demo.post(handshake(), {"Origin": origin})
+    answer = await demo.post(initialize_request(), {"Origin": origin})
     assert answer.status == 200
     assert answer.header("access-control-allow-origin") == origin
     assert answer.header("access-control-allow-credentials") == "true"
@@ -76,13 +76,13 @@ def preflight(origin: str, headers: str = "content-type") -> dict[str, str]:
 
 async def test_a_preflight_is_answered_as_documented(demo: Site) -> None:
     wanted = "content-type,x-api-key,authorization,mcp-session-id,mcp-protocol-version,mcp-method,last-event-id"
-    answer = await demo.ask("OPTIONS", "/mcp", preflight("http://localhost:5173", wanted))
+    answer = await demo.request("OPTIONS", "/mcp", preflight("http://localhost:5173", wanted))
     assert answer.status == 200
     methods = {name.strip() for name in str(answer.header("access-control-allow-methods")).split(",")}
     assert methods == {"GET", "POST", "OPTIONS", "DELETE"}
     allowed = {name.strip().lower() for name in str(answer.header("access-control-allow-headers")).split(",")}
     assert set(wanted.split(",")) <= allowed
-    assert (await demo.ask("OPTIONS", "/mcp", preflight("https://evil.example"))).status in (400, 403)
+    assert (await demo.request("OPTIONS", "/mcp", preflight("https://evil.example"))).status in (400, 403)
 
 
 async def test_origins_can_be_allowed_by_name() -> None:
@@ -99,11 +99,11 @@ async def test_origins_can_be_allowed_by_name() -> None:
 )
 async def test_a_header_that_decides_must_not_come_twice(demo: Site, name: str) -> None:
     fields = [("Host", "127.0.0.1"), ("Content-Type", "application/json"), ("Content-Length", "0")]
-    async with demo.link() as link:
+    async with demo.connect() as link:
         values = {"Host": "localhost", "Origin": "http://localhost", "Content-Type": "application/json"}
         twice = [(name, values.get(name, "x"))] * 2
         await link.send(head("POST", "/mcp", [pair for pair in fields if pair[0] != name] + twice))
-        assert (await link.answer()).status == 400
+        assert (await link.read_response()).status == 400
 
 
 # -- versions ----------------------------------------------------------------------------
@@ -113,9 +113,9 @@ async def test_a_header_that_decides_must_not_come_twice(demo: Site, name: str) 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS", "PUT", "HEAD", "PATCH"])
 async def test_every_answer_names_our_version(demo: Site, method: str, path: str) -> None:
     headers = {"Content-Length": "0", "Accept": "application/json"}
-    async with demo.link() as link:
-        await link.ask(method, path, headers)
-        _, received = await link.answer_head()
+    async with demo.connect() as link:
+        await link.send_request(method, path, headers)
+        _, received = await link.read_head()
     assert [value for name, value in received if name == "x-mcp-version"] == ["1.0.0"]
 
 
@@ -133,9 +133,9 @@ async def test_every_answer_names_our_version(demo: Site, method: str, path: str
     ids=["no HTTP", "page", "preflight", "stream", "old stream", "wrong host", "large head"],
 )
 async def test_even_unusual_answers_name_our_version(demo: Site, bytes_sent: bytes) -> None:
-    async with demo.link() as link:
+    async with demo.connect() as link:
         await link.send(bytes_sent)
-        _, received = await link.answer_head()
+        _, received = await link.read_head()
     assert [value for name, value in received if name == "x-mcp-version"] == ["1.0.0"]
 
 
@@ -143,7 +143,7 @@ async def test_even_unusual_answers_name_our_version(demo: Site, bytes_sent: byt
 @pytest.mark.parametrize("path", ["/", "/health", "/mcp"])
 async def test_another_major_version_is_refused_with_ours(demo: Site, version: str, path: str) -> None:
     method = "POST" if path == "/mcp" else "GET"
-    answer = await demo.ask(method, path, JSON | {"X-MCP-Version": version}, PING if path == "/mcp" else b"")
+    answer = await demo.request(method, path, JSON | {"X-MCP-Version": version}, PING if path == "/mcp" else b"")
     assert answer.status == 400
     assert "1.0.0" in answer.json["error"]["message"]
 
@@ -173,13 +173,13 @@ async def test_a_wrong_path_is_told_every_way_in(demo: Site) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_the_modern_era_is_told_that_it_only_has_post(demo: Site, method: str) -> None:
-    answer = await demo.ask(method, "/mcp", {"MCP-Protocol-Version": "2026-07-28"})
+    answer = await demo.request(method, "/mcp", {"MCP-Protocol-Version": "2026-07-28"})
     assert (answer.status, answer.header("allow")) == (405, "POST")
 
 
 @pytest.mark.parametrize(("path", "allowed"), [("/", "GET"), ("/health", "GET"), ("/mcp", "POST, GET, DELETE")])
 async def test_a_wrong_method_is_told_the_right_ones(demo: Site, path: str, allowed: str) -> None:
-    answer = await demo.ask("PUT", path)
+    answer = await demo.request("PUT", path)
     assert (answer.status, answer.header("allow")) == (405, allowed)
 
 
@@ -187,7 +187,9 @@ async def test_a_wrong_method_is_told_the_right_ones(demo: Site, path: str, allo
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, dict[str, str], ECKey]]:
+def authenticated_server(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[ServerProcess, dict[str, str], ECKey]]:
     """A server that knows two keys and one issuer of tokens."""
     folder: Path = tmp_path_factory.mktemp("edge")
     key_file, jwk_file = folder / "keys.toml", folder / "jwk.json"
@@ -213,28 +215,32 @@ def token(key: Any, algorithm: str = "ES256", **claims: Any) -> str:
     return jwt.encode({"alg": algorithm}, whole, key, algorithms=[algorithm])
 
 
-async def who(site: Site, headers: dict[str, str]) -> str:
+async def caller_name(site: Site, headers: dict[str, str]) -> str:
     answer = await site.post(request("who"), headers)
     return str(answer.json["result"]["principal"]) if answer.status == 200 else str(answer.status)
 
 
-async def test_known_callers_are_themselves(guarded: tuple[ServerProcess, dict[str, str], ECKey]) -> None:
-    process, keys, issuer = guarded
-    assert await who(process.site, {"X-API-Key": keys["ada"]}) == "key:ada"
-    assert await who(process.site, {"Authorization": f"Bearer {keys['bob']}"}) == "key:bob"
-    assert "carol" in await who(process.site, {"Authorization": f"Bearer {token(issuer)}"})
+async def test_known_callers_are_themselves(authenticated_server: tuple[ServerProcess, dict[str, str], ECKey]) -> None:
+    process, keys, issuer = authenticated_server
+    assert await caller_name(process.site, {"X-API-Key": keys["ada"]}) == "key:ada"
+    assert await caller_name(process.site, {"Authorization": f"Bearer {keys['bob']}"}) == "key:bob"
+    assert "carol" in await caller_name(process.site, {"Authorization": f"Bearer {token(issuer)}"})
 
 
-async def test_every_route_wants_to_know_who_calls(guarded: tuple[ServerProcess, dict[str, str], ECKey]) -> None:
-    site = guarded[0].site
+async def test_every_route_wants_to_know_who_calls(
+    authenticated_server: tuple[ServerProcess, dict[str, str], ECKey],
+) -> None:
+    site = authenticated_server[0].site
     for method, path in [("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/sse"), ("POST", "/messages")]:
-        answer = await site.ask(method, path, JSON, PING if method == "POST" else b"")
+        answer = await site.request(method, path, JSON, PING if method == "POST" else b"")
         assert (answer.status, answer.code) == (401, -32600)
         assert str(answer.header("www-authenticate")).startswith("Bearer")
 
 
-async def test_wrong_tokens_of_every_kind_are_refused(guarded: tuple[ServerProcess, dict[str, str], ECKey]) -> None:
-    process, keys, issuer = guarded
+async def test_wrong_tokens_of_every_kind_are_refused(
+    authenticated_server: tuple[ServerProcess, dict[str, str], ECKey],
+) -> None:
+    process, keys, issuer = authenticated_server
     now = int(time.time())
     good = token(issuer)
     header, payload, signature = good.split(".")
@@ -267,28 +273,30 @@ async def test_wrong_tokens_of_every_kind_are_refused(guarded: tuple[ServerProce
         {"X-API-Key": "wrong", "Authorization": f"Bearer {good}"},
     ]
     for headers in wrong:
-        assert await who(process.site, headers) == "401", headers
-    assert "carol" in await who(process.site, {"Authorization": f"Bearer {good}"})
-    said = "".join(process.said)
+        assert await caller_name(process.site, headers) == "401", headers
+    assert "carol" in await caller_name(process.site, {"Authorization": f"Bearer {good}"})
+    said = "".join(process.stderr_lines)
     assert keys["ada"] not in said
     assert signature not in said
 
 
-async def test_the_session_of_another_is_404(guarded: tuple[ServerProcess, dict[str, str], ECKey]) -> None:
-    process, keys, _ = guarded
+async def test_the_session_of_another_is_404(authenticated_server: tuple[ServerProcess, dict[str, str], ECKey]) -> None:
+    process, keys, _ = authenticated_server
     ada, bob = {"X-API-Key": keys["ada"]}, {"X-API-Key": keys["bob"]}
     session = await open_session(process.site, headers=ada)
     stolen = {name: value for name, value in session.headers.items() if name != "X-API-Key"} | bob
     assert (await process.site.post(PING, stolen)).status == 404
-    assert (await process.site.ask("DELETE", "/mcp", stolen)).status == 404
+    assert (await process.site.request("DELETE", "/mcp", stolen)).status == 404
     assert (await process.site.get("/mcp", stolen)).status == 404
     cookie = {"Cookie": f"mcp_session={session.id}"} | bob
     assert (await process.site.post(request("who"), cookie)).status == 404
     assert (await session.post(PING)).status == 200
 
 
-async def test_the_stream_of_another_takes_no_messages(guarded: tuple[ServerProcess, dict[str, str], ECKey]) -> None:
-    process, keys, _ = guarded
+async def test_the_stream_of_another_takes_no_messages(
+    authenticated_server: tuple[ServerProcess, dict[str, str], ECKey],
+) -> None:
+    process, keys, _ = authenticated_server
     ada, bob = {"X-API-Key": keys["ada"]}, {"X-API-Key": keys["bob"]}
     async with process.site.stream("GET", "/sse", ada) as stream:
         endpoint = await stream.next()
@@ -317,23 +325,23 @@ def test_it_does_not_listen_to_the_network_while_anybody_may_call(host: str) -> 
 async def test_requests_beyond_a_limit_are_told_when_to_come_again() -> None:
     with ServerProcess("--pack", "demo", "--limit", "mcp=100/minute", "--limit", "health=1000/minute") as process:
         site = process.site
-        async with site.link() as link:
+        async with site.connect() as link:
             statuses = []
             for _ in range(100):
-                await link.ask("POST", "/mcp", JSON, json.dumps(PING).encode())
-                statuses.append((await link.answer()).status)
+                await link.send_request("POST", "/mcp", JSON, json.dumps(PING).encode())
+                statuses.append((await link.read_response()).status)
             assert statuses == [200] * 100
         refused = await site.post(PING)
         assert refused.status == 429
         assert 1 <= int(str(refused.header("retry-after"))) <= 60
         message = refused.json["error"]["message"]
         assert message.startswith("Too many requests: 100 per minute on /mcp; try again in ")
-        async with site.link() as link:
+        async with site.connect() as link:
             for _ in range(1000):
-                await link.ask("GET", "/health")
-                assert (await link.answer()).status == 200
-            await link.ask("GET", "/health")
-            last = await link.answer()
+                await link.send_request("GET", "/health")
+                assert (await link.read_response()).status == 200
+            await link.send_request("GET", "/health")
+            last = await link.read_response()
         assert (last.status, last.header("x-mcp-version")) == (429, "1.0.0")
         assert last.header("retry-after") is not None
         assert (await site.get("/")).status == 200
@@ -356,7 +364,7 @@ async def test_no_other_way_in_evades_the_limit() -> None:
 
 
 async def test_every_path_counts_whatever_is_there_and_however_it_is_refused() -> None:
-    async with running(limits=("mcp=1/minute", "other=6/minute")) as here:
+    async with run_server(limits=("mcp=1/minute", "other=6/minute")) as instance:
         asked: list[tuple[str, dict[str, str]]] = [
             ("/", {}),
             ("/metrics", {}),
@@ -365,9 +373,9 @@ async def test_every_path_counts_whatever_is_there_and_however_it_is_refused() -
             ("/", {"X-MCP-Version": "2.0.0"}),
             ("/", {"Host": "evil.example"}),
         ]
-        statuses = [(await here.site.get(path, headers)).status for path, headers in asked]
+        statuses = [(await instance.site.get(path, headers)).status for path, headers in asked]
         assert statuses == [200, 200, 200, 404, 400, 403]
-        assert {(await here.site.get(path, headers)).status for path, headers in asked} == {429}
+        assert {(await instance.site.get(path, headers)).status for path, headers in asked} == {429}
 
 
 def limited_ids(answers: list[Any]) -> list[Any]:
@@ -380,19 +388,25 @@ def limited_ids(answers: list[Any]) -> list[Any]:
 
 
 async def test_each_message_on_a_websocket_counts_and_the_connection_stays() -> None:
-    async with running(limits=("mcp=5/minute",)) as here, connect(f"ws://127.0.0.1:{here.site.port}/mcp-ws") as socket:
+    async with (
+        run_server(limits=("mcp=5/minute",)) as instance,
+        connect(f"ws://127.0.0.1:{instance.site.port}/mcp-ws") as socket,
+    ):
         for number in range(8):
             await socket.send(json.dumps(request("ping", id=number)))
         answers = [json.loads(await socket.recv()) for _ in range(8)]
         assert limited_ids(answers) == [4, 5, 6, 7]  # the handshake was one
         await socket.send("no JSON")
         assert limited_ids([json.loads(await socket.recv())]) == [None]
-        assert (await here.site.post(PING)).status == 429
+        assert (await instance.site.post(PING)).status == 429
 
 
 async def test_an_answer_reaches_a_tool_that_asked_even_beyond_the_limit() -> None:
-    async with running(limits=("mcp=3/minute",)) as here, connect(f"ws://127.0.0.1:{here.site.port}/mcp-ws") as socket:
-        await socket.send(json.dumps(handshake(capabilities={"elicitation": {}})))
+    async with (
+        run_server(limits=("mcp=3/minute",)) as instance,
+        connect(f"ws://127.0.0.1:{instance.site.port}/mcp-ws") as socket,
+    ):
+        await socket.send(json.dumps(initialize_request(capabilities={"elicitation": {}})))
         await socket.recv()
         await socket.send(json.dumps(call("greet", id=2)))
         question = json.loads(await socket.recv())
@@ -400,28 +414,28 @@ async def test_an_answer_reaches_a_tool_that_asked_even_beyond_the_limit() -> No
         assert json.loads(await socket.recv())["error"]["data"]["retryAfter"] >= 1
         answer = {"action": "accept", "content": {"name": "Ada"}}
         await socket.send(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": answer}))
-        assert "Hello, Ada!" in await asyncio.wait_for(socket.recv(), PATIENCE_S)
+        assert "Hello, Ada!" in await asyncio.wait_for(socket.recv(), TIMEOUT_S)
 
 
 async def test_each_request_of_a_batch_counts() -> None:
-    async with running(limits=("mcp=5/minute",)) as here:
-        answer = await here.site.post([request("ping", id=number) for number in range(250)])
+    async with run_server(limits=("mcp=5/minute",)) as instance:
+        answer = await instance.site.post([request("ping", id=number) for number in range(250)])
         assert answer.status == 200
         assert limited_ids(answer.json) == list(range(5, 250))
-        assert (await here.site.post(PING)).status == 429
+        assert (await instance.site.post(PING)).status == 429
 
 
 async def test_each_message_posted_to_the_oldest_pair_counts() -> None:
     limits = ("sse=9/minute", "messages=5/minute")
-    async with running(limits=limits) as here, here.site.stream("GET", "/sse") as stream:
+    async with run_server(limits=limits) as instance, instance.site.stream("GET", "/sse") as stream:
         endpoint = await stream.next()
         assert endpoint is not None
-        assert (await here.site.post(PING, path=endpoint.data)).status == 202
+        assert (await instance.site.post(PING, path=endpoint.data)).status == 202
         assert "result" in await stream.message()
         batch = [request("ping", id=number) for number in range(6)]
-        assert (await here.site.post(batch, path=endpoint.data)).status == 202
+        assert (await instance.site.post(batch, path=endpoint.data)).status == 202
         assert limited_ids(await stream.message()) == [4, 5]
-        assert (await here.site.post(PING, path=endpoint.data)).status == 429
+        assert (await instance.site.post(PING, path=endpoint.data)).status == 429
 
 
 def test_a_limit_for_no_route_is_refused_with_the_nearest() -> None:
@@ -446,7 +460,7 @@ async def test_a_proxy_is_believed_only_if_it_is_trusted() -> None:
 
 
 async def test_on_loopback_there_is_no_limit_unless_set(demo: Site) -> None:
-    async with demo.link() as link:
+    async with demo.connect() as link:
         for _ in range(150):
-            await link.ask("POST", "/mcp", JSON, json.dumps(PING).encode())
-            assert (await link.answer()).status == 200
+            await link.send_request("POST", "/mcp", JSON, json.dumps(PING).encode())
+            assert (await link.read_response()).status == 200

@@ -7,10 +7,10 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from tests.clock import skip
-from tests.http.eras import BOTH, NEWEST_LEGACY, handshake, open_session
-from tests.http.in_process import running
-from tests.http.wire import Site, call, request
+from tests.clock import advance_and_settle
+from tests.http.eras import BOTH_MEDIA_TYPES, NEWEST_LEGACY, initialize_request, open_session
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import Site, call, request
 
 from hubbub import bounds
 
@@ -20,7 +20,7 @@ INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_handshake_opens_a_session_of_the_asked_revision(demo: Site, version: str) -> None:
-    answer = await demo.post(handshake(version), {"Accept": BOTH})
+    answer = await demo.post(initialize_request(version), {"Accept": BOTH_MEDIA_TYPES})
     assert answer.status == 200
     assert answer.json["result"]["protocolVersion"] == version
     name = answer.header("mcp-session-id")
@@ -33,14 +33,14 @@ async def test_a_handshake_opens_a_session_of_the_asked_revision(demo: Site, ver
 
 async def test_an_unknown_revision_is_answered_with_the_newest(demo: Site) -> None:
     for version in ("1999-01-01", "2026-07-28", "nonsense"):
-        answer = await demo.post(handshake(version), {"Accept": BOTH})
+        answer = await demo.post(initialize_request(version), {"Accept": BOTH_MEDIA_TYPES})
         assert answer.json["result"]["protocolVersion"] == NEWEST_LEGACY
 
 
-@pytest.mark.parametrize("accept", [None, "*/*", "application/json", BOTH, "text/html, */*;q=0.8"])
+@pytest.mark.parametrize("accept", [None, "*/*", "application/json", BOTH_MEDIA_TYPES, "text/html, */*;q=0.8"])
 async def test_a_missing_or_loose_accept_is_taken(demo: Site, accept: str | None) -> None:
     headers = {} if accept is None else {"Accept": accept}
-    answer = await demo.post(handshake(), headers)
+    answer = await demo.post(initialize_request(), headers)
     assert (answer.status, answer.header("content-type")) == (200, "application/json")
 
 
@@ -63,14 +63,14 @@ async def test_a_handshake_that_is_none_opens_no_session(demo: Site, params: Any
 
 @pytest.mark.parametrize("method", ["notifications/initialized", "initialized"])
 async def test_both_names_of_the_last_step_are_taken(demo: Site, method: str) -> None:
-    opened = await demo.post(handshake())
+    opened = await demo.post(initialize_request())
     name = str(opened.header("mcp-session-id"))
     answer = await demo.post({"jsonrpc": "2.0", "method": method, "params": {}}, {"Mcp-Session-Id": name})
     assert (answer.status, answer.body) == (202, b"")
 
 
 async def test_a_session_is_found_by_its_cookie(demo: Site) -> None:
-    opened = await demo.post(handshake("2025-06-18"))
+    opened = await demo.post(initialize_request("2025-06-18"))
     cookie = str(opened.header("set-cookie")).split(";")[0]
     answer = await demo.post(call("echo", {"text": "x"}), {"Cookie": f"theme=dark; {cookie}"})
     assert answer.json["result"]["structuredContent"] == {"echo": "x"}
@@ -78,31 +78,31 @@ async def test_a_session_is_found_by_its_cookie(demo: Site) -> None:
 
 
 async def test_a_cookie_of_a_session_that_is_gone_gets_404_and_is_dropped(demo: Site) -> None:
-    opened = await demo.post(handshake())
+    opened = await demo.post(initialize_request())
     cookie = {"Cookie": str(opened.header("set-cookie")).split(";")[0]}
-    assert (await demo.ask("DELETE", "/mcp", cookie)).status == 204
+    assert (await demo.request("DELETE", "/mcp", cookie)).status == 204
     for body in (request("tools/list"), [request("tools/list")], INITIALIZED):
         answer = await demo.post(body, cookie)
         assert (answer.status, answer.code) == (404, -32600)
         assert "Max-Age=0" in str(answer.header("set-cookie"))
     assert (await demo.get("/mcp", cookie)).status == 404
-    assert (await demo.ask("DELETE", "/mcp", cookie)).status == 404
-    assert (await demo.post(handshake(), cookie)).status == 200
+    assert (await demo.request("DELETE", "/mcp", cookie)).status == 404
+    assert (await demo.post(initialize_request(), cookie)).status == 200
 
 
 async def test_after_a_restart_session_cookies_get_404_and_plain_cookies_are_served() -> None:
-    async with running() as before:
+    async with run_server() as before:
         plain, session = [
             str((await before.site.post(body)).header("set-cookie")).split(";")[0]
-            for body in (request("ping"), handshake())
+            for body in (request("ping"), initialize_request())
         ]
-    async with running() as after:
+    async with run_server() as after:
         assert (await after.site.post(request("ping"), {"Cookie": plain})).status == 200
         assert (await after.site.post(request("ping"), {"Cookie": session})).status == 404
 
 
 async def test_a_header_counts_more_than_a_cookie(demo: Site) -> None:
-    opened = await demo.post(handshake("2025-06-18"))
+    opened = await demo.post(initialize_request("2025-06-18"))
     cookie = str(opened.header("set-cookie")).split(";")[0]
     answer = await demo.post(request("tools/list"), {"Cookie": cookie, "Mcp-Session-Id": "other"})
     assert answer.status == 404
@@ -111,15 +111,15 @@ async def test_a_header_counts_more_than_a_cookie(demo: Site) -> None:
 @pytest.mark.parametrize("body", [request("tools/list"), INITIALIZED, [request("tools/list")]], ids=str)
 @pytest.mark.parametrize("version", [{}, {"MCP-Protocol-Version": NEWEST_LEGACY}], ids=str)
 async def test_an_unknown_session_is_404(demo: Site, body: Any, version: dict[str, str]) -> None:
-    answer = await demo.post(body, {"Mcp-Session-Id": "gone", "Accept": BOTH, **version})
+    answer = await demo.post(body, {"Mcp-Session-Id": "gone", "Accept": BOTH_MEDIA_TYPES, **version})
     assert (answer.status, answer.code) == (404, -32600)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 async def test_an_older_version_without_a_session_is_400(demo: Site, version: str, method: str) -> None:
-    headers = {"MCP-Protocol-Version": version, "Content-Type": "application/json", "Accept": BOTH}
-    answer = await demo.ask(method, "/mcp", headers, request("tools/list") if method == "POST" else b"")
+    headers = {"MCP-Protocol-Version": version, "Content-Type": "application/json", "Accept": BOTH_MEDIA_TYPES}
+    answer = await demo.request(method, "/mcp", headers, request("tools/list") if method == "POST" else b"")
     assert (answer.status, answer.code) == (400, -32600)
 
 
@@ -128,7 +128,7 @@ async def test_an_older_version_without_a_session_is_400(demo: Site, version: st
 async def test_a_version_that_never_was_is_400_even_in_a_session(demo: Site, version: str, method: str) -> None:
     session = await open_session(demo)
     headers = session.headers | {"MCP-Protocol-Version": version, "Content-Type": "application/json"}
-    answer = await demo.ask(method, "/mcp", headers, request("tools/list") if method == "POST" else b"")
+    answer = await demo.request(method, "/mcp", headers, request("tools/list") if method == "POST" else b"")
     assert (answer.status, answer.code) == (400, -32600)
     assert (await session.post(request("ping"))).status == 200
 
@@ -143,26 +143,26 @@ async def test_an_ended_session_is_404(demo: Site) -> None:
 
 
 async def test_there_is_no_session_to_end_without_one(demo: Site) -> None:
-    assert (await demo.ask("DELETE", "/mcp")).status == 400
+    assert (await demo.request("DELETE", "/mcp")).status == 400
 
 
 async def test_an_idle_session_ends_by_itself() -> None:
-    async with running(session_idle_s=600) as here:
-        session = await open_session(here.site)
-        assert (await here.count()).sessions == 1
-        await skip(601)
-        assert (await here.count()).sessions == 0
+    async with run_server(session_idle_s=600) as instance:
+        session = await open_session(instance.site)
+        assert (await instance.count_resources()).sessions == 1
+        await advance_and_settle(601)
+        assert (await instance.count_resources()).sessions == 0
         assert (await session.post(request("ping"))).status == 404
 
 
 async def test_a_session_that_is_listened_to_is_not_idle() -> None:
-    async with running(session_idle_s=600) as here:
-        session = await open_session(here.site)
+    async with run_server(session_idle_s=600) as instance:
+        session = await open_session(instance.site)
         async with session.listen() as stream:
             assert (await stream.next()) is not None
-            await open_session(here.site)
-            await skip(601)
-            assert (await here.count()).sessions == 1
+            await open_session(instance.site)
+            await advance_and_settle(601)
+            assert (await instance.count_resources()).sessions == 1
             assert (await session.post(request("ping"))).status == 200
 
 
@@ -180,10 +180,10 @@ async def test_sessions_do_not_share_subscriptions(playground: Site) -> None:
 
 
 async def test_an_id_in_use_is_refused_and_the_first_call_goes_on() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
+    async with run_server() as instance:
+        session = await open_session(instance.site)
         first = asyncio.create_task(session.post(call("wait", {"name": "a"}, id=5)))
-        await here.happened("start a")
+        await instance.wait_for_history("start a")
         second = await session.post(call("echo", {"text": "x"}, id=5))
         assert (second.status, second.code, second.json["id"]) == (400, -32600, None)
         await session.post(call("open_door", {"name": "a"}, id=6))
@@ -204,11 +204,11 @@ async def test_ids_in_a_batch_follow_the_same_rule(demo: Site) -> None:
 
 
 async def test_a_call_of_a_batch_can_be_cancelled() -> None:
-    async with running() as here:
-        session = await open_session(here.site, "2025-03-26")
+    async with run_server() as instance:
+        session = await open_session(instance.site, "2025-03-26")
         batch = [call("wait", {"name": "a"}, id="x"), request("ping", id="y")]
         waiting = asyncio.create_task(session.post(batch))
-        await here.happened("start a")
+        await instance.wait_for_history("start a")
         doubled = await session.post(request("ping", id="x"))
         assert (doubled.status, doubled.code) == (400, -32600)
         again = await session.post([request("ping", id="x"), request("ping", id="z")])
@@ -216,7 +216,7 @@ async def test_a_call_of_a_batch_can_be_cancelled() -> None:
         note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x"}}
         assert (await session.post(note)).status == 202
         assert [one["id"] for one in (await waiting).json] == ["y"]
-        await here.happened("cancelled a")
+        await instance.wait_for_history("cancelled a")
         assert (await session.post(request("ping", id="x"))).json["result"] == {}
 
 
@@ -243,27 +243,27 @@ async def test_errors_have_the_numbers_of_the_era(playground: Site) -> None:
 
 
 async def test_a_call_is_cancelled_by_its_client_and_not_answered() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
+    async with run_server() as instance:
+        session = await open_session(instance.site)
         call_of_a = asyncio.create_task(session.post(call("wait", {"name": "a"}, id="x")))
-        await here.happened("start a")
+        await instance.wait_for_history("start a")
         await session.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x"}})
         assert b"result" not in (await call_of_a).body
-        await here.happened("cancelled a")
+        await instance.wait_for_history("cancelled a")
 
 
 async def test_ending_a_session_ends_its_calls_and_streams() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
-        before = await here.count()
+    async with run_server() as instance:
+        session = await open_session(instance.site)
+        before = await instance.count_resources()
         async with session.listen() as stream:
             waiting = asyncio.create_task(session.post(call("wait", {"name": "a"})))
-            await here.happened("start a")
+            await instance.wait_for_history("start a")
             await session.end()
-            await here.happened("cancelled a")
+            await instance.wait_for_history("cancelled a")
             assert b"result" not in (await waiting).body
             assert [event for event in await stream.rest() if event.data] == []
-        await here.settles_at(before._replace(sessions=0, listeners=0))
+        await instance.wait_for_count(before._replace(sessions=0, listeners=0))
 
 
 def many_capabilities(count: int) -> dict[str, Any]:
@@ -271,14 +271,14 @@ def many_capabilities(count: int) -> dict[str, Any]:
 
 
 async def test_a_session_costs_little_more_than_what_its_client_said_of_itself() -> None:
-    async with running() as here:
+    async with run_server() as instance:
         said = many_capabilities(1000)
-        await open_session(here.site, capabilities=said)
+        await open_session(instance.site, capabilities=said)
         gc.collect()
         tracemalloc.start()
         try:
             for _ in range(20):
-                await open_session(here.site, capabilities=said)
+                await open_session(instance.site, capabilities=said)
             gc.collect()
             cost = tracemalloc.get_traced_memory()[0] / 20
         finally:
@@ -295,19 +295,19 @@ async def test_capabilities_are_known_however_many_there_are(playground: Site, c
 
 @pytest.mark.parametrize("capabilities", [[], 5, "x"])
 async def test_capabilities_that_cannot_be_read_open_no_session(demo: Site, capabilities: Any) -> None:
-    answer = await demo.post(handshake(capabilities=capabilities))
+    answer = await demo.post(initialize_request(capabilities=capabilities))
     assert (answer.status, answer.code) == (400, -32602)
 
 
 async def test_a_client_may_say_only_so_much_of_itself(demo: Site) -> None:
-    large = {"x": "y" * bounds.CLIENT_BYTES}
-    assert (await demo.post(handshake(capabilities=large))).status == 413
-    with_icons = handshake()
-    with_icons["params"]["clientInfo"]["icons"] = [{"src": "data:" + "y" * bounds.CLIENT_BYTES}]
+    large = {"x": "y" * bounds.CLIENT_INFO_BYTES}
+    assert (await demo.post(initialize_request(capabilities=large))).status == 413
+    with_icons = initialize_request()
+    with_icons["params"]["clientInfo"]["icons"] = [{"src": "data:" + "y" * bounds.CLIENT_INFO_BYTES}]
     assert (await demo.post(with_icons)).status == 200  # they are not kept
 
 
 async def test_a_number_that_no_float_holds_opens_no_session(demo: Site) -> None:
-    body = json.dumps(handshake(capabilities={"a": 0})).replace('"a": 0', '"a": 1e999').encode()
+    body = json.dumps(initialize_request(capabilities={"a": 0})).replace('"a": 0', '"a": 1e999').encode()
     answer = await demo.post(body)
     assert (answer.status, answer.code) == (400, -32602)

@@ -4,14 +4,14 @@ import base64
 from typing import Any
 
 import pytest
-from tests.http.eras import META, MODERN, modern, modern_meta
-from tests.http.wire import Site, request
+from tests.http.eras import META_PREFIX, MODERN, modern_meta, modern_request
+from tests.http.raw_http import Site, request
 
 HEADERS = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/list"}
 
 
 async def test_a_request_that_says_everything_is_served_without_a_session(demo: Site) -> None:
-    body, headers = modern("tools/list", id="a")
+    body, headers = modern_request("tools/list", id="a")
     answer = await demo.post(body, headers)
     assert (answer.status, answer.json["id"]) == (200, "a")
     assert answer.header("mcp-session-id") is None
@@ -19,19 +19,21 @@ async def test_a_request_that_says_everything_is_served_without_a_session(demo: 
     result = answer.json["result"]
     assert (result["resultType"], result["cacheScope"]) == ("complete", "private")
     assert isinstance(result["ttlMs"], int)
-    assert result["_meta"][f"{META}serverInfo"]["name"] == "hubbub"
+    assert result["_meta"][f"{META_PREFIX}serverInfo"]["name"] == "hubbub"
     assert [tool["name"] for tool in result["tools"]] == ["hello-world", "echo", "health"]
 
 
 async def test_discovery_names_the_versions_and_the_server(demo: Site) -> None:
-    answer = await demo.post(*modern("server/discover"))
+    answer = await demo.post(*modern_request("server/discover"))
     assert answer.json["result"]["supportedVersions"] == [MODERN]
     assert "serverInfo" not in answer.json["result"]
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "no/such", "echo"])
 async def test_a_method_that_the_era_does_not_have_is_404(demo: Site, method: str) -> None:
-    answer = await demo.post(*modern(method, {"protocolVersion": "2025-11-25", "level": "info", "uri": "a:b"}, id=7))
+    answer = await demo.post(
+        *modern_request(method, {"protocolVersion": "2025-11-25", "level": "info", "uri": "a:b"}, id=7)
+    )
     assert (answer.status, answer.code, answer.json["id"]) == (404, -32601, 7)
 
 
@@ -41,12 +43,12 @@ async def test_a_method_that_the_era_does_not_have_is_404(demo: Site, method: st
         None,
         {},
         {"_meta": {}},
-        {"_meta": {f"{META}clientCapabilities": {}}},
-        {"_meta": {f"{META}protocolVersion": MODERN}},
-        {"_meta": {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": None}},
-        {"_meta": {f"{META}protocolVersion": 20260728, f"{META}clientCapabilities": {}}},
+        {"_meta": {f"{META_PREFIX}clientCapabilities": {}}},
+        {"_meta": {f"{META_PREFIX}protocolVersion": MODERN}},
+        {"_meta": {f"{META_PREFIX}protocolVersion": MODERN, f"{META_PREFIX}clientCapabilities": None}},
+        {"_meta": {f"{META_PREFIX}protocolVersion": 20260728, f"{META_PREFIX}clientCapabilities": {}}},
         {"_meta": []},
-        {"_meta": modern_meta(**{f"{META}logLevel": "loud"})},
+        {"_meta": modern_meta(**{f"{META_PREFIX}logLevel": "loud"})},
     ],
     ids=str,
 )
@@ -57,7 +59,7 @@ async def test_a_request_that_does_not_describe_its_client_is_400(demo: Site, pa
 
 @pytest.mark.parametrize("header", [None, "2025-11-25", "2026-07-29", "2026-07-28, 2026-07-28"])
 async def test_a_version_header_that_differs_from_the_body_is_a_mismatch(demo: Site, header: str | None) -> None:
-    body, headers = modern("tools/list")
+    body, headers = modern_request("tools/list")
     del headers["MCP-Protocol-Version"]
     answer = await demo.post(body, headers if header is None else headers | {"MCP-Protocol-Version": header})
     assert (answer.status, answer.code) == (400, -32020)
@@ -74,13 +76,13 @@ async def test_a_version_that_we_do_not_know_is_answered_with_ours(demo: Site, v
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 @pytest.mark.parametrize("version", [MODERN, "2027-01-01"])
 async def test_only_post_is_part_of_the_era(demo: Site, method: str, version: str) -> None:
-    answer = await demo.ask(method, "/mcp", {"MCP-Protocol-Version": version, "Accept": "text/event-stream"})
+    answer = await demo.request(method, "/mcp", {"MCP-Protocol-Version": version, "Accept": "text/event-stream"})
     assert answer.status == 405
 
 
 @pytest.mark.parametrize("sent", [None, "", "tools/call", "TOOLS/LIST", "=?base64?dG9vbHMvbGlzdA=?="])
 async def test_the_method_header_must_repeat_the_method(demo: Site, sent: str | None) -> None:
-    body, headers = modern("tools/list")
+    body, headers = modern_request("tools/list")
     del headers["Mcp-Method"]
     answer = await demo.post(body, headers if sent is None else headers | {"Mcp-Method": sent})
     assert (answer.status, answer.code) == (400, -32020)
@@ -88,7 +90,7 @@ async def test_the_method_header_must_repeat_the_method(demo: Site, sent: str | 
 
 @pytest.mark.parametrize("sent", [None, "", "Echo", "echo2", "=?base64?ZWNobw=?=", "=?base64?!!!!?="])
 async def test_the_name_header_must_repeat_the_name(demo: Site, sent: str | None) -> None:
-    body, headers = modern("tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    body, headers = modern_request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
     del headers["Mcp-Name"]
     answer = await demo.post(body, headers if sent is None else headers | {"Mcp-Name": sent})
     assert (answer.status, answer.code) == (400, -32020)
@@ -96,13 +98,13 @@ async def test_the_name_header_must_repeat_the_name(demo: Site, sent: str | None
 
 @pytest.mark.parametrize("sent", ["echo", "  echo  ", "=?base64?ZWNobw==?="])
 async def test_the_name_header_may_be_padded_or_in_base64(demo: Site, sent: str) -> None:
-    body, headers = modern("tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    body, headers = modern_request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
     answer = await demo.post(body, headers | {"Mcp-Name": sent})
     assert answer.json["result"]["structuredContent"] == {"echo": "x"}
 
 
 async def test_a_resource_name_beyond_ascii_travels_in_base64(playground: Site) -> None:
-    body, headers = modern("resources/read", {"uri": "note://größe"})
+    body, headers = modern_request("resources/read", {"uri": "note://größe"})
     assert headers["Mcp-Name"].startswith("=?base64?")
     assert (await playground.post(body, headers)).json["result"]["contents"][0]["text"] == "3"
 
@@ -112,7 +114,7 @@ KOELN = f"=?base64?{base64.b64encode('Köln'.encode()).decode()}?="
 
 
 async def test_parameters_in_headers_agree_with_the_arguments(playground: Site) -> None:
-    body, headers = modern("tools/call", WEATHER)
+    body, headers = modern_request("tools/call", WEATHER)
     answer = await playground.post(body, headers | {"Mcp-Param-Region": KOELN, "mcp-param-days": "3"})
     assert answer.json["result"]["content"][0]["text"] == "Köln: 3"
 
@@ -131,20 +133,20 @@ async def test_parameters_in_headers_agree_with_the_arguments(playground: Site) 
     ids=str,
 )
 async def test_parameters_in_headers_that_disagree_are_refused(playground: Site, sent: dict[str, str]) -> None:
-    body, headers = modern("tools/call", WEATHER)
+    body, headers = modern_request("tools/call", WEATHER)
     answer = await playground.post(body, headers | sent)
     assert (answer.status, answer.code) == (400, -32020)
 
 
 async def test_an_argument_that_is_not_there_must_not_be_in_a_header(playground: Site) -> None:
-    body, headers = modern("tools/call", {"name": "weather", "arguments": {"region": "Bonn"}})
+    body, headers = modern_request("tools/call", {"name": "weather", "arguments": {"region": "Bonn"}})
     assert (await playground.post(body, headers | {"Mcp-Param-Region": "Bonn"})).status == 200
     answer = await playground.post(body, headers | {"Mcp-Param-Region": "Bonn", "Mcp-Param-Days": "1"})
     assert (answer.status, answer.code) == (400, -32020)
 
 
 async def test_a_session_header_or_cookie_does_not_matter(demo: Site) -> None:
-    body, headers = modern("tools/list")
+    body, headers = modern_request("tools/list")
     answer = await demo.post(body, headers | {"Mcp-Session-Id": "none", "Cookie": "mcp_session=none"})
     assert (answer.status, answer.header("mcp-session-id")) == (200, None)
 
@@ -156,15 +158,15 @@ async def test_a_notification_is_taken_without_an_answer(demo: Site) -> None:
 
 
 async def test_failures_of_tools_are_results_and_unknown_things_are_errors(playground: Site) -> None:
-    broken = await playground.post(*modern("tools/call", {"name": "broken"}))
+    broken = await playground.post(*modern_request("tools/call", {"name": "broken"}))
     assert broken.json["result"]["isError"] is True
-    assert (await playground.post(*modern("tools/call", {"name": "none"}))).code == -32602
-    assert (await playground.post(*modern("resources/read", {"uri": "note://none"}))).code == -32602
+    assert (await playground.post(*modern_request("tools/call", {"name": "none"}))).code == -32602
+    assert (await playground.post(*modern_request("resources/read", {"uri": "note://none"}))).code == -32602
 
 
 async def test_a_question_is_answered_by_asking_again(playground: Site) -> None:
     params: dict[str, Any] = {"name": "greet", "arguments": {}}
-    first = await playground.post(*modern("tools/call", params, capabilities={"elicitation": {}}))
+    first = await playground.post(*modern_request("tools/call", params, capabilities={"elicitation": {}}))
     asked = first.json["result"]
     assert asked["resultType"] == "input_required"
     (key,) = asked["inputRequests"]
@@ -172,25 +174,25 @@ async def test_a_question_is_answered_by_asking_again(playground: Site) -> None:
         "inputResponses": {key: {"action": "accept", "content": {"name": "Ada"}}},
         "requestState": asked["requestState"],
     }
-    second = await playground.post(*modern("tools/call", params, id=2, capabilities={"elicitation": {}}))
+    second = await playground.post(*modern_request("tools/call", params, id=2, capabilities={"elicitation": {}}))
     assert second.json["result"]["content"][0]["text"] == "Hello, Ada!"
-    again = await playground.post(*modern("tools/call", params, id=3, capabilities={"elicitation": {}}))
+    again = await playground.post(*modern_request("tools/call", params, id=3, capabilities={"elicitation": {}}))
     assert again.code == -32602
 
 
 async def test_a_client_that_cannot_be_asked_is_told_what_it_lacks(playground: Site) -> None:
-    answer = await playground.post(*modern("tools/call", {"name": "greet"}))
+    answer = await playground.post(*modern_request("tools/call", {"name": "greet"}))
     assert (answer.status, answer.code) == (400, -32021)
     assert answer.json["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
 
 
 @pytest.mark.parametrize("body", [b"[]", b'[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]'])
 async def test_a_batch_is_refused(demo: Site, body: bytes) -> None:
-    answer = await demo.ask("POST", "/mcp", HEADERS | {"Content-Type": "application/json"}, body)
+    answer = await demo.request("POST", "/mcp", HEADERS | {"Content-Type": "application/json"}, body)
     assert (answer.status, answer.code) == (400, -32600)
 
 
 async def test_a_batch_whose_items_claim_to_be_modern_is_refused(demo: Site) -> None:
-    body, _ = modern("tools/list")
+    body, _ = modern_request("tools/list")
     answer = await demo.post([body])
     assert [(one["id"], one["error"]["code"]) for one in answer.json] == [(1, -32600)]

@@ -7,9 +7,9 @@ import socket
 import tracemalloc
 
 import pytest
-from tests.http.eras import modern, open_session
-from tests.http.in_process import running
-from tests.http.wire import JSON, Site, call, request
+from tests.http.eras import modern_request, open_session
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import JSON, Site, call, request
 
 COOKIE = re.compile(r"mcp_session=([\w-]+\.[0-9a-f]+); Path=/; HttpOnly; SameSite=Strict")
 
@@ -45,16 +45,16 @@ async def test_a_cookie_that_we_did_not_issue_is_replaced(demo: Site, forged: st
 
 
 async def test_cookies_cost_no_memory() -> None:
-    async with running() as here:
+    async with run_server() as instance:
 
         async def memory_after(requests: int) -> int:
             for _ in range(requests):
-                assert (await here.site.post(request("ping"))).header("set-cookie") is not None
-            await here.settles_at(idle)
+                assert (await instance.site.post(request("ping"))).header("set-cookie") is not None
+            await instance.wait_for_count(idle)
             gc.collect()
             return tracemalloc.get_traced_memory()[0]
 
-        idle = await here.count()
+        idle = await instance.count_resources()
         tracemalloc.start()
         try:
             # What is loaded or cached at first is there before it is measured.
@@ -73,18 +73,18 @@ async def test_a_tool_is_a_method_whose_result_is_bare(demo: Site) -> None:
 
 
 async def test_tools_that_are_called_by_name_are_counted_as_calls_of_tools(demo: Site) -> None:
-    async def counted(method: str, outcome: str) -> float:
+    async def count_calls(method: str, outcome: str) -> float:
         figures = (await demo.get("/metrics")).body.decode()
         labels = f'{{era="plain",method="{method}",outcome="{outcome}"}}'
         found = [line for line in figures.splitlines() if line.startswith("hubbub_") and f"_count{labels}" in line]
         return float(found[0].split()[-1]) if found else 0.0
 
     series = [("tools/call", "ok"), ("tools/call", "tool_error"), ("other", "ok"), ("other", "error")]
-    before = [await counted(*one) for one in series]
+    before = [await count_calls(*one) for one in series]
     await demo.post(request("echo", {"text": "x"}))
     await demo.post(request("echo", {"text": 1}))
     await demo.post(request("no/such"))
-    assert [now - then for now, then in zip([await counted(*one) for one in series], before, strict=True)] == [
+    assert [now - then for now, then in zip([await count_calls(*one) for one in series], before, strict=True)] == [
         1,
         1,
         0,
@@ -122,7 +122,7 @@ async def test_an_empty_method_is_unknown_in_every_dialect(demo: Site) -> None:
     legacy = await open_session(demo)
     batching = await open_session(demo, "2025-03-26")
     nameless = request("")
-    body, headers = modern("")
+    body, headers = modern_request("")
     answers = [await demo.post(nameless), await legacy.post(nameless), await demo.post(body, headers)]
     assert [(answer.status, answer.code, answer.json["id"]) for answer in answers] == [
         (200, -32601, 1),
@@ -135,7 +135,7 @@ async def test_an_empty_method_is_unknown_in_every_dialect(demo: Site) -> None:
 
 
 async def test_an_empty_or_too_long_batch_is_refused(demo: Site) -> None:
-    assert (await demo.ask("POST", "/mcp", JSON, b"[]")).code == -32600
+    assert (await demo.request("POST", "/mcp", JSON, b"[]")).code == -32600
     assert (await demo.post([request("ping")] * 257)).code == -32600
     assert len((await demo.post([request("ping")] * 256)).json) == 256
 
@@ -151,12 +151,12 @@ async def test_null_and_fractions_are_ids(demo: Site) -> None:
 
 
 async def test_a_listener_hears_of_changes_but_not_of_resources() -> None:
-    async with running() as here, here.site.stream("GET", "/mcp", {"Accept": "text/event-stream"}) as stream:
+    async with run_server() as instance, instance.site.stream("GET", "/mcp", {"Accept": "text/event-stream"}) as stream:
         assert stream.status == 200
         assert stream.headers["content-type"] == "text/event-stream"
         assert COOKIE.fullmatch(stream.headers["set-cookie"])
-        await here.site.post(call("touch", {"uri": "note://one"}))
-        await here.site.post(call("add_tool", {"name": "new"}))
+        await instance.site.post(call("touch", {"uri": "note://one"}))
+        await instance.site.post(call("add_tool", {"name": "new"}))
         event = await stream.next()
         assert event is not None
         assert (event.json["method"], event.json["params"]["toolName"]) == ("notifications/tools/list_changed", "new")
@@ -165,9 +165,9 @@ async def test_a_listener_hears_of_changes_but_not_of_resources() -> None:
 
 @pytest.mark.parametrize("accept", [None, "*/*", "text/*", "text/event-stream;q=0.5"])
 async def test_who_may_listen(demo: Site, accept: str | None) -> None:
-    async with demo.link() as link:
-        await link.ask("GET", "/mcp", {} if accept is None else {"Accept": accept})
-        assert (await link.answer_head())[0] == 200
+    async with demo.connect() as link:
+        await link.send_request("GET", "/mcp", {} if accept is None else {"Accept": accept})
+        assert (await link.read_head())[0] == 200
 
 
 async def test_a_caller_that_takes_no_stream_is_not_given_one(demo: Site) -> None:
@@ -177,36 +177,36 @@ async def test_a_caller_that_takes_no_stream_is_not_given_one(demo: Site) -> Non
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""])
 async def test_what_is_not_called_json_is_not_read(demo: Site, kind: str | None) -> None:
     headers = {} if kind is None else {"Content-Type": kind}
-    answer = await demo.ask("POST", "/mcp", headers, request("ping"))
+    answer = await demo.request("POST", "/mcp", headers, request("ping"))
     assert (answer.status, answer.code) == (415, -32600)
 
 
 @pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"])
 async def test_json_may_be_called_so_in_several_ways(demo: Site, kind: str) -> None:
-    assert (await demo.ask("POST", "/mcp", {"Content-Type": kind}, request("ping"))).status == 200
+    assert (await demo.request("POST", "/mcp", {"Content-Type": kind}, request("ping"))).status == 200
 
 
 async def test_several_requests_share_one_connection(demo: Site) -> None:
-    async with demo.link() as link:
+    async with demo.connect() as link:
         for _ in range(5):
-            await link.ask("POST", "/mcp", JSON, b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
-            assert (await link.answer()).json["result"] == {}
+            await link.send_request("POST", "/mcp", JSON, b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+            assert (await link.read_response()).json["result"] == {}
 
 
 async def test_small_answers_are_sent_at_once() -> None:
-    async with running() as here, here.site.link() as link:
-        await link.ask("GET", "/health")
-        await link.answer()
-        for connection in here.http.server_state.connections:
+    async with run_server() as instance, instance.site.connect() as link:
+        await link.send_request("GET", "/health")
+        await link.read_response()
+        for connection in instance.http.server_state.connections:
             accepted = connection.transport.get_extra_info("socket")
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 async def test_requests_sent_in_a_row_are_answered_in_order(demo: Site) -> None:
-    async with demo.link() as link:
+    async with demo.connect() as link:
         for number in range(5):
-            await link.ask("POST", "/mcp", JSON, b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number)
-        assert [(await link.answer()).json["id"] for _ in range(5)] == list(range(5))
+            await link.send_request("POST", "/mcp", JSON, b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number)
+        assert [(await link.read_response()).json["id"] for _ in range(5)] == list(range(5))
 
 
 async def test_a_thousand_callers_at_once_are_all_answered(demo: Site) -> None:

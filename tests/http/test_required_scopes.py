@@ -8,17 +8,17 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from tests.http.eras import handshake, modern, open_session
-from tests.http.in_process import running
-from tests.http.processes import ServerProcess
-from tests.http.wire import Site, request
-from tests.hub.assembled import hub_of, toolbox
+from tests.http.eras import initialize_request, modern_request, open_session
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import Site, request
+from tests.http.server_process import ServerProcess
+from tests.hub.local_hubs import make_hub, toolbox
 from tests.security.tokens import ISSUER, RSA, claims, key_set, sign
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from hubbub import CacheHint, Server
-from hubbub.security.keys import append_record, generate_key
+from hubbub.security.api_keys import append_record, generate_key
 
 ERAS = ("plain", "legacy", "modern")
 WRITE = ("notes:write",)
@@ -82,10 +82,10 @@ class Caller:
         self.era = era
         self.headers = dict(headers)
 
-    async def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """The whole answer."""
         if self.era == "modern":
-            body, headers = modern(method, params)
+            body, headers = modern_request(method, params)
             if method == "tools/call" and "text" in (params or {}).get("arguments", {}):
                 headers["Mcp-Param-Text"] = params["arguments"]["text"]  # type: ignore[index]
             answer = await self.site.post(body, headers | self.headers)
@@ -102,7 +102,7 @@ class Caller:
 
     async def names(self, what: str, member: str, key: str) -> list[str]:
         """The names in a list."""
-        result = (await self.ask(what))["result"]
+        result = (await self.request(what))["result"]
         return [entry[key] for entry in result[member] if not entry[key].startswith("hub")]
 
 
@@ -147,19 +147,19 @@ _MISSING_NAMES = ("wrong_note", "note://wrongx", "wrong://1", "wrongly")
 @pytest.mark.parametrize("kind", ["server", "hub"])
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_a_caller_may_not_use_is_unknown_to_them(era: str, kind: str, keys: dict[str, str]) -> None:
-    server = notes() if kind == "server" else hub_of(notes(), toolbox("other", "look")).fronts[""]
+    server = notes() if kind == "server" else make_hub(notes(), toolbox("other", "look")).fronts[""]
     more = ["look"] if kind == "hub" else []
-    async with running(server, key_file=keys["file"]) as there:
+    async with run_server(server, key_file=keys["file"]) as there:
         reader = Caller(there.site, era, {"X-API-Key": keys["reader"]})
         writer = Caller(there.site, era, {"X-API-Key": keys["writer"]})
         assert await lists(writer) == [ALL[0] + more, *ALL[1:]]
         assert await lists(reader) == [OPEN[0] + more, *OPEN[1:]]
         for (method, params), (_, unknown) in zip(HIDDEN, MISSING, strict=True):
             other = "wrong_note" if method == "write_note" else method
-            hidden, missing = await reader.ask(method, params), await reader.ask(other, unknown)
+            hidden, missing = await reader.request(method, params), await reader.request(other, unknown)
             assert without_names(hidden) == without_names(missing)
             assert "error" in hidden or hidden["result"].get("isError"), hidden
-            answer = await writer.ask(method, params)
+            answer = await writer.request(method, params)
             if method != "write_note" or era == "plain":
                 assert "result" in answer, answer
                 assert not isinstance(answer["result"], dict) or not answer["result"].get("isError")
@@ -170,37 +170,37 @@ async def test_what_a_caller_may_not_use_is_unknown_to_them(era: str, kind: str,
 async def test_completion_suggests_nothing_for_what_is_hidden(
     kind: str, reference: dict[str, str], keys: dict[str, str]
 ) -> None:
-    server = notes() if kind == "server" else hub_of(notes()).fronts[""]
+    server = notes() if kind == "server" else make_hub(notes()).fronts[""]
     argument = {"name": "topic", "value": ""}
     if reference["type"] == "ref/resource":
         reference, argument = {"type": "ref/resource", "uri": "draft://{number}"}, {"name": "number", "value": ""}
     params = {"ref": reference, "argument": argument}
-    async with running(server, key_file=keys["file"]) as there:
+    async with run_server(server, key_file=keys["file"]) as there:
         reader = Caller(there.site, "modern", {"X-API-Key": keys["reader"]})
         writer = Caller(there.site, "modern", {"X-API-Key": keys["writer"]})
-        assert (await writer.ask("completion/complete", params))["result"]["completion"]["values"]
-        answer = await reader.ask("completion/complete", params)
+        assert (await writer.request("completion/complete", params))["result"]["completion"]["values"]
+        answer = await reader.request("completion/complete", params)
         assert "error" in answer or answer["result"]["completion"]["values"] == []
 
 
 @pytest.mark.parametrize("kind", ["server", "hub"])
 async def test_a_hidden_resource_cannot_be_subscribed_to(kind: str, keys: dict[str, str]) -> None:
-    server = notes() if kind == "server" else hub_of(notes()).fronts[""]
-    async with running(server, key_file=keys["file"]) as there:
+    server = notes() if kind == "server" else make_hub(notes()).fronts[""]
+    async with run_server(server, key_file=keys["file"]) as there:
         reader = Caller(there.site, "legacy", {"X-API-Key": keys["reader"]})
         writer = Caller(there.site, "legacy", {"X-API-Key": keys["writer"]})
         for uri in ("note://secret", "draft://1"):
-            assert (await reader.ask("resources/subscribe", {"uri": uri}))["error"]["code"] == -32002
-            assert (await writer.ask("resources/subscribe", {"uri": uri}))["result"] == {}
+            assert (await reader.request("resources/subscribe", {"uri": uri}))["error"]["code"] == -32002
+            assert (await writer.request("resources/subscribe", {"uri": uri}))["result"] == {}
 
 
 async def test_a_listener_hears_nothing_of_a_hidden_resource(keys: dict[str, str]) -> None:
     local = notes()
-    hub = hub_of(local)
+    hub = make_hub(local)
     uris = ["note://open", "note://secret", "notes+note://secret", "draft://1"]
     filters = {"notifications": {"resourceSubscriptions": uris}}
-    async with running(hub.fronts[""], key_file=keys["file"]) as there:
-        body, headers = modern("subscriptions/listen", filters)
+    async with run_server(hub.fronts[""], key_file=keys["file"]) as there:
+        body, headers = modern_request("subscriptions/listen", filters)
         mine, theirs = ({"X-API-Key": keys[name]} for name in ("writer", "reader"))
         async with (
             there.site.stream("POST", "/mcp", headers | mine, body) as writer,
@@ -216,13 +216,13 @@ async def test_a_listener_hears_nothing_of_a_hidden_resource(keys: dict[str, str
 
 
 async def test_a_hub_neither_finds_nor_calls_nor_counts_what_is_hidden(keys: dict[str, str]) -> None:
-    hub = hub_of(notes(), search="on")
-    async with running(hub.fronts[""], key_file=keys["file"]) as there:
+    hub = make_hub(notes(), search="on")
+    async with run_server(hub.fronts[""], key_file=keys["file"]) as there:
         reader = Caller(there.site, "modern", {"X-API-Key": keys["reader"]})
         writer = Caller(there.site, "modern", {"X-API-Key": keys["writer"]})
 
         async def use(caller: Caller, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-            answer = await caller.ask("tools/call", {"name": tool, "arguments": arguments})
+            answer = await caller.request("tools/call", {"name": tool, "arguments": arguments})
             result: dict[str, Any] = answer["result"]
             return result
 
@@ -240,14 +240,14 @@ async def test_a_hub_neither_finds_nor_calls_nor_counts_what_is_hidden(keys: dic
         status = (await use(reader, "hub.status", {}))["structuredContent"]
         assert (status["tools"], status["resources"], status["prompts"]) == (1, 1, 0)
         assert status["servers"][0]["tools"] == 1
-        prefixed = await reader.ask("resources/read", {"uri": "notes+note://secret"})
+        prefixed = await reader.request("resources/read", {"uri": "notes+note://secret"})
         assert "error" in prefixed
 
 
 async def test_lists_that_differ_are_not_shared_by_caches(keys: dict[str, str]) -> None:
-    async with running(notes(), key_file=keys["file"]) as there:
+    async with run_server(notes(), key_file=keys["file"]) as there:
         reader = Caller(there.site, "modern", {"X-API-Key": keys["reader"]})
-        assert (await reader.ask("tools/list"))["result"]["cacheScope"] == "private"
+        assert (await reader.request("tools/list"))["result"]["cacheScope"] == "private"
 
 
 async def test_a_session_holds_the_scopes_of_the_token_that_comes_with_the_request(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ async def test_a_session_holds_the_scopes_of_the_token_that_comes_with_the_reque
     )
     settings = {"jwt_keys": str(tmp_path / "keys.json"), "jwt_issuer": ISSUER, "jwt_audience": ("mcp",)}
     call = request("tools/call", {"name": "write_note", "arguments": {}})
-    async with running(notes(), **settings) as there:
+    async with run_server(notes(), **settings) as there:
         session = await open_session(there.site, headers=broad)
         assert "result" in (await session.post(call)).json
         assert "error" in (await session.post(call, narrow)).json
@@ -286,8 +286,8 @@ async def test_a_server_that_knows_no_callers_warns_and_hides(tmp_path: Path) ->
     with ServerProcess(str(tmp_path / "notes.py")) as process:
         anybody = Caller(process.site, "plain", {})
         assert await anybody.names("tools/list", "tools", "name") == ["read_note"]
-        assert (await anybody.ask("write_note"))["error"]["code"] == -32601
-    (line,) = [line for line in process.said if "write_note" in line]
+        assert (await anybody.request("write_note"))["error"]["code"] == -32601
+    (line,) = [line for line in process.stderr_lines if "write_note" in line]
     assert "require scopes" in line
     assert "hubbub key add --scope" in line
 
@@ -296,12 +296,12 @@ async def test_a_server_with_keys_does_not_warn(tmp_path: Path, keys: dict[str, 
     (tmp_path / "notes.py").write_text(PROGRAM)
     with ServerProcess(str(tmp_path / "notes.py"), "--key-file", keys["file"]) as process:
         writer = Caller(process.site, "plain", {"X-API-Key": keys["writer"]})
-        assert (await writer.ask("write_note"))["result"] == "wrote"
-    assert not [line for line in process.said if "scopes" in line]
+        assert (await writer.request("write_note"))["result"] == "wrote"
+    assert not [line for line in process.stderr_lines if "scopes" in line]
 
 
 async def test_neither_a_websocket_nor_the_oldest_transport_brings_scopes(keys: dict[str, str]) -> None:
-    async with running(notes()) as there:
+    async with run_server(notes()) as there:
         url = f"ws://127.0.0.1:{there.site.port}/mcp-ws"
         async with connect(url, subprotocols=[Subprotocol("mcp.v1")]) as socket:
             await socket.send(json.dumps(request("tools/list", {})))
@@ -310,7 +310,7 @@ async def test_neither_a_websocket_nor_the_oldest_transport_brings_scopes(keys: 
         async with there.site.stream("GET", "/sse", {"Accept": "text/event-stream"}) as stream:
             place = await stream.next()
             assert place is not None
-            await there.site.post(handshake("2024-11-05"), path=place.data)
+            await there.site.post(initialize_request("2024-11-05"), path=place.data)
             await stream.message()
             await there.site.post(request("tools/list", {}, 2), path=place.data)
             tools = (await stream.message())["result"]["tools"]

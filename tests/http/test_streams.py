@@ -5,18 +5,18 @@ import json
 from typing import Any
 
 import pytest
-from tests.clock import turns
-from tests.http.eras import EVERYTHING, META, handshake, modern, open_session
-from tests.http.in_process import Running, running
-from tests.http.wire import Event, EventStream, Site, call, request
+from tests.clock import yield_to_loop
+from tests.http.eras import ALL_CAPABILITIES, META_PREFIX, initialize_request, modern_request, open_session
+from tests.http.in_process_server import RunningServer, run_server
+from tests.http.raw_http import Event, EventStream, Site, call, request
 
 from hubbub import bounds
 
 LISTEN = "subscriptions/listen"
-ASKED = {"Accept": "text/event-stream"}
+ACCEPT_EVENTS = {"Accept": "text/event-stream"}
 
 
-def progress_of(messages: list[Any]) -> list[Any]:
+def progress_values(messages: list[Any]) -> list[Any]:
     return [one["params"]["progress"] for one in messages if one.get("method") == "notifications/progress"]
 
 
@@ -36,7 +36,7 @@ async def test_progress_comes_before_the_result_on_a_primed_stream(playground: S
     assert len(set(identifiers)) == 5
     messages = [event.json for event in events]
     assert {event.event for event in events} == {"message"}
-    assert progress_of(messages) == [1, 2, 3]
+    assert progress_values(messages) == [1, 2, 3]
     assert messages[0]["params"] == {"progressToken": "t", "progress": 1, "total": 3}
     assert messages[-1]["result"]["content"][0]["text"] == "counted to 3"
 
@@ -51,11 +51,11 @@ async def test_older_revisions_are_not_primed(playground: Site, version: str) ->
 
 
 async def test_a_modern_stream_has_no_ids(playground: Site) -> None:
-    body, headers = modern("tools/call", {"name": "count", "arguments": {"to": 2}}, progressToken=7)
+    body, headers = modern_request("tools/call", {"name": "count", "arguments": {"to": 2}}, progressToken=7)
     async with playground.stream("POST", "/mcp", headers, body) as stream:
         events = await stream.rest()
     assert [event.id for event in events] == [None] * 3
-    assert progress_of([event.json for event in events]) == [1, 2]
+    assert progress_values([event.json for event in events]) == [1, 2]
     assert events[-1].json["result"]["resultType"] == "complete"
 
 
@@ -71,33 +71,33 @@ async def test_a_caller_that_takes_only_json_gets_only_json(playground: Site, ac
     answer = await session.post(call("count", {"to": 3}, token=1), {"Accept": accept})
     assert answer.header("content-type") == "application/json"
     assert answer.json["result"]["content"][0]["text"] == "counted to 3"
-    body, headers = modern("tools/call", {"name": "count", "arguments": {"to": 2}}, progressToken=7)
+    body, headers = modern_request("tools/call", {"name": "count", "arguments": {"to": 2}}, progressToken=7)
     answer = await playground.post(body, headers | {"Accept": accept})
     assert answer.header("content-type") == "application/json"
 
 
 async def test_a_caller_that_takes_only_streams_gets_only_streams(playground: Site) -> None:
-    answer = await playground.post(handshake(), ASKED)
+    answer = await playground.post(initialize_request(), ACCEPT_EVENTS)
     assert answer.header("content-type") == "text/event-stream"
-    headers = ASKED | {"Mcp-Session-Id": str(answer.header("mcp-session-id"))}
+    headers = ACCEPT_EVENTS | {"Mcp-Session-Id": str(answer.header("mcp-session-id"))}
     async with playground.stream("POST", "/mcp", headers, call("echo", {"text": "x"})) as stream:
         first, last = await stream.rest()
     assert (first.data, last.json["id"]) == ("", 1)
-    body, more = modern("tools/call", {"name": "echo", "arguments": {"text": "x"}})
-    async with playground.stream("POST", "/mcp", more | ASKED, body) as stream:
+    body, more = modern_request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    async with playground.stream("POST", "/mcp", more | ACCEPT_EVENTS, body) as stream:
         assert stream.headers["content-type"] == "text/event-stream"
         assert [event.json["id"] for event in await stream.rest()] == [1]
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("json", "application/json"), ("sse", "text/event-stream")])
 async def test_the_form_of_answers_can_be_set(mode: str, kind: str) -> None:
-    async with running(response=mode) as here:
-        session = await open_session(here.site)
+    async with run_server(response=mode) as instance:
+        session = await open_session(instance.site)
         answer = await session.post(call("count", {"to": 3}, token=1))
         assert answer.header("content-type") == kind
-        body, headers = modern("tools/call", {"name": "count", "arguments": {"to": 2}}, progressToken=7)
-        assert (await here.site.post(body, headers)).header("content-type") == kind
-        plain = await here.site.post(call("count", {"to": 3}, token=1))
+        body, headers = modern_request("tools/call", {"name": "count", "arguments": {"to": 2}}, progressToken=7)
+        assert (await instance.site.post(body, headers)).header("content-type") == kind
+        plain = await instance.site.post(call("count", {"to": 3}, token=1))
         assert plain.header("content-type") == "application/json"
         for only, wanted in (("application/json", "application/json"), ("text/event-stream", kind)):
             answer = await session.post(call("echo", {"text": "x"}), {"Accept": only})
@@ -108,7 +108,7 @@ async def test_the_form_of_answers_can_be_set(mode: str, kind: str) -> None:
 
 
 async def test_a_question_is_asked_on_the_call_s_stream_and_answered_by_a_post(playground: Site) -> None:
-    session = await open_session(playground, capabilities=EVERYTHING)
+    session = await open_session(playground, capabilities=ALL_CAPABILITIES)
     async with session.call(call("greet")) as stream:
         question = await stream.message()
         assert (question["method"], question["params"]["message"]) == ("elicitation/create", "Who are you?")
@@ -120,8 +120,8 @@ async def test_a_question_is_asked_on_the_call_s_stream_and_answered_by_a_post(p
 
 
 async def test_another_session_cannot_answer_a_question(playground: Site) -> None:
-    asked = await open_session(playground, capabilities=EVERYTHING)
-    other = await open_session(playground, capabilities=EVERYTHING)
+    asked = await open_session(playground, capabilities=ALL_CAPABILITIES)
+    other = await open_session(playground, capabilities=ALL_CAPABILITIES)
     async with asked.call(call("greet")) as stream:
         question = await stream.message()
         wrong = {"action": "accept", "content": {"name": "Mallory"}}
@@ -132,7 +132,7 @@ async def test_another_session_cannot_answer_a_question(playground: Site) -> Non
 
 
 async def test_an_error_is_an_answer_too(playground: Site) -> None:
-    session = await open_session(playground, capabilities=EVERYTHING)
+    session = await open_session(playground, capabilities=ALL_CAPABILITIES)
     async with session.call(call("greet")) as stream:
         question = await stream.message()
         error = {"code": -1, "message": "not now"}
@@ -144,36 +144,36 @@ async def test_an_error_is_an_answer_too(playground: Site) -> None:
 # -- coming back -----------------------------------------------------------------------
 
 
-async def break_off(here: Running, session: Any, name: str) -> str:
+async def start_and_disconnect(instance: RunningServer, session: Any, name: str) -> str:
     """Start a call, lose the connection after its first progress; the last event id seen."""
     async with session.call(call("wait_streaming", {"name": name}, id=name, token=name)) as stream:
         first = await stream.next()
         event = await stream.next()
         assert first is not None
         assert event is not None
-        assert progress_of([event.json]) == [1]
-        await here.happened(f"start {name}")
+        assert progress_values([event.json]) == [1]
+        await instance.wait_for_history(f"start {name}")
         stream.link.abort()
     return str(event.id)
 
 
 async def test_a_broken_stream_is_taken_up_while_the_call_still_runs() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
-        last = await break_off(here, session, "a")
+    async with run_server() as instance:
+        session = await open_session(instance.site)
+        last = await start_and_disconnect(instance, session, "a")
         async with session.listen(last) as stream:
-            await here.site.post(call("open_door", {"name": "a"}))
+            await instance.site.post(call("open_door", {"name": "a"}))
             messages = [event.json for event in await stream.rest()]
-        assert progress_of(messages) == [2]
+        assert progress_values(messages) == [2]
         assert messages[-1]["result"]["content"][0]["text"] == "waited for a"
 
 
 async def test_a_result_is_kept_for_a_caller_that_comes_back_late() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
-        last = await break_off(here, session, "a")
-        await here.site.post(call("open_door", {"name": "a"}))
-        await here.happened("done a")
+    async with run_server() as instance:
+        session = await open_session(instance.site)
+        last = await start_and_disconnect(instance, session, "a")
+        await instance.site.post(call("open_door", {"name": "a"}))
+        await instance.wait_for_history("done a")
         events: list[Event] = []
         for _ in range(2):  # and again, if that connection broke as well
             async with session.listen(last) as stream:
@@ -185,12 +185,12 @@ async def test_a_result_is_kept_for_a_caller_that_comes_back_late() -> None:
 
 
 async def test_a_question_waits_for_a_caller_that_comes_back() -> None:
-    async with running() as here:
-        session = await open_session(here.site, capabilities=EVERYTHING)
+    async with run_server() as instance:
+        session = await open_session(instance.site, capabilities=ALL_CAPABILITIES)
         async with session.call(call("greet")) as stream:
             first = await stream.next()
             assert first is not None
-            stream.link.abort()
+            stream.connection.abort()
         async with session.listen(first.id) as stream:
             question = await stream.message()
             answer = {"action": "accept", "content": {"name": "Ada"}}
@@ -200,13 +200,13 @@ async def test_a_question_waits_for_a_caller_that_comes_back() -> None:
 
 
 async def test_streams_of_one_session_are_not_mixed_up() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
+    async with run_server() as instance:
+        session = await open_session(instance.site)
         names = ["a", "b", "c"]
-        ids = {name: await break_off(here, session, name) for name in names}
+        ids = {name: await start_and_disconnect(instance, session, name) for name in names}
         for name in reversed(names):
-            await here.site.post(call("open_door", {"name": name}))
-            await here.happened(f"done {name}")
+            await instance.site.post(call("open_door", {"name": name}))
+            await instance.wait_for_history(f"done {name}")
         for name in names:
             async with session.listen(ids[name]) as stream:
                 messages = [event.json for event in await stream.rest()]
@@ -215,11 +215,11 @@ async def test_streams_of_one_session_are_not_mixed_up() -> None:
 
 
 async def test_a_session_cannot_take_up_the_stream_of_another() -> None:
-    async with running() as here:
-        owner, other = await open_session(here.site), await open_session(here.site)
-        last = await break_off(here, owner, "a")
-        await here.site.post(call("open_door", {"name": "a"}))
-        await here.happened("done a")
+    async with run_server() as instance:
+        owner, other = await open_session(instance.site), await open_session(instance.site)
+        last = await start_and_disconnect(instance, owner, "a")
+        await instance.site.post(call("open_door", {"name": "a"}))
+        await instance.wait_for_history("done a")
         async with other.listen(last) as stream:
             event = await stream.next()
             assert event is not None
@@ -239,13 +239,13 @@ async def test_a_wrong_event_id_starts_a_new_stream(playground: Site, wrong: str
 
 
 async def test_a_call_can_let_its_caller_poll() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
+    async with run_server() as instance:
+        session = await open_session(instance.site)
         async with session.call(call("wait_polled", {"name": "a"}, id="p")) as stream:
             (event,) = await stream.rest()
         assert (event.data, event.retry) == ("", str(bounds.RETRY_MS))
         async with session.listen(event.id) as stream:
-            await here.site.post(call("open_door", {"name": "a"}))
+            await instance.site.post(call("open_door", {"name": "a"}))
             assert (await stream.message())["id"] == "p"
             assert await stream.next() is None
 
@@ -254,53 +254,53 @@ async def test_a_call_can_let_its_caller_poll() -> None:
 
 
 async def test_a_session_hears_of_changes_on_its_own_stream() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
+    async with run_server() as instance:
+        session = await open_session(instance.site)
         await session.post(request("resources/subscribe", {"uri": "note://one"}))
         async with session.listen() as stream:
             first = await stream.next()
             assert first is not None
             assert (first.data, first.retry) == ("", str(bounds.RETRY_MS))
-            await here.site.post(call("touch", {"uri": "note://two"}))
-            await here.site.post(call("touch", {"uri": "note://one"}))
+            await instance.site.post(call("touch", {"uri": "note://two"}))
+            await instance.site.post(call("touch", {"uri": "note://one"}))
             assert await stream.message() == {
                 "jsonrpc": "2.0",
                 "method": "notifications/resources/updated",
                 "params": {"uri": "note://one"},
             }
-            await here.site.post(call("add_tool", {"name": "new"}))
+            await instance.site.post(call("add_tool", {"name": "new"}))
             note = await stream.message()
             assert (note["method"], note["params"]["type"]) == ("notifications/tools/list_changed", "tool_added")
             await session.post(request("resources/unsubscribe", {"uri": "note://one"}))
-            await here.site.post(call("touch", {"uri": "note://one"}))
-            await here.site.post(call("drop_tool", {"name": "new"}))
+            await instance.site.post(call("touch", {"uri": "note://one"}))
+            await instance.site.post(call("drop_tool", {"name": "new"}))
             assert (await stream.message())["params"]["type"] == "tool_removed"
 
 
 async def test_changes_while_nobody_listened_are_told_to_whoever_comes_back() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
-        before = await here.count()
+    async with run_server() as instance:
+        session = await open_session(instance.site)
+        before = await instance.count_resources()
         async with session.listen() as stream:
             first = await stream.next()
             assert first is not None
-        await here.settles_at(before)
-        await here.site.post(call("add_tool", {"name": "new"}))
+        await instance.wait_for_count(before)
+        await instance.site.post(call("add_tool", {"name": "new"}))
         async with session.listen(first.id) as stream:
             assert (await stream.message())["params"]["toolName"] == "new"
 
 
 async def test_of_two_own_streams_each_change_is_on_one() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
+    async with run_server() as instance:
+        session = await open_session(instance.site)
         async with session.listen() as one, session.listen() as two:
             await one.next(), await two.next()
             for name in ("x", "y"):
-                await here.site.post(call("add_tool", {"name": name}))
+                await instance.site.post(call("add_tool", {"name": name}))
             readers = [asyncio.create_task(stream.message()) for stream in (one, two)]
             await asyncio.wait(readers, return_when=asyncio.FIRST_COMPLETED)
             await (one if readers[0].done() else two).message()  # the second change comes the same way
-            await turns()
+            await yield_to_loop()
             assert [reader.done() for reader in readers].count(True) == 1
             for task in readers:
                 task.cancel()
@@ -308,14 +308,14 @@ async def test_of_two_own_streams_each_change_is_on_one() -> None:
 
 
 async def test_a_stream_taken_up_twice_belongs_to_the_last() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
+    async with run_server() as instance:
+        session = await open_session(instance.site)
         async with session.listen() as first:
             event = await first.next()
             assert event is not None
             async with session.listen(event.id) as second:
                 assert await first.next() is None
-                await here.site.post(call("add_tool", {"name": "new"}))
+                await instance.site.post(call("add_tool", {"name": "new"}))
                 assert (await second.message())["params"]["toolName"] == "new"
 
 
@@ -327,7 +327,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "KEEP_ALIVE_S", 0.1)
 
 
-async def keep_alives(stream: EventStream, number: int) -> None:
+async def wait_for_keep_alives(stream: EventStream, number: int) -> None:
     """Read until so many have come."""
     while number:
         event = await stream.next(comments=True)
@@ -337,71 +337,71 @@ async def keep_alives(stream: EventStream, number: int) -> None:
 
 @pytest.mark.usefixtures("quickly")
 async def test_quiet_streams_say_that_they_are_there() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
-        body, headers = modern(LISTEN, {"notifications": {"toolsListChanged": True}})
+    async with run_server() as instance:
+        session = await open_session(instance.site)
+        body, headers = modern_request(LISTEN, {"notifications": {"toolsListChanged": True}})
         streams = [
             session.listen(),
-            here.site.stream("GET", "/mcp", ASKED),
-            here.site.stream("POST", "/mcp", headers, body),
-            here.site.stream("GET", "/sse", ASKED),
+            instance.site.stream("GET", "/mcp", ACCEPT_EVENTS),
+            instance.site.stream("POST", "/mcp", headers, body),
+            instance.site.stream("GET", "/sse", ACCEPT_EVENTS),
             session.call(call("wait_streaming", {"name": "a"}, id=9, token=1)),
         ]
         for opened in streams:
             async with opened as stream:
-                await keep_alives(stream, 2)
-        await here.site.post(call("open_door", {"name": "a"}))
+                await wait_for_keep_alives(stream, 2)
+        await instance.site.post(call("open_door", {"name": "a"}))
 
 
 @pytest.mark.usefixtures("quickly")
 async def test_a_call_that_is_not_streamed_is_left_alone_by_keep_alives() -> None:
-    async with running() as here:
-        session = await open_session(here.site)
+    async with run_server() as instance:
+        session = await open_session(instance.site)
         waiting = asyncio.create_task(session.post(call("wait", {"name": "a"})))
-        await here.happened("start a")
+        await instance.wait_for_history("start a")
         async with session.listen() as beside:  # where keep-alives can be seen
-            await keep_alives(beside, 4)
-        await here.site.post(call("open_door", {"name": "a"}))
+            await wait_for_keep_alives(beside, 4)
+        await instance.site.post(call("open_door", {"name": "a"}))
         assert (await waiting).json["result"]["content"][0]["text"] == "waited for a"
 
 
 async def test_a_subscription_is_acknowledged_filtered_and_tagged() -> None:
-    async with running() as here:
+    async with run_server() as instance:
         wanted = {"toolsListChanged": True, "resourceSubscriptions": ["note://one"]}
-        body, headers = modern(LISTEN, {"notifications": wanted}, id="sub")
-        tag = {f"{META}subscriptionId": "sub"}
-        async with here.site.stream("POST", "/mcp", headers, body) as stream:
+        body, headers = modern_request(LISTEN, {"notifications": wanted}, id="sub")
+        tag = {f"{META_PREFIX}subscriptionId": "sub"}
+        async with instance.site.stream("POST", "/mcp", headers, body) as stream:
             acknowledged = await stream.message()
             assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
             assert acknowledged["params"]["_meta"] == tag
             assert acknowledged["params"]["notifications"]["toolsListChanged"] is True
             assert acknowledged["params"]["notifications"]["resourceSubscriptions"] == ["note://one"]
-            await here.site.post(call("touch", {"uri": "note://two"}))
-            await here.site.post(call("touch", {"uri": "note://one"}))
+            await instance.site.post(call("touch", {"uri": "note://two"}))
+            await instance.site.post(call("touch", {"uri": "note://one"}))
             assert (await stream.message())["params"] == {"uri": "note://one", "_meta": tag}
-            await here.site.post(call("add_tool", {"name": "new"}))
+            await instance.site.post(call("add_tool", {"name": "new"}))
             changed = await stream.message()
             assert changed["method"] == "notifications/tools/list_changed"
             assert changed["params"]["_meta"] == tag
 
 
 async def test_subscriptions_are_independent_and_leave_nothing_behind() -> None:
-    async with running() as here:
-        before = await here.count()
-        one, headers = modern(LISTEN, {"notifications": {"toolsListChanged": True}}, id=1)
-        two, _ = modern(LISTEN, {"notifications": {"promptsListChanged": True}}, id=2)
-        async with here.site.stream("POST", "/mcp", headers, one) as first:
-            async with here.site.stream("POST", "/mcp", headers, two) as second:
+    async with run_server() as instance:
+        before = await instance.count_resources()
+        one, headers = modern_request(LISTEN, {"notifications": {"toolsListChanged": True}}, id=1)
+        two, _ = modern_request(LISTEN, {"notifications": {"promptsListChanged": True}}, id=2)
+        async with instance.site.stream("POST", "/mcp", headers, one) as first:
+            async with instance.site.stream("POST", "/mcp", headers, two) as second:
                 await first.message(), await second.message()
-                assert (await here.count()).listeners == before.listeners + 2
-            await here.site.post(call("add_tool", {"name": "new"}))
-            assert (await first.message())["params"]["_meta"] == {f"{META}subscriptionId": 1}
-        await here.settles_at(before)
+                assert (await instance.count_resources()).listeners == before.listeners + 2
+            await instance.site.post(call("add_tool", {"name": "new"}))
+            assert (await first.message())["params"]["_meta"] == {f"{META_PREFIX}subscriptionId": 1}
+        await instance.wait_for_count(before)
 
 
 @pytest.mark.parametrize("wanted", [{"toolsListChanged": "yes"}, [], {"resourceSubscriptions": "note://one"}])
 async def test_a_subscription_to_nothing_sensible_is_refused(playground: Site, wanted: Any) -> None:
-    body, headers = modern(LISTEN, {"notifications": wanted})
+    body, headers = modern_request(LISTEN, {"notifications": wanted})
     answer = await playground.post(body, headers)
     assert (answer.status, answer.code) == (400, -32602)
 
@@ -410,7 +410,7 @@ async def test_a_subscription_to_nothing_sensible_is_refused(playground: Site, w
 
 
 async def test_the_old_pair_answers_on_its_stream(playground: Site) -> None:
-    async with playground.stream("GET", "/sse", ASKED) as stream:
+    async with playground.stream("GET", "/sse", ACCEPT_EVENTS) as stream:
         endpoint = await stream.next()
         assert endpoint is not None
         assert (endpoint.event, endpoint.data.startswith("/messages?session_id=")) == ("endpoint", True)
@@ -419,12 +419,12 @@ async def test_the_old_pair_answers_on_its_stream(playground: Site) -> None:
             answer = await playground.post(body, path=endpoint.data)
             assert answer.status == 202
 
-        await post(handshake("2024-11-05"))
+        await post(initialize_request("2024-11-05"))
         assert (await stream.message())["result"]["protocolVersion"] == "2024-11-05"
         await post({"jsonrpc": "2.0", "method": "notifications/initialized"})
         await post(call("count", {"to": 2}, id=2, token=1))
         messages = [await stream.message() for _ in range(3)]
-        assert progress_of(messages) == [1, 2]
+        assert progress_values(messages) == [1, 2]
         assert messages[-1]["id"] == 2
 
 
@@ -437,20 +437,23 @@ async def test_the_old_pair_refuses_what_belongs_to_no_stream(playground: Site) 
 
 async def test_the_old_pair_refuses_too_much_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "IN_FLIGHT", 3)
-    async with running() as here, here.site.stream("GET", "/sse", ASKED) as stream:
+    async with run_server() as instance, instance.site.stream("GET", "/sse", ACCEPT_EVENTS) as stream:
         endpoint = await stream.next()
         assert endpoint is not None
         statuses = [
-            (await here.site.post(call("wait", {"name": "a"}, id=number), path=endpoint.data)).status
+            (await instance.site.post(call("wait", {"name": "a"}, id=number), path=endpoint.data)).status
             for number in range(5)
         ]
         assert statuses == [202, 202, 202, 503, 503]
-        await here.site.post(call("open_door", {"name": "a"}))
+        await instance.site.post(call("open_door", {"name": "a"}))
         assert {(await stream.message())["id"] for _ in range(3)} == {0, 1, 2}
 
 
 async def test_clients_of_the_old_pair_are_told_apart(playground: Site) -> None:
-    async with playground.stream("GET", "/sse", ASKED) as one, playground.stream("GET", "/sse", ASKED) as two:
+    async with (
+        playground.stream("GET", "/sse", ACCEPT_EVENTS) as one,
+        playground.stream("GET", "/sse", ACCEPT_EVENTS) as two,
+    ):
         scopes = set()
         for stream in (one, two):
             endpoint = await stream.next()
@@ -462,12 +465,12 @@ async def test_clients_of_the_old_pair_are_told_apart(playground: Site) -> None:
 
 
 async def test_a_client_of_the_old_pair_that_leaves_takes_its_calls_along() -> None:
-    async with running() as here:
-        before = await here.count()
-        async with here.site.stream("GET", "/sse", ASKED) as stream:
+    async with run_server() as instance:
+        before = await instance.count_resources()
+        async with instance.site.stream("GET", "/sse", ACCEPT_EVENTS) as stream:
             endpoint = await stream.next()
             assert endpoint is not None
-            await here.site.post(call("wait", {"name": "a"}), path=endpoint.data)
-            await here.happened("start a")
-        await here.happened("cancelled a")
-        await here.settles_at(before)
+            await instance.site.post(call("wait", {"name": "a"}), path=endpoint.data)
+            await instance.wait_for_history("start a")
+        await instance.wait_for_history("cancelled a")
+        await instance.wait_for_count(before)

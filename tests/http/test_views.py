@@ -6,66 +6,68 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.http.eras import BOTH, handshake, modern
-from tests.http.in_process import running
-from tests.http.wire import Answer, Site, request
-from tests.hub.assembled import hub_of, library, toolbox
+from tests.http.eras import BOTH_MEDIA_TYPES, initialize_request, modern_request
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import Response, Site, request
+from tests.hub.local_hubs import library, make_hub, toolbox
 
 from hubbub import HubSettings, ServerConfig, UpstreamConfig, ViewSettings
 from hubbub.hub.front import Front
-from hubbub.security.keys import append_record, generate_key
+from hubbub.security.api_keys import append_record, generate_key
 
 VIEWS = {"reader": ViewSettings(read_only=True), "boxes": ViewSettings(servers=("box",))}
 
 
 def two_views() -> Front:
-    return hub_of(library("lib"), toolbox("box", "open", "close"), views=VIEWS).main
+    return make_hub(library("lib"), toolbox("box", "open", "close"), views=VIEWS).main_front
 
 
-async def post(site: Site, path: str, body: Any, headers: dict[str, str] | None = None) -> Answer:
+async def post(site: Site, path: str, body: Any, headers: dict[str, str] | None = None) -> Response:
     return await site.post(body, headers, path=path)
 
 
-def names(answer: Answer) -> list[str]:
+def names(answer: Response) -> list[str]:
     assert answer.status == 200, answer
     tools = answer.json["result"]["tools"]
     return [tool["name"] for tool in tools if not tool["name"].startswith("hub.")]
 
 
 ALL = ["find_book", "lend_book", "open", "close"]
-AT = {"/mcp": ALL, "/mcp/reader": ["find_book"], "/mcp/boxes": ["open", "close"]}
+TOOLS_BY_PATH = {"/mcp": ALL, "/mcp/reader": ["find_book"], "/mcp/boxes": ["open", "close"]}
 
 
-@pytest.mark.parametrize(("path", "shown"), AT.items())
+@pytest.mark.parametrize(("path", "shown"), TOOLS_BY_PATH.items())
 async def test_each_address_lists_what_its_view_shows_to_every_era(path: str, shown: list[str]) -> None:
-    async with running(two_views()) as there:
+    async with run_server(two_views()) as there:
         assert names(await post(there.site, path, request("tools/list"))) == shown
-        body, headers = modern("tools/list")
+        body, headers = modern_request("tools/list")
         assert names(await post(there.site, path, body, headers)) == shown
-        opened = await post(there.site, path, handshake(), {"Accept": BOTH})
+        opened = await post(there.site, path, initialize_request(), {"Accept": BOTH_MEDIA_TYPES})
         session = {"Mcp-Session-Id": str(opened.header("mcp-session-id")), "MCP-Protocol-Version": "2025-11-25"}
-        assert names(await post(there.site, path, request("tools/list"), session | {"Accept": BOTH})) == shown
-        for other in set(AT) - {path}:
-            lost = await post(there.site, other, request("tools/list"), session | {"Accept": BOTH})
+        assert (
+            names(await post(there.site, path, request("tools/list"), session | {"Accept": BOTH_MEDIA_TYPES})) == shown
+        )
+        for other in set(TOOLS_BY_PATH) - {path}:
+            lost = await post(there.site, other, request("tools/list"), session | {"Accept": BOTH_MEDIA_TYPES})
             assert lost.status == 404, "a session belongs to the address where it was opened"
 
 
 @pytest.mark.parametrize("path", ["/mcp/none", "/mcp/reader/", "/mcp/", "/mcp/Reader"])
 async def test_an_unknown_view_is_not_found_and_the_known_ones_are_named(path: str) -> None:
-    async with running(two_views()) as there:
+    async with run_server(two_views()) as there:
         answer = await post(there.site, path, request("tools/list"))
         assert answer.status == 404
         assert "reader, boxes" in answer.json["error"]["message"]
 
 
 async def test_the_health_of_the_hub_is_where_it_always_is() -> None:
-    async with running(two_views()) as there:
+    async with run_server(two_views()) as there:
         assert (await there.site.get("/mcp/health")).json == {"status": "ready", "problems": []}
-        assert (await there.site.ask("PUT", "/mcp/reader", {})).header("allow") == "POST, GET, DELETE"
+        assert (await there.site.request("PUT", "/mcp/reader", {})).header("allow") == "POST, GET, DELETE"
 
 
 async def test_a_server_without_views_has_none() -> None:
-    async with running() as there:
+    async with run_server() as there:
         answer = await post(there.site, "/mcp/reader", request("tools/list"))
         assert (answer.status, "/mcp/health" in answer.json["error"]["message"]) == (404, True)
 
@@ -74,7 +76,7 @@ async def test_a_view_is_behind_the_same_gate(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
     key, record = generate_key("ada")
     append_record(path, record)
-    async with running(two_views(), key_file=str(path)) as there:
+    async with run_server(two_views(), key_file=str(path)) as there:
         for view in ("/mcp/reader", "/mcp/none"):
             assert (await post(there.site, view, request("ping"))).status == 401
         admitted = {"Authorization": f"Bearer {key}"}
@@ -84,7 +86,7 @@ async def test_a_view_is_behind_the_same_gate(tmp_path: Path) -> None:
 
 
 async def test_messages_to_views_count_as_messages_to_the_hub() -> None:
-    async with running(two_views(), limits=("mcp=3/minute",)) as there:
+    async with run_server(two_views(), limits=("mcp=3/minute",)) as there:
         statuses = [
             (await post(there.site, path, request("ping"))).status
             for path in ("/mcp", "/mcp/reader", "/mcp/none", "/mcp/boxes", "/mcp")
@@ -93,9 +95,9 @@ async def test_messages_to_views_count_as_messages_to_the_hub() -> None:
 
 
 async def test_figures_name_the_route_and_not_the_view() -> None:
-    async with running(two_views()) as there:
+    async with run_server(two_views()) as there:
         await post(there.site, "/mcp/reader", request("ping"))
-        await post(there.site, "/mcp/boxes", handshake(), {"Accept": BOTH})
+        await post(there.site, "/mcp/boxes", initialize_request(), {"Accept": BOTH_MEDIA_TYPES})
         figures = (await there.site.get("/metrics")).body.decode()
         assert 'route="/mcp/{view}",status="200"} 2.0' in figures
         assert "reader" not in figures
@@ -105,8 +107,8 @@ async def test_figures_name_the_route_and_not_the_view() -> None:
 
 async def test_a_change_is_told_at_the_addresses_that_show_it() -> None:
     server = toolbox("box", "open")
-    hub = hub_of(library("lib"), server, views=VIEWS)
-    async with running(hub.main) as there:
+    hub = make_hub(library("lib"), server, views=VIEWS)
+    async with run_server(hub.main_front) as there:
         headers = {"Accept": "text/event-stream"}
         async with (
             there.site.stream("GET", "/mcp/boxes", headers) as boxes,
@@ -121,7 +123,7 @@ async def test_a_change_is_told_at_the_addresses_that_show_it() -> None:
 
 
 async def test_a_hub_among_its_own_servers_does_not_show_itself() -> None:
-    async with running(hub_of(toolbox("box", "open")).main) as other:
+    async with run_server(make_hub(toolbox("box", "open")).main_front) as other:
         me = UpstreamConfig(
             id="me", remote=ServerConfig(id="me", transport="http", url=f"http://localhost:{other.site.port}/mcp")
         )
@@ -135,11 +137,11 @@ async def test_a_hub_among_its_own_servers_does_not_show_itself() -> None:
             while not hub.problems:
                 await asyncio.sleep(0.05)
                 assert names(await other.site.post(request("tools/list"))) == ["open"]
-        assert hub.problems == ["me: is this hub itself, and not shown"]
+        assert hub.problems == ["me: this server is the hub itself, so its tools are not shown"]
 
 
 async def test_two_hubs_that_have_each_other_show_everything_once() -> None:
-    def behind(name: str, port: int) -> UpstreamConfig:
+    def upstream_config(name: str, port: int) -> UpstreamConfig:
         url = f"http://localhost:{port}/mcp"
         return UpstreamConfig(id=name, remote=ServerConfig(id=name, transport="http", url=url))
 
@@ -147,10 +149,10 @@ async def test_two_hubs_that_have_each_other_show_everything_once() -> None:
         return sorted(name for name in names(answer) if "hub" not in name)
 
     async with (
-        running(hub_of(toolbox("box", "open")).main, limits=("off",)) as one,
-        running(hub_of(toolbox("jar", "close")).main, limits=("off",)) as two,
+        run_server(make_hub(toolbox("box", "open")).main_front, limits=("off",)) as one,
+        run_server(make_hub(toolbox("jar", "close")).main_front, limits=("off",)) as two,
     ):
-        for site, other in ((one, behind("two", two.site.port)), (two, behind("one", one.site.port))):
+        for site, other in ((one, upstream_config("two", two.site.port)), (two, upstream_config("one", one.site.port))):
             hub = site.server.hub  # type: ignore[attr-defined]
             upstreams = (*hub.config.upstreams, other)
             await hub.apply(msgspec.structs.replace(hub.config, upstreams=upstreams, hub=HubSettings(list_s=1)))

@@ -12,18 +12,18 @@ lock = threading.Lock()
 answers: dict[str, list[Any]] = {}
 
 
-def say(message: dict[str, Any]) -> None:
+def send(message: dict[str, Any]) -> None:
     with lock:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         sys.stdout.flush()
 
 
-def ask(text: str) -> str:
+def elicit(text: str) -> str:
     identifier = f"q{id(text)}-{time.monotonic_ns()}"
     answered = threading.Event()
     answers[identifier] = [answered, None]
     params = {"message": text, "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
-    say({"id": identifier, "method": "elicitation/create", "params": params})
+    send({"id": identifier, "method": "elicitation/create", "params": params})
     answered.wait(60)
     answer = answers.pop(identifier)[1]
     return answer["content"]["name"] if answer else "refused"
@@ -37,15 +37,15 @@ def wait_for(file: str) -> None:
 def run(name: str, arguments: dict[str, Any]) -> str:
     match name:
         case "ask":
-            return f"{arguments['say']}: {ask(arguments['say'])}"
+            return f"{arguments['say']}: {elicit(arguments['say'])}"
         case "ask_later":
             wait_for(arguments["file"])  # however often it is told to stop
-            Path(arguments["file"]).write_text(ask(arguments["say"]))
+            Path(arguments["file"]).write_text(elicit(arguments["say"]))
         case "wait":
             wait_for(arguments["file"])
             return "waited"
         case "log":
-            say({"method": "notifications/message", "params": {"level": "error", "data": arguments["say"]}})
+            send({"method": "notifications/message", "params": {"level": "error", "data": arguments["say"]}})
             return "logged"
         case "chatter":
             lines = []
@@ -76,7 +76,7 @@ def run(name: str, arguments: dict[str, Any]) -> str:
 def work(message: dict[str, Any]) -> None:
     params = message["params"]
     text = run(params["name"], params.get("arguments", {}))
-    say({"id": message["id"], "result": {"content": [{"type": "text", "text": text}]}})
+    send({"id": message["id"], "result": {"content": [{"type": "text", "text": text}]}})
 
 
 for line in sys.stdin:
@@ -89,12 +89,12 @@ for line in sys.stdin:
             found[0].set()
     elif method == "initialize":
         info = {"serverInfo": {"name": "asker", "version": "1"}, "capabilities": {"tools": {}, "logging": {}}}
-        say({"id": message["id"], "result": {"protocolVersion": message["params"]["protocolVersion"], **info}})
+        send({"id": message["id"], "result": {"protocolVersion": message["params"]["protocolVersion"], **info}})
     elif method == "tools/list":
         names = ("ask", "ask_later", "wait", "log", "big", "pid", "exit", "hang", "count")
         tools = [{"name": name, "inputSchema": {"type": "object"}, "x-unknown": {"kept": True}} for name in names]
-        say({"id": message["id"], "result": {"tools": tools}})
+        send({"id": message["id"], "result": {"tools": tools}})
     elif method == "tools/call":
         threading.Thread(target=work, args=(message,), daemon=True).start()
     elif "id" in message:
-        say({"id": message["id"], "result": {}})
+        send({"id": message["id"], "result": {}})

@@ -5,13 +5,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.eras import modern, open_session
-from tests.http.in_process import running
-from tests.http.wire import Site, request
-from tests.hub.assembled import hub_of, names, visiting
-from tests.hub.callers import ELICITATION, EVERYTHING, LEGACY, MODERN, Back, asked_by_result, caller, text, tool
-from tests.hub.ends import opened
-from tests.server.conversation import MODERN as MODERN_DIALECT
+from tests.http.eras import modern_request, open_session
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import Site, request
+from tests.hub.local_hubs import list_names, make_hub, open_client
+from tests.hub.upstream_callers import (
+    ALL_CAPABILITIES,
+    ELICITATION,
+    LEGACY,
+    MODERN,
+    RecordingReturnPath,
+    call_tool,
+    call_until_complete,
+    make_caller,
+    result_text,
+)
+from tests.hub.upstreams import open_upstream
+from tests.server.raw_client import MODERN as MODERN_DIALECT
 
 from hubbub import ServerConfig, ToolError, UpstreamConfig
 from hubbub.hub.config import HubConfig
@@ -60,72 +70,77 @@ for line in sys.stdin:
 """
 
 
-def choosy(folder: Path, *, more: bool = True) -> ServerConfig:
+def choosy_config(folder: Path, *, more: bool = True) -> ServerConfig:
     program = folder / "choosy.py"
     program.write_text(PROGRAM)
     args = [str(program), str(folder / "starts"), "more" if more else "same"]
     return ServerConfig(id="choosy", command=sys.executable, args=args, protocol_version="2025-11-25", timeout_s=20)
 
 
-def starts(folder: Path) -> int:
+def count_starts(folder: Path) -> int:
     return (folder / "starts").read_text().count("started")
 
 
-async def listed_to(site: Site, era: str, capabilities: dict[str, Any]) -> list[str]:
+async def list_tools_as(site: Site, era: str, capabilities: dict[str, Any]) -> list[str]:
     if era == "legacy":
         found = await (await open_session(site, capabilities=capabilities)).post(request("tools/list"))
     else:
-        found = await site.post(*modern("tools/list", capabilities=capabilities))
+        found = await site.post(*modern_request("tools/list", capabilities=capabilities))
     return [entry["name"] for entry in found.json["result"]["tools"] if not entry["name"].startswith("hub.")]
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_a_capable_client_is_listed_all_that_servers_offer_to_such(tmp_path: Path, era: str) -> None:
-    hub = hub_of(UpstreamConfig(id="choosy", remote=choosy(tmp_path)))
+    hub = make_hub(UpstreamConfig(id="choosy", remote=choosy_config(tmp_path)))
     everything = ["plain", "elicitation", "sampling", "roots"]
-    async with running(hub.main, limits=("off",)) as here:
-        assert await listed_to(here.site, era, {}) == ["plain"]
-        assert await listed_to(here.site, era, EVERYTHING) == everything
-        assert await listed_to(here.site, era, {}) == everything
+    async with run_server(hub.main_front, limits=("off",)) as here:
+        assert await list_tools_as(here.site, era, {}) == ["plain"]
+        assert await list_tools_as(here.site, era, ALL_CAPABILITIES) == everything
+        assert await list_tools_as(here.site, era, {}) == everything
 
 
 async def test_a_modern_client_on_stdio_is_listed_all_too(tmp_path: Path) -> None:
-    hub = hub_of(UpstreamConfig(id="choosy", remote=choosy(tmp_path)))
-    async with visiting(hub, MODERN_DIALECT, capabilities=EVERYTHING) as client:
-        assert await names(client) == ["plain", "elicitation", "sampling", "roots"]
+    hub = make_hub(UpstreamConfig(id="choosy", remote=choosy_config(tmp_path)))
+    async with open_client(hub, MODERN_DIALECT, capabilities=ALL_CAPABILITIES) as client:
+        assert await list_names(client) == ["plain", "elicitation", "sampling", "roots"]
 
 
 async def test_capable_callers_use_such_a_tool_and_others_are_told_what_it_needs(tmp_path: Path) -> None:
-    async with opened(choosy(tmp_path)) as upstream:
+    async with open_upstream(choosy_config(tmp_path)) as upstream:
         upstream.expect_capable()
         await upstream.refresh()
-        back = Back("ada")
-        assert text(await tool(upstream, "elicitation", {}, caller(LEGACY, ELICITATION, scope="1"), back)) == "ada"
-        assert text(await asked_by_result(upstream, "elicitation", {}, back)) == "ada"
+        back = RecordingReturnPath("ada")
+        assert (
+            result_text(await call_tool(upstream, "elicitation", {}, make_caller(LEGACY, ELICITATION, scope="1"), back))
+            == "ada"
+        )
+        assert result_text(await call_until_complete(upstream, "elicitation", {}, back)) == "ada"
         for revision in (LEGACY, MODERN):
             with pytest.raises(ToolError, match="declared none of these capabilities"):
-                await tool(upstream, "elicitation", {}, caller(revision))
-        assert text(await tool(upstream, "plain", {}, caller(MODERN))) == "[]"  # nothing is declared for others
+                await call_tool(upstream, "elicitation", {}, make_caller(revision))
+        assert (
+            result_text(await call_tool(upstream, "plain", {}, make_caller(MODERN))) == "[]"
+        )  # nothing is declared for others
 
 
 async def test_a_server_that_lists_the_same_to_everybody_is_asked_only_once(tmp_path: Path) -> None:
     def hub() -> Gateway:
-        upstream = UpstreamConfig(id="choosy", remote=choosy(tmp_path, more=False))
+        upstream = UpstreamConfig(id="choosy", remote=choosy_config(tmp_path, more=False))
         return Gateway(HubConfig(upstreams=(upstream,)), known_names=KnownNames(tmp_path / "names"))
 
     async def listed() -> Any:
-        async with visiting(hub(), MODERN_DIALECT, capabilities=EVERYTHING) as client:
-            return await names(client)
+        async with open_client(hub(), MODERN_DIALECT, capabilities=ALL_CAPABILITIES) as client:
+            return await list_names(client)
 
     assert await listed() == ["plain"]
-    assert starts(tmp_path) == 2
+    assert count_starts(tmp_path) == 2
     assert await listed() == ["plain"]
-    assert starts(tmp_path) == 3
+    assert count_starts(tmp_path) == 3
 
 
 async def test_clients_that_cannot_be_asked_cost_no_second_process(tmp_path: Path) -> None:
-    hub = hub_of(UpstreamConfig(id="choosy", remote=choosy(tmp_path)))
-    async with visiting(hub, MODERN_DIALECT, capabilities={}) as client:
-        assert await names(client) == ["plain"]
+    hub = make_hub(UpstreamConfig(id="choosy", remote=choosy_config(tmp_path)))
+    async with open_client(hub, MODERN_DIALECT, capabilities={}) as client:
+        assert await list_names(client) == ["plain"]
         await client.call("plain")
-    assert starts(tmp_path) == 1
+    assert count_starts(tmp_path) == 1

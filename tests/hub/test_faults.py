@@ -6,11 +6,21 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.client.ends import INTEROP, nothing_left, stdio_config
-from tests.client.scripted import Asked, legacy, scripted
-from tests.clock import pass_time, turns, until
-from tests.hub.callers import ELICITATION, LEGACY, MODERN, Back, caller, message, result, text, tool
-from tests.hub.ends import asker, interop_upstream, odd_upstream, opened
+from tests.client.harness import INTEROP, assert_no_leaks, stdio_config
+from tests.client.scripted_server import ScriptedRequest, legacy_handler, scripted_server
+from tests.clock import advance_clock, wait_until, yield_to_loop
+from tests.hub.upstream_callers import (
+    ELICITATION,
+    LEGACY,
+    MODERN,
+    RecordingReturnPath,
+    call_tool,
+    make_caller,
+    request_message,
+    request_result,
+    result_text,
+)
+from tests.hub.upstreams import asking_config, interop_upstream, misbehaving_upstream, open_upstream
 
 from hubbub import Note, Overloaded, ServerConfig, UpstreamUnavailable, bounds
 from hubbub.protocol.revisions import PLAIN
@@ -19,7 +29,7 @@ BROKEN = ServerConfig(id="broken", command="no-such-program-here")
 
 
 async def test_a_server_that_cannot_be_started_is_an_error_at_once_and_then_a_refusal() -> None:
-    async with nothing_left(), opened(BROKEN, breaker_failures=2) as upstream:
+    async with assert_no_leaks(), open_upstream(BROKEN, breaker_failures=2) as upstream:
         await upstream.refresh()
         assert upstream.state.phase == "down"
         assert upstream.state.is_stale
@@ -27,7 +37,7 @@ async def test_a_server_that_cannot_be_started_is_an_error_at_once_and_then_a_re
         retry_after_ms = -1
         for _ in range(3):
             with pytest.raises(UpstreamUnavailable, match="cannot be started") as refused:
-                await tool(upstream, "echo")
+                await call_tool(upstream, "echo")
             assert refused.value.data["server"] == "broken"
             assert refused.value.data["mayHaveExecuted"] is False
             retry_after_ms = refused.value.data.get("retryAfterMs", -1)
@@ -36,50 +46,52 @@ async def test_a_server_that_cannot_be_started_is_an_error_at_once_and_then_a_re
 
 @pytest.mark.parametrize("revision", [MODERN, LEGACY], ids=["modern", "legacy"])
 async def test_the_error_is_a_failed_tool_with_reason_and_retry_time(revision: Any) -> None:
-    async with opened(BROKEN, breaker_failures=1) as upstream:
-        await message(upstream, "tools/call", {"name": "echo"}, caller(revision))
-        found = (await message(upstream, "tools/call", {"name": "echo"}, caller(revision)))["result"]
+    async with open_upstream(BROKEN, breaker_failures=1) as upstream:
+        await request_message(upstream, "tools/call", {"name": "echo"}, make_caller(revision))
+        found = (await request_message(upstream, "tools/call", {"name": "echo"}, make_caller(revision)))["result"]
         assert found["isError"] is True
         error = found["structuredContent"]["error"]
         assert (error["type"], error["tool"]) == ("upstream_unavailable", "echo")
         assert set(error["data"]) == {"server", "reason", "since", "retryAfterMs", "mayHaveExecuted"}
-        failed = (await message(upstream, "resources/read", {"uri": "a:b"}, caller(revision)))["error"]
+        failed = (await request_message(upstream, "resources/read", {"uri": "a:b"}, make_caller(revision)))["error"]
         assert failed["code"] == -32603
         assert set(failed["data"]) == {"server", "reason", "since", "retryAfterMs", "mayHaveExecuted"}
-        assert (await message(upstream, "tools/call", {"name": "echo"}, caller(PLAIN)))["error"]["code"] == -32002
+        assert (await request_message(upstream, "tools/call", {"name": "echo"}, make_caller(PLAIN)))["error"][
+            "code"
+        ] == -32002
 
 
 async def test_a_server_that_crashes_in_a_call_comes_back_and_the_call_is_not_repeated(tmp_path: Path) -> None:
     file = tmp_path / "calls"
-    async with nothing_left(), opened(asker()) as upstream:
+    async with assert_no_leaks(), open_upstream(asking_config()) as upstream:
         for number in range(1, 4):
             with pytest.raises(UpstreamUnavailable, match="has ended with status 3") as failed:
-                await tool(upstream, "count", {"file": str(file)})
+                await call_tool(upstream, "count", {"file": str(file)})
             assert failed.value.data["mayHaveExecuted"] is True
             assert file.read_text().count("called") == number
-        assert text(await tool(upstream, "pid"))
+        assert result_text(await call_tool(upstream, "pid"))
         assert upstream.state.failures == 3
-        await until(lambda: len(upstream.snapshot.tools) == 9)  # listed again in the background
+        await wait_until(lambda: len(upstream.snapshot.tools) == 9)  # listed again in the background
 
 
 async def test_a_server_that_crashes_on_every_call_is_left_alone_and_its_tools_stay_listed() -> None:
-    async with nothing_left(), opened(asker(), breaker_failures=3) as upstream:
+    async with assert_no_leaks(), open_upstream(asking_config(), breaker_failures=3) as upstream:
         await upstream.refresh()
         states = []
         upstream.on_state = lambda one: states.append(one.state.phase)
         outcomes = []
         for _ in range(8):
             with pytest.raises(UpstreamUnavailable) as failed:
-                await tool(upstream, "exit")
+                await call_tool(upstream, "exit")
             outcomes.append(failed.value.data["mayHaveExecuted"])
         assert outcomes[:3] == [True, True, True]
         assert False in outcomes[3:]
         assert upstream.snapshot.tools
-        await until(lambda: upstream.state.phase == "ready" or upstream.state.retry_in_s is not None)
+        await wait_until(lambda: upstream.state.phase == "ready" or upstream.state.retry_in_s is not None)
 
         async def answers() -> bool:
             try:
-                return bool(text(await tool(upstream, "pid")))
+                return bool(result_text(await call_tool(upstream, "pid")))
             except UpstreamUnavailable:
                 return False
 
@@ -92,97 +104,97 @@ async def test_a_server_that_crashes_on_every_call_is_left_alone_and_its_tools_s
 
 async def test_a_hanging_server_costs_its_callers_their_deadline_and_nobody_else_anything() -> None:
     async with (
-        nothing_left(),
-        opened(asker(), timeout_s=100, breaker_failures=100) as hanging,
-        opened(asker(), timeout_s=100) as healthy,
+        assert_no_leaks(),
+        open_upstream(asking_config(), timeout_s=100, breaker_failures=100) as hanging,
+        open_upstream(asking_config(), timeout_s=100) as healthy,
     ):
         await asyncio.gather(hanging.refresh(), healthy.refresh())
-        stuck = [asyncio.create_task(tool(hanging, "hang")) for _ in range(20)]
+        stuck = [asyncio.create_task(call_tool(hanging, "hang")) for _ in range(20)]
         for _ in range(20):
-            await asyncio.gather(*(tool(healthy, "pid") for _ in range(50)))
+            await asyncio.gather(*(call_tool(healthy, "pid") for _ in range(50)))
         assert not any(task.done() for task in stuck)
-        pass_time(100)
+        advance_clock(100)
         outcomes = await asyncio.gather(*stuck, return_exceptions=True)
         assert all(isinstance(outcome, UpstreamUnavailable) for outcome in outcomes)
-        assert all("did not come within" in str(outcome) for outcome in outcomes)
+        assert all("Timed out after" in str(outcome) for outcome in outcomes)
         assert healthy.state.calls == 1000
         assert healthy.state.failures == 0
 
 
 async def test_a_server_that_does_not_answer_is_refused_at_once_after_a_while() -> None:
-    async with nothing_left(), opened(asker(), timeout_s=20, breaker_failures=2) as upstream:
+    async with assert_no_leaks(), open_upstream(asking_config(), timeout_s=20, breaker_failures=2) as upstream:
         await upstream.refresh()
         for _ in range(2):
             deadline = asyncio.get_running_loop().time() + 0.3
-            with pytest.raises(UpstreamUnavailable, match="did not come within"):
-                await result(upstream, "tools/call", {"name": "hang"}, deadline=deadline)
+            with pytest.raises(UpstreamUnavailable, match="Timed out after"):
+                await request_result(upstream, "tools/call", {"name": "hang"}, deadline=deadline)
         with pytest.raises(UpstreamUnavailable) as refused:
-            await tool(upstream, "hang")
+            await call_tool(upstream, "hang")
         assert refused.value.data["mayHaveExecuted"] is False
         assert refused.value.retry_in_s is not None
         phase = upstream.state.phase
         assert phase == "down"
-        await until(lambda: upstream.state.retry_in_s is None)
-        assert text(await tool(upstream, "pid"))
+        await wait_until(lambda: upstream.state.retry_in_s is None)
+        assert result_text(await call_tool(upstream, "pid"))
         assert upstream.state.phase == "ready"
 
 
 async def test_only_so_many_calls_run_at_once_and_the_line_is_bounded(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    async with nothing_left(), opened(asker(), max_calls=2, max_waiting=2, timeout_s=10) as upstream:
+    async with assert_no_leaks(), open_upstream(asking_config(), max_calls=2, max_waiting=2, timeout_s=10) as upstream:
         await upstream.refresh()
-        tasks = [asyncio.create_task(tool(upstream, "wait", {"file": str(file)})) for _ in range(4)]
-        await until(lambda: upstream.state.waiting == 2)
+        tasks = [asyncio.create_task(call_tool(upstream, "wait", {"file": str(file)})) for _ in range(4)]
+        await wait_until(lambda: upstream.state.waiting == 2)
         assert upstream.state.in_flight == 2
         with pytest.raises(Overloaded, match="calls to asker"):
-            await tool(upstream, "pid")
+            await call_tool(upstream, "pid")
         file.touch()
-        assert [text(found) for found in await asyncio.gather(*tasks)] == ["waited"] * 4
+        assert [result_text(found) for found in await asyncio.gather(*tasks)] == ["waited"] * 4
 
 
 @pytest.mark.parametrize("mode", ["garbage", "twice", "wrong-id"])
 async def test_garbage_does_not_reach_anybody(mode: str) -> None:
-    async with nothing_left(), odd_upstream(mode, timeout_s=20) as upstream:
+    async with assert_no_leaks(), misbehaving_upstream(mode, timeout_s=20) as upstream:
         await upstream.refresh()
-        found = await message(upstream, "tools/call", {"name": "echo", "arguments": {"a": 1}})
+        found = await request_message(upstream, "tools/call", {"name": "echo", "arguments": {"a": 1}})
         assert "result" in found
         assert "not json" not in str(found["result"].get("content"))
 
 
 async def test_an_answer_that_is_too_large_is_an_error_and_the_next_one_works() -> None:
-    async with nothing_left(), opened(asker(), timeout_s=10) as upstream:
+    async with assert_no_leaks(), open_upstream(asking_config(), timeout_s=10) as upstream:
         with pytest.raises(UpstreamUnavailable, match="larger than"):
-            await tool(upstream, "big", {"size": 17 << 20})
-        assert text(await tool(upstream, "pid"))
-        assert len(text(await tool(upstream, "big", {"size": 8 << 20}))) == 8 << 20
+            await call_tool(upstream, "big", {"size": 17 << 20})
+        assert result_text(await call_tool(upstream, "pid"))
+        assert len(result_text(await call_tool(upstream, "big", {"size": 8 << 20}))) == 8 << 20
 
 
 async def test_an_endless_line_does_not_fill_the_memory() -> None:
-    async with nothing_left(), odd_upstream("endless", timeout_s=1, list_s=1) as upstream:
+    async with assert_no_leaks(), misbehaving_upstream("endless", timeout_s=1, list_s=1) as upstream:
         with pytest.raises(UpstreamUnavailable):
-            await tool(upstream, "echo")
+            await call_tool(upstream, "echo")
 
 
 async def test_pages_without_end_do_not_fill_the_memory() -> None:
-    async with nothing_left(), odd_upstream("large-pages", list_s=20) as upstream:
+    async with assert_no_leaks(), misbehaving_upstream("large-pages", list_s=20) as upstream:
         await upstream.refresh()
         assert upstream.state.is_stale
         assert upstream.snapshot.tools == ()
 
 
 async def test_an_address_that_nobody_listens_at_is_down_and_comes_back_by_itself() -> None:
-    async def answer(asked: Asked) -> None:
+    async def answer(asked: ScriptedRequest) -> None:
         raise NotImplementedError
 
-    async with scripted(legacy(answer)) as server:
+    async with scripted_server(legacy_handler(answer)) as server:
         port, url = server.port, server.url
     config = ServerConfig(id="web", transport="http", url=url, protocol_version="2025-11-25")
-    async with nothing_left(), opened(config) as upstream:
+    async with assert_no_leaks(), open_upstream(config) as upstream:
         await upstream.refresh()
         assert upstream.state.phase == "down"
         assert port
         with pytest.raises(UpstreamUnavailable):
-            await tool(upstream, "echo")
+            await call_tool(upstream, "echo")
 
 
 async def test_a_secret_of_an_upstream_is_in_no_reason() -> None:
@@ -192,123 +204,123 @@ async def test_a_secret_of_an_upstream_is_in_no_reason() -> None:
         args=["-c", "echo token is $API_TOKEN >&2; exit 1"],
         env={"API_TOKEN": "hunter2-and-more"},
     )
-    async with nothing_left(), opened(config) as upstream:
+    async with assert_no_leaks(), open_upstream(config) as upstream:
         with pytest.raises(UpstreamUnavailable) as failed:
-            await tool(upstream, "echo")
+            await call_tool(upstream, "echo")
         assert "hunter2" not in str(failed.value)
         assert "hunter2" not in str(failed.value.data)
         assert "hunter2" not in str(upstream.state)
 
 
 async def test_a_change_of_tools_in_the_middle_of_a_call_does_not_disturb_it() -> None:
-    async with nothing_left(), odd_upstream("changes") as upstream:
+    async with assert_no_leaks(), misbehaving_upstream("changes") as upstream:
         await upstream.refresh()
-        found = await asyncio.gather(*(tool(upstream, "echo", {"n": number}) for number in range(20)))
-        assert [text(item) for item in found] == [f'{{"n": {number}}}' for number in range(20)]
+        found = await asyncio.gather(*(call_tool(upstream, "echo", {"n": number}) for number in range(20)))
+        assert [result_text(item) for item in found] == [f'{{"n": {number}}}' for number in range(20)]
 
 
 async def test_a_call_may_be_cancelled_while_it_waits_for_its_turn_or_its_session(tmp_path: Path) -> None:
-    file, who = tmp_path / "file", caller(LEGACY, ELICITATION, scope="1")
-    async with nothing_left(), opened(asker(), max_calls=1, max_sessions=1) as upstream:
+    file, who = tmp_path / "file", make_caller(LEGACY, ELICITATION, scope="1")
+    async with assert_no_leaks(), open_upstream(asking_config(), max_calls=1, max_sessions=1) as upstream:
         await upstream.refresh()
-        first = asyncio.create_task(tool(upstream, "wait", {"file": str(file)}, who))
-        await until(lambda: upstream.state.in_flight == 1)
-        waiting = asyncio.create_task(tool(upstream, "pid"))
-        await until(lambda: upstream.state.waiting == 1)
+        first = asyncio.create_task(call_tool(upstream, "wait", {"file": str(file)}, who))
+        await wait_until(lambda: upstream.state.in_flight == 1)
+        waiting = asyncio.create_task(call_tool(upstream, "pid"))
+        await wait_until(lambda: upstream.state.waiting == 1)
         waiting.cancel()
         await asyncio.wait([waiting])
         file.touch()
-        assert text(await first) == "waited"
-        starting = asyncio.create_task(tool(upstream, "pid", {}, caller(LEGACY, {"sampling": {}}, scope="2")))
+        assert result_text(await first) == "waited"
+        starting = asyncio.create_task(call_tool(upstream, "pid", {}, make_caller(LEGACY, {"sampling": {}}, scope="2")))
         await asyncio.sleep(0)
         starting.cancel()
         await asyncio.wait([starting])
-        assert text(await tool(upstream, "pid", {}, caller(LEGACY, {"sampling": {}}, scope="2")))
+        assert result_text(await call_tool(upstream, "pid", {}, make_caller(LEGACY, {"sampling": {}}, scope="2")))
         assert (upstream.state.in_flight, upstream.state.waiting) == (0, 0)
 
 
 async def test_closing_lets_calls_finish_and_takes_no_more(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    async with nothing_left(), opened(asker()) as upstream:
+    async with assert_no_leaks(), open_upstream(asking_config()) as upstream:
         await upstream.refresh()
-        running = asyncio.create_task(tool(upstream, "wait", {"file": str(file)}))
-        await until(lambda: upstream.state.in_flight == 1)
+        running = asyncio.create_task(call_tool(upstream, "wait", {"file": str(file)}))
+        await wait_until(lambda: upstream.state.in_flight == 1)
         closing = asyncio.create_task(upstream.close(3600))
-        await until(lambda: upstream.state.phase == "closing")
+        await wait_until(lambda: upstream.state.phase == "closing")
         with pytest.raises(UpstreamUnavailable, match="taken out"):
-            await tool(upstream, "pid")
+            await call_tool(upstream, "pid")
         file.touch()
-        assert text(await running) == "waited"
+        assert result_text(await running) == "waited"
         await closing
 
 
 async def test_closing_does_not_wait_for_ever() -> None:
-    async with nothing_left(), opened(asker()) as upstream:
+    async with assert_no_leaks(), open_upstream(asking_config()) as upstream:
         await upstream.refresh()
-        hang = asyncio.create_task(tool(upstream, "hang"))
-        await until(lambda: upstream.state.in_flight == 1)
+        hang = asyncio.create_task(call_tool(upstream, "hang"))
+        await wait_until(lambda: upstream.state.in_flight == 1)
         await upstream.close(0.2)
         with pytest.raises(UpstreamUnavailable):
             await hang
 
 
 async def test_a_call_brings_its_own_deadline() -> None:
-    async with nothing_left(), opened(asker()) as upstream:
+    async with assert_no_leaks(), open_upstream(asking_config()) as upstream:
         await upstream.refresh()
         deadline = asyncio.get_running_loop().time() + 100
-        hang = asyncio.create_task(result(upstream, "tools/call", {"name": "hang"}, deadline=deadline))
-        await until(lambda: upstream.state.in_flight == 1)
-        await turns()
-        pass_time(100)
-        with pytest.raises(UpstreamUnavailable, match="did not come within"):
+        hang = asyncio.create_task(request_result(upstream, "tools/call", {"name": "hang"}, deadline=deadline))
+        await wait_until(lambda: upstream.state.in_flight == 1)
+        await yield_to_loop()
+        advance_clock(100)
+        with pytest.raises(UpstreamUnavailable, match="Timed out after"):
             await hang
 
 
 async def test_a_server_that_was_killed_is_there_again_with_its_subscriptions() -> None:
     changes = []
-    async with nothing_left(), interop_upstream("stdio", "2026-07-28") as upstream:
+    async with assert_no_leaks(), interop_upstream("stdio", "2026-07-28") as upstream:
         await upstream.refresh()
         await upstream.subscribe("memo://watched")
         upstream.on_change = lambda _, change: changes.append(change)
         (server,) = [child for child in psutil.Process().children() if str(INTEROP) in child.cmdline()]
         server.kill()
-        await until(lambda: upstream.state.phase == "down")
+        await wait_until(lambda: upstream.state.phase == "down")
         assert upstream.state.is_stale
         assert "SIGKILL" in str(upstream.state.reason)
-        await until(lambda: upstream.state.phase == "ready" and not upstream.state.is_stale)
-        await until(lambda: any(change.uri == "memo://watched" for change in changes))
+        await wait_until(lambda: upstream.state.phase == "ready" and not upstream.state.is_stale)
+        await wait_until(lambda: any(change.uri == "memo://watched" for change in changes))
         changes.clear()
-        await tool(upstream, "touch_resource")
-        await until(lambda: any(change.uri == "memo://watched" for change in changes))
+        await call_tool(upstream, "touch_resource")
+        await wait_until(lambda: any(change.uri == "memo://watched" for change in changes))
 
 
 async def test_ten_thousand_messages_before_an_answer_reach_the_caller_in_order_and_hold_nothing_up() -> None:
-    async with nothing_left(), opened(asker(), timeout_s=20) as upstream:
-        back = Back()
-        await tool(upstream, "chatter", {"times": 10_000}, caller(LEGACY, scope="a", level="debug"), back)
-        assert [params["data"] for params in back.told("notifications/message")] == list(range(10_000))
+    async with assert_no_leaks(), open_upstream(asking_config(), timeout_s=20) as upstream:
+        back = RecordingReturnPath()
+        await call_tool(upstream, "chatter", {"times": 10_000}, make_caller(LEGACY, scope="a", level="debug"), back)
+        assert [params["data"] for params in back.notes_of("notifications/message")] == list(range(10_000))
 
 
 async def test_what_a_caller_does_not_read_is_dropped_and_the_newest_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"
-    monkeypatch.setattr(bounds, "UNTOLD_BYTES", 100_000)
+    monkeypatch.setattr(bounds, "QUEUED_NOTIFICATIONS_BYTES", 100_000)
 
-    class Slow(Back):
+    class Slow(RecordingReturnPath):
         async def notify(self, note: Note) -> None:
             if not self.notes:
-                await until(file.exists)  # all is said, and more than what fits into a pipe was read
+                await wait_until(file.exists)  # all is said, and more than what fits into a pipe was read
             await super().notify(note)
 
-    async with nothing_left(), opened(asker(), timeout_s=20) as upstream:
+    async with assert_no_leaks(), open_upstream(asking_config(), timeout_s=20) as upstream:
         back = Slow()
         arguments = {"times": 5_000, "file": str(file)}
-        await tool(upstream, "chatter", arguments, caller(LEGACY, scope="a", level="debug"), back)
-        heard = [params["data"] for params in back.told("notifications/message")]
-        assert 100 < len(heard) < 5_000
-        assert heard == sorted(heard)
-        assert heard[-1] == 4_999
+        await call_tool(upstream, "chatter", arguments, make_caller(LEGACY, scope="a", level="debug"), back)
+        received = [params["data"] for params in back.notes_of("notifications/message")]
+        assert 100 < len(received) < 5_000
+        assert received == sorted(received)
+        assert received[-1] == 4_999
 
 
 EARLY = r"""
@@ -334,6 +346,6 @@ for line in sys.stdin:
 
 
 async def test_a_server_that_logs_before_the_handshake_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
-    async with nothing_left(), opened(stdio_config("-c", EARLY)) as upstream:
-        assert text(await tool(upstream, "pid")) == "done"
+    async with assert_no_leaks(), open_upstream(stdio_config("-c", EARLY)) as upstream:
+        assert result_text(await call_tool(upstream, "pid")) == "done"
     assert not [record for record in caplog.records if record.exc_info or record.levelname in ("WARNING", "ERROR")]

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from tests.hub.following import SOON_S, until
+from tests.hub.file_hub import WAIT_TIMEOUT_S, wait_until
 
 from hubbub import bounds
 from hubbub.hub.file_watch import FileWatch
@@ -18,7 +18,7 @@ async def test_files_are_looked_at_even_where_nothing_tells_of_changes(
     missing = tmp_path / "not-yet" / "hubbub.toml"
     watch = FileWatch([missing]).changes()
     assert isinstance(watch, AsyncGenerator)
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         await anext(watch)  # nobody knows what was before
         missing.parent.mkdir()
         missing.write_text("a = 1")
@@ -38,11 +38,11 @@ async def test_a_file_written_in_many_steps_is_one_change(tmp_path: Path) -> Non
             seen.append(path.read_text())
 
     task = asyncio.create_task(listen())
-    await until(lambda: len(seen) == 1)
+    await wait_until(lambda: len(seen) == 1)
     for step in range(20):
         with path.open("a") as file:
             file.write(f"{step}\n")
-    await until(lambda: seen[-1].endswith("19\n"))
+    await wait_until(lambda: seen[-1].endswith("19\n"))
     assert len(seen) <= 3
     task.cancel()
     await asyncio.wait([task])

@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.hub.assembled import hub_of, library, names, toolbox, visiting
-from tests.server.conversation import DIALECTS, EVERYTHING, LEGACY, MODERN, PLAIN, conversing
+from tests.hub.local_hubs import library, list_names, make_hub, open_client, toolbox
+from tests.server.raw_client import ALL_CAPABILITIES, DIALECTS, LEGACY, MODERN, PLAIN, connect_raw_client
 
 from hubbub import Context, HubSettings, ProvidedResource, Server, ToolSettings, UpstreamConfig
 from hubbub.hub.config import HubConfig
@@ -20,16 +20,16 @@ def texts(result: Any) -> list[str]:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_the_tools_of_all_servers_are_listed_and_called(dialect: str) -> None:
-    async with visiting(hub_of(toolbox("a", "one", "two"), toolbox("b", "three")), dialect) as client:
-        assert await names(client) == ["one", "two", "three"]
+    async with open_client(make_hub(toolbox("a", "one", "two"), toolbox("b", "three")), dialect) as client:
+        assert await list_names(client) == ["one", "two", "three"]
         assert texts(await client.call("three", {"text": "x"})) == ["b/three x"]
         assert texts(await client.call("b__three")) == ["b/three"]
 
 
 @pytest.mark.parametrize("dialect", NEWEST)
 async def test_tools_of_the_same_name_are_told_apart(dialect: str) -> None:
-    async with visiting(hub_of(toolbox("a", "find"), toolbox("b", "find")), dialect) as client:
-        assert await names(client) == ["a__find", "b__find"]
+    async with open_client(make_hub(toolbox("a", "find"), toolbox("b", "find")), dialect) as client:
+        assert await list_names(client) == ["a__find", "b__find"]
         assert texts(await client.call("a__find")) == ["a/find"]
         assert texts(await client.call("b__find")) == ["b/find"]
         error = await client.error("tools/call", {"name": "find", "arguments": {}})
@@ -38,13 +38,13 @@ async def test_tools_of_the_same_name_are_told_apart(dialect: str) -> None:
 
 
 async def test_a_tool_can_be_called_before_anything_was_listed() -> None:
-    async with visiting(hub_of(toolbox("a", "one"), toolbox("b", "two"))) as client:
+    async with open_client(make_hub(toolbox("a", "one"), toolbox("b", "two"))) as client:
         assert texts(await client.call("two")) == ["b/two"]
 
 
 @pytest.mark.parametrize("dialect", NEWEST)
 async def test_an_unknown_tool_is_not_found(dialect: str) -> None:
-    async with visiting(hub_of(toolbox("a", "one")), dialect) as client:
+    async with open_client(make_hub(toolbox("a", "one")), dialect) as client:
         error = await client.error("tools/call", {"name": "none", "arguments": {}})
         assert error["code"] == (-32000 if dialect == PLAIN else -32602)
         assert error["message"] == "Tool not found"
@@ -52,20 +52,20 @@ async def test_an_unknown_tool_is_not_found(dialect: str) -> None:
 
 
 async def test_a_plain_caller_calls_a_tool_by_its_name() -> None:
-    async with visiting(hub_of(library(), toolbox("b", "one")), PLAIN) as client:
+    async with open_client(make_hub(library(), toolbox("b", "one")), PLAIN) as client:
         assert await client.result("find_book", {"title": "Emma"}) == {"found": "Emma", "in": "library"}
         assert await client.result("one", {"text": "x"}) == "b/one x"
         assert (await client.error("nothing", {}))["code"] == -32601
 
 
 async def test_an_mcp_caller_cannot_call_a_tool_as_a_method() -> None:
-    async with visiting(hub_of(toolbox("a", "one"))) as client:
+    async with open_client(make_hub(toolbox("a", "one"))) as client:
         assert (await client.error("one", {}))["code"] == -32601
 
 
 @pytest.mark.parametrize("dialect", [*LEGACY[2:], MODERN])
 async def test_entries_say_whose_they_are(dialect: str) -> None:
-    async with visiting(hub_of(library("a"), library("b")), dialect) as client:
+    async with open_client(make_hub(library("a"), library("b")), dialect) as client:
         for kind, member in (
             ("tools", "tools"),
             ("prompts", "prompts"),
@@ -80,7 +80,7 @@ async def test_entries_say_whose_they_are(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", [PLAIN, *LEGACY[:2]])
 async def test_older_callers_get_entries_without_what_they_do_not_know(dialect: str) -> None:
-    async with visiting(hub_of(library("a")), dialect) as client:
+    async with open_client(make_hub(library("a")), dialect) as client:
         for entry in (await client.result("tools/list"))["tools"]:
             assert not {"_meta", "title", "outputSchema"} & set(entry)
 
@@ -92,12 +92,12 @@ async def test_data_that_is_no_object_is_listed_and_given_as_older_callers_know_
     async def add(a: int, b: int) -> int:
         return a + b
 
-    hub = hub_of(server)
-    async with visiting(hub, "2025-06-18") as client:
+    hub = make_hub(server)
+    async with open_client(hub, "2025-06-18") as client:
         (tool,) = [entry for entry in (await client.result("tools/list"))["tools"] if entry["name"] == "add"]
         assert tool["outputSchema"]["properties"]["result"]["type"] == "integer"
         assert (await client.call("add", {"a": 1, "b": 2}))["structuredContent"] == {"result": 3}
-    async with visiting(hub_of(server), MODERN) as client:
+    async with open_client(make_hub(server), MODERN) as client:
         assert (await client.call("add", {"a": 1, "b": 2}))["structuredContent"] == 3
 
 
@@ -107,7 +107,7 @@ async def test_settings_rename_hide_and_describe_single_tools() -> None:
         "two": ToolSettings(hidden=True),
     }
     config = UpstreamConfig(id="a", server=toolbox("a", "one", "two", "three"), tools=tools)
-    async with visiting(hub_of(config)) as client:
+    async with open_client(make_hub(config)) as client:
         entries = {entry["name"]: entry for entry in (await client.result("tools/list"))["tools"]}
         assert entries["first"]["description"] == "The first."
         assert "two" not in entries
@@ -118,20 +118,20 @@ async def test_settings_rename_hide_and_describe_single_tools() -> None:
 
 async def test_settings_choose_among_the_tools_and_prompts_of_a_server() -> None:
     config = UpstreamConfig(id="lib", server=library(), include=("*book*",), exclude=("lend*",))
-    async with visiting(hub_of(config)) as client:
-        assert await names(client) == ["find_book"]
-        assert await names(client, "prompts") == []
+    async with open_client(make_hub(config)) as client:
+        assert await list_names(client) == ["find_book"]
+        assert await list_names(client, "prompts") == []
 
 
 async def test_only_what_reads_is_shown_of_a_server_that_must_only_read() -> None:
     config = UpstreamConfig(id="lib", server=library(), read_only=True)
-    async with visiting(hub_of(config)) as client:
-        assert await names(client) == ["find_book"]
-        assert await names(client, "prompts") == ["review"]
+    async with open_client(make_hub(config)) as client:
+        assert await list_names(client) == ["find_book"]
+        assert await list_names(client, "prompts") == ["review"]
 
 
 async def test_safe_names_are_listed_and_both_forms_are_called() -> None:
-    async with visiting(hub_of(toolbox("a", "aw.get"), lists_safe_names=True)) as client:
+    async with open_client(make_hub(toolbox("a", "aw.get"), lists_safe_names=True)) as client:
         listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
         assert listed == ["hub_status", "hub_read_result", "aw_get"]
         assert texts(await client.call("aw_get")) == texts(await client.call("aw.get")) == ["a/aw.get"]
@@ -139,7 +139,7 @@ async def test_safe_names_are_listed_and_both_forms_are_called() -> None:
 
 
 async def test_a_server_cannot_take_a_name_of_the_hub_itself() -> None:
-    async with visiting(hub_of(toolbox("a", "hub.status"))) as client:
+    async with open_client(make_hub(toolbox("a", "hub.status"))) as client:
         listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
         assert listed == ["hub.status", "hub.read_result", "a__hub.status"]
         assert texts(await client.call("a__hub.status")) == ["a/hub.status"]
@@ -151,7 +151,7 @@ async def test_a_server_cannot_take_a_name_of_the_hub_itself() -> None:
 
 @pytest.mark.parametrize("dialect", NEWEST)
 async def test_resources_are_read_where_they_are(dialect: str) -> None:
-    async with visiting(hub_of(library("a"), library("b")), dialect) as client:
+    async with open_client(make_hub(library("a"), library("b")), dialect) as client:
         read = (await client.result("resources/read", {"uri": "book://b/moby"}))["contents"]
         assert [item["text"] for item in read] == ["Call me b."]
         read = (await client.result("resources/read", {"uri": "page://a/7"}))["contents"]
@@ -160,11 +160,11 @@ async def test_resources_are_read_where_they_are(dialect: str) -> None:
 
 @pytest.mark.parametrize(("dialect", "code"), [(PLAIN, -32001), (LEGACY[-1], -32002), (MODERN, -32602)])
 async def test_an_unknown_resource_is_not_found(dialect: str, code: int) -> None:
-    async with visiting(hub_of(library("a"), library("b")), dialect) as client:
+    async with open_client(make_hub(library("a"), library("b")), dialect) as client:
         assert (await client.error("resources/read", {"uri": "book://c/moby"}))["code"] == code
 
 
-def shelf(name: str) -> Server:
+def book_server(name: str) -> Server:
     server = Server(name)
 
     @server.resource("book://moby")
@@ -180,7 +180,7 @@ def shelf(name: str) -> Server:
 
 @pytest.mark.parametrize("dialect", NEWEST)
 async def test_of_a_uri_that_two_have_the_second_gets_its_server_in_front(dialect: str) -> None:
-    async with visiting(hub_of(shelf("a"), shelf("my_b")), dialect) as client:
+    async with open_client(make_hub(book_server("a"), book_server("my_b")), dialect) as client:
         listed = [entry["uri"] for entry in (await client.result("resources/list"))["resources"]]
         assert listed == ["hub://status", "book://moby", "my-b+book://moby"]
         for uri, text in (
@@ -203,15 +203,15 @@ async def test_a_uri_that_nobody_lists_is_read_from_whoever_knows_it() -> None:
 
     server = Server("cellar")
     server.add_resources(Cellar())
-    async with visiting(hub_of(library("a"), server)) as client:
+    async with open_client(make_hub(library("a"), server)) as client:
         (content,) = (await client.result("resources/read", {"uri": "cellar://1"}))["contents"]
         assert content["text"] == "wine"
 
 
 @pytest.mark.parametrize("dialect", NEWEST)
 async def test_prompts_and_completions_go_to_their_server(dialect: str) -> None:
-    async with visiting(hub_of(library("a"), library("b")), dialect) as client:
-        assert await names(client, "prompts") == ["a__review", "b__review"]
+    async with open_client(make_hub(library("a"), library("b")), dialect) as client:
+        assert await list_names(client, "prompts") == ["a__review", "b__review"]
         got = await client.result("prompts/get", {"name": "b__review", "arguments": {"title": "Emma"}})
         assert got["messages"][0]["content"]["text"] == "Review Emma for b"
         reference = {"type": "ref/prompt", "name": "a__review"}
@@ -226,20 +226,20 @@ async def test_prompts_and_completions_go_to_their_server(dialect: str) -> None:
 
 async def test_a_change_in_one_server_is_told_and_seen() -> None:
     server = toolbox("a", "one")
-    async with visiting(hub_of(server, toolbox("b", "two"))) as client:
-        assert await names(client) == ["one", "two"]
-        assert client.notes("notifications/tools/list_changed") == []
+    async with open_client(make_hub(server, toolbox("b", "two"))) as client:
+        assert await list_names(client) == ["one", "two"]
+        assert client.notifications("notifications/tools/list_changed") == []
 
         @server.tool
         async def three() -> str:
             return "3"
 
-        await heard(client, "notifications/tools/list_changed")
-        assert await names(client) == ["one", "three", "two"]
+        await wait_for_notes(client, "notifications/tools/list_changed")
+        assert await list_names(client) == ["one", "three", "two"]
         assert texts(await client.call("three")) == ["3"]
 
 
-async def heard(client: Any, method: str, times: int = 1) -> list[Any]:
+async def wait_for_notes(client: Any, method: str, times: int = 1) -> list[Any]:
     """Wait until a client has heard a notification so often."""
     async with asyncio.timeout(60):
         while len(client.notes(method)) < times:
@@ -249,21 +249,21 @@ async def heard(client: Any, method: str, times: int = 1) -> list[Any]:
 
 @pytest.mark.parametrize("uri", ["book://moby", "b+book://moby"])
 async def test_a_watched_resource_is_told_of_under_the_name_that_the_client_knows(uri: str) -> None:
-    first, second = shelf("a"), shelf("b")
+    first, second = book_server("a"), book_server("b")
     changed = first if uri.startswith("book") else second
-    hub = hub_of(first, second)
-    async with visiting(hub) as client:
+    hub = make_hub(first, second)
+    async with open_client(hub) as client:
         await client.result("resources/subscribe", {"uri": uri})
         changed.resource_updated("book://moby")
-        assert await heard(client, "notifications/resources/updated") == [{"uri": uri}]
+        assert await wait_for_notes(client, "notifications/resources/updated") == [{"uri": uri}]
         await client.result("resources/unsubscribe", {"uri": uri})
-        await settled(hub)
+        await wait_for_watches(hub)
         changed.resource_updated("book://moby")
-        await client.settle()
-        assert len(client.notes("notifications/resources/updated")) == 1
+        await client.wait_until_idle()
+        assert len(client.notifications("notifications/resources/updated")) == 1
 
 
-async def settled(hub: Any, watched: int = 0) -> None:
+async def wait_for_watches(hub: Any, watched: int = 0) -> None:
     """Wait until the hub watches only so much."""
     async with asyncio.timeout(60):
         while len(hub.subscriptions) != watched:
@@ -271,34 +271,37 @@ async def settled(hub: Any, watched: int = 0) -> None:
 
 
 async def test_what_a_gone_client_watched_is_watched_no_more() -> None:
-    hub = hub_of(shelf("a"))
+    hub = make_hub(book_server("a"))
     async with hub.running():
-        async with conversing(hub.main, LEGACY[-1]) as first, conversing(hub.main, LEGACY[-1]) as second:
+        async with (
+            connect_raw_client(hub.main_front, LEGACY[-1]) as first,
+            connect_raw_client(hub.main_front, LEGACY[-1]) as second,
+        ):
             for client in (first, second):
                 await client.result("resources/subscribe", {"uri": "book://moby"})
             assert len(hub.subscriptions) == 1
-        await settled(hub)
+        await wait_for_watches(hub)
 
 
 async def test_a_modern_client_hears_what_it_listens_to() -> None:
-    server = shelf("a")
-    hub = hub_of(server)
-    async with visiting(hub, MODERN) as client:
-        wanted = {"toolsListChanged": True, "resourceSubscriptions": ["book://moby"]}
-        listening = client.begin("subscriptions/listen", {"notifications": wanted})
-        await heard(client, "notifications/subscriptions/acknowledged")
+    server = book_server("a")
+    hub = make_hub(server)
+    async with open_client(hub, MODERN) as client:
+        subscription = {"toolsListChanged": True, "resourceSubscriptions": ["book://moby"]}
+        listening = client.send_request("subscriptions/listen", {"notifications": subscription})
+        await wait_for_notes(client, "notifications/subscriptions/acknowledged")
         server.resource_updated("book://moby")
-        (note,) = await heard(client, "notifications/resources/updated")
+        (note,) = await wait_for_notes(client, "notifications/resources/updated")
         assert note["uri"] == "book://moby"
         server.tool(name="one")(toolbox("x", "one").tools.all()[0].function)
-        await heard(client, "notifications/tools/list_changed")
-        client.tell("notifications/cancelled", {"requestId": listening})
-        await settled(hub)
+        await wait_for_notes(client, "notifications/tools/list_changed")
+        client.notify("notifications/cancelled", {"requestId": listening})
+        await wait_for_watches(hub)
 
 
 async def test_the_status_of_the_hub_can_be_watched() -> None:
-    hub = hub_of(toolbox("a", "one"))
-    async with visiting(hub) as client:
+    hub = make_hub(toolbox("a", "one"))
+    async with open_client(hub) as client:
         await client.result("resources/subscribe", {"uri": "hub://status"})
         assert len(hub.subscriptions) == 0
 
@@ -316,9 +319,9 @@ async def test_progress_of_a_tool_reaches_its_caller(dialect: str) -> None:
         await context.progress(2, 2)
         return "done"
 
-    async with visiting(hub_of(server), dialect) as client:
+    async with open_client(make_hub(server), dialect) as client:
         assert texts(await client.call("work", meta={"progressToken": "p"})) == ["done"]
-        assert [note["progress"] for note in client.notes("notifications/progress")] == [1, 2]
+        assert [note["progress"] for note in client.notifications("notifications/progress")] == [1, 2]
 
 
 async def test_a_call_that_its_caller_cancels_ends_at_its_server() -> None:
@@ -332,24 +335,24 @@ async def test_a_call_that_its_caller_cancels_ends_at_its_server() -> None:
             ended.set()
         return ""
 
-    async with visiting(hub_of(server), capabilities=EVERYTHING) as client:
-        identifier = client.begin("tools/call", {"name": "wait", "arguments": {}})
-        await client.settle()
-        client.tell("notifications/cancelled", {"requestId": identifier})
+    async with open_client(make_hub(server), capabilities=ALL_CAPABILITIES) as client:
+        identifier = client.send_request("tools/call", {"name": "wait", "arguments": {}})
+        await client.wait_until_idle()
+        client.notify("notifications/cancelled", {"requestId": identifier})
         async with asyncio.timeout(60):
             await ended.wait()
 
 
 async def test_what_servers_say_about_their_use_is_said_once_they_were_reached() -> None:
-    hub = hub_of(library("a"), library("b"))
-    async with visiting(hub), conversing(hub.main, MODERN) as client:
-        await client.settle()
-        said = (await client.result("server/discover"))["instructions"]
-        assert said == "a: Ask a for books.\n\nb: Ask b for books."
+    hub = make_hub(library("a"), library("b"))
+    async with open_client(hub), connect_raw_client(hub.main_front, MODERN) as client:
+        await client.wait_until_idle()
+        instructions = (await client.result("server/discover"))["instructions"]
+        assert instructions == "a: Ask a for books.\n\nb: Ask b for books."
 
 
 async def test_servers_whose_names_look_alike_in_a_uri_are_told_apart() -> None:
-    async with visiting(hub_of(shelf("x"), shelf("my b"), shelf("my_b"))) as client:
+    async with open_client(make_hub(book_server("x"), book_server("my b"), book_server("my_b"))) as client:
         listed = [entry["uri"] for entry in (await client.result("resources/list"))["resources"]]
         assert listed[1:] == ["book://moby", "my-b+book://moby", "my-b-2+book://moby"]
         (read,) = (await client.result("resources/read", {"uri": "my-b-2+book://moby"}))["contents"]
@@ -369,7 +372,7 @@ async def test_without_output_schemas_structured_content_is_limited_too(is_on: b
         upstreams=(UpstreamConfig(id="rows", server=server),),
         hub=HubSettings(output_schemas=is_on, result_bytes=10_000),
     )
-    async with visiting(Gateway(config)) as client:
+    async with open_client(Gateway(config)) as client:
         (listed,) = [tool for tool in (await client.result("tools/list"))["tools"] if tool["name"] == "rows"]
         assert ("outputSchema" in listed) is is_on
         found = await client.call("rows")

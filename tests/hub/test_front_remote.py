@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from tests.client.ends import INTEROP, stdio_config
-from tests.http.in_process import running
-from tests.http.wire import request
-from tests.hub.assembled import hub_of, library, names, toolbox, visiting
-from tests.hub.ends import asker
-from tests.server.conversation import MODERN, Conversation
+from tests.client.harness import INTEROP, stdio_config
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import request
+from tests.hub.local_hubs import library, list_names, make_hub, open_client, toolbox
+from tests.hub.upstreams import asking_config
+from tests.server.raw_client import MODERN, RawClient
 
 from hubbub import ServerConfig, UpstreamConfig
 
@@ -41,7 +41,7 @@ run(server)
 """
 
 
-def mortal(folder: Path) -> UpstreamConfig:
+def crashing_upstream(folder: Path) -> UpstreamConfig:
     (folder / "mortal.py").write_text(PROGRAM)
     env = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     remote = ServerConfig(
@@ -50,27 +50,27 @@ def mortal(folder: Path) -> UpstreamConfig:
     return UpstreamConfig(id="mortal", remote=remote)
 
 
-async def marks(client: Conversation) -> dict[str, Any]:
+async def read_marks(client: RawClient) -> dict[str, Any]:
     listed = (await client.result("tools/list"))["tools"]
     return {entry["name"]: entry["_meta"] for entry in listed if entry["name"] in ("hello", "die", "one")}
 
 
-async def until(client: Conversation, name: str, *, is_stale: bool) -> dict[str, Any]:
+async def wait_until_listed(client: RawClient, name: str, *, is_stale: bool) -> dict[str, Any]:
     async with asyncio.timeout(60):
         while True:
-            found = await marks(client)
+            found = await read_marks(client)
             if name in found and found[name].get("dev.hubbub/stale", False) is is_stale:
                 return found
             await asyncio.sleep(0.02)
 
 
 async def test_tools_of_a_dead_server_stay_listed_with_the_reason_until_it_is_back(tmp_path: Path) -> None:
-    async with visiting(hub_of(mortal(tmp_path), toolbox("box", "one")), MODERN) as client:
-        assert await names(client) == ["hello", "die", "one"]
+    async with open_client(make_hub(crashing_upstream(tmp_path), toolbox("box", "one")), MODERN) as client:
+        assert await list_names(client) == ["hello", "die", "one"]
         died = await client.call("die")
         assert died["isError"] is True
         assert died["structuredContent"]["error"]["type"] == "upstream_unavailable"
-        found = await until(client, "hello", is_stale=True)
+        found = await wait_until_listed(client, "hello", is_stale=True)
         assert found["hello"]["dev.hubbub/server"] == "mortal"
         assert found["hello"]["dev.hubbub/reason"]
         assert "dev.hubbub/stale" not in found["one"]
@@ -78,54 +78,54 @@ async def test_tools_of_a_dead_server_stay_listed_with_the_reason_until_it_is_ba
         failed = await client.call("hello")
         assert failed["structuredContent"]["error"]["data"]["server"] == "mortal"
         (tmp_path / "broken").unlink()
-        await until(client, "hello", is_stale=False)
+        await wait_until_listed(client, "hello", is_stale=False)
         assert (await client.call("hello"))["content"][0]["text"] == "hello"
 
 
 async def test_a_list_does_not_wait_for_ever_and_late_servers_are_announced(tmp_path: Path) -> None:
     (tmp_path / "slow").touch()
-    hub = hub_of(mortal(tmp_path), toolbox("box", "one"), list_s=0.5)
-    async with visiting(hub) as client:
-        assert await names(client) == ["one"]
+    hub = make_hub(crashing_upstream(tmp_path), toolbox("box", "one"), list_s=0.5)
+    async with open_client(hub) as client:
+        assert await list_names(client) == ["one"]
         error = await client.error("tools/call", {"name": "hello", "arguments": {}})
         assert "mortal" in error["message"]
         (tmp_path / "slow").unlink()
         async with asyncio.timeout(60):
-            while "hello" not in await names(client):
+            while "hello" not in await list_names(client):
                 await asyncio.sleep(0.05)
-        assert client.notes("notifications/tools/list_changed")
+        assert client.notifications("notifications/tools/list_changed")
         assert (await client.call("hello"))["content"][0]["text"] == "hello"
 
 
 async def test_a_server_that_never_comes_is_named_where_a_tool_is_missing(tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
-    async with visiting(hub_of(mortal(tmp_path), toolbox("box", "one"))) as client:
+    async with open_client(make_hub(crashing_upstream(tmp_path), toolbox("box", "one"))) as client:
         error = await client.error("tools/call", {"name": "hello", "arguments": {}})
-        assert "could not be reached so far: mortal" in error["message"]
+        assert "these servers are not connected: mortal" in error["message"]
         status = (await client.call("hub.status"))["structuredContent"]
         assert any(problem.startswith("mortal: ") for problem in status["problems"])
 
 
 async def test_the_hub_is_ready_while_one_of_its_servers_is(tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
-    both, alone = hub_of(mortal(tmp_path), toolbox("box", "one")), hub_of(mortal(tmp_path))
-    async with visiting(both) as client:
-        await client.settle()
-        assert await both.main.problems() == []
-    async with visiting(alone) as client:
-        await client.settle()
-        (problem,) = await alone.main.problems()
+    both, alone = make_hub(crashing_upstream(tmp_path), toolbox("box", "one")), make_hub(crashing_upstream(tmp_path))
+    async with open_client(both) as client:
+        await client.wait_until_idle()
+        assert await both.main_front.problems() == []
+    async with open_client(alone) as client:
+        await client.wait_until_idle()
+        (problem,) = await alone.main_front.problems()
         assert problem.startswith("mortal: ")
 
 
 async def test_a_client_on_stdio_that_can_be_asked_costs_one_process_of_a_legacy_server_also_after_a_reload() -> None:
-    hub = hub_of(UpstreamConfig(id="asker", remote=asker()))
-    async with visiting(hub, capabilities={"elicitation": {"form": {}}}) as client:
+    hub = make_hub(UpstreamConfig(id="asker", remote=asking_config()))
+    async with open_client(hub, capabilities={"elicitation": {"form": {}}}) as client:
         client.reply_with = lambda asked: {"result": {"action": "accept", "content": {"name": "ada"}}}
         assert (await client.call("ask", {"say": "who"}))["content"][0]["text"] == "who: ada"
         assert hub.upstreams["asker"].state.sessions == 1
-        added = UpstreamConfig(id="other", remote=replace(asker(), id="other"))
-        changed = UpstreamConfig(id="asker", remote=replace(asker(), timeout_s=7.0))
+        added = UpstreamConfig(id="other", remote=replace(asking_config(), id="other"))
+        changed = UpstreamConfig(id="asker", remote=replace(asking_config(), timeout_s=7.0))
         await hub.apply(replace(hub.config, upstreams=(changed, added)))
         for name in ("asker__ask", "other__ask"):
             assert (await client.call(name, {"say": "who"}))["content"][0]["text"] == "who: ada"
@@ -134,13 +134,13 @@ async def test_a_client_on_stdio_that_can_be_asked_costs_one_process_of_a_legacy
 
 async def test_the_first_client_is_told_what_a_server_says_about_its_use() -> None:
     config = stdio_config(str(INTEROP))
-    async with visiting(hub_of(UpstreamConfig(id="here", remote=config)), MODERN) as client:
+    async with open_client(make_hub(UpstreamConfig(id="here", remote=config)), MODERN) as client:
         assert (await client.result("server/discover"))["instructions"] == "here: Ask for an echo."
 
 
 async def test_a_server_that_says_nothing_hardly_holds_up_the_first_client() -> None:
     silent = ServerConfig(id="silent", command="sleep", args=["60"])
-    async with visiting(hub_of(UpstreamConfig(id="silent", remote=silent)), MODERN) as client:
+    async with open_client(make_hub(UpstreamConfig(id="silent", remote=silent)), MODERN) as client:
         assert "instructions" not in await client.result("server/discover")
 
 
@@ -151,7 +151,7 @@ async def test_the_health_of_a_hub_names_the_servers_that_are_down() -> None:
         ((broken,), 503, "unavailable"),
         ((library(),), 200, "ready"),
     ):
-        async with running(hub_of(*servers).main) as here:
+        async with run_server(make_hub(*servers).main_front) as here:
             await here.site.post(request("tools/list"))
             answer = await here.site.get("/mcp/health")
             assert (answer.status, answer.json["status"]) == (status, expected)
@@ -166,6 +166,6 @@ async def test_a_hub_is_degraded_while_a_pack_in_it_is_not_ready() -> None:
         return "the store cannot be written"
 
     ailing.health_checks.append(check)
-    async with running(hub_of(library(), ailing).main) as here:
+    async with run_server(make_hub(library(), ailing).main_front) as here:
         answer = await here.site.get("/mcp/health")
         assert answer.json == {"status": "degraded", "problems": ["ailing: the store cannot be written"]}

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.agent.servers import stdio
-from tests.hub.assembled import names, toolbox
-from tests.server.conversation import conversing
-from tests.server.exchange import ask
+from tests.hub.local_hubs import list_names, toolbox
+from tests.server.asgi_exchange import call_app
+from tests.server.raw_client import connect_raw_client
 
 from hubbub import (
     Call,
@@ -26,8 +26,8 @@ from hubbub import (
 
 async def test_servers_of_this_process_are_served_as_one() -> None:
     hub = Hub([toolbox("a", "find"), toolbox("b", "find", "keep")], name="both", settings=HubSettings(search="off"))
-    async with hub, conversing(hub.front(), "2025-11-25") as client:
-        assert await names(client) == ["a__find", "b__find", "keep"]
+    async with hub, connect_raw_client(hub.front(), "2025-11-25") as client:
+        assert await list_names(client) == ["a__find", "b__find", "keep"]
         assert "b/keep" in str(await client.call("keep"))
 
 
@@ -36,8 +36,8 @@ async def test_options_of_a_server_and_views_are_those_of_the_settings_file() ->
         [toolbox("a", "find"), UpstreamConfig(id="b", server=toolbox("x", "keep"), prefix="always")],
         views={"second": ViewSettings(servers=("b",))},
     )
-    async with hub, conversing(hub.front("second"), "2026-07-28") as client:
-        assert await names(client) == ["b__keep"]
+    async with hub, connect_raw_client(hub.front("second"), "2026-07-28") as client:
+        assert await list_names(client) == ["b__keep"]
     with pytest.raises(SettingsError, match="'second'"):
         hub.front("secnd")
 
@@ -86,8 +86,8 @@ def test_servers_with_the_same_id_are_refused() -> None:
         (lambda: Hub([{"command": "x"}]), "not dict; read_mcp_json"),  # type: ignore[list-item]
         (lambda: Hub([], settings=HubSettings(search="x")), "settings: search must be one of"),  # type: ignore[arg-type]
         (lambda: Hub([], views={"v": {"servers": []}}), "must be a ViewSettings, not dict"),  # type: ignore[dict-item]
-        (lambda: Hub([], views={"health": ViewSettings()}), r"views\['health'\]: a view has a name of"),
-        (lambda: Hub([toolbox("a")], views={"v": ViewSettings(servers=("b",))}), "there is no server 'b'; known: a"),
+        (lambda: Hub([], views={"health": ViewSettings()}), r"views\['health'\]: 'health' is not a valid view name"),
+        (lambda: Hub([toolbox("a")], views={"v": ViewSettings(servers=("b",))}), "unknown server 'b'; known: a"),
     ],
 )
 def test_mistakes_are_refused_with_what_to_write(build: Callable[[], Hub], message: str) -> None:
@@ -121,7 +121,7 @@ async def test_a_hub_is_an_asgi_app_with_its_views() -> None:
     app = hub.asgi()
     async with app.lifespan():
         for path, tools in (("/mcp", ["find", "keep"]), ("/mcp/second", ["keep"])):
-            answer = await ask(app, path, body={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+            answer = await call_app(app, path, body={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
             assert [tool["name"] for tool in answer.json["result"]["tools"]][2:] == tools
 
 

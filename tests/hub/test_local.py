@@ -7,9 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.client.ends import no_lost_errors
-from tests.clock import pass_time, skip, turns, until
-from tests.hub.callers import EVERYTHING, LEGACY, MODERN, Back, caller, result, text, tool
+from tests.client.harness import assert_no_unretrieved_errors
+from tests.clock import advance_and_settle, advance_clock, wait_until, yield_to_loop
+from tests.hub.upstream_callers import (
+    ALL_CAPABILITIES,
+    LEGACY,
+    MODERN,
+    RecordingReturnPath,
+    call_tool,
+    make_caller,
+    request_result,
+    result_text,
+)
 
 from hubbub import Change, Context, Overloaded, Server, ToolNotFound, UpstreamUnavailable, bounds
 from hubbub.hub.local import LocalUpstream
@@ -23,7 +32,7 @@ class Person:
     age: int = 0
 
 
-def made(events: list[str] | None = None, goes_on: asyncio.Event | None = None) -> Server:
+def make_server(events: list[str] | None = None, goes_on: asyncio.Event | None = None) -> Server:
     goes_on = goes_on or asyncio.Event()
 
     @asynccontextmanager
@@ -72,7 +81,7 @@ def made(events: list[str] | None = None, goes_on: asyncio.Event | None = None) 
 
 
 @asynccontextmanager
-async def opened(server: Server) -> AsyncIterator[LocalUpstream]:
+async def open_local_upstream(server: Server) -> AsyncIterator[LocalUpstream]:
     upstream = LocalUpstream("here", server, UpstreamOptions())
     await upstream.start()
     try:
@@ -83,7 +92,7 @@ async def opened(server: Server) -> AsyncIterator[LocalUpstream]:
 
 async def test_its_lists_are_there_from_the_start_and_its_lifespan_is_open() -> None:
     events: list[str] = []
-    async with opened(made(events)) as upstream:
+    async with open_local_upstream(make_server(events)) as upstream:
         assert events == ["open"]
         as_one: Upstream = upstream
         snapshot = as_one.snapshot
@@ -93,51 +102,61 @@ async def test_its_lists_are_there_from_the_start_and_its_lifespan_is_open() -> 
         assert [entry.name for entry in snapshot.prompts] == ["greeting"]
         assert (snapshot.name, snapshot.version, snapshot.title) == ("here", "2", "Here")
         assert snapshot.instructions == "Be kind."
-        assert snapshot.has("tools", "listChanged")
+        assert snapshot.has_capability("tools", "listChanged")
         assert snapshot.wrapped == {"count"}
         assert upstream.state.phase == "ready"
     assert events == ["open", "closed"]
 
 
 async def test_calls_are_answered_in_the_callers_revision() -> None:
-    async with opened(made()) as upstream:
-        assert text(await tool(upstream, "echo", {"text": "a"})) == "a"
-        assert (await tool(upstream, "count", {}, caller(MODERN)))["structuredContent"] == 42
-        assert (await tool(upstream, "count", {}, caller(LEGACY)))["structuredContent"] == {"result": 42}
-        assert list(await tool(upstream, "count", {}, caller(PLAIN))) == ["content"]
-        read = await result(upstream, "resources/read", {"uri": "memo://a"}, caller(LEGACY))
+    async with open_local_upstream(make_server()) as upstream:
+        assert result_text(await call_tool(upstream, "echo", {"text": "a"})) == "a"
+        assert (await call_tool(upstream, "count", {}, make_caller(MODERN)))["structuredContent"] == 42
+        assert (await call_tool(upstream, "count", {}, make_caller(LEGACY)))["structuredContent"] == {"result": 42}
+        assert list(await call_tool(upstream, "count", {}, make_caller(PLAIN))) == ["content"]
+        read = await request_result(upstream, "resources/read", {"uri": "memo://a"}, make_caller(LEGACY))
         assert read["contents"][0]["text"] == "a memo"
         with pytest.raises(ToolNotFound):
-            await tool(upstream, "nothing")
+            await call_tool(upstream, "nothing")
         assert upstream.state.calls == 6
         assert upstream.state.in_flight == 0
 
 
 async def test_questions_work_in_both_eras() -> None:
-    async with opened(made()) as upstream:
-        assert text(await tool(upstream, "ask", {}, caller(LEGACY, EVERYTHING, scope="a"), Back("ada"))) == "ada"
+    async with open_local_upstream(make_server()) as upstream:
+        assert (
+            result_text(
+                await call_tool(
+                    upstream, "ask", {}, make_caller(LEGACY, ALL_CAPABILITIES, scope="a"), RecordingReturnPath("ada")
+                )
+            )
+            == "ada"
+        )
         params: dict[str, Any] = {"name": "ask", "arguments": {}}
-        asked = await result(upstream, "tools/call", params, caller(MODERN, EVERYTHING))
+        asked = await request_result(upstream, "tools/call", params, make_caller(MODERN, ALL_CAPABILITIES))
         (key,) = asked["inputRequests"]
         params["requestState"] = asked["requestState"]
         params["inputResponses"] = {key: {"action": "accept", "content": {"name": "bob"}}}
-        assert text(await result(upstream, "tools/call", params, caller(MODERN, EVERYTHING))) == "bob"
+        assert (
+            result_text(await request_result(upstream, "tools/call", params, make_caller(MODERN, ALL_CAPABILITIES)))
+            == "bob"
+        )
 
 
 async def test_changes_are_heard_after_the_lists_have_them() -> None:
-    server = made()
-    heard: list[tuple[Change, int]] = []
-    async with opened(server) as upstream:
-        upstream.on_change = lambda one, change: heard.append((change, len(one.snapshot.tools)))
+    server = make_server()
+    changes_seen: list[tuple[Change, int]] = []
+    async with open_local_upstream(server) as upstream:
+        upstream.on_change = lambda one, change: changes_seen.append((change, len(one.snapshot.tools)))
         server.tools.unregister("wait")
-        await until(lambda: bool(heard))
-        assert heard == [(Change("tools"), 3)]
+        await wait_until(lambda: bool(changes_seen))
+        assert changes_seen == [(Change("tools"), 3)]
         await upstream.subscribe("memo://a")
         server.resource_updated("memo://a")
         server.resource_updated("memo://b")
         await upstream.unsubscribe("memo://a")
         server.resource_updated("memo://a")
-        assert [change for change, _ in heard[1:]] == [Change("resource", "memo://a")]
+        assert [change for change, _ in changes_seen[1:]] == [Change("resource", "memo://a")]
 
 
 async def test_a_lifespan_that_fails_is_told_to_who_starts_it() -> None:
@@ -151,7 +170,7 @@ async def test_a_lifespan_that_fails_is_told_to_who_starts_it() -> None:
         await upstream.start()
     assert upstream.state.phase == "down"
     with pytest.raises(UpstreamUnavailable, match="not running"):
-        await tool(upstream, "echo")
+        await call_tool(upstream, "echo")
     await upstream.close(1)
 
 
@@ -167,7 +186,7 @@ async def test_a_lifespan_that_fails_after_the_start_was_cancelled_is_logged_onc
         raise RuntimeError("no database")
         yield  # type: ignore[unreachable]  # makes it a generator
 
-    async with no_lost_errors():
+    async with assert_no_unretrieved_errors():
         upstream = LocalUpstream("here", Server("here", lifespan=broken), UpstreamOptions())
         starting = asyncio.create_task(upstream.start())
         await opening.wait()
@@ -186,47 +205,49 @@ async def test_a_lifespan_that_fails_at_the_end_is_logged_once(caplog: pytest.Lo
         yield
         raise RuntimeError("cannot flush")
 
-    async with no_lost_errors(), opened(Server("here", lifespan=broken)):
+    async with assert_no_unretrieved_errors(), open_local_upstream(Server("here", lifespan=broken)):
         pass
     assert [record.message for record in caplog.records] == ["lifespan_failed"]
 
 
 async def test_a_tool_can_end_the_stream_of_a_caller_that_can_be_asked() -> None:
-    class Streaming(Back):
+    class Streaming(RecordingReturnPath):
         released = 0
 
         async def release(self) -> None:
             self.released += 1
 
-    server = made()
+    server = make_server()
 
     @server.tool
     async def leave(context: Context) -> str:
         await context.close_stream()
         return "left"
 
-    async with opened(server) as upstream:
-        for capabilities in ({}, EVERYTHING):
+    async with open_local_upstream(server) as upstream:
+        for capabilities in ({}, ALL_CAPABILITIES):
             back = Streaming()
-            assert text(await tool(upstream, "leave", {}, caller(LEGACY, capabilities), back)) == "left"
+            assert (
+                result_text(await call_tool(upstream, "leave", {}, make_caller(LEGACY, capabilities), back)) == "left"
+            )
             assert back.released == 1
 
 
 async def test_closing_lets_calls_finish_and_takes_no_more() -> None:
     goes_on = asyncio.Event()
-    async with opened(made(goes_on=goes_on)) as upstream:
-        waiting = asyncio.create_task(tool(upstream, "wait"))
-        await until(lambda: upstream.state.in_flight == 1)
+    async with open_local_upstream(make_server(goes_on=goes_on)) as upstream:
+        waiting = asyncio.create_task(call_tool(upstream, "wait"))
+        await wait_until(lambda: upstream.state.in_flight == 1)
         closing = asyncio.create_task(upstream.close(3600))
-        await until(lambda: upstream.state.phase == "closing")
+        await wait_until(lambda: upstream.state.phase == "closing")
         with pytest.raises(UpstreamUnavailable):
-            await tool(upstream, "echo", {"text": "a"})
+            await call_tool(upstream, "echo", {"text": "a"})
         goes_on.set()
-        assert text(await waiting) == "waited"
+        assert result_text(await waiting) == "waited"
         await closing
 
 
-def hanging() -> Server:
+def make_hanging_server() -> Server:
     server = Server("slow")
 
     @server.tool
@@ -247,8 +268,8 @@ def hanging() -> Server:
 
 
 @asynccontextmanager
-async def slow(**options: Any) -> AsyncIterator[LocalUpstream]:
-    upstream = LocalUpstream("slow", hanging(), UpstreamOptions(**options))
+async def open_slow_upstream(**options: Any) -> AsyncIterator[LocalUpstream]:
+    upstream = LocalUpstream("slow", make_hanging_server(), UpstreamOptions(**options))
     await upstream.start()
     try:
         yield upstream
@@ -260,63 +281,63 @@ async def slow(**options: Any) -> AsyncIterator[LocalUpstream]:
 async def test_a_call_that_takes_too_long_is_ended_and_after_some_the_next_are_refused_for_a_while(
     revision: Any,
 ) -> None:
-    async with slow(timeout_s=100, breaker_failures=2) as upstream:
+    async with open_slow_upstream(timeout_s=100, breaker_failures=2) as upstream:
         for _ in range(2):
-            hang = asyncio.create_task(tool(upstream, "hang", {}, caller(revision, EVERYTHING)))
-            await until(lambda: upstream.state.in_flight == 1)
-            await turns()
-            pass_time(100)
+            hang = asyncio.create_task(call_tool(upstream, "hang", {}, make_caller(revision, ALL_CAPABILITIES)))
+            await wait_until(lambda: upstream.state.in_flight == 1)
+            await yield_to_loop()
+            advance_clock(100)
             with pytest.raises(UpstreamUnavailable, match="within 100 s") as failed:
                 await hang
             assert failed.value.data["mayHaveExecuted"] is True
-        with pytest.raises(UpstreamUnavailable, match="tried again in") as refused:
-            await tool(upstream, "quick", {}, caller(revision, EVERYTHING))
+        with pytest.raises(UpstreamUnavailable, match="retry in") as refused:
+            await call_tool(upstream, "quick", {}, make_caller(revision, ALL_CAPABILITIES))
         assert refused.value.data["mayHaveExecuted"] is False
         assert refused.value.data["retryAfterMs"] > 0
         assert (upstream.state.phase, upstream.state.failures, upstream.state.in_flight) == ("down", 2, 0)
         assert "within 100 s" in str(upstream.state.reason)
-        await until(lambda: upstream.state.retry_in_s is None)
-        assert text(await tool(upstream, "quick", {}, caller(revision))) == "quick"
+        await wait_until(lambda: upstream.state.retry_in_s is None)
+        assert result_text(await call_tool(upstream, "quick", {}, make_caller(revision))) == "quick"
         assert (upstream.state.phase, upstream.state.reason) == ("ready", None)
 
 
 async def test_a_replaced_bound_holds_for_the_next_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "UPSTREAM_CALLS", 1)
-    monkeypatch.setattr(bounds, "UPSTREAM_WAITING", 0)
-    async with slow() as upstream:
-        first = asyncio.create_task(tool(upstream, "hang"))
-        await until(lambda: upstream.state.in_flight == 1)
+    monkeypatch.setattr(bounds, "UPSTREAM_QUEUED_CALLS", 0)
+    async with open_slow_upstream() as upstream:
+        first = asyncio.create_task(call_tool(upstream, "hang"))
+        await wait_until(lambda: upstream.state.in_flight == 1)
         with pytest.raises(Overloaded, match="calls to slow"):
-            await tool(upstream, "quick")
+            await call_tool(upstream, "quick")
         first.cancel()
 
 
 async def test_more_calls_than_may_run_at_once_wait_in_line() -> None:
-    async with slow(timeout_s=100, max_calls=1, max_waiting=1) as upstream:
-        first = asyncio.create_task(tool(upstream, "hang"))
-        await until(lambda: upstream.state.in_flight == 1)
-        second = asyncio.create_task(tool(upstream, "hang"))
-        await until(lambda: upstream.state.waiting == 1)
+    async with open_slow_upstream(timeout_s=100, max_calls=1, max_waiting=1) as upstream:
+        first = asyncio.create_task(call_tool(upstream, "hang"))
+        await wait_until(lambda: upstream.state.in_flight == 1)
+        second = asyncio.create_task(call_tool(upstream, "hang"))
+        await wait_until(lambda: upstream.state.waiting == 1)
         with pytest.raises(Overloaded, match="calls to slow"):
-            await tool(upstream, "quick")
-        await turns()
-        pass_time(100)
+            await call_tool(upstream, "quick")
+        await yield_to_loop()
+        advance_clock(100)
         with pytest.raises(UpstreamUnavailable):
             await first
         with pytest.raises((UpstreamUnavailable, Overloaded)):
             await second
-        assert text(await tool(upstream, "quick")) == "quick"
+        assert result_text(await call_tool(upstream, "quick")) == "quick"
 
 
 async def test_a_caller_who_is_asked_something_may_take_its_time() -> None:
-    async with slow(timeout_s=100, max_calls=1) as upstream:
-        back = Back()
+    async with open_slow_upstream(timeout_s=100, max_calls=1) as upstream:
+        back = RecordingReturnPath()
         others: list[str] = []
 
         async def think() -> None:
-            others.append(text(await tool(upstream, "quick")))
-            await skip(200)
+            others.append(result_text(await call_tool(upstream, "quick")))
+            await advance_and_settle(200)
 
         back.before_answer = think
-        assert await tool(upstream, "ask", {}, caller(LEGACY, EVERYTHING, scope="1"), back)
+        assert await call_tool(upstream, "ask", {}, make_caller(LEGACY, ALL_CAPABILITIES, scope="1"), back)
         assert others == ["quick"]

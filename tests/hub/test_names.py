@@ -3,24 +3,24 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.hub.names import Names, Offer, Rule, Style, assign, cut, scheme_of
+from hubbub.hub.names import Names, NameStyle, NamingRule, Offer, assign_names, shorten, uri_scheme
 
-PLAIN = Style(51)
+PLAIN = NameStyle(51)
 SERVERS = ("github", "files", "my server", "files__x")
 TOOLS = st.sampled_from(("search", "read", "x__read", "files__read", "aw.get", "a" * 60, "a" * 50 + "b", "ü ö"))
 RULES = st.builds(
-    Rule,
+    NamingRule,
     prefix=st.sampled_from(("collision", "always", "never")),
     prefix_text=st.sampled_from((None, "gh", "files")),
     renamed=st.dictionaries(TOOLS, st.sampled_from(("search", "mine", "github__read")), max_size=2),
 )
-STYLES = st.builds(Style, limit=st.integers(16, 64), safe=st.booleans())
+STYLES = st.builds(NameStyle, limit=st.integers(16, 64), safe=st.booleans())
 
 
-def names(*offers: str, style: Style = PLAIN, **rules: Rule) -> Names:
+def names(*offers: str, style: NameStyle = PLAIN, **rules: NamingRule) -> Names:
     """The names of `server/tool` pairs."""
     found = [Offer(*offer.split("/")) for offer in offers]
-    return assign(found, {offer.server: rules.get(offer.server, Rule()) for offer in found}, style)
+    return assign_names(found, {offer.server: rules.get(offer.server, NamingRule()) for offer in found}, style)
 
 
 def listed(found: Names) -> list[str]:
@@ -44,21 +44,21 @@ def test_of_a_name_that_two_have_both_get_their_server_in_front() -> None:
 
 
 def test_a_server_may_always_have_its_name_in_front() -> None:
-    found = names("a/read", "b/write", a=Rule("always", prefix_text="aa"))
+    found = names("a/read", "b/write", a=NamingRule("always", prefix_text="aa"))
     assert listed(found) == ["aa__read", "write"]
     assert found.callable["a__read"] == Offer("a", "read")
     assert "read" not in found.callable
 
 
 def test_of_names_that_must_stay_the_first_in_the_file_wins_and_the_other_is_told_of() -> None:
-    found = names("a/read", "b/read", "c/read", a=Rule("never"), b=Rule("never"))
+    found = names("a/read", "b/read", "c/read", a=NamingRule("never"), b=NamingRule("never"))
     assert found.listed == {Offer("a", "read"): "read", Offer("c", "read"): "c__read"}
     assert found.callable["b__read"] == Offer("b", "read")
     assert found.collisions[0].listed == ("read", "", "c__read")
 
 
 def test_a_given_name_is_used_as_it_is() -> None:
-    found = names("a/create_issue", "b/new", a=Rule("always", renamed={"create_issue": "new_issue"}))
+    found = names("a/create_issue", "b/new", a=NamingRule("always", renamed={"create_issue": "new_issue"}))
     assert listed(found) == ["new_issue", "new"]
     assert found.callable["a__new_issue"] == Offer("a", "create_issue")
 
@@ -73,13 +73,13 @@ def test_a_long_name_is_cut_and_the_full_one_can_still_be_called() -> None:
 
 
 def test_safe_names_are_listed_in_safe_letters_and_both_forms_can_be_called() -> None:
-    found = names("a/aw.get_state", style=Style(51, safe=True))
+    found = names("a/aw.get_state", style=NameStyle(51, safe=True))
     assert listed(found) == ["aw_get_state"]
     assert found.callable["aw.get_state"] == Offer("a", "aw.get_state")
 
 
 def test_a_prefixed_name_that_another_server_has_already_is_marked() -> None:
-    found = names("x/gh__read", "gh/read", "y/read", x=Rule("never"))
+    found = names("x/gh__read", "gh/read", "y/read", x=NamingRule("never"))
     first, second, third = listed(found)
     assert (first, third) == ("gh__read", "y__read")
     assert second.startswith("gh__read_")
@@ -99,17 +99,17 @@ def test_a_server_may_begin_names_with_its_own() -> None:
 
 
 def test_a_server_stands_in_front_of_a_uri_in_letters_of_a_scheme() -> None:
-    assert scheme_of("My_server 1") == "my-server-1"
-    assert scheme_of("1st") == "s1st"
+    assert uri_scheme("My_server 1") == "my-server-1"
+    assert uri_scheme("1st") == "s1st"
 
 
 @given(st.lists(st.tuples(st.sampled_from(SERVERS), TOOLS), unique=True), st.data(), STYLES)
 def test_names_are_unique_within_the_limit_and_mean_who_they_are_listed_for(
-    pairs: list[tuple[str, str]], data: st.DataObject, style: Style
+    pairs: list[tuple[str, str]], data: st.DataObject, style: NameStyle
 ) -> None:
     offers = [Offer(*pair) for pair in pairs]
     rules = {server: data.draw(RULES) for server in SERVERS}
-    found = assign(offers, rules, style)
+    found = assign_names(offers, rules, style)
     assert len(set(listed(found))) == len(found.listed)
     for offer, name in found.listed.items():
         assert len(name) <= style.limit
@@ -122,12 +122,12 @@ def test_names_are_unique_within_the_limit_and_mean_who_they_are_listed_for(
 
 @given(st.lists(st.tuples(st.sampled_from(SERVERS), TOOLS), unique=True), st.data(), STYLES)
 def test_names_do_not_depend_on_who_is_listed_first_unless_names_must_stay(
-    pairs: list[tuple[str, str]], data: st.DataObject, style: Style
+    pairs: list[tuple[str, str]], data: st.DataObject, style: NameStyle
 ) -> None:
     offers = [Offer(*pair) for pair in pairs]
-    rules = {server: Rule() for server in SERVERS}
+    rules = {server: NamingRule() for server in SERVERS}
     shuffled = data.draw(st.permutations(offers))
-    first, second = assign(offers, rules, style), assign(shuffled, rules, style)
+    first, second = assign_names(offers, rules, style), assign_names(shuffled, rules, style)
     assert first.listed == second.listed
     assert first.callable == second.callable
     assert {name: set(found) for name, found in first.ambiguous.items()} == {
@@ -137,6 +137,6 @@ def test_names_do_not_depend_on_who_is_listed_first_unless_names_must_stay(
 
 @given(st.text(min_size=1), st.integers(16, 64))
 def test_a_cut_name_is_within_the_limit_and_the_same_each_time(name: str, limit: int) -> None:
-    assert len(cut(name, limit)) <= limit
-    assert cut(name, limit) == cut(name, limit)
-    assert cut(name, limit) == name or len(name) > limit
+    assert len(shorten(name, limit)) <= limit
+    assert shorten(name, limit) == shorten(name, limit)
+    assert shorten(name, limit) == name or len(name) > limit

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hubbub import HubSettings, Secret, Server, ServerConfig, ToolSettings, UpstreamConfig, ViewSettings
 from hubbub.hub.config import HubConfig
-from hubbub.hub.described import Description, describe
+from hubbub.hub.config_description import ConfigDescription, describe_config
 from hubbub.hub.plan import Field, Plan, Step, compare, diff
 from hubbub.settings.serve import ServeSettings
 
@@ -67,7 +67,7 @@ def configs(draw: st.DrawFn) -> HubConfig:
     )
 
 
-def parts_of(upstream: UpstreamConfig) -> dict[str, object]:
+def flatten_upstream(upstream: UpstreamConfig) -> dict[str, object]:
     """An upstream taken apart in another way than the code does it: every value by its key."""
     remote = upstream.remote
     found: dict[str, object] = {
@@ -87,9 +87,9 @@ def parts_of(upstream: UpstreamConfig) -> dict[str, object]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def differing(before: UpstreamConfig, after: UpstreamConfig) -> set[str]:
-    then, now = parts_of(before), parts_of(after)
-    return {key for key in then.keys() | now.keys() if then.get(key) != now.get(key)}
+def differing_keys(before: UpstreamConfig, after: UpstreamConfig) -> set[str]:
+    old_parts, new_parts = flatten_upstream(before), flatten_upstream(after)
+    return {key for key in old_parts.keys() | new_parts.keys() if old_parts.get(key) != new_parts.get(key)}
 
 
 @given(config=configs())
@@ -105,25 +105,25 @@ def test_a_configuration_does_not_differ_from_itself(config: HubConfig) -> None:
 @given(before=configs(), after=configs())
 def test_a_plan_names_exactly_what_changed(before: HubConfig, after: HubConfig) -> None:
     plan = diff(before, after)
-    then, now = ({one.id: one for one in config.upstreams} for config in (before, after))
+    old_parts, new_parts = ({one.id: one for one in config.upstreams} for config in (before, after))
     named = {(step.action, step.name): step for step in plan.steps if step.part == "server"}
-    assert {name for action, name in named if action == "add"} == now.keys() - then.keys()
-    assert {name for action, name in named if action == "remove"} == then.keys() - now.keys()
-    for name in then.keys() & now.keys():
-        expected = differing(then[name], now[name])
+    assert {name for action, name in named if action == "add"} == new_parts.keys() - old_parts.keys()
+    assert {name for action, name in named if action == "remove"} == old_parts.keys() - new_parts.keys()
+    for name in old_parts.keys() & new_parts.keys():
+        expected = differing_keys(old_parts[name], new_parts[name])
         step = named.pop(("change", name), None)
         found = set() if step is None else {field.key for field in step.fields}
         # Two kinds of remote servers also differ in what only one of them has.
         assert found >= expected
-        if (then[name].remote is None) == (now[name].remote is None):
+        if (old_parts[name].remote is None) == (new_parts[name].remote is None):
             assert found == expected
     assert not [key for key in named if key[0] == "change"]
     views = {step.name for step in plan.steps if step.part == "view"}
     assert views == {
         name for name in before.views.keys() | after.views.keys() if before.views.get(name) != after.views.get(name)
     }
-    common = then.keys() & now.keys()
-    is_reordered = [name for name in then if name in common] != [name for name in now if name in common]
+    common = old_parts.keys() & new_parts.keys()
+    is_reordered = [name for name in old_parts if name in common] != [name for name in new_parts if name in common]
     assert any(step.part == "hub" for step in plan.steps) == (before.hub != after.hub or is_reordered)
 
 
@@ -138,9 +138,11 @@ def test_a_plan_turned_round_takes_back_what_it_adds(before: HubConfig, after: H
 
 @given(config=configs(), other=configs())
 def test_a_description_survives_being_written_down(config: HubConfig, other: HubConfig) -> None:
-    written = msgspec.json.encode(describe(config, KEY))
-    read = msgspec.json.decode(written, type=Description)
-    assert compare(read, describe(other, KEY)) == compare(describe(config, KEY), describe(other, KEY))
+    written = msgspec.json.encode(describe_config(config, KEY))
+    read = msgspec.json.decode(written, type=ConfigDescription)
+    assert compare(read, describe_config(other, KEY)) == compare(
+        describe_config(config, KEY), describe_config(other, KEY)
+    )
 
 
 def hub_with(**fields: Any) -> HubConfig:
@@ -152,25 +154,25 @@ def test_a_secret_is_only_told_to_differ() -> None:
     before, after = hub_with(env={"TOKEN": "hunter2-old"}), hub_with(env={"TOKEN": "hunter2-new", "MORE": "hunter2"})
     plan = diff(before, after)
     assert plan.steps[0].fields == (Field("env.TOKEN", is_secret=True), Field("env.MORE", is_secret=True))
-    for told in (plan, describe(before, KEY), describe(after, KEY)):
-        assert b"hunter2" not in msgspec.json.encode(told)
+    for encodable in (plan, describe_config(before, KEY), describe_config(after, KEY)):
+        assert b"hunter2" not in msgspec.json.encode(encodable)
 
 
 def test_a_secret_that_hides_in_an_address_or_an_argument_is_masked() -> None:
     after = hub_with(command=None, transport="http", url="https://example.com/mcp?key=hunter2")
     assert b"hunter2" not in msgspec.json.encode(diff(hub_with(), after))
     after = hub_with(args=["--api-key=hunter2", "--password", "hunter2", "--verbose"])
-    told = msgspec.json.encode(diff(hub_with(), after))
-    assert b"hunter2" not in told
-    assert b"--verbose" in told
+    encodable = msgspec.json.encode(diff(hub_with(), after))
+    assert b"hunter2" not in encodable
+    assert b"--verbose" in encodable
 
 
 @pytest.mark.parametrize("token", ["0a1b2c3d4e5f6a7b8c", "abcdefghijklmnopqrstuvwxyz"])
 def test_a_token_in_the_path_of_an_address_is_masked(token: str) -> None:
     after = hub_with(command=None, transport="http", url=f"https://example.com/s/{token}/mcp")
-    for told in (diff(hub_with(), after), describe(after, KEY)):
-        assert token.encode() not in msgspec.json.encode(told)
-    assert "https://example.com/s/***/mcp" in str(describe(after, KEY))
+    for encodable in (diff(hub_with(), after), describe_config(after, KEY)):
+        assert token.encode() not in msgspec.json.encode(encodable)
+    assert "https://example.com/s/***/mcp" in str(describe_config(after, KEY))
 
 
 def test_an_address_that_differs_only_in_what_is_hidden_still_differs() -> None:
@@ -182,7 +184,7 @@ def test_an_address_that_differs_only_in_what_is_hidden_still_differs() -> None:
 
 def test_digests_say_nothing_without_their_key() -> None:
     config = hub_with(env={"TOKEN": "hunter2"})
-    one, other = describe(config, b"a" * 16), describe(config, b"b" * 16)
+    one, other = describe_config(config, b"a" * 16), describe_config(config, b"b" * 16)
     assert one.servers["files"]["env.TOKEN"] != other.servers["files"]["env.TOKEN"]
 
 

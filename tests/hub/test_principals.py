@@ -7,16 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.ends import INTEROP, stdio_config
-from tests.clock import pass_time, turns, until
-from tests.http.eras import modern, open_session
-from tests.http.in_process import running
+from tests.client.harness import INTEROP, stdio_config
+from tests.clock import advance_clock, wait_until, yield_to_loop
+from tests.http.eras import modern_request, open_session
+from tests.http.in_process_server import run_server
 from tests.http.keyring import Keyring
-from tests.http.wire import Site, request
-from tests.http.wire import call as tool_call
+from tests.http.raw_http import Site, request
+from tests.http.raw_http import call as tool_call
 from tests.hub import notebook
-from tests.hub.callers import ELICITATION, LEGACY, MODERN, Back, caller, result, text, tool
-from tests.hub.ends import asker, interop_upstream, opened
+from tests.hub.upstream_callers import (
+    ELICITATION,
+    LEGACY,
+    MODERN,
+    RecordingReturnPath,
+    call_tool,
+    make_caller,
+    request_result,
+    result_text,
+)
+from tests.hub.upstreams import asking_config, interop_upstream, open_upstream
 
 from hubbub import Change, Overloaded, ServerConfig, UpstreamConfig, UpstreamUnavailable
 from hubbub.hub.config import HubConfig
@@ -49,13 +58,13 @@ versions = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 callers = pytest.mark.parametrize("revision", [LEGACY, MODERN, PLAIN], ids=["legacy", "modern", "plain"])
 
 
-def notes(version: str) -> ServerConfig:
+def notebook_config(version: str) -> ServerConfig:
     return stdio_config(NOTEBOOK, id="notes", protocol_version=version)
 
 
-def who(principal: str, revision: Any = MODERN, capabilities: Any = None, **fields: Any) -> Any:
+def make_principal_caller(principal: str, revision: Any = MODERN, capabilities: Any = None, **fields: Any) -> Any:
     scope = None if revision is MODERN else f"session of {principal}"
-    return caller(revision, capabilities, principal=principal, **{"scope": scope, **fields})
+    return make_caller(revision, capabilities, principal=principal, **{"scope": scope, **fields})
 
 
 @versions
@@ -64,15 +73,22 @@ def who(principal: str, revision: Any = MODERN, capabilities: Any = None, **fiel
 async def test_principals_share_no_process_and_each_finds_its_own_again(
     version: str, revision: Any, sessions: str
 ) -> None:
-    async with opened(notes(version), sessions=sessions) as upstream:
+    async with open_upstream(notebook_config(version), sessions=sessions) as upstream:
         for name in ("ada", "bob"):
-            await tool(upstream, "write", {"text": f"of {name}"}, who(name, revision))
-        assert text(await tool(upstream, "read", {}, who("eve", revision))) == ""
+            await call_tool(upstream, "write", {"text": f"of {name}"}, make_principal_caller(name, revision))
+        assert result_text(await call_tool(upstream, "read", {}, make_principal_caller("eve", revision))) == ""
         for name in ("ada", "bob"):
-            assert text(await tool(upstream, "read", {}, who(name, revision))) == f"of {name}"
-            read = await result(upstream, "resources/read", {"uri": "page://mine"}, who(name, revision))
+            assert (
+                result_text(await call_tool(upstream, "read", {}, make_principal_caller(name, revision)))
+                == f"of {name}"
+            )
+            read = await request_result(
+                upstream, "resources/read", {"uri": "page://mine"}, make_principal_caller(name, revision)
+            )
             assert read["contents"][0]["text"] == f"of {name}"
-            prompt = await result(upstream, "prompts/get", {"name": "about"}, who(name, revision))
+            prompt = await request_result(
+                upstream, "prompts/get", {"name": "about"}, make_principal_caller(name, revision)
+            )
             assert f"of {name}" in str(prompt)
 
 
@@ -85,65 +101,70 @@ async def test_principals_share_no_session_or_connection_with_a_server_elsewhere
 ) -> None:
     async with interop_upstream(transport, version) as upstream:
         for name in ("ada", "bob", "ada"):
-            assert text(await tool(upstream, "echo", {"text": name}, who(name))) == name
+            assert result_text(await call_tool(upstream, "echo", {"text": name}, make_principal_caller(name))) == name
         assert upstream.state.sessions == 3  # the first, which lists, and one for each
 
 
 async def test_callers_without_an_identity_need_no_second_process() -> None:
-    async with opened(notes("2026-07-28")) as upstream:
-        pids = {text(await tool(upstream, "pid", {}, caller(MODERN))) for _ in range(3)}
+    async with open_upstream(notebook_config("2026-07-28")) as upstream:
+        pids = {result_text(await call_tool(upstream, "pid", {}, make_caller(MODERN))) for _ in range(3)}
         assert (len(pids), upstream.state.sessions) == (1, 1)
 
 
 @pytest.mark.parametrize("capabilities", [{}, ELICITATION], ids=["plain", "askable"])
 async def test_a_modern_principal_keeps_its_state_whatever_runs_at_once(capabilities: Any) -> None:
-    async with opened(asker(), sessions="own") as upstream:
-        ada = who("ada", MODERN, capabilities)
-        pids = await asyncio.gather(*(tool(upstream, "pid", {}, ada) for _ in range(5)))
-        assert len({text(found) for found in pids}) == 1
-        assert text(await tool(upstream, "pid", {}, who("bob", MODERN, capabilities))) != text(pids[0])
+    async with open_upstream(asking_config(), sessions="own") as upstream:
+        ada = make_principal_caller("ada", MODERN, capabilities)
+        pids = await asyncio.gather(*(call_tool(upstream, "pid", {}, ada) for _ in range(5)))
+        assert len({result_text(found) for found in pids}) == 1
+        assert result_text(
+            await call_tool(upstream, "pid", {}, make_principal_caller("bob", MODERN, capabilities))
+        ) != result_text(pids[0])
 
 
 async def test_a_new_log_level_and_a_cancelled_call_do_not_cost_a_principal_its_state() -> None:
-    async with opened(asker()) as upstream:
-        first = text(await tool(upstream, "pid", {}, who("ada", LEGACY)))
-        assert text(await tool(upstream, "pid", {}, who("ada", LEGACY, level="debug"))) == first
-        hanging = asyncio.create_task(tool(upstream, "hang", {}, who("ada", LEGACY)))
-        await until(lambda: upstream.state.in_flight == 1)
+    async with open_upstream(asking_config()) as upstream:
+        first = result_text(await call_tool(upstream, "pid", {}, make_principal_caller("ada", LEGACY)))
+        assert (
+            result_text(await call_tool(upstream, "pid", {}, make_principal_caller("ada", LEGACY, level="debug")))
+            == first
+        )
+        hanging = asyncio.create_task(call_tool(upstream, "hang", {}, make_principal_caller("ada", LEGACY)))
+        await wait_until(lambda: upstream.state.in_flight == 1)
         hanging.cancel()
         await asyncio.wait([hanging])
-        assert text(await tool(upstream, "pid", {}, who("ada", LEGACY))) == first
+        assert result_text(await call_tool(upstream, "pid", {}, make_principal_caller("ada", LEGACY))) == first
 
 
 async def test_what_one_principal_has_added_is_listed_to_nobody_else() -> None:
-    async with opened(notes("2025-11-25")) as upstream:
+    async with open_upstream(notebook_config("2025-11-25")) as upstream:
         await upstream.refresh()
         changes: list[Change] = []
         upstream.on_change = lambda _, change: changes.append(change)
-        await tool(upstream, "add_tool", {"name": "secret_plan"}, who("ada"))
-        await tool(upstream, "pid", {}, who("ada"))
+        await call_tool(upstream, "add_tool", {"name": "secret_plan"}, make_principal_caller("ada"))
+        await call_tool(upstream, "pid", {}, make_principal_caller("ada"))
         await upstream.refresh()
         assert "secret_plan" not in [entry.name for entry in upstream.snapshot.tools]
 
 
 async def test_a_change_on_the_session_of_a_principal_is_told_to_that_principal() -> None:
-    async with opened(notes("2025-11-25")) as upstream:
+    async with open_upstream(notebook_config("2025-11-25")) as upstream:
         changes: list[Change] = []
         upstream.on_change = lambda _, change: changes.append(change)
-        await tool(upstream, "pid", {}, who("ada"))
+        await call_tool(upstream, "pid", {}, make_principal_caller("ada"))
         for name in ("ada", "bob"):
             await upstream.subscribe("page://mine", name)
-        await tool(upstream, "write", {"text": "x"}, who("bob"))
-        await tool(upstream, "write", {"text": "x"}, who("ada"))
-        await until(lambda: len([change for change in changes if change.kind == "resource"]) == 2)
-        told = [change.principal for change in changes if change.kind == "resource"]
-        assert told == ["bob", "ada"]
+        await call_tool(upstream, "write", {"text": "x"}, make_principal_caller("bob"))
+        await call_tool(upstream, "write", {"text": "x"}, make_principal_caller("ada"))
+        await wait_until(lambda: len([change for change in changes if change.kind == "resource"]) == 2)
+        reported = [change.principal for change in changes if change.kind == "resource"]
+        assert reported == ["bob", "ada"]
 
 
 async def test_one_principal_cannot_use_up_the_sessions_of_a_server() -> None:
-    async with opened(asker(), max_sessions=2, timeout_s=100) as upstream:
+    async with open_upstream(asking_config(), max_sessions=2, timeout_s=100) as upstream:
         asked, answer = asyncio.Event(), asyncio.Event()
-        back = Back("ada")
+        back = RecordingReturnPath("ada")
 
         async def hold() -> None:
             asked.set()
@@ -151,80 +172,84 @@ async def test_one_principal_cannot_use_up_the_sessions_of_a_server() -> None:
 
         back.before_answer = hold
         first = asyncio.create_task(
-            tool(upstream, "ask", {"say": "a"}, who("ada", LEGACY, ELICITATION, scope="1"), back)
+            call_tool(upstream, "ask", {"say": "a"}, make_principal_caller("ada", LEGACY, ELICITATION, scope="1"), back)
         )
         await asked.wait()
-        waiting = asyncio.create_task(tool(upstream, "pid", {}, who("ada", LEGACY, ELICITATION, scope="2")))
-        await turns()
-        pass_time(100)
+        waiting = asyncio.create_task(
+            call_tool(upstream, "pid", {}, make_principal_caller("ada", LEGACY, ELICITATION, scope="2"))
+        )
+        await yield_to_loop()
+        advance_clock(100)
         with pytest.raises(Overloaded, match="raise max_sessions of the server asker"):
             await waiting
-        assert text(await tool(upstream, "pid", {}, who("bob", LEGACY, ELICITATION)))
+        assert result_text(await call_tool(upstream, "pid", {}, make_principal_caller("bob", LEGACY, ELICITATION)))
         answer.set()
-        assert text(await first) == "a: ada"
+        assert result_text(await first) == "a: ada"
 
 
 async def test_a_free_session_goes_to_the_principal_that_has_fewest() -> None:
-    async with opened(asker(), max_sessions=6, timeout_s=25) as upstream:
+    async with open_upstream(asking_config(), max_sessions=6, timeout_s=25) as upstream:
         order: list[str] = []
 
         def start(name: str, number: int, answer: asyncio.Event) -> asyncio.Task[Any]:
-            back = Back(name)
+            back = RecordingReturnPath(name)
 
             async def hold() -> None:
                 order.append(name)
                 await answer.wait()
 
             back.before_answer = hold
-            asking = who(name, LEGACY, ELICITATION, scope=f"{name} {number}")
-            return asyncio.create_task(tool(upstream, "ask", {"say": "?"}, asking, back))
+            asking = make_principal_caller(name, LEGACY, ELICITATION, scope=f"{name} {number}")
+            return asyncio.create_task(call_tool(upstream, "ask", {"say": "?"}, asking, back))
 
         first, last = [asyncio.Event(), asyncio.Event()], asyncio.Event()
         tasks = [start("ada", number, event) for number, event in enumerate([*first, last, last])]
-        await until(lambda: len(order) == 4)
+        await wait_until(lambda: len(order) == 4)
         tasks += [start("bob", 0, last), start("cid", 0, last)]
-        await until(lambda: len(order) == 6)
+        await wait_until(lambda: len(order) == 6)
         tasks += [start("ada", 4, last), start("bob", 1, last)]
-        await until(lambda: upstream.state.in_flight == 8)
-        await turns()  # both wait for a session now
+        await wait_until(lambda: upstream.state.in_flight == 8)
+        await yield_to_loop()  # both wait for a session now
         for event, task in zip(first, tasks, strict=False):
             event.set()
             await task
-        await until(lambda: len(order) == 7)
+        await wait_until(lambda: len(order) == 7)
         assert order[-1] == "bob"
         last.set()
         await asyncio.gather(*tasks)
 
 
 async def test_a_new_session_takes_the_place_of_an_idle_one_of_the_same_principal() -> None:
-    async with opened(asker(), max_sessions=2) as upstream:
-        bobs = text(await tool(upstream, "pid", {}, who("bob")))
-        await tool(upstream, "pid", {}, who("ada"))
-        await tool(upstream, "pid", {}, who("ada", MODERN, ELICITATION))
-        await tool(upstream, "pid", {}, who("ada", MODERN, {"sampling": {}}))
-        assert text(await tool(upstream, "pid", {}, who("bob"))) == bobs
+    async with open_upstream(asking_config(), max_sessions=2) as upstream:
+        bobs = result_text(await call_tool(upstream, "pid", {}, make_principal_caller("bob")))
+        await call_tool(upstream, "pid", {}, make_principal_caller("ada"))
+        await call_tool(upstream, "pid", {}, make_principal_caller("ada", MODERN, ELICITATION))
+        await call_tool(upstream, "pid", {}, make_principal_caller("ada", MODERN, {"sampling": {}}))
+        assert result_text(await call_tool(upstream, "pid", {}, make_principal_caller("bob"))) == bobs
 
 
 async def test_one_principal_cannot_use_up_the_calls_of_a_server() -> None:
-    async with opened(asker(), max_calls=2, timeout_s=10) as upstream:
-        hanging = [asyncio.create_task(tool(upstream, "hang", {}, who("ada"))) for _ in range(4)]
-        await until(lambda: upstream.state.waiting == 3)
-        assert text(await tool(upstream, "pid", {}, who("bob")))
+    async with open_upstream(asking_config(), max_calls=2, timeout_s=10) as upstream:
+        hanging = [asyncio.create_task(call_tool(upstream, "hang", {}, make_principal_caller("ada"))) for _ in range(4)]
+        await wait_until(lambda: upstream.state.waiting == 3)
+        assert result_text(await call_tool(upstream, "pid", {}, make_principal_caller("bob")))
         for task in hanging:
             task.cancel()
         await asyncio.wait(hanging)
 
 
 async def test_a_principal_that_breaks_its_own_process_keeps_nobody_else_out() -> None:
-    async with opened(asker(), breaker_failures=2, backoff=lambda: Backoff((60.0,), jitter=0)) as upstream:
-        assert text(await tool(upstream, "pid", {}, who("bob")))
+    async with open_upstream(
+        asking_config(), breaker_failures=2, backoff=lambda: Backoff((60.0,), jitter=0)
+    ) as upstream:
+        assert result_text(await call_tool(upstream, "pid", {}, make_principal_caller("bob")))
         for _ in range(2):
             with pytest.raises(UpstreamUnavailable, match="has ended with status 3"):
-                await tool(upstream, "exit", {}, who("ada"))
+                await call_tool(upstream, "exit", {}, make_principal_caller("ada"))
         with pytest.raises(UpstreamUnavailable) as refused:
-            await tool(upstream, "pid", {}, who("ada"))
+            await call_tool(upstream, "pid", {}, make_principal_caller("ada"))
         assert refused.value.data["retryAfterMs"] > 1000
-        assert text(await tool(upstream, "pid", {}, who("bob")))
+        assert result_text(await call_tool(upstream, "pid", {}, make_principal_caller("bob")))
         assert upstream.state.phase == "ready"
 
 
@@ -232,10 +257,10 @@ async def test_a_server_that_refuses_a_second_session_is_unavailable_to_who_need
     program = tmp_path / "single.py"
     program.write_text(SINGLE)
     config = stdio_config(str(program), str(tmp_path / "taken"), id="single", protocol_version="2025-11-25")
-    async with opened(config) as upstream:
+    async with open_upstream(config) as upstream:
         await upstream.refresh()
         with pytest.raises(UpstreamUnavailable, match="it refused the connection") as failed:
-            await tool(upstream, "any", {}, who("ada"))
+            await call_tool(upstream, "any", {}, make_principal_caller("ada"))
         assert "licence of host" not in str(failed.value.data)
         assert failed.value.data["mayHaveExecuted"] is False
 
@@ -245,8 +270,8 @@ async def keyed_hub(folder: Path) -> AsyncIterator[tuple[Site, dict[str, dict[st
     """A hub of the notebook for the holders of two keys."""
     ring = Keyring(folder / "keys.toml")
     keys = {name: ring.add(name) for name in ("ada", "bob")}
-    hub = Gateway(HubConfig(upstreams=(UpstreamConfig(id="notes", remote=notes("2025-11-25")),)))
-    async with running(hub.main, key_file=str(ring.path), limits=("off",)) as here:
+    hub = Gateway(HubConfig(upstreams=(UpstreamConfig(id="notes", remote=notebook_config("2025-11-25")),)))
+    async with run_server(hub.main_front, key_file=str(ring.path), limits=("off",)) as here:
         yield here.site, keys
 
 
@@ -271,11 +296,11 @@ async def test_keys_of_a_hub_are_told_apart_in_every_era(tmp_path: Path) -> None
         pids: dict[str, set[str]] = {}
         for name, key in keys.items():
             for _ in range(2):
-                body, headers = modern("tools/call", {"name": "pid", "arguments": {}})
+                body, headers = modern_request("tools/call", {"name": "pid", "arguments": {}})
                 answer = await site.post(body, headers | key)
-                pids.setdefault(name, set()).add(text(answer.json["result"]))
+                pids.setdefault(name, set()).add(result_text(answer.json["result"]))
             session = await open_session(site, headers=key)
-            pids[name].add(text((await session.post(tool_call("pid"))).json["result"]))
+            pids[name].add(result_text((await session.post(tool_call("pid"))).json["result"]))
         assert [len(found) for found in pids.values()] == [1, 1]
         assert not pids["ada"] & pids["bob"]
 
@@ -286,18 +311,18 @@ async def test_a_revoked_key_ends_the_call_that_waits_for_its_answer_at_a_server
     remote = stdio_config(str(INTEROP), id="there", protocol_version="2025-11-25")
     hub = Gateway(HubConfig(upstreams=(UpstreamConfig(id="there", remote=remote),)))
     call = {"name": "ask_name", "arguments": {}}
-    async with running(hub.main, key_file=str(ring.path), limits=("off",)) as here:
+    async with run_server(hub.main_front, key_file=str(ring.path), limits=("off",)) as here:
         asked = {}
         for name, key in keys.items():
-            body, headers = modern("tools/call", call, capabilities=ELICITATION)
+            body, headers = modern_request("tools/call", call, capabilities=ELICITATION)
             asked[name] = (await here.site.post(body, headers | key)).json["result"]
             assert asked[name]["resultType"] == "input_required"
         upstream = hub.upstreams["there"]
         assert upstream.state.in_flight == 2
-        ring.withdraw("ada")
-        await until(lambda: upstream.state.in_flight == 1)
+        ring.revoke("ada")
+        await wait_until(lambda: upstream.state.in_flight == 1)
         answer = {"action": "accept", "content": {"name": "Bob", "age": 40}}
         answers = dict.fromkeys(asked["bob"]["inputRequests"], answer)
         again = {**call, "inputResponses": answers, "requestState": asked["bob"]["requestState"]}
-        body, headers = modern("tools/call", again, capabilities=ELICITATION)
-        assert text((await here.site.post(body, headers | keys["bob"])).json["result"]) == "Bob is 40"
+        body, headers = modern_request("tools/call", again, capabilities=ELICITATION)
+        assert result_text((await here.site.post(body, headers | keys["bob"])).json["result"]) == "Bob is 40"

@@ -8,43 +8,43 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.hub.following import (
+from tests.hub.file_hub import (
     SOURCE,
     WORKER,
-    hub_of,
-    names_in,
-    problem_of,
-    reloads,
+    call_text,
+    reload_count,
+    reload_problem,
     replace_file,
-    section,
-    text_of,
-    until,
+    run_file_hub,
+    wait_until,
+    worker_section,
+    worker_tool_names,
 )
-from tests.server.conversation import MODERN, conversing
+from tests.server.raw_client import MODERN, connect_raw_client
 
 
 async def test_how_a_server_is_shown_changes_and_its_process_stays(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
-    path.write_text(section("one"))
-    async with hub_of(path) as (front, client):
-        before = await text_of(client, "one_who")
-        path.write_text("# a comment above\n\n" + section("one", prefix="always", exclude=["*_work"]))
-        await until(lambda: reloads(front) == 1)
-        assert await names_in(client) == {"one__one_who"}
-        assert await text_of(client, "one__one_who") == before
+    path.write_text(worker_section("one"))
+    async with run_file_hub(path) as (front, client):
+        before = await call_text(client, "one_who")
+        path.write_text("# a comment above\n\n" + worker_section("one", prefix="always", exclude=["*_work"]))
+        await wait_until(lambda: reload_count(front) == 1)
+        assert await worker_tool_names(client) == {"one__one_who"}
+        assert await call_text(client, "one__one_who") == before
 
 
 async def test_a_file_that_only_moves_its_lines_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
-    path.write_text(section("one"))
-    async with hub_of(path) as (front, client):
-        before = await text_of(client, "one_who")
-        assert front.hub.reloading is not None
-        replace_file(path, "# lines\n# above\n" + section("one"))
-        last = front.hub.reloading.last_at
-        await until(lambda: front.hub.reloading.last_at != last)  # type: ignore[union-attr]
-        assert await text_of(client, "one_who") == before
-        assert reloads(front) == 0
+    path.write_text(worker_section("one"))
+    async with run_file_hub(path) as (front, client):
+        before = await call_text(client, "one_who")
+        assert front.hub.reload_state is not None
+        replace_file(path, "# lines\n# above\n" + worker_section("one"))
+        last = front.hub.reload_state.last_at
+        await wait_until(lambda: front.hub.reload_state.last_at != last)  # type: ignore[union-attr]
+        assert await call_text(client, "one_who") == before
+        assert reload_count(front) == 0
 
 
 async def test_servers_of_an_mcp_json_come_and_go(tmp_path: Path) -> None:
@@ -55,112 +55,112 @@ async def test_servers_of_an_mcp_json_come_and_go(tmp_path: Path) -> None:
         entry = {"command": sys.executable, "env": {"PYTHONPATH": str(SOURCE)}}
         return json.dumps({"mcpServers": {name: {**entry, "args": [str(WORKER), name]} for name in names}})
 
-    path.write_text(section("one"))
+    path.write_text(worker_section("one"))
     mcp_json.write_text(servers("two"))
-    async with hub_of(path, mcp_json=str(mcp_json)) as (front, client):
-        assert await names_in(client) == {"one_who", "one_work", "two_who", "two_work"}
+    async with run_file_hub(path, mcp_json=str(mcp_json)) as (front, client):
+        assert await worker_tool_names(client) == {"one_who", "one_work", "two_who", "two_work"}
         replace_file(mcp_json, servers("three"))
-        await until(lambda: reloads(front) == 1)
-        assert await names_in(client) == {"one_who", "one_work", "three_who", "three_work"}
+        await wait_until(lambda: reload_count(front) == 1)
+        assert await worker_tool_names(client) == {"one_who", "one_work", "three_who", "three_work"}
         replace_file(mcp_json, servers("one"))
-        await until(lambda: problem_of(front) is not None)
-        assert "another server has this name" in str(problem_of(front))
+        await wait_until(lambda: reload_problem(front) is not None)
+        assert "another server has this name" in str(reload_problem(front))
         replace_file(mcp_json, '{\n  "mcpServers": {\n    "two": oops\n  }\n}\n')
-        await until(lambda: "not JSON" in str(problem_of(front)))
-        assert "line 3" in str(problem_of(front))
-        assert await names_in(client) == {"one_who", "one_work", "three_who", "three_work"}
+        await wait_until(lambda: "not JSON" in str(reload_problem(front)))
+        assert "line 3" in str(reload_problem(front))
+        assert await worker_tool_names(client) == {"one_who", "one_work", "three_who", "three_work"}
 
 
 async def test_a_link_to_another_file_is_a_change(tmp_path: Path) -> None:
     """Mounted configuration changes so: the file is a link through a folder, and the folder's link is swapped."""
     for version, name in (("v1", "one"), ("v2", "two")):
         (tmp_path / version).mkdir()
-        (tmp_path / version / "hubbub.toml").write_text(section(name))
+        (tmp_path / version / "hubbub.toml").write_text(worker_section(name))
     (tmp_path / "now").symlink_to("v1")
     path = tmp_path / "hubbub.toml"
     path.symlink_to("now/hubbub.toml")
-    async with hub_of(path) as (front, client):
-        assert await names_in(client) == {"one_who", "one_work"}
+    async with run_file_hub(path) as (front, client):
+        assert await worker_tool_names(client) == {"one_who", "one_work"}
         (tmp_path / "next").symlink_to("v2")
         (tmp_path / "next").replace(tmp_path / "now")
-        await until(lambda: reloads(front) == 1)
-        assert await names_in(client) == {"two_who", "two_work"}
+        await wait_until(lambda: reload_count(front) == 1)
+        assert await worker_tool_names(client) == {"two_who", "two_work"}
 
 
 async def test_clients_are_told_that_the_lists_have_changed(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
-    path.write_text(section("one"))
-    async with hub_of(path, dialect="2025-11-25") as (front, client):
-        await names_in(client)
-        path.write_text(section("one") + section("two"))
-        await until(lambda: reloads(front) == 1)
-        await client.settle()
-        assert client.notes("notifications/tools/list_changed")
-        assert await names_in(client) == {"one_who", "one_work", "two_who", "two_work"}
+    path.write_text(worker_section("one"))
+    async with run_file_hub(path, dialect="2025-11-25") as (front, client):
+        await worker_tool_names(client)
+        path.write_text(worker_section("one") + worker_section("two"))
+        await wait_until(lambda: reload_count(front) == 1)
+        await client.wait_until_idle()
+        assert client.notifications("notifications/tools/list_changed")
+        assert await worker_tool_names(client) == {"one_who", "one_work", "two_who", "two_work"}
 
 
 async def test_views_come_change_and_go(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
-    path.write_text(section("one") + "[views.reader]\nexclude = ['*_work']\n[views.gone]\n")
-    async with hub_of(path) as (front, client):
-        await names_in(client)
+    path.write_text(worker_section("one") + "[views.reader]\nexclude = ['*_work']\n[views.gone]\n")
+    async with run_file_hub(path) as (front, client):
+        await worker_tool_names(client)
         reader = front.views["reader"]
-        path.write_text(section("one") + "[views.reader]\nexclude = ['*_who']\n[views.writer]\n")
-        await until(lambda: reloads(front) == 1)
+        path.write_text(worker_section("one") + "[views.reader]\nexclude = ['*_who']\n[views.writer]\n")
+        await wait_until(lambda: reload_count(front) == 1)
         assert list(front.views) == ["reader", "writer"]
         assert front.views["reader"] is reader, "its sessions go on"
-        async with conversing(reader, MODERN, {}) as looking:
-            assert await names_in(looking) == {"one_work"}
+        async with connect_raw_client(reader, MODERN, {}) as looking:
+            assert await worker_tool_names(looking) == {"one_work"}
 
 
 async def test_what_needs_a_new_process_is_named_and_the_rest_is_taken_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "hubbub.toml"
-    path.write_text("port = 3000\n" + section("one"))
-    async with hub_of(path) as (front, client):
-        await names_in(client)
-        replace_file(path, "port = 4000\n" + section("two"))
-        await until(lambda: reloads(front) == 1)
-        assert front.hub.reloading is not None
-        assert front.hub.reloading.needs_restart == ["port"]
+    path.write_text("port = 3000\n" + worker_section("one"))
+    async with run_file_hub(path) as (front, client):
+        await worker_tool_names(client)
+        replace_file(path, "port = 4000\n" + worker_section("two"))
+        await wait_until(lambda: reload_count(front) == 1)
+        assert front.hub.reload_state is not None
+        assert front.hub.reload_state.needs_restart == ["port"]
         assert [record.settings for record in caplog.records if record.message == "restart_needed"] == ["port"]  # type: ignore[attr-defined]
-        assert await names_in(client) == {"two_who", "two_work"}
-        replace_file(path, "port = 3000\n" + section("two"))
-        await until(lambda: not front.hub.reloading.needs_restart)  # type: ignore[union-attr]
+        assert await worker_tool_names(client) == {"two_who", "two_work"}
+        replace_file(path, "port = 3000\n" + worker_section("two"))
+        await wait_until(lambda: not front.hub.reload_state.needs_restart)  # type: ignore[union-attr]
 
 
 async def test_settings_of_the_hub_itself_hold_at_once(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
-    path.write_text(section("one"))
-    async with hub_of(path) as (front, client):
-        before = await text_of(client, "one_who")
-        path.write_text("[hub]\nsearch = 'on'\nname_limit = 20\n" + section("one"))
-        await until(lambda: reloads(front) == 1)
+    path.write_text(worker_section("one"))
+    async with run_file_hub(path) as (front, client):
+        before = await call_text(client, "one_who")
+        path.write_text("[hub]\nsearch = 'on'\nname_limit = 20\n" + worker_section("one"))
+        await wait_until(lambda: reload_count(front) == 1)
         listed = {tool["name"] for tool in (await client.result("tools/list"))["tools"]}
         assert {"hub.search", "hub.call"} <= listed
-        assert await text_of(client, "one_who") == before
+        assert await call_text(client, "one_who") == before
 
 
 async def test_the_limit_of_results_follows_the_file(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
-    path.write_text(section("one"))
-    async with hub_of(path) as (front, client):
-        assert len(await text_of(client, "one_story", length=20_000)) == 20_000
-        path.write_text("[hub]\nresult_bytes = 10000\n" + section("one"))
-        await until(lambda: reloads(front) == 1)
-        assert len(await text_of(client, "one_story", length=20_000)) < 10_000
+    path.write_text(worker_section("one"))
+    async with run_file_hub(path) as (front, client):
+        assert len(await call_text(client, "one_story", length=20_000)) == 20_000
+        path.write_text("[hub]\nresult_bytes = 10000\n" + worker_section("one"))
+        await wait_until(lambda: reload_count(front) == 1)
+        assert len(await call_text(client, "one_story", length=20_000)) < 10_000
 
 
 async def test_a_hub_that_is_not_to_follow_its_file_waits_to_be_asked(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
-    path.write_text("[hub]\nreload = false\n" + section("one"))
-    async with hub_of(path) as (front, client):
-        await names_in(client)
-        path.write_text("[hub]\nreload = false\n" + section("two"))
-        assert front.hub.reloading is not None
-        assert not front.hub.reloading.is_watching
-        assert await names_in(client) == {"one_who", "one_work"}
+    path.write_text("[hub]\nreload = false\n" + worker_section("one"))
+    async with run_file_hub(path) as (front, client):
+        await worker_tool_names(client)
+        path.write_text("[hub]\nreload = false\n" + worker_section("two"))
+        assert front.hub.reload_state is not None
+        assert not front.hub.reload_state.is_watching
+        assert await worker_tool_names(client) == {"one_who", "one_work"}
         os.kill(os.getpid(), signal.SIGHUP)
-        await until(lambda: reloads(front) == 1)
-        assert await names_in(client) == {"two_who", "two_work"}
+        await wait_until(lambda: reload_count(front) == 1)
+        assert await worker_tool_names(client) == {"two_who", "two_work"}

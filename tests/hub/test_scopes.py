@@ -3,14 +3,14 @@
 from typing import Any
 
 from tests.http.eras import Session, open_session
-from tests.http.in_process import running
-from tests.http.wire import call, request
-from tests.hub.assembled import hub_of
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import call, request
+from tests.hub.local_hubs import make_hub
 
 from hubbub import Context, Server
 
 
-def counter(ended: list[str]) -> Server:
+def counting_server(ended: list[str]) -> Server:
     """A server that counts each caller's calls, and notes the scopes that ended."""
     server = Server("counter")
     counts: dict[str, int] = {}
@@ -37,31 +37,31 @@ def counter(ended: list[str]) -> Server:
     return server
 
 
-async def ask(session: Session, body: Any) -> Any:
+async def send_body(session: Session, body: Any) -> Any:
     return (await session.post(body)).json["result"]
 
 
 async def test_callers_of_a_hub_share_no_state() -> None:
     ended: list[str] = []
-    hub = hub_of(counter(ended))
-    async with running(hub.main) as here:
+    hub = make_hub(counting_server(ended))
+    async with run_server(hub.main_front) as here:
         one, two = await open_session(here.site), await open_session(here.site)
-        listed = await ask(one, request("tools/list"))
+        listed = await send_body(one, request("tools/list"))
         (name,) = [tool["name"] for tool in listed["tools"] if tool["name"].endswith("count")]
         (uri,) = [
             entry["uri"]
-            for entry in (await ask(one, request("resources/list")))["resources"]
+            for entry in (await send_body(one, request("resources/list")))["resources"]
             if entry["uri"].endswith("mine")
         ]
         for session in (one, two):
-            await ask(session, request("resources/subscribe", {"uri": uri}))
+            await send_body(session, request("resources/subscribe", {"uri": uri}))
         async with one.listen() as ones, two.listen() as twos:
-            counted = [(await ask(one, call(name)))["content"][0]["text"] for _ in range(2)]
+            counted = [(await send_body(one, call(name)))["content"][0]["text"] for _ in range(2)]
             assert counted == ["1", "2"]
-            assert (await ask(two, call(name)))["content"][0]["text"] == "1"
+            assert (await send_body(two, call(name)))["content"][0]["text"] == "1"
             assert [(await ones.message())["params"]["uri"] for _ in range(2)] == [uri] * 2
             assert (await twos.message())["params"]["uri"] == uri
-            read = await ask(two, request("resources/read", {"uri": uri}))
+            read = await send_body(two, request("resources/read", {"uri": uri}))
             assert read["contents"][0]["text"] == "1"
             await two.end()
             assert [event for event in await twos.rest() if event.data] == []

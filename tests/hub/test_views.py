@@ -1,16 +1,16 @@
 """Views: what one shows can be listed, called, read, searched and watched there, and nothing else."""
 
 import pytest
-from tests.hub.assembled import hub_of, library, names, toolbox, visiting
-from tests.server.conversation import MODERN
+from tests.hub.local_hubs import library, list_names, make_hub, open_client, toolbox
+from tests.server.raw_client import MODERN
 
 from hubbub import View, ViewSettings
 from hubbub.hub.gateway import Gateway
 
 
-def viewed(**view: object) -> Gateway:
+def hub_with_view(**view: object) -> Gateway:
     settings = ViewSettings(**view)  # type: ignore[arg-type]
-    return hub_of(toolbox("a", "read_file", "write_file"), library("lib"), views={"v": settings})
+    return make_hub(toolbox("a", "read_file", "write_file"), library("lib"), views={"v": settings})
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def viewed(**view: object) -> Gateway:
     ],
 )
 async def test_a_view_lists_and_calls_only_what_it_shows(view: dict[str, object], tools: list[str]) -> None:
-    async with visiting(viewed(**view), view="v") as client:
-        assert await names(client) == tools
+    async with open_client(hub_with_view(**view), view="v") as client:
+        assert await list_names(client) == tools
         for name in ("read_file", "write_file", "a__read_file", "a__write_file"):
             answer = await client.ask("tools/call", {"name": name, "arguments": {}})
             assert ("result" in answer) == (name.removeprefix("a__") in tools)
@@ -36,25 +36,25 @@ async def test_a_view_lists_and_calls_only_what_it_shows(view: dict[str, object]
 
 async def test_what_a_view_leaves_out_stays_out_when_another_server_has_the_same_name() -> None:
     settings = ViewSettings(exclude=("write_*",))
-    hub = hub_of(toolbox("a", "read_file", "write_file"), toolbox("b", "write_file"), views={"v": settings})
-    async with visiting(hub, view="v") as client:
-        assert await names(client) == ["read_file"]
+    hub = make_hub(toolbox("a", "read_file", "write_file"), toolbox("b", "write_file"), views={"v": settings})
+    async with open_client(hub, view="v") as client:
+        assert await list_names(client) == ["read_file"]
         for name in ("write_file", "a__write_file", "b__write_file"):
             await client.error("tools/call", {"name": name, "arguments": {}})
 
 
 async def test_what_a_view_leaves_out_stays_out_when_its_name_is_cut() -> None:
-    hub = hub_of(toolbox("a", "x" * 60 + "_delete"), views={"v": ViewSettings(exclude=("*_delete",))})
-    async with visiting(hub, view="v") as client:
-        assert await names(client) == []
+    hub = make_hub(toolbox("a", "x" * 60 + "_delete"), views={"v": ViewSettings(exclude=("*_delete",))})
+    async with open_client(hub, view="v") as client:
+        assert await list_names(client) == []
 
 
 async def test_resources_and_prompts_are_those_of_the_servers_of_a_view() -> None:
-    async with visiting(viewed(servers=("a",)), view="v") as client:
+    async with open_client(hub_with_view(servers=("a",)), view="v") as client:
         assert [entry["uri"] for entry in (await client.result("resources/list"))["resources"]] == ["hub://status"]
         templates = (await client.result("resources/templates/list"))["resourceTemplates"]
         assert [entry["uriTemplate"] for entry in templates] == ["hub://results/{id}{?offset}"]
-        assert await names(client, "prompts") == []
+        assert await list_names(client, "prompts") == []
         for uri in ("book://lib/moby", "page://lib/1", "lib+book://lib/moby"):
             assert (await client.error("resources/read", {"uri": uri}))["code"] == -32002
             assert "error" in await client.ask("resources/subscribe", {"uri": uri})
@@ -64,24 +64,24 @@ async def test_resources_and_prompts_are_those_of_the_servers_of_a_view() -> Non
 
 
 async def test_patterns_choose_among_prompts_too() -> None:
-    async with visiting(viewed(exclude=("rev*",)), view="v") as client:
-        assert await names(client, "prompts") == []
+    async with open_client(hub_with_view(exclude=("rev*",)), view="v") as client:
+        assert await list_names(client, "prompts") == []
         await client.error("prompts/get", {"name": "review", "arguments": {"title": "x"}})
 
 
 async def test_a_view_describes_tools_in_its_own_words() -> None:
-    hub = viewed(descriptions={"read_file": "Read a file of the project."})
-    async with visiting(hub, view="v") as client:
+    hub = hub_with_view(descriptions={"read_file": "Read a file of the project."})
+    async with open_client(hub, view="v") as client:
         entries = {entry["name"]: entry for entry in (await client.result("tools/list"))["tools"]}
         assert entries["read_file"]["description"] == "Read a file of the project."
         assert entries["write_file"]["description"] == "The tool write_file of a."
-    async with visiting(viewed(descriptions={"read_file": "x"})) as client:
+    async with open_client(hub_with_view(descriptions={"read_file": "x"})) as client:
         entries = {entry["name"]: entry for entry in (await client.result("tools/list"))["tools"]}
         assert entries["read_file"]["description"] == "The tool read_file of a."
 
 
 async def test_the_status_of_a_view_tells_only_of_its_servers() -> None:
-    async with visiting(viewed(servers=("a",)), MODERN, view="v") as client:
+    async with open_client(hub_with_view(servers=("a",)), MODERN, view="v") as client:
         status = (await client.call("hub.status"))["structuredContent"]
         assert status["view"] == "v"
         assert [server["id"] for server in status["servers"]] == ["a"]
@@ -89,14 +89,14 @@ async def test_the_status_of_a_view_tells_only_of_its_servers() -> None:
 
 
 async def test_a_view_may_leave_out_what_the_hub_has_of_its_own() -> None:
-    async with visiting(viewed(exclude=("hub.*",), search="on"), view="v") as client:
+    async with open_client(hub_with_view(exclude=("hub.*",), search="on"), view="v") as client:
         listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
         assert not [name for name in listed if name.startswith("hub.")]
         await client.error("tools/call", {"name": "hub.status", "arguments": {}})
 
 
 async def test_a_search_finds_and_calls_only_what_the_view_shows() -> None:
-    async with visiting(viewed(include=("read_*", "find_*"), search="only"), MODERN, view="v") as client:
+    async with open_client(hub_with_view(include=("read_*", "find_*"), search="only"), MODERN, view="v") as client:
         listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
         assert listed == ["hub.status", "hub.search", "hub.call", "hub.read_result"]
         found = (await client.call("hub.search", {"query": "write or read a file"}))["structuredContent"]

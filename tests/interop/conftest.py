@@ -1,4 +1,4 @@
-"""How foreign clients are started: which command runs our server, which Node.js runs theirs."""
+"""Fixtures for third-party clients: the command of our server, and the Node.js that runs theirs."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.processes import ServerProcess
-from tests.interop.traffic import Place
+from tests.http.server_process import ServerProcess
+from tests.interop.http_recorder import ServerAddress
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -23,13 +23,13 @@ DEADLINE_S = 120.0
 
 @pytest.fixture(scope="session")
 def command() -> list[str]:
-    """The command that serves one client on stdio."""
+    """The command of the server on stdio."""
     return [sys.executable, str(SERVER)]
 
 
 @pytest.fixture(params=["stdio", "http"])
-def place(request: pytest.FixtureRequest, command: list[str]) -> Iterator[Place]:
-    """Where a fresh server is, over each transport in turn."""
+def address(request: pytest.FixtureRequest, command: list[str]) -> Iterator[ServerAddress]:
+    """The address of a new server, over each transport in turn."""
     if request.param == "stdio":
         yield command
         return
@@ -39,28 +39,28 @@ def place(request: pytest.FixtureRequest, command: list[str]) -> Iterator[Place]
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """A fresh server over HTTP."""
+    """The URL of a new server over HTTP."""
     with ServerProcess(str(SERVER)) as process:
         yield f"{process.url}/mcp"
 
 
 @pytest.fixture(scope="session")
-def within() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+def run_async() -> Callable[[Coroutine[Any, Any, Any]], Any]:
     """Run a coroutine to its end, or fail at the deadline."""
 
     def run(work: Coroutine[Any, Any, Any], seconds: float = DEADLINE_S) -> Any:
-        async def bounded() -> Any:
+        async def run_with_deadline() -> Any:
             async with asyncio.timeout(seconds):
                 return await work
 
-        return asyncio.run(bounded())
+        return asyncio.run(run_with_deadline())
 
     return run
 
 
 @pytest.fixture(scope="session")
 def node() -> list[str]:
-    """The Node.js that the judges run on; a machine without one skips the test, saying so."""
+    """The Node.js of the judges; the test is skipped if there is none."""
     local = ROOT / ".node" / "bin" / "node"
     found = str(local) if local.exists() else shutil.which("node")
     if found is None or not JUDGES.is_dir():
@@ -70,13 +70,13 @@ def node() -> list[str]:
 
 @pytest.fixture(scope="session")
 def run_script(node: list[str]) -> Callable[..., Any]:
-    """Run one of our client scripts against a server; what it printed, as JSON."""
+    """Run one of our client scripts against a server; return the JSON that it printed."""
 
-    def run(place: Place, script: str, *arguments: str) -> Any:
+    def run(address: ServerAddress, script: str, *arguments: str) -> Any:
         # `import` looks for packages beside the script, so the judges' folder is told, not searched.
         environment = os.environ | {"JUDGES": str(JUDGES)}
         done = subprocess.run(
-            [*node, str(HERE / script), *arguments, *([place] if isinstance(place, str) else place)],
+            [*node, str(HERE / script), *arguments, *([address] if isinstance(address, str) else address)],
             capture_output=True,
             timeout=DEADLINE_S,
             env=environment,

@@ -1,4 +1,4 @@
-"""A relay between a client and a server that can break every connection at once, as networks do."""
+"""A TCP relay between a client and a server that can reset all connections at once."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,32 +8,32 @@ from tests.stream_server import stream_server
 
 
 class Relay:
-    """Passes bytes on, both ways, until it is cut."""
+    """Forwards bytes in both directions until its connections are reset."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
         self._port = port
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open_writers: set[asyncio.StreamWriter] = set()
 
-    def cut(self) -> int:
-        """Reset every connection; new ones are let through. How many there were."""
-        ends, self._open = self._open, set()
-        for end in ends:
-            end.transport.abort()
-        return len(ends) // 2
+    def abort_connections(self) -> int:
+        """Reset every connection and return their number; new connections are accepted."""
+        writers, self._open_writers = self._open_writers, set()
+        for aborted_writer in writers:
+            aborted_writer.transport.abort()
+        return len(writers) // 2
 
-    async def join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
         inner_reader, inner_writer = await asyncio.open_connection(self._host, self._port)
-        self._open |= {writer, inner_writer}
+        self._open_writers |= {writer, inner_writer}
         try:
-            async with asyncio.TaskGroup() as both_ways:
-                both_ways.create_task(self._pass_on(reader, inner_writer))
-                both_ways.create_task(self._pass_on(inner_reader, writer))
+            async with asyncio.TaskGroup() as directions:
+                directions.create_task(self._copy_bytes(reader, inner_writer))
+                directions.create_task(self._copy_bytes(inner_reader, writer))
         finally:
             inner_writer.transport.abort()
 
-    async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _copy_bytes(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         try:
             while data := await source.read(65536):
                 sink.write(data)
@@ -41,15 +41,15 @@ class Relay:
         except OSError:
             pass  # cut, or the other end has gone: both ends are closed below
         finally:
-            self._open.discard(sink)
+            self._open_writers.discard(sink)
             sink.close()
 
 
 @asynccontextmanager
-async def relayed(url: str) -> AsyncIterator[tuple[str, Relay]]:
-    """The address of a relay to that server, and the relay."""
+async def open_relay(url: str) -> AsyncIterator[tuple[str, Relay]]:
+    """Open a relay to that server; yield its address and the relay."""
     host, _, rest = url.removeprefix("http://").partition(":")
     port, _, path = rest.partition("/")
     relay = Relay(host, int(port))
-    async with stream_server(relay.join) as own_port:
+    async with stream_server(relay.handle_connection) as own_port:
         yield f"http://127.0.0.1:{own_port}/{path}", relay

@@ -1,4 +1,4 @@
-"""The server that every foreign client is let loose on, written with nothing but the public API.
+"""The server that third-party clients are tested with, written with the public API only.
 
 It is a script: `python tests/interop/server.py` serves one client on stdio, and `hubbub serve`
 serves many over HTTP. Everything that a client can observe is deterministic, so that tests

@@ -1,4 +1,4 @@
-"""Hubbub's client and hub against a server of the Python SDK 1.9, which breaks at a request that it does not know."""
+"""Hubbub's client and hub against a server of the Python SDK 1.9, which crashes at unknown requests."""
 
 import json
 import os
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.ends import nothing_left
-from tests.hub.ends import opened
+from tests.client.harness import assert_no_leaks
+from tests.hub.upstreams import open_upstream
 
 from hubbub import Client, ServerConfig
 
@@ -25,7 +25,7 @@ def old_server(**fields: Any) -> ServerConfig:
 
 
 async def test_the_client_finds_out_its_era_and_calls_its_tools() -> None:
-    async with nothing_left(), Client(old_server()) as client:
+    async with assert_no_leaks(), Client(old_server()) as client:
         assert client.era == "legacy"
         assert client.protocol_version == "2025-03-26"
         assert [tool.name for tool in await client.tools()] == ["echo"]
@@ -34,13 +34,13 @@ async def test_the_client_finds_out_its_era_and_calls_its_tools() -> None:
 
 
 async def test_a_pinned_version_is_spoken_at_once() -> None:
-    async with nothing_left(), Client(old_server(protocol_version="2024-11-05")) as client:
+    async with assert_no_leaks(), Client(old_server(protocol_version="2024-11-05")) as client:
         assert client.protocol_version == "2024-11-05"
         assert [tool.name for tool in await client.tools()] == ["echo"]
 
 
 async def test_the_hub_serves_it() -> None:
-    async with opened(old_server(), list_s=60) as upstream:
+    async with open_upstream(old_server(), list_s=60) as upstream:
         await upstream.refresh()
         assert [entry.name for entry in upstream.snapshot.tools] == ["echo"]
 

@@ -15,32 +15,32 @@ from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged, listen
 from mcp.shared.exceptions import MCPDeprecationWarning
-from tests.interop.traffic import Place, Traffic
+from tests.interop.http_recorder import HttpRecorder, ServerAddress
 
 LEGACY, MODERN = "legacy", "auto"
 ERAS = [pytest.param(LEGACY, id="2025-11-25"), pytest.param(MODERN, id="2026-07-28")]
-Within = Callable[..., Any]
+RunAsync = Callable[..., Any]
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__name__}")
 
 
 @asynccontextmanager
-async def connected(place: Place, mode: str, **options: Any) -> AsyncIterator[Any]:
-    traffic = Traffic()
-    if isinstance(place, list):
-        transport: Any = StdioTransport(place[0], place[1:], keep_alive=False, log_file=Path("/dev/null"))
+async def connected(address: ServerAddress, mode: str, **options: Any) -> AsyncIterator[Any]:
+    traffic = HttpRecorder()
+    if isinstance(address, list):
+        transport: Any = StdioTransport(address[0], address[1:], keep_alive=False, log_file=Path("/dev/null"))
     else:
-        transport = StreamableHttpTransport(place, httpx_client_factory=traffic.client)
+        transport = StreamableHttpTransport(address, httpx_client_factory=traffic.make_client)
     async with Client(transport, mode=mode, timeout=60, **options) as client:
-        if isinstance(place, str) and mode == LEGACY:
-            await traffic.until("GET")  # nothing can be told to a session before
+        if isinstance(address, str) and mode == LEGACY:
+            await traffic.wait_for("GET")  # nothing can be told to a session before
         yield client
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_lists_and_calls_tools(place: Place, within: Within, mode: str) -> None:
+def test_it_lists_and_calls_tools(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as client:
+        async with connected(address, mode) as client:
             assert client.protocol_version == ("2025-11-25" if mode == LEGACY else "2026-07-28")
             assert client.server_info.name == "interop"
             assert [tool.name for tool in await client.list_tools()][:3] == ["echo", "add", "count"]
@@ -51,26 +51,26 @@ def test_it_lists_and_calls_tools(place: Place, within: Within, mode: str) -> No
             image = (await client.call_tool("gallery")).content[1]
             assert base64.b64decode(image.data).startswith(b"\x89PNG")
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_raises_what_a_tool_raised(place: Place, within: Within, mode: str) -> None:
+def test_it_raises_what_a_tool_raised(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as client:
+        async with connected(address, mode) as client:
             with pytest.raises(ToolError, match="the well is dry"):
                 await client.call_tool("failing")
             await client.list_tools()
             with pytest.raises(ToolError, match="cannot add 1"):
                 await client.call_tool("failing_sum", {"a": 1})
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_progress_comes_in_order(place: Place, within: Within, mode: str) -> None:
+def test_progress_comes_in_order(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as client:
+        async with connected(address, mode) as client:
             heard: list[tuple[float, float | None, str | None]] = []
             has_gone_on = asyncio.Event()
 
@@ -85,13 +85,13 @@ def test_progress_comes_in_order(place: Place, within: Within, mode: str) -> Non
             assert result.content[0].text == "3 steps"
             assert heard == [(step, 3, f"step {step}") for step in range(1, 4)]
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_cancelled_call_stops(place: Place, within: Within, mode: str) -> None:
+def test_a_cancelled_call_stops(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as client:
+        async with connected(address, mode) as client:
             waiting = asyncio.Event()
 
             async def progress(value: float, total: float | None, message: str | None) -> None:
@@ -105,11 +105,11 @@ def test_a_cancelled_call_stops(place: Place, within: Within, mode: str) -> None
             seen = (await client.call_tool("counts", {"cancelled": 1})).structured_content
             assert seen == {"started": 1, "cancelled": 1, "finished": 0}
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_the_person_the_model_and_the_roots_are_asked(place: Place, within: Within, mode: str) -> None:
+def test_the_person_the_model_and_the_roots_are_asked(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def elicit(message: str, form: Any, params: Any, context: Any) -> Any:
         assert message == "Who are you?"
         return ElicitResult(action="accept", content=form(name="Ada", age=36))
@@ -120,18 +120,18 @@ def test_the_person_the_model_and_the_roots_are_asked(place: Place, within: With
 
     async def scenario() -> None:
         people = {"elicitation_handler": elicit, "sampling_handler": sample, "roots": ["file:///home/ada"]}
-        async with connected(place, mode, **people) as client:
+        async with connected(address, mode, **people) as client:
             assert (await client.call_tool("ask_name")).content[0].text == "Ada is 36"
             assert (await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0].text.endswith(": old pond")
             assert (await client.call_tool("list_roots")).content[0].text == '["file:///home/ada"]'
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_reads_resources_and_gets_prompts(place: Place, within: Within, mode: str) -> None:
+def test_it_reads_resources_and_gets_prompts(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as client:
+        async with connected(address, mode) as client:
             uris = [str(entry.uri) for entry in await client.list_resources()]
             assert uris == ["memo://static", "memo://bytes", "memo://watched", "memo://seen"]
             assert (await client.read_resource("memo://people/ada"))[0].text == "about ada"
@@ -141,17 +141,17 @@ def test_it_reads_resources_and_gets_prompts(place: Place, within: Within, mode:
             reference = types.PromptReference(type="ref/prompt", name="greeting")
             assert (await client.complete(reference, {"name": "style", "value": "f"})).values == ["formal", "friendly"]
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_legacy_session_hears_of_changes(place: Place, within: Within) -> None:
+def test_a_legacy_session_hears_of_changes(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
         heard: asyncio.Queue[Any] = asyncio.Queue()
 
         async def note(message: Any) -> None:
             heard.put_nowait(message)
 
-        async with connected(place, LEGACY, message_handler=note) as client:
+        async with connected(address, LEGACY, message_handler=note) as client:
             await client.call_tool("register_tool", {"name": "hello"})
             assert isinstance(await asyncio.wait_for(heard.get(), 60), types.ToolListChangedNotification)
             assert (await client.call_tool("hello", {"who": "Ada"})).content[0].text == "hello greets Ada"
@@ -161,13 +161,13 @@ def test_a_legacy_session_hears_of_changes(place: Place, within: Within) -> None
             assert isinstance(updated, types.ResourceUpdatedNotification)
             assert str(updated.params.uri) == "memo://watched"
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_modern_client_hears_what_it_listens_to(place: Place, within: Within) -> None:
+def test_a_modern_client_hears_what_it_listens_to(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with (
-            connected(place, MODERN) as client,
+            connected(address, MODERN) as client,
             listen(client.session, tools_list_changed=True, resource_subscriptions=["memo://watched"]) as heard,
         ):
             await client.call_tool("register_tool", {"name": "hello"})
@@ -175,4 +175,4 @@ def test_a_modern_client_hears_what_it_listens_to(place: Place, within: Within) 
             await client.call_tool("touch_resource")
             assert await asyncio.wait_for(anext(heard), 60) == ResourceUpdated(uri="memo://watched")
 
-    within(scenario())
+    run_async(scenario())

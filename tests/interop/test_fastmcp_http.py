@@ -1,4 +1,4 @@
-"""What only HTTP has, with FastMCP's client: the address alone is enough, sessions, streams that end too early."""
+"""Features of HTTP with FastMCP's client: connecting with only a URL, sessions, streams that end early."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,52 +7,52 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
+from tests.interop.http_recorder import HttpRecorder, RecordedExchange
 from tests.interop.python_client import DEPRECATED, ERAS, LEGACY
-from tests.interop.traffic import Exchange, Traffic
 
-Within = Callable[..., Any]
+RunAsync = Callable[..., Any]
 
 pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_an_address_is_all_it_needs(url: str, within: Within, mode: str) -> None:
+def test_an_address_is_all_it_needs(url: str, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with Client(url, mode=mode, timeout=60) as client:
             assert client.protocol_version == ("2025-11-25" if mode == LEGACY else "2026-07-28")
             assert (await client.call_tool("echo", {"text": "hi"})).content[0].text == "hi"
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_it_keeps_one_session_and_ends_it(url: str, within: Within) -> None:
+def test_it_keeps_one_session_and_ends_it(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        traffic = Traffic()
-        transport = StreamableHttpTransport(url, httpx_client_factory=traffic.client)
+        traffic = HttpRecorder()
+        transport = StreamableHttpTransport(url, httpx_client_factory=traffic.make_client)
         async with Client(transport, mode=LEGACY, timeout=60) as client:
-            await traffic.until("GET")
+            await traffic.wait_for("GET")
             session = transport.get_session_id()
             assert session is not None
             await client.ping()
             await client.list_tools()
         first, *others = traffic.exchanges
-        assert first == Exchange("POST", 200, None, None)
+        assert first == RecordedExchange("POST", 200, None, None)
         assert {exchange.session for exchange in others} == {session}
-        assert others[-1] == Exchange("DELETE", 204, session, None)
+        assert others[-1] == RecordedExchange("DELETE", 204, session, None)
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_it_comes_back_for_an_answer_whose_stream_was_closed(url: str, within: Within) -> None:
+def test_it_comes_back_for_an_answer_whose_stream_was_closed(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        traffic, heard, complete = Traffic(), [], asyncio.Event()
+        traffic, heard, complete = HttpRecorder(), [], asyncio.Event()
 
         async def progress(value: float, total: float | None, message: str | None) -> None:
             heard.append(message)
             if message == "after":
                 complete.set()
 
-        transport = StreamableHttpTransport(url, httpx_client_factory=traffic.client)
+        transport = StreamableHttpTransport(url, httpx_client_factory=traffic.make_client)
         async with Client(transport, mode=LEGACY, timeout=60) as client:
             result = await client.call_tool("polled", progress_handler=progress)
             assert result.content[0].text == "fetched"
@@ -60,16 +60,16 @@ def test_it_comes_back_for_an_answer_whose_stream_was_closed(url: str, within: W
             assert heard == ["before", "after"]
             assert [exchange.method for exchange in traffic.exchanges if exchange.last_event_id] == ["GET"]
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_the_old_pair_of_routes_serves_it_too(url: str, within: Within) -> None:
+def test_the_old_pair_of_routes_serves_it_too(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        traffic = Traffic()
-        transport = SSETransport(url.removesuffix("mcp") + "sse", httpx_client_factory=traffic.client)
+        traffic = HttpRecorder()
+        transport = SSETransport(url.removesuffix("mcp") + "sse", httpx_client_factory=traffic.make_client)
         async with Client(transport, mode=LEGACY, timeout=60) as client:
             assert [tool.name for tool in await client.list_tools()][:3] == ["echo", "add", "count"]
             added = await client.call_tool("add", {"a": 2, "b": 3})
             assert (added.data.total, added.data.terms) == (5, [2, 3])
 
-    within(scenario())
+    run_async(scenario())

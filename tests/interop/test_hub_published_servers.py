@@ -1,14 +1,14 @@
-"""The hub in front of the published server `everything`: all that it offers to capable clients is listed and works."""
+"""The hub in front of the published server `everything`: everything that it offers to capable clients is listed and works."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.http.eras import modern, open_session
-from tests.http.in_process import running
-from tests.http.wire import Site, request
-from tests.hub.callers import EVERYTHING
-from tests.interop.foreign import JUDGES, free_port, listening
+from tests.http.eras import modern_request, open_session
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import Site, request
+from tests.hub.upstream_callers import ALL_CAPABILITIES
+from tests.interop.external_servers import JUDGES, free_port, run_http_server
 
 from hubbub import HubSettings, ServerConfig, UpstreamConfig
 from hubbub.hub.config import HubConfig
@@ -24,7 +24,7 @@ def everything(request: pytest.FixtureRequest, node: list[str]) -> Iterator[Serv
     if request.param == "stdio":
         yield ServerConfig(id="everything", command=command[0], args=[*command[1:], "stdio"], timeout_s=30)
         return
-    with listening([*command, "streamableHttp"], {"PORT": str(port := free_port())}, port):
+    with run_http_server([*command, "streamableHttp"], {"PORT": str(port := free_port())}, port):
         url = f"http://127.0.0.1:{port}/mcp"
         yield ServerConfig(id="everything", transport="streamable_http", url=url, timeout_s=30)
 
@@ -33,15 +33,15 @@ async def ask(site: Site, era: str, method: str, params: dict[str, Any], capabil
     if era == "legacy":
         session = await open_session(site, capabilities=capabilities)
         return (await session.post(request(method, params))).json["result"]
-    return (await site.post(*modern(method, params, capabilities=capabilities))).json["result"]
+    return (await site.post(*modern_request(method, params, capabilities=capabilities))).json["result"]
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_tools_for_capable_clients_are_listed_over_http(everything: ServerConfig, era: str) -> None:
     upstream = UpstreamConfig(id="everything", remote=everything)
     hub = Gateway(HubConfig(upstreams=(upstream,), hub=HubSettings(list_s=30, search="off")))
-    async with running(hub.main, limits=("off",)) as here:
-        listed = await ask(here.site, era, "tools/list", {}, EVERYTHING)
+    async with run_server(hub.main_front, limits=("off",)) as here:
+        listed = await ask(here.site, era, "tools/list", {}, ALL_CAPABILITIES)
         found = {entry["name"] for entry in listed["tools"]}
         assert len([name for name in found if not name.startswith("hub.")]) == 17
         assert found >= CONDITIONAL
@@ -50,5 +50,5 @@ async def test_tools_for_capable_clients_are_listed_over_http(everything: Server
         assert refused["isError"] is True
         assert "declared none of these capabilities" in str(refused["content"])
         if era == "modern":
-            asked = await ask(here.site, era, "tools/call", call, EVERYTHING)
+            asked = await ask(here.site, era, "tools/call", call, ALL_CAPABILITIES)
             assert asked["resultType"] == "input_required"

@@ -1,4 +1,4 @@
-"""The Inspector's command line against our server, over each transport. It lists, calls, reads and gets; no more."""
+"""The Inspector's command line against our server, over each transport. It can only list, call, read and get."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.processes import ServerProcess
+from tests.http.server_process import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
 INSPECTOR = ROOT / "tests/judges/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
@@ -31,14 +31,14 @@ def served(command: list[str]) -> Iterator[str]:
 def inspect(
     request: pytest.FixtureRequest, node: list[str], command: list[str], served: str, tmp_path: Path
 ) -> Inspect:
-    """Run one method; the exit code and the result."""
+    """Run one method; return the exit code and the result."""
     era, way = request.param
-    place = command if way == "stdio" else [f"{served}/{way}"]
+    address = command if way == "stdio" else [f"{served}/{way}"]
 
     def run(*arguments: str) -> tuple[int, Any]:
         flags = ["--protocol-era", era, "--format", "json", "--quiet", "--method"]
         done = subprocess.run(
-            [*node, str(INSPECTOR), "--cli", *place, *flags, *arguments],
+            [*node, str(INSPECTOR), "--cli", *address, *flags, *arguments],
             capture_output=True,
             timeout=60,
             env=os.environ | {"HOME": str(tmp_path)},
@@ -107,7 +107,7 @@ def test_it_lists_and_gets_prompts(inspect: Inspect) -> None:
 
 
 def test_it_starts_our_command_with_the_transport_in_a_variable(node: list[str], tmp_path: Path) -> None:
-    """It takes `--transport` for itself; docs/serving.md shows this way."""
+    """It interprets `--transport` itself; docs/serving.md shows this workaround."""
     serve = [sys.executable, "-m", "hubbub", "serve", str(ROOT / "examples" / "echo.py")]
     done = subprocess.run(
         [*node, str(INSPECTOR), "--cli", "-e", "HUBBUB_TRANSPORT=stdio", *serve, "--method", "tools/list"],

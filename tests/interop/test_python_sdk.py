@@ -11,16 +11,20 @@ import pytest
 from mcp import Client
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp.shared.exceptions import MCPError
-from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, MODERN, Wire, connected, text_of
-from tests.interop.traffic import Place
+from tests.interop.http_recorder import ServerAddress
+from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, MODERN, ClientRecorder, block_text, connect_sdk_client
 
-Within = Callable[..., Any]
+RunAsync = Callable[..., Any]
 
 pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
 
-def talkative(wire: Wire) -> dict[str, Any]:
-    return {"elicitation_callback": wire.elicit, "sampling_callback": wire.sample, "list_roots_callback": wire.roots}
+def talkative(recorder: ClientRecorder) -> dict[str, Any]:
+    return {
+        "elicitation_callback": recorder.elicit,
+        "sampling_callback": recorder.sample,
+        "list_roots_callback": recorder.roots,
+    }
 
 
 async def counts(client: Client, **awaited: int) -> dict[str, int]:
@@ -28,9 +32,9 @@ async def counts(client: Client, **awaited: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_learns_who_we_are(place: Place, within: Within, mode: str) -> None:
+def test_it_learns_who_we_are(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as (client, _):
+        async with connect_sdk_client(address, mode) as (client, _):
             assert client.protocol_version == ("2025-11-25" if mode == LEGACY else "2026-07-28")
             assert client.server_info is not None
             assert (client.server_info.name, client.server_info.version) == ("interop", "1.2.3")
@@ -43,13 +47,13 @@ def test_it_learns_who_we_are(place: Place, within: Within, mode: str) -> None:
             assert capabilities.resources.subscribe
             assert capabilities.completions is not None
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_lists_tools_with_their_schemas(place: Place, within: Within, mode: str) -> None:
+def test_it_lists_tools_with_their_schemas(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as (client, _):
+        async with connect_sdk_client(address, mode) as (client, _):
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert list(tools)[:3] == ["echo", "add", "count"]
             assert tools["echo"].description == "Give the text back."
@@ -64,31 +68,31 @@ def test_it_lists_tools_with_their_schemas(place: Place, within: Within, mode: s
             # A bare number is a result only in the modern era; before it is wrapped in an object.
             assert scalar["type"] == ("object" if mode == LEGACY else "integer")
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_calls_tools_and_gets_text_and_data(place: Place, within: Within, mode: str) -> None:
+def test_it_calls_tools_and_gets_text_and_data(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as (client, _):
+        async with connect_sdk_client(address, mode) as (client, _):
             await client.list_tools()  # from here on the client checks results against their schemas
-            said = await client.call_tool("echo", {"text": "grüße 🌍\u2028"})
-            assert [block.model_dump(exclude_none=True) for block in said.content] == [
+            echoed = await client.call_tool("echo", {"text": "grüße 🌍\u2028"})
+            assert [block.model_dump(exclude_none=True) for block in echoed.content] == [
                 {"type": "text", "text": "grüße 🌍\u2028"}
             ]
-            assert not said.is_error
+            assert not echoed.is_error
             added = await client.call_tool("add", {"a": 2, "b": 3})
             assert added.structured_content == {"total": 5, "terms": [2, 3]}
             number = await client.call_tool("count")
             assert number.structured_content == ({"result": 42} if mode == LEGACY else 42)
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_reads_every_kind_of_content(place: Place, within: Within, mode: str) -> None:
+def test_it_reads_every_kind_of_content(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as (client, _):
+        async with connect_sdk_client(address, mode) as (client, _):
             text, image, audio, embedded, link = (await client.call_tool("gallery")).content
             assert text.type == "text"
             assert text.text == "all kinds"
@@ -104,13 +108,15 @@ def test_it_reads_every_kind_of_content(place: Place, within: Within, mode: str)
             assert link.type == "resource_link"
             assert link.uri == "memo://static"
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_failed_tool_is_a_result_and_an_unknown_one_is_an_error(place: Place, within: Within, mode: str) -> None:
+def test_a_failed_tool_is_a_result_and_an_unknown_one_is_an_error(
+    address: ServerAddress, run_async: RunAsync, mode: str
+) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as (client, _):
+        async with connect_sdk_client(address, mode) as (client, _):
             await client.list_tools()
             failed = await client.call_tool("failing")
             assert failed.is_error
@@ -120,23 +126,23 @@ def test_a_failed_tool_is_a_result_and_an_unknown_one_is_an_error(place: Place, 
             unfit = await client.call_tool("failing_sum", {"a": 1})
             assert unfit.is_error
             error = {"type": "tool_error", "message": "cannot add 1", "tool": "failing_sum"}
-            assert json.loads(text_of(unfit.content[0])) == {"ok": False, "error": error}
+            assert json.loads(block_text(unfit.content[0])) == {"ok": False, "error": error}
             # Some clients check even failures against the tool's output schema, so there is no data to check.
             assert unfit.structured_content is None
             wrong = await client.call_tool("add", {"a": "one"})
             assert wrong.is_error
-            assert json.loads(text_of(wrong.content[0]))["error"]["type"] == "validation_error"
+            assert json.loads(block_text(wrong.content[0]))["error"]["type"] == "validation_error"
             with pytest.raises(MCPError) as unknown:
                 await client.call_tool("missing")
             assert unknown.value.code == types.INVALID_PARAMS
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_progress_comes_in_order_and_before_the_result(place: Place, within: Within, mode: str) -> None:
+def test_progress_comes_in_order_and_before_the_result(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as (client, _):
+        async with connect_sdk_client(address, mode) as (client, _):
             heard: list[tuple[float, float | None, str | None]] = []
             complete = asyncio.Event()
 
@@ -146,15 +152,15 @@ def test_progress_comes_in_order_and_before_the_result(place: Place, within: Wit
                     complete.set()
 
             result = await client.call_tool("slow", {"steps": 4}, progress_callback=progress)
-            assert text_of(result.content[0]) == "4 steps"
+            assert block_text(result.content[0]) == "4 steps"
             await asyncio.wait_for(complete.wait(), 60)
             assert heard == [(step, 4, f"step {step}") for step in range(1, 5)]
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_logs_come_at_the_level_asked_for(place: Place, within: Within, mode: str) -> None:
+def test_logs_come_at_the_level_asked_for(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         heard: list[types.LoggingMessageNotificationParams] = []
 
@@ -162,11 +168,11 @@ def test_logs_come_at_the_level_asked_for(place: Place, within: Within, mode: st
             heard.append(params)
 
         level: dict[str, Any] = {"log_level": "info"} if mode == MODERN else {}
-        async with connected(place, mode, logging_callback=log, **level) as (client, wire):
+        async with connect_sdk_client(address, mode, logging_callback=log, **level) as (client, recorder):
             if mode == LEGACY:
                 await client.set_logging_level("info")
             await client.call_tool("slow", {"steps": 2})
-            await wire.until(types.LoggingMessageNotification)
+            await recorder.wait_for(types.LoggingMessageNotification)
             await client.call_tool("echo", {"text": "a turn later"})
             assert [(entry.level, entry.data) for entry in heard] == [("info", "did step 1"), ("info", "did step 2")]
             if mode == LEGACY:
@@ -175,13 +181,13 @@ def test_logs_come_at_the_level_asked_for(place: Place, within: Within, mode: st
                 await client.call_tool("echo", {"text": "a turn later"})
                 assert len(heard) == 2
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_cancelled_call_stops_and_the_server_goes_on(place: Place, within: Within, mode: str) -> None:
+def test_a_cancelled_call_stops_and_the_server_goes_on(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as (client, _):
+        async with connect_sdk_client(address, mode) as (client, _):
             waiting = asyncio.Event()
 
             async def progress(progress: float, total: float | None, message: str | None) -> None:
@@ -195,84 +201,90 @@ def test_a_cancelled_call_stops_and_the_server_goes_on(place: Place, within: Wit
                 await call
             assert await counts(client, cancelled=1) == {"started": 1, "cancelled": 1, "finished": 0}
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_person_fills_in_a_form(place: Place, within: Within, mode: str) -> None:
+def test_a_person_fills_in_a_form(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        person = Wire()
-        async with connected(place, mode, **talkative(person)) as (client, _):
-            assert text_of((await client.call_tool("ask_name")).content[0]) == "Ada 1 is 36"
-            form = person.asked[0]
+        person = ClientRecorder()
+        async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
+            assert block_text((await client.call_tool("ask_name")).content[0]) == "Ada 1 is 36"
+            form = person.requests[0]
             assert form.message == "Who are you?"
             assert form.requested_schema["properties"]["name"] == {"type": "string"}
             assert form.requested_schema["required"] == ["name"]
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_person_may_refuse(place: Place, within: Within, mode: str, action: Any) -> None:
+def test_a_person_may_refuse(address: ServerAddress, run_async: RunAsync, mode: str, action: Any) -> None:
     async def refuse(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         return types.ElicitResult(action=action)
 
     async def scenario() -> None:
-        async with connected(place, mode, elicitation_callback=refuse) as (client, _):
-            assert text_of((await client.call_tool("ask_name")).content[0]) == f"nobody ({action})"
+        async with connect_sdk_client(address, mode, elicitation_callback=refuse) as (client, _):
+            assert block_text((await client.call_tool("ask_name")).content[0]) == f"nobody ({action})"
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_handler_that_asks_twice_runs_once(place: Place, within: Within, mode: str) -> None:
+def test_a_handler_that_asks_twice_runs_once(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        person = Wire()
-        async with connected(place, mode, **talkative(person)) as (client, _):
-            assert text_of((await client.call_tool("interview")).content[0]) == "Ada 1 and Ada 2"
-            assert [form.message for form in person.asked] == ["Who are you?", "And your friend?"]
+        person = ClientRecorder()
+        async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
+            assert block_text((await client.call_tool("interview")).content[0]) == "Ada 1 and Ada 2"
+            assert [form.message for form in person.requests] == ["Who are you?", "And your friend?"]
             assert (await counts(client))["started"] == 1
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_the_clients_model_and_roots_are_asked(place: Place, within: Within, mode: str) -> None:
+def test_the_clients_model_and_roots_are_asked(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        person = Wire()
-        async with connected(place, mode, **talkative(person)) as (client, _):
-            assert text_of((await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0]) == "basho: old pond"
-            wish = person.asked[0]
-            assert wish.messages[0].content.text == "A haiku about frogs"
-            assert (wish.max_tokens, wish.system_prompt, wish.temperature) == (64, "You are a poet", 0.5)
+        person = ClientRecorder()
+        async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
+            assert (
+                block_text((await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0]) == "basho: old pond"
+            )
+            sampling_request = person.requests[0]
+            assert sampling_request.messages[0].content.text == "A haiku about frogs"
+            assert (sampling_request.max_tokens, sampling_request.system_prompt, sampling_request.temperature) == (
+                64,
+                "You are a poet",
+                0.5,
+            )
             roots = (await client.call_tool("list_roots")).structured_content
             assert roots == ({"result": ["file:///home/ada"]} if mode == LEGACY else ["file:///home/ada"])
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_client_that_cannot_ask_a_person_is_told_so(place: Place, within: Within, mode: str) -> None:
+def test_a_client_that_cannot_ask_a_person_is_told_so(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as (client, _):
+        async with connect_sdk_client(address, mode) as (client, _):
             if mode == LEGACY:
                 failed = await client.call_tool("ask_name")
                 assert failed.is_error
-                assert "elicitation" in text_of(failed.content[0])
+                assert "elicitation" in block_text(failed.content[0])
                 return
             with pytest.raises(MCPError) as missing:
                 await client.call_tool("ask_name")
             assert missing.value.code == -32021
             assert missing.value.error.data == {"requiredCapabilities": {"elicitation": {}}}
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_lists_and_reads_resources(place: Place, within: Within, mode: str) -> None:
+def test_it_lists_and_reads_resources(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as (client, _):
+        async with connect_sdk_client(address, mode) as (client, _):
             listed = {entry.uri: entry for entry in (await client.list_resources()).resources}
             assert list(listed) == ["memo://static", "memo://bytes", "memo://watched", "memo://seen"]
             assert listed["memo://static"].title == "A memo"
@@ -280,84 +292,84 @@ def test_it_lists_and_reads_resources(place: Place, within: Within, mode: str) -
             templates = (await client.list_resource_templates()).resource_templates
             assert [template.uri_template for template in templates] == ["memo://people/{name}"]
             text = (await client.read_resource("memo://static")).contents[0]
-            assert (text.uri, text.mime_type, text_of(text)) == ("memo://static", "text/plain", "static text")
+            assert (text.uri, text.mime_type, block_text(text)) == ("memo://static", "text/plain", "static text")
             blob = (await client.read_resource("memo://bytes")).contents[0]
             assert isinstance(blob, types.BlobResourceContents)
             assert base64.b64decode(blob.blob).startswith(b"\x89PNG")
-            assert text_of((await client.read_resource("memo://people/ada")).contents[0]) == "about ada"
+            assert block_text((await client.read_resource("memo://people/ada")).contents[0]) == "about ada"
             for missing in ("memo://nowhere", "memo://people/nobody"):
                 with pytest.raises(MCPError) as error:
                     await client.read_resource(missing)
                 assert error.value.code == (-32002 if mode == LEGACY else types.INVALID_PARAMS)
                 assert error.value.error.data == {"uri": missing}
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_gets_prompts_and_completions(place: Place, within: Within, mode: str) -> None:
+def test_it_gets_prompts_and_completions(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as (client, _):
+        async with connect_sdk_client(address, mode) as (client, _):
             (prompt,) = (await client.list_prompts()).prompts
             assert (prompt.name, prompt.title, prompt.description) == ("greeting", "Greeting", "Greet someone.")
             assert [(item.name, item.required) for item in prompt.arguments or []] == [("name", True), ("style", False)]
             got = await client.get_prompt("greeting", {"name": "Ada", "style": "formal"})
-            assert [(item.role, text_of(item.content)) for item in got.messages] == [
+            assert [(item.role, block_text(item.content)) for item in got.messages] == [
                 ("user", "Greet Ada"),
                 ("assistant", "In a formal style"),
             ]
             with pytest.raises(MCPError) as error:
                 await client.get_prompt("greeting", {})
             assert error.value.code == types.INVALID_PARAMS
-            of_prompt = types.PromptReference(type="ref/prompt", name="greeting")
-            styles = await client.complete(of_prompt, {"name": "style", "value": "f"})
+            prompt_reference = types.PromptReference(type="ref/prompt", name="greeting")
+            styles = await client.complete(prompt_reference, {"name": "style", "value": "f"})
             assert styles.completion.values == ["formal", "friendly"]
-            of_template = types.ResourceTemplateReference(type="ref/resource", uri="memo://people/{name}")
-            names = await client.complete(of_template, {"name": "name", "value": "a"})
+            template_reference = types.ResourceTemplateReference(type="ref/resource", uri="memo://people/{name}")
+            names = await client.complete(template_reference, {"name": "name", "value": "a"})
             assert names.completion.values == ["ada", "alan"]
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_legacy_session_hears_of_what_it_subscribed_to(place: Place, within: Within) -> None:
+def test_a_legacy_session_hears_of_what_it_subscribed_to(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        async with connected(place, LEGACY) as (client, wire):
+        async with connect_sdk_client(address, LEGACY) as (client, recorder):
             await client.call_tool("touch_resource")
             await client.subscribe_resource("memo://watched")
             await client.call_tool("touch_resource")
-            updated = await wire.until(types.ResourceUpdatedNotification)
+            updated = await recorder.wait_for(types.ResourceUpdatedNotification)
             assert updated.params.uri == "memo://watched"
-            assert text_of((await client.read_resource("memo://watched")).contents[0]) == "version 2"
+            assert block_text((await client.read_resource("memo://watched")).contents[0]) == "version 2"
             await client.unsubscribe_resource("memo://watched")
             await client.call_tool("touch_resource")
             await client.call_tool("echo", {"text": "a turn later"})
-            assert len(wire.notes) == 1
+            assert len(recorder.notifications) == 1
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_legacy_session_hears_of_new_tools_and_resources(place: Place, within: Within) -> None:
+def test_a_legacy_session_hears_of_new_tools_and_resources(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        async with connected(place, LEGACY) as (client, wire):
+        async with connect_sdk_client(address, LEGACY) as (client, recorder):
             await client.call_tool("register_tool", {"name": "hello"})
-            await wire.until(types.ToolListChangedNotification)
+            await recorder.wait_for(types.ToolListChangedNotification)
             assert (await client.list_tools()).tools[-1].name == "hello"
-            assert text_of((await client.call_tool("hello", {"who": "Ada"})).content[0]) == "hello greets Ada"
+            assert block_text((await client.call_tool("hello", {"who": "Ada"})).content[0]) == "hello greets Ada"
             await client.call_tool("add_resource", {"name": "new"})
-            await wire.until(types.ResourceListChangedNotification)
+            await recorder.wait_for(types.ResourceListChangedNotification)
             assert (await client.list_resources()).resources[-1].uri == "memo://added/new"
             await client.call_tool("unregister_tool", {"name": "hello"})
             assert "hello" not in {tool.name for tool in (await client.list_tools()).tools}
-            kinds = [type(note) for note in wire.notes]
+            kinds = [type(note) for note in recorder.notifications]
             assert kinds.count(types.ToolListChangedNotification) == 2
             assert kinds.count(types.ResourceListChangedNotification) == 1
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_modern_client_hears_what_it_listens_to_and_nothing_else(place: Place, within: Within) -> None:
+def test_a_modern_client_hears_what_it_listens_to_and_nothing_else(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        async with connected(place, MODERN) as (client, wire):
+        async with connect_sdk_client(address, MODERN) as (client, recorder):
             await client.call_tool("register_tool", {"name": "before"})
             async with client.listen(tools_list_changed=True, resource_subscriptions=["memo://watched"]) as heard:
                 assert heard.honored.tools_list_changed is True
@@ -368,21 +380,21 @@ def test_a_modern_client_hears_what_it_listens_to_and_nothing_else(place: Place,
                 assert (await client.list_tools()).tools[-1].name == "hello"
                 await client.call_tool("touch_resource")
                 assert await asyncio.wait_for(anext(heard), 60) == ResourceUpdated(uri="memo://watched")
-                assert text_of((await client.read_resource("memo://watched")).contents[0]) == "version 1"
+                assert block_text((await client.read_resource("memo://watched")).contents[0]) == "version 1"
             await client.call_tool("register_tool", {"name": "after"})
             await client.call_tool("echo", {"text": "a turn later"})
             # Nothing outside the stream: a modern server never tells a client what it did not ask for.
-            told = [note.params.meta for note in wire.notes if note.params is not None]
-            assert [note for note in wire.notes if note.params is None] == []
+            told = [note.params.meta for note in recorder.notifications if note.params is not None]
+            assert [note for note in recorder.notifications if note.params is None] == []
             assert all(meta and "io.modelcontextprotocol/subscriptionId" in meta for meta in told)
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_two_listens_of_one_client_are_told_apart(place: Place, within: Within) -> None:
+def test_two_listens_of_one_client_are_told_apart(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with (
-            connected(place, MODERN) as (client, _),
+            connect_sdk_client(address, MODERN) as (client, _),
             client.listen(tools_list_changed=True) as tools,
             client.listen(resources_list_changed=True) as resources,
         ):
@@ -391,15 +403,15 @@ def test_two_listens_of_one_client_are_told_apart(place: Place, within: Within) 
             assert isinstance(await asyncio.wait_for(anext(tools), 60), ToolsListChanged)
             assert isinstance(await asyncio.wait_for(anext(resources), 60), ResourcesListChanged)
 
-    within(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_many_calls_in_flight_get_each_their_own_answer(place: Place, within: Within, mode: str) -> None:
+def test_many_calls_in_flight_get_each_their_own_answer(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(place, mode) as (client, _):
+        async with connect_sdk_client(address, mode) as (client, _):
             texts = [f"text {number}" for number in range(100)]
             answers = await asyncio.gather(*(client.call_tool("echo", {"text": text}) for text in texts))
-            assert [text_of(answer.content[0]) for answer in answers] == texts
+            assert [block_text(answer.content[0]) for answer in answers] == texts
 
-    within(scenario())
+    run_async(scenario())

@@ -1,7 +1,7 @@
 """The TypeScript SDKs' clients against our server: version 1, and version 2 in both eras.
 
-Each client plays `scenario.mjs` once over each transport it has, in a process of its own; the
-tests look at what it saw.
+Each client runs `scenario.mjs` once over each transport that it has, in its own process; the
+tests compare what it recorded.
 """
 
 import base64
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.http.processes import ServerProcess
-from tests.interop.traffic import Place
+from tests.http.server_process import ServerProcess
+from tests.interop.http_recorder import ServerAddress
 
 Seen = dict[str, Any]
 CLIENTS = {
@@ -30,15 +30,15 @@ PAIRS = [
 
 @pytest.fixture(scope="module", params=PAIRS, ids="-".join)
 def seen(request: pytest.FixtureRequest, command: list[str], run_script: Callable[..., Any]) -> Seen:
-    """What one client saw over one transport."""
+    """Return what one client recorded over one transport."""
     client, transport = request.param
-    with reached(transport, command) as place:
-        return {"client": client, "transport": transport, **run_script(place, *CLIENTS[client])}
+    with reached(transport, command) as address:
+        return {"client": client, "transport": transport, **run_script(address, *CLIENTS[client])}
 
 
 @contextmanager
-def reached(transport: str, command: list[str]) -> Iterator[Place]:
-    """Where a fresh server is."""
+def reached(transport: str, command: list[str]) -> Iterator[ServerAddress]:
+    """Return the address of a new server."""
     if transport == "stdio":
         yield command
         return

@@ -1,4 +1,4 @@
-"""The `websockets` library against /mcp-ws; the TypeScript client plays there too, and no other SDK has a WebSocket."""
+"""The `websockets` library against /mcp-ws; the TypeScript client is tested there too, and no other SDK has WebSockets."""
 
 import asyncio
 import json
@@ -11,15 +11,15 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
-Within = Callable[..., Any]
+RunAsync = Callable[..., Any]
 PATIENCE_S = 60.0
 META = "io.modelcontextprotocol/"
 EVERYTHING: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
 MODERN = {f"{META}protocolVersion": "2026-07-28", f"{META}clientCapabilities": EVERYTHING}
 
 
-class Link:
-    """Messages over one WebSocket."""
+class WebSocketClient:
+    """A client over one WebSocket."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
@@ -34,7 +34,7 @@ class Link:
         return json.loads(frame)
 
     async def ask(self, id: Any, method: str, **params: Any) -> Any:
-        """The answer, if it is the next message."""
+        """Send a request; return its response, which must be the next message."""
         await self.send(id=id, method=method, params=params)
         answer = await self.receive()
         assert answer["id"] == id, answer
@@ -52,16 +52,16 @@ class Link:
 
 
 @asynccontextmanager
-async def linked(url: str, **options: Any) -> AsyncIterator[Link]:
+async def connect_client(url: str, **options: Any) -> AsyncIterator[WebSocketClient]:
     address = url.replace("http:", "ws:") + "-ws"
     wanted = {"subprotocols": [Subprotocol("mcp.v1")], "proxy": None, "open_timeout": PATIENCE_S, **options}
     async with connect(address, **wanted) as connection:
-        yield Link(connection)
+        yield WebSocketClient(connection)
 
 
 @asynccontextmanager
-async def session(url: str) -> AsyncIterator[Link]:
-    async with linked(url) as link:
+async def session(url: str) -> AsyncIterator[WebSocketClient]:
+    async with connect_client(url) as link:
         client = {"name": "websockets", "version": "1"}
         known = await link.ask(
             0, "initialize", protocolVersion="2025-11-25", capabilities=EVERYTHING, clientInfo=client
@@ -71,7 +71,7 @@ async def session(url: str) -> AsyncIterator[Link]:
         yield link
 
 
-def test_a_session_lists_and_calls(url: str, within: Within) -> None:
+def test_a_session_lists_and_calls(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             assert link.connection.subprotocol == "mcp.v1"
@@ -81,10 +81,10 @@ def test_a_session_lists_and_calls(url: str, within: Within) -> None:
             assert added["structuredContent"] == {"total": 5, "terms": [2, 3]}
             assert (await link.ask(3, "ping")) == {}
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_progress_comes_before_the_answer(url: str, within: Within) -> None:
+def test_progress_comes_before_the_answer(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             await link.call("p", "slow", steps=2)
@@ -99,10 +99,10 @@ def test_progress_comes_before_the_answer(url: str, within: Within) -> None:
             assert methods[2]["params"] == {"progressToken": "p", "progress": 2, "total": 2, "message": "step 2"}
             assert (methods[4]["id"], methods[4]["result"]["content"][0]["text"]) == ("p", "2 steps")
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_cancelled_call_is_not_answered(url: str, within: Within) -> None:
+def test_a_cancelled_call_is_not_answered(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             await link.call(1, "wait_forever")
@@ -111,10 +111,10 @@ def test_a_cancelled_call_is_not_answered(url: str, within: Within) -> None:
             counts = await link.called(2, "counts", cancelled=1)
             assert counts["structuredContent"] == {"started": 1, "cancelled": 1, "finished": 0}
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_client_that_leaves_cancels_its_calls(url: str, within: Within) -> None:
+def test_a_client_that_leaves_cancels_its_calls(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             await link.call(1, "wait_forever")
@@ -123,10 +123,10 @@ def test_a_client_that_leaves_cancels_its_calls(url: str, within: Within) -> Non
             counts = await link.called(2, "counts", cancelled=1)
             assert counts["structuredContent"] == {"started": 1, "cancelled": 1, "finished": 0}
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_person_is_asked_in_the_middle_of_a_call(url: str, within: Within) -> None:
+def test_a_person_is_asked_in_the_middle_of_a_call(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             await link.call(1, "ask_name")
@@ -136,10 +136,10 @@ def test_a_person_is_asked_in_the_middle_of_a_call(url: str, within: Within) -> 
             answer = await link.receive()
             assert (answer["id"], answer["result"]["content"][0]["text"]) == (1, "Ada is 36")
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_changes_reach_the_sessions_that_want_them(url: str, within: Within) -> None:
+def test_changes_reach_the_sessions_that_want_them(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as watcher, session(url) as other:
             assert await watcher.ask(1, "resources/subscribe", uri="memo://watched") == {}
@@ -155,12 +155,12 @@ def test_changes_reach_the_sessions_that_want_them(url: str, within: Within) -> 
             }
             assert (await other.receive())["method"] == "notifications/tools/list_changed"
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_modern_client_needs_no_handshake(url: str, within: Within) -> None:
+def test_a_modern_client_needs_no_handshake(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        async with linked(url) as link:
+        async with connect_client(url) as link:
             known = await link.ask(1, "server/discover", _meta=MODERN)
             assert "2026-07-28" in known["supportedVersions"]
             asked = await link.ask(2, "tools/call", name="ask_name", arguments={}, _meta=MODERN)
@@ -171,12 +171,12 @@ def test_a_modern_client_needs_no_handshake(url: str, within: Within) -> None:
             done = await link.ask(3, "tools/call", name="ask_name", arguments={}, _meta=MODERN, **again)
             assert done["content"][0]["text"] == "Ada is 36"
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_modern_client_hears_what_it_listens_to(url: str, within: Within) -> None:
+def test_a_modern_client_hears_what_it_listens_to(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        async with linked(url) as link, session(url) as other:
+        async with connect_client(url) as link, session(url) as other:
             wanted = {"toolsListChanged": True}
             await link.send(id="l", method="subscriptions/listen", params={"notifications": wanted, "_meta": MODERN})
             assert (await link.receive())["method"] == "notifications/subscriptions/acknowledged"
@@ -185,19 +185,19 @@ def test_a_modern_client_hears_what_it_listens_to(url: str, within: Within) -> N
             assert note["method"] == "notifications/tools/list_changed"
             assert note["params"]["_meta"][f"{META}subscriptionId"] == "l"
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_plain_calls_need_nothing_at_all(url: str, within: Within) -> None:
+def test_plain_calls_need_nothing_at_all(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        async with linked(url, subprotocols=None) as link:
+        async with connect_client(url, subprotocols=None) as link:
             result = await link.ask(1, "tools/call", name="echo", arguments={"text": "hi"})
             assert result == {"content": [{"type": "text", "text": "hi"}]}
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_broken_frames_are_answered_and_the_next_is_served(url: str, within: Within) -> None:
+def test_broken_frames_are_answered_and_the_next_is_served(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             for frame in ("{", b"\xff\xfe", "[]", "7"):
@@ -205,10 +205,10 @@ def test_broken_frames_are_answered_and_the_next_is_served(url: str, within: Wit
                 assert (await link.receive())["error"]["code"] in (-32700, -32600)
             assert (await link.called(1, "echo", text="hi"))["content"][0]["text"] == "hi"
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_many_calls_in_flight_get_each_their_own_answer(url: str, within: Within) -> None:
+def test_many_calls_in_flight_get_each_their_own_answer(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             for number in range(200):
@@ -217,34 +217,34 @@ def test_many_calls_in_flight_get_each_their_own_answer(url: str, within: Within
             got = {answer["id"]: answer["result"]["content"][0]["text"] for answer in answers}
             assert got == {number: f"text {number}" for number in range(200)}
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_ping_is_answered(url: str, within: Within) -> None:
+def test_a_ping_is_answered(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        async with linked(url) as link:
+        async with connect_client(url) as link:
             pong = await link.connection.ping()
             await asyncio.wait_for(pong, PATIENCE_S)
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_page_of_another_origin_is_refused(url: str, within: Within) -> None:
+def test_a_page_of_another_origin_is_refused(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         with pytest.raises(InvalidStatus) as refused:
-            async with linked(url, origin=Origin("http://evil.example")):
+            async with connect_client(url, origin=Origin("http://evil.example")):
                 pass
         assert refused.value.response.status_code == 403
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_name_that_is_not_ours_is_refused(url: str, within: Within) -> None:
+def test_a_name_that_is_not_ours_is_refused(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         here, port = "127.0.0.1", int(url.split(":")[2].partition("/")[0])
         with pytest.raises(InvalidStatus) as refused:
-            async with linked(url.replace(here, "evil.example"), host=here, port=port):
+            async with connect_client(url.replace(here, "evil.example"), host=here, port=port):
                 pass
         assert refused.value.response.status_code == 403
 
-    within(scenario())
+    run_async(scenario())

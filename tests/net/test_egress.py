@@ -1,4 +1,4 @@
-"""Which addresses may be reached: every disguise of the forbidden ones is seen through."""
+"""Which addresses are allowed, in every notation and embedding."""
 
 import ipaddress
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.net.egress import PUBLIC, normal_host
-from hubbub.net.pool import place_of
+from hubbub.net.egress import PUBLIC, normalize_host
+from hubbub.net.pool import parse_url
 from hubbub.pack.http import ANY_ADDRESS, address_kind, egress_policy
 
 METADATA = "169.254.169.254"
@@ -69,7 +69,7 @@ def test_no_special_purpose_address_is_public(
         assert address_kind(str(network[offset % network.num_addresses])) != "public"
 
 
-def disguises(address: str) -> list[str]:
+def embedded_forms(address: str) -> list[str]:
     number = int(ipaddress.IPv4Address(address))
     flipped = number ^ 0xFFFF_FFFF
     return [
@@ -88,7 +88,7 @@ def disguises(address: str) -> list[str]:
 def test_no_disguise_makes_an_address_public(network: str, offset: int) -> None:
     address = str(ipaddress.IPv4Network(network)[offset])
     assert address_kind(address) != "public"
-    for disguise in disguises(address):
+    for disguise in embedded_forms(address):
         assert address_kind(disguise) == address_kind(address), disguise
     # Behind a NAT64 prefix of 64 bits; read as if it had 96 it may be something worse, but never public.
     assert (
@@ -145,7 +145,7 @@ LABEL = st.text("abcxyz019-_\u00fc\u00df\uff10\uff21", min_size=1, max_size=8)
 
 @st.composite
 def spellings(draw: st.DrawFn) -> tuple[str, str]:
-    """An IPv4 address, and one of the ways to write it that resolvers take."""
+    """An IPv4 address, and one of the notations that resolvers accept."""
     number = draw(st.integers(0, 2**32 - 1))
     octets = list(number.to_bytes(4))
     parts = draw(st.integers(1, 4))
@@ -158,8 +158,8 @@ def spellings(draw: st.DrawFn) -> tuple[str, str]:
 @given(spellings())
 def test_every_spelling_of_an_address_is_judged_and_connected_to_as_that_address(pair: tuple[str, str]) -> None:
     address, spelling = pair
-    assert normal_host(spelling) == address
-    assert place_of(f"http://{spelling}:80/").origin.host == address
+    assert normalize_host(spelling) == address
+    assert parse_url(f"http://{spelling}:80/").origin.host == address
     assert egress_policy(spelling) == egress_policy(address)
 
 
@@ -174,7 +174,7 @@ def test_every_dot_separates_labels(labels: list[str], dots: list[str]) -> None:
 def test_what_may_lead_into_a_private_network_says_so_when_it_is_looked_up(host: str) -> None:
     if not egress_policy(host).allows("127.0.0.1"):
         return
-    looked_up = normal_host(host).removesuffix(".")
+    looked_up = normalize_host(host).removesuffix(".")
     assert looked_up.isascii()
     assert (
         "." not in looked_up
@@ -189,5 +189,5 @@ def test_what_may_lead_into_a_private_network_says_so_when_it_is_looked_up(host:
 )
 def test_what_is_no_host_is_refused(host: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever the parsers say
-        normal_host(host)
+        normalize_host(host)
     assert egress_policy(host) == PUBLIC

@@ -5,25 +5,25 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.client.ends import nothing_left
-from tests.client.scripted import Asked, scripted
+from tests.client.harness import assert_no_leaks
+from tests.client.scripted_server import ScriptedRequest, scripted_server
 
 from hubbub import Client, HubbubError, ModelRequest, OpenAIChat, Secret, ServerConfig, TransportError
 from hubbub.cli.models import only_model
 from hubbub.net.fetch import fetch
 from hubbub.net.redirects import same_origin_target
 from hubbub.pack.http import ANY_ADDRESS, HttpClient, describe_redirect
-from hubbub.packs.activity.http import JsonServer
+from hubbub.packs.activity.json_client import JsonClient
 
 SECRETS = {"X-API-Key": "canary-4711"}
 
 
 async def over_websocket(url: str) -> None:
-    door = HttpClient(ANY_ADDRESS)
+    http_client = HttpClient(ANY_ADDRESS)
     try:
-        await door.open_websocket(url.replace("http", "ws"), headers=SECRETS, protocols=(), limit=1000)
+        await http_client.open_websocket(url.replace("http", "ws"), headers=SECRETS, protocols=(), limit=1000)
     finally:
-        await door.close()
+        await http_client.close()
 
 
 async def over_mcp_websocket(url: str) -> None:
@@ -34,7 +34,7 @@ async def over_mcp_http(url: str) -> None:
     await Client(ServerConfig(id="h", transport="http", url=url, headers=SECRETS)).start()
 
 
-async def over_the_oldest_transport(url: str) -> None:
+async def over_http_sse(url: str) -> None:
     await Client(ServerConfig(id="s", transport="sse", url=url, headers=SECRETS)).start()
 
 
@@ -47,12 +47,12 @@ async def for_a_model(url: str) -> None:
         await chat.complete(ModelRequest(messages=[], tools=[]))
 
 
-async def for_the_names_of_models(url: str) -> None:
+async def for_model_names(url: str) -> None:
     await only_model(url, Secret("canary-4711"), None)
 
 
 async def for_activity(url: str) -> None:
-    server = JsonServer("ActivityWatch", url.removesuffix("/mcp"), "start it", api_key=Secret("canary-4711"))
+    server = JsonClient("ActivityWatch", url.removesuffix("/mcp"), "start it", api_key=Secret("canary-4711"))
     try:
         await server.get("/api/0/info", timeout_s=10)
     finally:
@@ -63,10 +63,10 @@ CLIENTS = [
     over_websocket,
     over_mcp_websocket,
     over_mcp_http,
-    over_the_oldest_transport,
+    over_http_sse,
     for_keys,
     for_a_model,
-    for_the_names_of_models,
+    for_model_names,
     for_activity,
 ]
 
@@ -76,13 +76,13 @@ CLIENTS = [
 async def test_a_redirect_to_another_origin_is_an_error_that_names_it(
     ask: Callable[[str], Awaitable[None]], status: int
 ) -> None:
-    async with nothing_left(), scripted(lambda asked: asked.reply(200)) as other:
+    async with assert_no_leaks(), scripted_server(lambda asked: asked.reply(200)) as other:
         location = f"http://user:canary-4712@127.0.0.1:{other.port}/x?token=canary-4713"
 
-        async def redirect(asked: Asked) -> None:
+        async def redirect(asked: ScriptedRequest) -> None:
             await asked.reply(status, location=location)
 
-        async with scripted(redirect) as server:
+        async with scripted_server(redirect) as server:
             with pytest.raises(HubbubError) as raised:
                 async with asyncio.timeout(60):
                     await ask(server.url)
@@ -92,14 +92,14 @@ async def test_a_redirect_to_another_origin_is_an_error_that_names_it(
 
 
 def test_the_message_names_the_origin_and_nothing_else() -> None:
-    told = describe_redirect("https://a.example/mcp", 302, "http://u:p@b.example/secret?key=1#f")
-    assert "to http://b.example; redirects are not followed" in told
-    assert "secret" not in told
+    message = describe_redirect("https://a.example/mcp", 302, "http://u:p@b.example/secret?key=1#f")
+    assert "to http://b.example; redirects are not followed" in message
+    assert "secret" not in message
     assert "same server" in describe_redirect("https://a.example/mcp", 302, "/login?key=1")
     assert "http://a.example;" in describe_redirect("https://a.example/mcp", 302, "http://a.example/mcp")
     for odd in ("http://[", "file:///etc/passwd", "http://\x1b[31m/", "javascript:x"):
-        assert "cannot be read" in describe_redirect("https://a.example/mcp", 302, odd)
-    assert "nowhere" in describe_redirect("https://a.example/mcp", 302, "")
+        assert "to an invalid address" in describe_redirect("https://a.example/mcp", 302, odd)
+    assert "without a Location header" in describe_redirect("https://a.example/mcp", 302, "")
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,10 @@ def test_only_a_target_at_the_same_origin_may_be_followed(location: str, target:
 # -- the one that is followed ----------------------------------------------------------
 
 
-def with_slash(status: int = 307) -> Callable[[Asked], Awaitable[None]]:
+def redirect_to_slash(status: int = 307) -> Callable[[ScriptedRequest], Awaitable[None]]:
     """As servers on the Python SDK 1.8 and 1.9: `/mcp` is redirected to `/mcp/`, with an absolute address."""
 
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.path == "/mcp":
             await asked.reply(status, location=f"http://{asked.headers['host']}/mcp/")
         elif asked.method == "GET":
@@ -147,7 +147,7 @@ def with_slash(status: int = 307) -> Callable[[Asked], Awaitable[None]]:
 @pytest.mark.parametrize("status", [307, 308])
 async def test_an_endpoint_that_adds_a_slash_is_followed_once_and_remembered(status: int) -> None:
     config: dict[str, Any] = {"protocol_version": "2025-03-26", "headers": SECRETS}
-    async with nothing_left(), scripted(with_slash(status)) as server:
+    async with assert_no_leaks(), scripted_server(redirect_to_slash(status)) as server:
         async with Client(ServerConfig(id="h", transport="http", url=server.url, **config)) as client:
             result = await client.call_tool("key")
         assert result.text == "canary-4711"
@@ -157,10 +157,10 @@ async def test_an_endpoint_that_adds_a_slash_is_followed_once_and_remembered(sta
 
 
 async def test_a_redirect_behind_a_redirect_is_not_followed() -> None:
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         await asked.reply(307, location=asked.path + "/")
 
-    async with nothing_left(), scripted(handle) as server:
+    async with assert_no_leaks(), scripted_server(handle) as server:
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-03-26")
         with pytest.raises(TransportError, match=r"redirect \(status 307\) to another path of the same server"):
             await Client(config).start()
@@ -169,7 +169,7 @@ async def test_a_redirect_behind_a_redirect_is_not_followed() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303])
 async def test_a_redirect_that_may_lose_method_and_body_is_not_followed(status: int) -> None:
-    async with nothing_left(), scripted(with_slash(status)) as server:
+    async with assert_no_leaks(), scripted_server(redirect_to_slash(status)) as server:
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-03-26")
         with pytest.raises(TransportError, match=f"status {status}"):
             await Client(config).start()

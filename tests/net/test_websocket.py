@@ -1,4 +1,4 @@
-"""The client's end of a WebSocket against a server that writes its own frames."""
+"""The WebSocket client against a server that writes raw frames."""
 
 import asyncio
 import base64
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.client.ends import nothing_left
+from tests.client.harness import assert_no_leaks
 from tests.stream_server import Handler, stream_server
 
 from hubbub import TransportError
@@ -25,7 +25,7 @@ def frame(opcode: int, data: bytes) -> bytes:
 
 @asynccontextmanager
 async def server(then: Handler) -> AsyncIterator[str]:
-    """Opens a WebSocket with whoever comes; `then` writes frames."""
+    """Accept WebSockets; `then` writes frames."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -47,12 +47,12 @@ async def server(then: Handler) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def opened(url: str, limit: int = 1000, **headers: str) -> AsyncIterator[object]:
-    door = HttpClient(ANY_ADDRESS)
+async def open_client(url: str, limit: int = 1000, **headers: str) -> AsyncIterator[object]:
+    http_client = HttpClient(ANY_ADDRESS)
     try:
-        yield await door.open_websocket(url, headers=headers, protocols=(), limit=limit)
+        yield await http_client.open_websocket(url, headers=headers, protocols=(), limit=limit)
     finally:
-        await door.close()
+        await http_client.close()
 
 
 async def test_messages_come_as_bytes_whatever_they_hold() -> None:
@@ -60,7 +60,7 @@ async def test_messages_come_as_bytes_whatever_they_hold() -> None:
         writer.write(frame(1, b"text") + frame(1, b"\xff bad") + frame(2, b"binary"))
         await reader.read()
 
-    async with nothing_left(), server(then) as url, opened(url) as client:
+    async with assert_no_leaks(), server(then) as url, open_client(url) as client:
         assert [await client.receive() for _ in range(3)] == [b"text", b"\xff bad", b"binary"]  # type: ignore[attr-defined]
 
 
@@ -69,7 +69,7 @@ async def test_a_message_over_the_limit_ends_the_connection_with_the_reason() ->
         writer.write(frame(1, b"x" * 1001))
         await reader.read()
 
-    async with nothing_left(), server(then) as url, opened(url, 1000) as client:
+    async with assert_no_leaks(), server(then) as url, open_client(url, 1000) as client:
         assert await client.receive() is None  # type: ignore[attr-defined]
         assert client.close_reason == "the server sent a message of more than 1000 bytes"  # type: ignore[attr-defined]
         with pytest.raises(TransportError):
@@ -84,7 +84,7 @@ async def test_a_server_that_sends_pings_and_reads_no_pongs_loses_its_connection
             writer.write(frame(9, b"p" * 125) * 1000)
             await writer.drain()
 
-    async with nothing_left(), server(then) as url, opened(url) as client, asyncio.timeout(60):
+    async with assert_no_leaks(), server(then) as url, open_client(url) as client, asyncio.timeout(60):
         assert await client.receive() is None  # type: ignore[attr-defined]
 
 
@@ -93,6 +93,6 @@ async def test_headers_of_the_handshake_are_not_logged(caplog: pytest.LogCapture
         await reader.read()
 
     caplog.set_level(logging.DEBUG)
-    async with nothing_left(), server(then) as url, opened(url, 1000, **{"X-API-Key": "canary-4711"}) as client:
+    async with assert_no_leaks(), server(then) as url, open_client(url, 1000, **{"X-API-Key": "canary-4711"}) as client:
         await client.close()  # type: ignore[attr-defined]
     assert "canary" not in caplog.text

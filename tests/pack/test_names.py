@@ -1,4 +1,4 @@
-"""The names of `hubbub.pack`: all there, seen by type checkers, and loaded only when they are used."""
+"""The names of `hubbub.pack`: complete, visible to type checkers, and loaded only when they are used."""
 
 import importlib
 import subprocess
@@ -20,10 +20,10 @@ def test_every_public_name_can_be_imported(module: str) -> None:
 
 
 def test_every_public_name_is_what_type_checkers_see() -> None:
-    homes = names_for_type_checkers(hubbub.pack)
-    assert sorted(homes) == sorted(hubbub.pack.__all__)
-    for name, home in homes.items():
-        assert getattr(hubbub.pack, name) is getattr(importlib.import_module(home), name)
+    source_modules = names_for_type_checkers(hubbub.pack)
+    assert sorted(source_modules) == sorted(hubbub.pack.__all__)
+    for name, source_module in source_modules.items():
+        assert getattr(hubbub.pack, name) is getattr(importlib.import_module(source_module), name)
     assert set(hubbub.pack.__all__) <= set(dir(hubbub.pack))
 
 

@@ -1,4 +1,4 @@
-"""Commands that listen: which addresses need `--insecure`, what they say, and when they end."""
+"""Network services: which addresses need `--insecure`, what they print, and when they stop."""
 
 import errno
 import signal
@@ -28,7 +28,7 @@ sys.exit(run_service("tide gauge", service()))
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "[::]", "192.168.1.2", "example.com"])
 def test_an_address_that_others_reach_must_be_insecure(host: str) -> None:
-    with pytest.raises(SettingsError, match=r"--host x may be reached by others, .* may read the tides; .*--insecure"):
+    with pytest.raises(SettingsError, match=r"--host x can be reached .* could read the tides; .*--insecure"):
         require_loopback(host, "--host x", "read the tides", insecure=False)
     require_loopback(host, "--host x", "read the tides", insecure=True)
 
@@ -65,5 +65,5 @@ def test_a_service_says_where_it_listens_and_stops_at_a_signal(number: signal.Si
         assert process.stderr is not None
         assert process.stderr.readline() == "hubbub: tide gauge listens on tides:1 · Ctrl+C stops it\n"
         process.send_signal(number)
-        told, complained = process.communicate(timeout=60)
-    assert (process.returncode, told, complained) == (0, "started\nstopped\n", "")
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (0, "started\nstopped\n", "")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from hubbub import Server, __version__
-from hubbub.assembly.installing import install_pack
+from hubbub.assembly.pack_installation import install_pack
 from hubbub.packs.demo import pack
 from hubbub.server.connection import Connection
 
@@ -26,28 +26,28 @@ WELCOME = (
 )
 
 
-class Answer(msgspec.Struct):
+class Response(msgspec.Struct):
     result: msgspec.Raw = msgspec.Raw(b"null")
     error: msgspec.Raw = msgspec.Raw(b"null")
 
 
-Ask = Callable[..., Awaitable[Answer]]
+SendRequest = Callable[..., Awaitable[Response]]
 
 
-def talk(conversation: Callable[[Ask], Awaitable[None]]) -> None:
+def run_conversation(conversation: Callable[[SendRequest], Awaitable[None]]) -> None:
     """Let a plain JSON-RPC client talk to a server with the demo pack, in memory."""
 
     async def main() -> None:
         server = Server("hubbub", version=__version__)
         install_pack(server, pack, None)
-        answers: asyncio.Queue[bytes] = asyncio.Queue()
+        responses: asyncio.Queue[bytes] = asyncio.Queue()
         async with server.running(), asyncio.timeout(60):
-            connection = Connection(server, answers.put_nowait)
+            connection = Connection(server, responses.put_nowait)
 
-            async def ask(method: str, **params: Any) -> Answer:
+            async def ask(method: str, **params: Any) -> Response:
                 request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
                 connection.receive(msgspec.json.encode(request))
-                return msgspec.json.decode(await answers.get(), type=Answer)
+                return msgspec.json.decode(await responses.get(), type=Response)
 
             await conversation(ask)
             await connection.close()
@@ -56,58 +56,58 @@ def talk(conversation: Callable[[Ask], Awaitable[None]]) -> None:
 
 
 def test_the_list_is_the_contracts() -> None:
-    async def conversation(ask: Ask) -> None:
-        answer = await ask("tools/list")
-        tools = msgspec.json.decode(answer.result, type=dict[str, list[msgspec.Raw]])["tools"]
+    async def conversation(ask: SendRequest) -> None:
+        response = await ask("tools/list")
+        tools = msgspec.json.decode(response.result, type=dict[str, list[msgspec.Raw]])["tools"]
         assert [bytes(tool) for tool in tools[:2]] == [HELLO, ECHO]
         assert [json.loads(bytes(tool))["name"] for tool in tools] == ["hello-world", "echo", "health"]
 
-    talk(conversation)
+    run_conversation(conversation)
 
 
 def test_echo_answers_as_in_the_contract() -> None:
-    async def conversation(ask: Ask) -> None:
-        answer = await ask("tools/call", name="echo", arguments={"text": "Hello, MCP!"})
+    async def conversation(ask: SendRequest) -> None:
+        response = await ask("tools/call", name="echo", arguments={"text": "Hello, MCP!"})
         expected = rb'{"content":[{"type":"text","text":"{\n  \"echo\": \"Hello, MCP!\"\n}"}]}'
-        assert bytes(answer.result) == expected
+        assert bytes(response.result) == expected
 
-    talk(conversation)
+    run_conversation(conversation)
 
 
 def test_hello_world_takes_nothing() -> None:
-    async def conversation(ask: Ask) -> None:
-        answer = await ask("tools/call", name="hello-world")
-        assert "Hello, World!" in json.loads(bytes(answer.result))["content"][0]["text"]
+    async def conversation(ask: SendRequest) -> None:
+        response = await ask("tools/call", name="hello-world")
+        assert "Hello, World!" in json.loads(bytes(response.result))["content"][0]["text"]
         refused = await ask("tools/call", name="hello-world", arguments={"name": "x"})
         assert json.loads(bytes(refused.error))["code"] == -32003
 
-    talk(conversation)
+    run_conversation(conversation)
 
 
 def test_health_tells_name_version_and_uptime() -> None:
-    async def conversation(ask: Ask) -> None:
-        answer = await ask("tools/call", name="health")
-        health = json.loads(json.loads(bytes(answer.result))["content"][0]["text"])
+    async def conversation(ask: SendRequest) -> None:
+        response = await ask("tools/call", name="health")
+        health = json.loads(json.loads(bytes(response.result))["content"][0]["text"])
         assert health["status"] == "healthy"
         assert (health["name"], health["version"]) == ("hubbub", __version__)
         assert 0 <= health["uptime_s"] < 10
         assert health["timestamp"].endswith("Z")
 
-    talk(conversation)
+    run_conversation(conversation)
 
 
 def test_the_welcome_is_listed_and_read() -> None:
-    async def conversation(ask: Ask) -> None:
+    async def conversation(ask: SendRequest) -> None:
         assert bytes((await ask("resources/list")).result) == WELCOME
         (contents,) = json.loads(bytes((await ask("resources/read", uri="prompt://welcome")).result))["contents"]
         assert (contents["uri"], contents["mimeType"]) == ("prompt://welcome", "text/plain")
         assert contents["text"].startswith("Welcome to")
 
-    talk(conversation)
+    run_conversation(conversation)
 
 
 def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
-    async def conversation(ask: Ask) -> None:
+    async def conversation(ask: SendRequest) -> None:
         error = json.loads(bytes((await ask("tools/call", name="unknown-tool")).error))
         assert error == {
             "code": -32000,
@@ -115,4 +115,4 @@ def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
             "data": {"toolName": "unknown-tool", "availableTools": ["hello-world", "echo", "health"]},
         }
 
-    talk(conversation)
+    run_conversation(conversation)

@@ -21,14 +21,14 @@ def run(*chunks: bytes, limit: int = LIMIT) -> list[object]:
     return [item if isinstance(item, bytes) else type(item) for item in output]
 
 
-def one_by_one(data: bytes) -> list[bytes]:
+def split_bytes(data: bytes) -> list[bytes]:
     return [data[index : index + 1] for index in range(len(data))]
 
 
-def both_ways(data: bytes, limit: int = LIMIT) -> list[object]:
+def feed_whole_and_split(data: bytes, limit: int = LIMIT) -> list[object]:
     """Run whole and byte by byte, which must not differ."""
     whole = run(data, limit=limit)
-    assert run(*one_by_one(data), limit=limit) == whole
+    assert run(*split_bytes(data), limit=limit) == whole
     return whole
 
 
@@ -36,19 +36,24 @@ def both_ways(data: bytes, limit: int = LIMIT) -> list[object]:
 
 
 def test_lines_end_with_lf_or_crlf() -> None:
-    assert both_ways(b'{"a":1}\n[2]\r\n{"c":3}\n') == [b'{"a":1}', b"[2]", b'{"c":3}']
+    assert feed_whole_and_split(b'{"a":1}\n[2]\r\n{"c":3}\n') == [b'{"a":1}', b"[2]", b'{"c":3}']
 
 
 def test_blank_lines_are_skipped() -> None:
-    assert both_ways(b'\n\r\n  \t\r\n{"a":1}\n\n\n{"b":2}\n\n') == [b'{"a":1}', b'{"b":2}']
+    assert feed_whole_and_split(b'\n\r\n  \t\r\n{"a":1}\n\n\n{"b":2}\n\n') == [b'{"a":1}', b'{"b":2}']
 
 
 def test_a_line_that_is_no_json_is_left_to_the_decoder() -> None:
-    assert both_ways(b'null\n"Content-Length: 3"\n 1\nhello\n') == [b"null", b'"Content-Length: 3"', b" 1", b"hello"]
+    assert feed_whole_and_split(b'null\n"Content-Length: 3"\n 1\nhello\n') == [
+        b"null",
+        b'"Content-Length: 3"',
+        b" 1",
+        b"hello",
+    ]
 
 
 def test_only_one_carriage_return_belongs_to_the_line_end() -> None:
-    assert both_ways(b"[1]\r\r\n") == [b"[1]\r"]
+    assert feed_whole_and_split(b"[1]\r\r\n") == [b"[1]\r"]
 
 
 def test_a_message_comes_as_soon_as_its_line_ends() -> None:
@@ -60,31 +65,31 @@ def test_a_message_comes_as_soon_as_its_line_ends() -> None:
 
 
 def test_the_last_line_needs_no_line_end() -> None:
-    assert both_ways(b'{"a":1}\n{"b":2}') == [b'{"a":1}', b'{"b":2}']
-    assert both_ways(b'{"a":1}\r') == [b'{"a":1}']
-    assert both_ways(b'{"a":1}\n  ') == [b'{"a":1}']
+    assert feed_whole_and_split(b'{"a":1}\n{"b":2}') == [b'{"a":1}', b'{"b":2}']
+    assert feed_whole_and_split(b'{"a":1}\r') == [b'{"a":1}']
+    assert feed_whole_and_split(b'{"a":1}\n  ') == [b'{"a":1}']
 
 
 def test_nothing_in_gives_nothing_out() -> None:
-    assert both_ways(b"") == []
+    assert feed_whole_and_split(b"") == []
     assert Framer().feed(b"") == []
 
 
 def test_a_line_of_exactly_the_limit_is_served() -> None:
     line = b"[" + b"1" * (LIMIT - 2) + b"]"
-    assert both_ways(line + b"\n" + line + b"\r\n" + line) == [line, line, line]
+    assert feed_whole_and_split(line + b"\n" + line + b"\r\n" + line) == [line, line, line]
 
 
 def test_a_line_over_the_limit_is_one_error_and_the_next_is_served() -> None:
     line = b"[" + b"1" * (LIMIT - 1) + b"]"
-    assert both_ways(line + b"\r\n[2]\n") == [MessageTooLarge, b"[2]"]
-    assert both_ways(b" " * (LIMIT + 1) + b"\n[2]\n") == [MessageTooLarge, b"[2]"]
+    assert feed_whole_and_split(line + b"\r\n[2]\n") == [MessageTooLarge, b"[2]"]
+    assert feed_whole_and_split(b" " * (LIMIT + 1) + b"\n[2]\n") == [MessageTooLarge, b"[2]"]
 
 
 def test_a_carriage_return_at_the_limit_does_not_end_the_line() -> None:
     limit = bounds.HEADER_BYTES + 10
-    assert both_ways(b"[" * limit + b"\r\n", limit) == [b"[" * limit]
-    assert both_ways(b"[" * limit + b"\r]\n", limit) == [MessageTooLarge]
+    assert feed_whole_and_split(b"[" * limit + b"\r\n", limit) == [b"[" * limit]
+    assert feed_whole_and_split(b"[" * limit + b"\r]\n", limit) == [MessageTooLarge]
 
 
 @pytest.mark.parametrize("start", [b"{", b" ", b"x"])
@@ -127,12 +132,12 @@ def test_the_ends_of_a_skipped_message_are_kept(limit: int, piece: int, is_frame
 
 
 def test_of_a_frame_that_was_cut_off_the_end_is_not_known() -> None:
-    [error] = ended(b"Content-Length: 1000\r\n\r\n" + b"x" * 500)
+    [error] = feed_and_finish(b"Content-Length: 1000\r\n\r\n" + b"x" * 500)
     assert isinstance(error, MessageTooLarge)
     assert (error.start, error.end) == (b"x" * 500, b"")
 
 
-def ended(data: bytes) -> list[bytes | MessageError]:
+def feed_and_finish(data: bytes) -> list[bytes | MessageError]:
     framer = Framer(LIMIT)
     return [*framer.feed(data), *framer.finish()]
 
@@ -147,62 +152,66 @@ def test_the_error_for_a_line_names_the_limit() -> None:
 
 
 def test_a_frame_is_exactly_its_bytes() -> None:
-    assert both_ways(b'Content-Length: 8\r\n\r\n{"a":\n1}') == [b'{"a":\n1}']
+    assert feed_whole_and_split(b'Content-Length: 8\r\n\r\n{"a":\n1}') == [b'{"a":\n1}']
 
 
 def test_header_names_have_any_case_and_lines_end_either_way() -> None:
-    assert both_ways(b"content-length:2\n\n[]CONTENT-LENGTH : 3 \r\n\r\n[1]") == [b"[]", b"[1]"]
+    assert feed_whole_and_split(b"content-length:2\n\n[]CONTENT-LENGTH : 3 \r\n\r\n[1]") == [b"[]", b"[1]"]
 
 
 def test_other_headers_are_ignored() -> None:
     data = b"Content-Type: application/json; charset=utf-8\r\nContent-Length: 2\r\nX-Trace: a:b\r\n\r\n{}"
-    assert both_ways(data) == [b"{}"]
+    assert feed_whole_and_split(data) == [b"{}"]
 
 
 def test_framings_may_be_mixed_with_line_breaks_between() -> None:
     data = b"[1]\n" + encode_frame(b"[2]") + encode_frame(b"[3]") + b"\r\n\r\n[4]\r\n" + encode_frame(b"[5]") + b"[6]\n"
-    assert both_ways(data) == [b"[1]", b"[2]", b"[3]", b"[4]", b"[5]", b"[6]"]
+    assert feed_whole_and_split(data) == [b"[1]", b"[2]", b"[3]", b"[4]", b"[5]", b"[6]"]
 
 
 def test_an_empty_frame_is_an_empty_message() -> None:
-    assert both_ways(b"Content-Length: 0\r\n\r\n[1]\n") == [b"", b"[1]"]
+    assert feed_whole_and_split(b"Content-Length: 0\r\n\r\n[1]\n") == [b"", b"[1]"]
 
 
 def test_headers_may_be_longer_than_a_small_limit() -> None:
-    assert both_ways(b"Content-Length: 2\r\n\r\n{}", limit=3) == [b"{}"]
+    assert feed_whole_and_split(b"Content-Length: 2\r\n\r\n{}", limit=3) == [b"{}"]
 
 
 def test_framed_input_is_remembered() -> None:
     framer = Framer()
     framer.feed(b"[1]\n")
-    is_framed = framer.framed
+    is_framed = framer.uses_frames
     assert not is_framed
     framer.feed(encode_frame(b"[2]"))
-    assert framer.framed
+    assert framer.uses_frames
     framer.feed(b"[3]\n")
-    assert framer.framed
+    assert framer.uses_frames
 
 
 def test_headers_without_a_length_are_not_framed_input() -> None:
     framer = Framer()
     framer.feed(b"Warning: this is a log line\n[1]\n")
-    assert not framer.framed
+    assert not framer.uses_frames
 
 
 def test_a_too_large_frame_is_skipped_whole() -> None:
     body = b'{"x":"\n[1]\n' + b"y" * LIMIT + b'"}'
-    assert both_ways(encode_frame(body) + encode_frame(b"[2]") + b"[3]\n") == [MessageTooLarge, b"[2]", b"[3]"]
+    assert feed_whole_and_split(encode_frame(body) + encode_frame(b"[2]") + b"[3]\n") == [
+        MessageTooLarge,
+        b"[2]",
+        b"[3]",
+    ]
 
 
 def test_a_frame_of_exactly_the_limit_is_served() -> None:
     body = b"[" + b"1" * (LIMIT - 2) + b"]"
-    assert both_ways(encode_frame(body) + encode_frame(body + b" ")) == [body, MessageTooLarge]
+    assert feed_whole_and_split(encode_frame(body) + encode_frame(body + b" ")) == [body, MessageTooLarge]
 
 
 def test_a_too_large_frame_is_reported_at_its_end() -> None:
     framer = Framer(LIMIT)
     assert framer.feed(b"Content-Length: 1000\r\n\r\n") == []
-    assert framer.framed
+    assert framer.uses_frames
     assert framer.feed(b"x" * 999) == []
     error, message = framer.feed(b"x[1]\n")
     assert isinstance(error, MessageTooLarge)
@@ -253,44 +262,56 @@ def test_a_gigantic_frame_is_counted_off_and_not_kept() -> None:
     ],
 )
 def test_a_frame_without_a_usable_length_is_one_error_and_the_next_is_served(header: bytes) -> None:
-    assert both_ways(header + b"\r\n\r\n[1]\n[2]\n") == [InvalidRequest, b"[1]", b"[2]"]
-    assert both_ways(header + b"\r\n\r\n[1]" + encode_frame(b"[2]") + b"[3]\n") == [InvalidRequest, b"[2]", b"[3]"]
+    assert feed_whole_and_split(header + b"\r\n\r\n[1]\n[2]\n") == [InvalidRequest, b"[1]", b"[2]"]
+    assert feed_whole_and_split(header + b"\r\n\r\n[1]" + encode_frame(b"[2]") + b"[3]\n") == [
+        InvalidRequest,
+        b"[2]",
+        b"[3]",
+    ]
 
 
 def test_equal_lengths_given_twice_are_an_error_that_skips_the_body() -> None:
     data = b"Content-Length: 4\r\nContent-Length: 4\r\n\r\n[\n1]" + encode_frame(b"[2]")
-    assert both_ways(data) == [InvalidRequest, b"[2]"]
+    assert feed_whole_and_split(data) == [InvalidRequest, b"[2]"]
 
 
 def test_a_body_that_quotes_a_header_does_not_start_a_frame() -> None:
     data = b'Content-Length: x\r\n\r\n{"a":"Content-Length: 5"}\n[2]\n'
-    assert both_ways(data) == [InvalidRequest, b'{"a":"Content-Length: 5"}', b"[2]"]
+    assert feed_whole_and_split(data) == [InvalidRequest, b'{"a":"Content-Length: 5"}', b"[2]"]
 
 
 def test_a_header_in_the_middle_of_an_endless_line_does_not_start_a_frame() -> None:
     late = b"Content-Length: 5"
     # As much as is looked at before the line is given up, with the header at its very end.
     start = b"[" * (bounds.HEADER_BYTES + 2 - len(late)) + late
-    assert both_ways(b"Content-Length: x\n\n" + start + b"5]\n[2]\n") == [InvalidRequest, MessageTooLarge, b"[2]"]
+    assert feed_whole_and_split(b"Content-Length: x\n\n" + start + b"5]\n[2]\n") == [
+        InvalidRequest,
+        MessageTooLarge,
+        b"[2]",
+    ]
 
 
 def test_a_message_in_place_of_the_empty_line_ends_the_headers() -> None:
-    assert both_ways(b"Content-Length: 3\n[1]\n[2]\n") == [InvalidRequest, b"[1]", b"[2]"]
-    assert both_ways(b"Content-Length: 3\n \n[2]\n") == [InvalidRequest, b"[2]"]
+    assert feed_whole_and_split(b"Content-Length: 3\n[1]\n[2]\n") == [InvalidRequest, b"[1]", b"[2]"]
+    assert feed_whole_and_split(b"Content-Length: 3\n \n[2]\n") == [InvalidRequest, b"[2]"]
     too_long = b"[" * (LIMIT + 1)
-    assert both_ways(b"Content-Length: 3\n" + too_long + b"\n[2]\n") == [InvalidRequest, MessageTooLarge, b"[2]"]
+    assert feed_whole_and_split(b"Content-Length: 3\n" + too_long + b"\n[2]\n") == [
+        InvalidRequest,
+        MessageTooLarge,
+        b"[2]",
+    ]
 
 
 def test_a_log_line_with_a_colon_costs_one_error_only() -> None:
-    assert both_ways(b"Listening on: port 3\n[1]\n") == [b"Listening on: port 3", b"[1]"]
-    assert both_ways(b"Warning: low battery\n[1]\n") == [InvalidRequest, b"[1]"]
+    assert feed_whole_and_split(b"Listening on: port 3\n[1]\n") == [b"Listening on: port 3", b"[1]"]
+    assert feed_whole_and_split(b"Warning: low battery\n[1]\n") == [InvalidRequest, b"[1]"]
 
 
 def test_too_many_headers_are_one_error_and_the_body_is_skipped() -> None:
     headers = b"X-Filler: 0123456789\r\n" * (bounds.HEADER_BYTES // 20)
     data = headers + b"Content-Length: 3\r\n\r\n[1]" + encode_frame(b"[2]")
-    assert both_ways(data) == [MessageTooLarge, b"[2]"]
-    assert both_ways(headers + b"\r\n[3]\n") == [MessageTooLarge, b"[3]"]
+    assert feed_whole_and_split(data) == [MessageTooLarge, b"[2]"]
+    assert feed_whole_and_split(headers + b"\r\n[3]\n") == [MessageTooLarge, b"[3]"]
 
 
 def test_too_many_headers_are_reported_before_they_end() -> None:
@@ -314,8 +335,8 @@ def test_a_header_block_of_the_bound_is_served() -> None:
     rest = b"Content-Length: 2\r\n"
     filler = b"X-Filler: " + b"0" * (bounds.HEADER_BYTES - len(rest) - 12) + b"\r\n"
     assert len(filler + rest) == bounds.HEADER_BYTES
-    assert both_ways(filler + rest + b"\r\n{}") == [b"{}"]
-    assert both_ways(b"X" + filler + rest + b"\r\n{}") == [MessageTooLarge]
+    assert feed_whole_and_split(filler + rest + b"\r\n{}") == [b"{}"]
+    assert feed_whole_and_split(b"X" + filler + rest + b"\r\n{}") == [MessageTooLarge]
 
 
 @pytest.mark.parametrize(
@@ -330,7 +351,7 @@ def test_a_header_block_of_the_bound_is_served() -> None:
     ],
 )
 def test_input_that_ends_inside_a_frame_is_an_error(data: bytes) -> None:
-    assert both_ways(data) == [ParseError]
+    assert feed_whole_and_split(data) == [ParseError]
 
 
 def test_an_incomplete_frame_says_how_much_of_it_came() -> None:
@@ -361,8 +382,8 @@ framed_messages = st.lists(
 cuts = st.lists(st.integers(0, 1000), max_size=12)
 
 
-def framed(message: bytes, how: str) -> bytes:
-    match how:
+def framed(message: bytes, framing: str) -> bytes:
+    match framing:
         case "lf":
             return encode_line(message)
         case "crlf":
@@ -384,7 +405,7 @@ def cut(data: bytes, positions: list[int]) -> list[bytes]:
 def test_any_split_of_any_messages_gives_the_same_messages(
     messages: list[tuple[bytes, str]], positions: list[int]
 ) -> None:
-    data = b"".join(framed(message, how) for message, how in messages)
+    data = b"".join(framed(message, framing) for message, framing in messages)
     assert run(*cut(data, positions), limit=10_000) == [message for message, _ in messages]
 
 

@@ -15,16 +15,16 @@ def test_a_header_is_text_by_its_lower_case_name() -> None:
     assert b"host" in headers
     assert b"origin" not in headers
     assert headers.get(b"origin") is None
-    assert not headers.has_doubled
+    assert not headers.has_repeated
 
 
 def test_neither_of_two_values_is_picked() -> None:
     headers = Headers([(b"host", b"localhost"), (b"accept", b"a"), (b"host", b"evil.example")])
     assert headers.get(b"host") == "localhost, evil.example"
-    assert headers.doubled(b"host")
-    assert not headers.doubled(b"accept")
-    assert not headers.doubled(b"origin")
-    assert headers.has_doubled
+    assert headers.is_repeated(b"host")
+    assert not headers.is_repeated(b"accept")
+    assert not headers.is_repeated(b"origin")
+    assert headers.has_repeated
 
 
 def test_a_cookie_that_came_in_pieces_is_one_cookie() -> None:
@@ -36,7 +36,7 @@ def test_doubled_says_exactly_which_names_came_more_than_once(pairs: list[tuple[
     headers = Headers(pairs)
     found = [name for name, _ in pairs]
     for name in set(found):
-        assert headers.doubled(name) == (found.count(name) > 1)
+        assert headers.is_repeated(name) == (found.count(name) > 1)
         separator = b"; " if name == b"cookie" else b", "
         assert headers.raw(name) == separator.join(value for other, value in pairs if other == name)
-    assert headers.has_doubled == (len(set(found)) < len(found))
+    assert headers.has_repeated == (len(set(found)) < len(found))

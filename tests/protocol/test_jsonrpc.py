@@ -197,7 +197,7 @@ def test_any_number_of_unknown_members_is_ignored() -> None:
 def test_unknown_members_are_bounded_where_their_names_must_be_compared() -> None:
     escaped = rb',"b":"\n"'
     assert decode_one(with_unknown_members(5_000, escaped)).method == "ping"
-    with pytest.raises(InvalidRequest, match=str(bounds.OTHER_MEMBERS_BYTES)):
+    with pytest.raises(InvalidRequest, match=str(bounds.UNKNOWN_MEMBERS_BYTES)):
         decode_envelope(with_unknown_members(100_000, escaped))
 
 
@@ -205,7 +205,7 @@ def test_unknown_members_are_bounded_where_their_names_must_be_compared() -> Non
 @pytest.mark.parametrize("value", [b"1", b"[]", rb'{"params":[1,"]\""]}', rb'"\"}"'])
 def test_doubled_members_are_found_behind_values_of_every_kind(member: bytes, value: bytes) -> None:
     message = b'{ "jsonrpc" : "2.0" ,"a":%b,"id":1,"method":"ping","params": {"id":[3]} , %b}' % (value, member)
-    with pytest.raises(InvalidRequest, match="Doubled member"):
+    with pytest.raises(InvalidRequest, match="Duplicate member"):
         decode_envelope(message)
 
 
@@ -221,16 +221,16 @@ def cpu_s(data: bytes) -> float:
     return min(once() for _ in range(3))
 
 
-CHAIN = b"[" * 120 + b"]" * 120
-TWIGS = b"[[[]]]"
+DEEP_BRACKETS = b"[" * 120 + b"]" * 120
+SHALLOW_BRACKETS = b"[[[]]]"
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        b'{"jsonrpc":"2.0","id":1,"method":"m","params":[' + b",".join([CHAIN] * 4000) + b"]}",
-        b'{"jsonrpc":"2.0","id":1,"method":5,"params":[' + b",".join([TWIGS] * 140_000) + b"]}",
-        b'{"jsonrpc":"2.0","id":1,"method":"m","\\u0061":[' + b",".join([TWIGS] * 140_000) + b"]}",
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":[' + b",".join([DEEP_BRACKETS] * 4000) + b"]}",
+        b'{"jsonrpc":"2.0","id":1,"method":5,"params":[' + b",".join([SHALLOW_BRACKETS] * 140_000) + b"]}",
+        b'{"jsonrpc":"2.0","id":1,"method":"m","\\u0061":[' + b",".join([SHALLOW_BRACKETS] * 140_000) + b"]}",
         b"[" + b",".join([b"1"] * 500_000) + b"]",
     ],
     ids=["deep", "wrong type", "escaped name", "batch"],
@@ -296,14 +296,14 @@ def test_a_batch_gives_its_items_undecoded() -> None:
 
 
 def test_a_batch_is_bounded() -> None:
-    def of(size: int) -> bytes:
+    def message_of_size(size: int) -> bytes:
         return b"[" + b",".join([b"1"] * size) + b"]"
 
-    batch = decode_envelope(of(bounds.BATCH_ITEMS))
+    batch = decode_envelope(message_of_size(bounds.BATCH_ITEMS))
     assert isinstance(batch, list)
     assert len(batch) == bounds.BATCH_ITEMS
     with pytest.raises(InvalidRequest, match="batch"):
-        decode_envelope(of(bounds.BATCH_ITEMS + 1))
+        decode_envelope(message_of_size(bounds.BATCH_ITEMS + 1))
 
 
 @pytest.mark.parametrize(

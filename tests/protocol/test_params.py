@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
 from hubbub import Audio, DefinitionError, Image, InvalidParams, Meta, Text
-from hubbub.protocol.forms import decode_form, form_schema
-from hubbub.protocol.model import NO_META
+from hubbub.protocol.calls import NO_META
+from hubbub.protocol.elicitation_forms import decode_form, form_schema
 from hubbub.protocol.params import CallToolParams, CompleteParams, InitializeParams, ListenParams, decode_params
 
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
-def decoded(method: str, params: Any) -> tuple[Any, Meta]:
+def decode(method: str, params: Any) -> tuple[Any, Meta]:
     return decode_params(method, Raw(msgspec.json.encode(params)))
 
 
@@ -45,7 +45,7 @@ def test_arguments_stay_raw_until_the_tool_is_known() -> None:
     ],
 )
 def test_what_may_be_missing_may_be_missing(method: str, params: dict[str, Any], kind: type) -> None:
-    assert isinstance(decoded(method, params)[0], kind)
+    assert isinstance(decode(method, params)[0], kind)
 
 
 @pytest.mark.parametrize("method", ["initialize", "tools/call", "resources/read", "prompts/get", "logging/setLevel"])
@@ -60,30 +60,30 @@ def test_a_wrong_parameter_comes_back_in_place_of_the_parameters(method: str, ra
 
 def test_wrong_parameters_still_tell_their_era() -> None:
     meta = {VERSION_KEY: "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
-    params, read = decoded("tools/call", {"_meta": meta})
+    params, read = decode("tools/call", {"_meta": meta})
     assert isinstance(params, InvalidParams)
     assert (read.version, read.capabilities) == ("2026-07-28", {})
 
 
 @pytest.mark.parametrize("broken", [{"progressToken": 1, "traceparent": 5}, {"io.modelcontextprotocol/clientInfo": 5}])
 def test_a_broken_meta_still_tells_its_era(broken: dict[str, Any]) -> None:
-    params, read = decoded("tools/list", {"_meta": broken | {VERSION_KEY: "2026-07-28"}})
+    params, read = decode("tools/list", {"_meta": broken | {VERSION_KEY: "2026-07-28"}})
     assert isinstance(params, InvalidParams)
     assert read.version == "2026-07-28"
-    params, read = decoded("tools/list", {"_meta": broken})
+    params, read = decode("tools/list", {"_meta": broken})
     assert isinstance(params, InvalidParams)
     assert read.version is UNSET
 
 
 @pytest.mark.parametrize("meta", [5, None, [], "x", {VERSION_KEY: 5}])
 def test_a_meta_that_is_none_is_refused(meta: object) -> None:
-    params, read = decoded("tools/list", {"_meta": meta})
+    params, read = decode("tools/list", {"_meta": meta})
     assert isinstance(params, InvalidParams)
     assert read is NO_META
 
 
 def test_unknown_members_and_methods_are_no_matter_here() -> None:
-    params, meta = decoded("no/such", {"a": 1, "_meta": {"other": 1}})
+    params, meta = decode("no/such", {"a": 1, "_meta": {"other": 1}})
     assert not isinstance(params, InvalidParams)
     assert meta == NO_META
 
@@ -100,7 +100,7 @@ VALUES = st.recursive(
 
 @given(st.sampled_from(["tools/call", "initialize", "tools/list", "x", "completion/complete"]), VALUES)
 def test_no_parameters_at_all_raise(method: str, value: object) -> None:
-    _, meta = decoded(method, value)
+    _, meta = decode(method, value)
     assert isinstance(meta, Meta)
 
 

@@ -12,14 +12,14 @@ import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
-from tests.protocol.shapes import Box, Colour, Node, Service, Team, refusal
+from tests.protocol.sample_types import Box, Colour, Node, Service, Team, refusal_message
 
 from hubbub import DefinitionError
 from hubbub.protocol.schema import Arguments, Output
 
 
 def properties(function: Callable[..., Any]) -> dict[str, Any]:
-    found = Arguments.of(function).schema["properties"]
+    found = Arguments.from_function(function).schema["properties"]
     assert isinstance(found, dict)
     return found
 
@@ -29,7 +29,7 @@ def test_a_function_without_parameters_has_the_schema_of_the_contract() -> None:
         return "Hello"
 
     schema = b'{"type":"object","properties":{},"additionalProperties":false}'
-    assert msgspec.json.encode(Arguments.of(hello).schema) == schema
+    assert msgspec.json.encode(Arguments.from_function(hello).schema) == schema
 
 
 def test_echo_has_the_schema_of_the_contract() -> None:
@@ -40,13 +40,13 @@ def test_echo_has_the_schema_of_the_contract() -> None:
         b'{"type":"object","properties":{"text":{"type":"string","description":"Text to echo back"}},'
         b'"required":["text"],"additionalProperties":false}'
     )
-    assert msgspec.json.encode(Arguments.of(echo).schema) == schema
+    assert msgspec.json.encode(Arguments.from_function(echo).schema) == schema
 
 
 def test_required_is_left_out_when_every_parameter_has_a_default() -> None:
     def forecast(days: int = 3) -> None: ...
 
-    assert Arguments.of(forecast).schema == {
+    assert Arguments.from_function(forecast).schema == {
         "type": "object",
         "properties": {"days": {"type": "integer", "default": 3}},
         "additionalProperties": False,
@@ -64,7 +64,7 @@ def test_descriptions_come_from_every_kind_of_annotation() -> None:
 
     said = {name: schema["description"] for name, schema in properties(call).items()}
     assert said == {"a": "bare", "b": "meta", "c": "field", "d": "inside", "e": "default"}
-    assert Arguments.of(call).decode(b'{"a":"","b":"","c":""}')["e"] == "x"
+    assert Arguments.from_function(call).decode(b'{"a":"","b":"","c":""}')["e"] == "x"
 
 
 def test_an_annotation_wins_over_the_docstring() -> None:
@@ -89,14 +89,14 @@ def test_limits_of_pydantic_fields_hold_in_schema_and_decoder() -> None:
     def call(days: Annotated[int | None, pydantic.Field(ge=1, le=9)] = None) -> None: ...
 
     assert properties(call)["days"]["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 9}
-    assert refusal(call, b'{"days":0}') == "days: expected `int` >= 1"
-    assert Arguments.of(call).decode(b'{"days":null}') == {"days": None}
+    assert refusal_message(call, b'{"days":0}') == "days: expected `int` >= 1"
+    assert Arguments.from_function(call).decode(b'{"days":null}') == {"days": None}
 
 
 def test_choices_are_written_where_they_are_used() -> None:
     def paint(colour: Colour, finish: Literal["matt", "gloss"] = "matt") -> None: ...
 
-    schema = Arguments.of(paint).schema
+    schema = Arguments.from_function(paint).schema
     assert schema["properties"] == {
         "colour": {"type": "string", "enum": ["red", "blue"]},
         "finish": {"type": "string", "enum": ["matt", "gloss"], "default": "matt"},
@@ -107,7 +107,7 @@ def test_choices_are_written_where_they_are_used() -> None:
 def test_nested_types_share_definitions_at_the_end() -> None:
     def call(node: Node, nodes: list[Node], team: Team) -> None: ...
 
-    schema = Arguments.of(call).schema
+    schema = Arguments.from_function(call).schema
     assert list(schema) == ["type", "properties", "required", "additionalProperties", "$defs"]
     assert set(schema["$defs"]) == {"Node", "Team", "Person"}
     jsonschema_rs.meta.validate(schema)
@@ -119,7 +119,7 @@ def test_a_model_and_a_dataclass_of_one_name_do_not_mix() -> None:
     def call(node: Node, other: Any) -> None: ...
 
     call.__annotations__["other"] = model
-    arguments = Arguments.of(call)
+    arguments = Arguments.from_function(call)
     raw = b'{"node":{"value":1},"other":{"text":"a"}}'
     jsonschema_rs.validate(arguments.schema, json.loads(raw))
     assert not jsonschema_rs.is_valid(arguments.schema, {"node": {"text": "a"}, "other": {"value": 1}})
@@ -130,14 +130,14 @@ def test_a_parameter_without_annotation_takes_any_json() -> None:
     def call(anything) -> None: ...  # type: ignore[no-untyped-def]
 
     assert properties(call) == {"anything": {}}
-    assert Arguments.of(call).decode(b'{"anything":[1,{"a":null}]}') == {"anything": [1, {"a": None}]}
+    assert Arguments.from_function(call).decode(b'{"anything":[1,{"a":null}]}') == {"anything": [1, {"a": None}]}
 
 
 def test_a_default_of_none_lets_callers_send_null() -> None:
     def call(days: int = None) -> None: ...  # type: ignore[assignment]  # noqa: RUF013
 
-    assert Arguments.of(call).decode(b'{"days":null}') == {"days": None}
-    assert Arguments.of(call).decode(b"{}") == {"days": None}
+    assert Arguments.from_function(call).decode(b'{"days":null}') == {"days": None}
+    assert Arguments.from_function(call).decode(b"{}") == {"days": None}
 
 
 def test_defaults_that_are_no_json_are_given_but_not_told() -> None:
@@ -147,14 +147,14 @@ def test_defaults_that_are_no_json_are_given_but_not_told() -> None:
 
     assert properties(call)["a"] == {}
     assert properties(call)["b"]["default"] == [1, 2]
-    assert Arguments.of(call).decode(b"{}") == {"a": marker, "b": [1, 2]}
+    assert Arguments.from_function(call).decode(b"{}") == {"a": marker, "b": [1, 2]}
 
 
 def test_pydantic_is_not_loaded_for_functions_without_models() -> None:
     code = (
         "import sys; from hubbub.protocol.schema import Arguments, Output\n"
         "def call(a: int, b: list[str] = []) -> dict[str, int]: ...\n"
-        "Arguments.of(call).decode(b'{\"a\":1}'); Output.of(call)\n"
+        "Arguments.from_function(call).decode(b'{\"a\":1}'); Output.from_function(call)\n"
         "print([name for name in ('pydantic', 'jsonschema_rs', 'asyncio') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
@@ -174,7 +174,7 @@ def test_services_are_injected_in_every_spelling() -> None:
         text: str,
     ) -> None: ...
 
-    arguments = Arguments.of(call, skip=[Service])
+    arguments = Arguments.from_function(call, skip=[Service])
     assert arguments.injected == dict.fromkeys("abcde", Service)
     assert list(arguments.schema["properties"]) == ["text"]
 
@@ -184,7 +184,7 @@ def test_a_service_imported_for_type_checkers_only_is_found_by_its_name() -> Non
 
     call.__annotations__ = {"service": "Elsewhere", "text": "str"}
     elsewhere = type("Elsewhere", (), {})
-    assert Arguments.of(call, skip=[elsewhere]).injected == {"service": elsewhere}
+    assert Arguments.from_function(call, skip=[elsewhere]).injected == {"service": elsewhere}
 
 
 def test_methods_partials_and_callable_objects_are_read() -> None:
@@ -197,8 +197,8 @@ def test_methods_partials_and_callable_objects_are_read() -> None:
 
     caller = Caller()
     for function in (caller.method, caller, functools.partial(caller.method)):
-        assert Arguments.of(function).decode(b'{"text":"a"}') == {"text": "a"}
-        assert Output.of(function).schema == {"type": "integer"}
+        assert Arguments.from_function(function).decode(b'{"text":"a"}') == {"text": "a"}
+        assert Output.from_function(function).schema == {"type": "integer"}
 
 
 # -- declared wrongly ----------------------------------------------------------
@@ -214,7 +214,7 @@ def test_parameters_that_json_cannot_fill_are_named() -> None:
 
     for function in (stars, options, positional, unsupported, ambiguous, limited):
         with pytest.raises(DefinitionError) as caught:
-            Arguments.of(function)
+            Arguments.from_function(function)
         assert function.__name__ in caught.value.message
         assert "parts`" in caught.value.message
 
@@ -224,7 +224,7 @@ def test_hints_that_cannot_be_resolved_are_told_with_a_way_out() -> None:
 
     call.__annotations__ = {"text": "NowhereDefined"}
     with pytest.raises(DefinitionError, match=r"call: .*NowhereDefined.*top level"):
-        Arguments.of(call)
+        Arguments.from_function(call)
 
 
 def test_a_module_with_postponed_annotations_works(tmp_path: pathlib.Path) -> None:
@@ -241,8 +241,8 @@ def test_a_module_with_postponed_annotations_works(tmp_path: pathlib.Path) -> No
         import postponed_trip  # type: ignore[import-not-found]
     finally:
         sys.path.remove(str(tmp_path))
-    decoded = Arguments.of(postponed_trip.plan).decode(b'{"trip":{"days":2}}')
+    decoded = Arguments.from_function(postponed_trip.plan).decode(b'{"trip":{"days":2}}')
     assert decoded == {"trip": postponed_trip.Trip(2), "note": None}
-    assert Output.of(postponed_trip.plan).is_object
+    assert Output.from_function(postponed_trip.plan).is_object
     with pytest.raises(DefinitionError, match="Inner"):
-        Arguments.of(postponed_trip.local())
+        Arguments.from_function(postponed_trip.local())

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import jsonschema_rs
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.protocol.shapes import Box, Colour, Node, Person, Point
+from tests.protocol.sample_types import Box, Colour, Node, Person, Point
 
 from hubbub import ArgumentsInvalid
 from hubbub.protocol.schema import Arguments, Output
@@ -76,7 +76,7 @@ def _taking(kind: Any) -> Callable[..., Any]:
 def test_values_of_any_type_fit_its_schema_and_come_back_equal(data: st.DataObject) -> None:
     kind, values = data.draw(_cases)
     function = _taking(kind)
-    arguments, output = Arguments.of(function), Output.of(function)
+    arguments, output = Arguments.from_function(function), Output.from_function(function)
     jsonschema_rs.meta.validate(arguments.schema)
     value = data.draw(values)
     raw = b'{"value":%b}' % output.encode(value)
@@ -98,7 +98,7 @@ _json = st.recursive(
 
 @given(_cases, _json.map(json.dumps).map(str.encode) | st.binary())
 def test_no_input_raises_anything_but_a_refusal(case: Case, raw: bytes) -> None:
-    arguments = Arguments.of(_taking(case[0]))
+    arguments = Arguments.from_function(_taking(case[0]))
     for given_bytes in (raw, b'{"value":' + raw + b"}"):
         with contextlib.suppress(ArgumentsInvalid):
             assert list(arguments.decode(given_bytes)) == ["value"]

@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import jsonschema_rs
 import msgspec
 import pytest
-from tests.protocol.shapes import Box, Colour, Node, Person, Place, Point, Service, StrictPerson, Team, refusal
+from tests.protocol.sample_types import (
+    Box,
+    Colour,
+    Node,
+    Person,
+    Place,
+    Point,
+    Service,
+    StrictPerson,
+    Team,
+    refusal_message,
+)
 
 from hubbub import DefinitionError, ToolError
 from hubbub.protocol.schema import Arguments, Output
@@ -25,7 +36,7 @@ def test_arguments_become_typed_values() -> None:
         b'"team":{"lead":{"name":"A","born":"2000-01-02"}},"path":"a/b","born":{"born":"2000-01-02"}}'
     )
     day = datetime.date(2000, 1, 2)
-    assert Arguments.of(call).decode(msgspec.Raw(raw)) == {
+    assert Arguments.from_function(call).decode(msgspec.Raw(raw)) == {
         "node": Node(1, Node(2)),
         "place": {"city": "Oslo", "days": 1},
         "box": Box(Point(1, 0)),
@@ -38,8 +49,8 @@ def test_arguments_become_typed_values() -> None:
 def test_a_whole_number_may_be_written_as_a_float() -> None:
     def call(days: int, node: Node) -> None: ...
 
-    assert Arguments.of(call).decode(b'{"days":3.0,"node":{"value":1e2}}') == {"days": 3, "node": Node(100)}
-    assert refusal(call, b'{"days":3.5,"node":{"value":1}}') == "days: expected `int`, got `float`"
+    assert Arguments.from_function(call).decode(b'{"days":3.0,"node":{"value":1e2}}') == {"days": 3, "node": Node(100)}
+    assert refusal_message(call, b'{"days":3.5,"node":{"value":1}}') == "days: expected `int`, got `float`"
 
 
 @pytest.mark.parametrize(
@@ -62,15 +73,15 @@ def test_refusals_say_where_and_why(raw: bytes, message: str) -> None:
         days: int, nodes: list[Node] | None = None, colour: Colour = Colour.RED, person: Person | None = None
     ) -> None: ...
 
-    assert refusal(call, raw) == message
+    assert refusal_message(call, raw) == message
 
 
 def test_broken_text_and_endless_nesting_are_refused() -> None:
     def call(text: str, data: Any = None) -> None: ...
 
-    assert refusal(call, b'{"text":"\xff"}') == "the arguments are not valid UTF-8"
-    assert "not valid JSON" in refusal(call, b'{"text":"\\ud800"}')
-    assert refusal(call, b'{"text":"","data":' + b"[" * 100_000) == "the arguments are nested too deep"
+    assert refusal_message(call, b'{"text":"\xff"}') == "the arguments are not valid UTF-8"
+    assert "not valid JSON" in refusal_message(call, b'{"text":"\\ud800"}')
+    assert refusal_message(call, b'{"text":"","data":' + b"[" * 100_000) == "the arguments are nested too deep"
 
 
 def test_whatever_a_validator_raises_is_a_refusal() -> None:
@@ -83,15 +94,15 @@ def test_whatever_a_validator_raises_is_a_refusal() -> None:
 
     def call(picky: Picky) -> None: ...
 
-    assert refusal(call, b'{"picky":{"value":1}}') == "picky: Too picky"
-    assert "KeyError" in refusal(call, b'{"picky":{"value":0}}')
+    assert refusal_message(call, b'{"picky":{"value":1}}') == "picky: Too picky"
+    assert "KeyError" in refusal_message(call, b'{"picky":{"value":0}}')
 
 
 def test_a_refusal_quotes_only_so_much() -> None:
     def call(colour: Colour) -> None: ...
 
-    assert len(refusal(call, b'{"colour":"' + b"x" * 100_000 + b'"}')) <= 400
-    assert "allowed arguments: colour" in refusal(call, b'{"colour":"red","' + b"x" * 100_000 + b'":1}')
+    assert len(refusal_message(call, b'{"colour":"' + b"x" * 100_000 + b'"}')) <= 400
+    assert "allowed arguments: colour" in refusal_message(call, b'{"colour":"red","' + b"x" * 100_000 + b'":1}')
 
 
 # -- results -------------------------------------------------------------------
@@ -103,8 +114,8 @@ def test_text_and_anything_have_no_output_schema() -> None:
         def call() -> None: ...
 
         call.__annotations__["return"] = annotation
-        assert Output.of(call, skip=[Service]).schema is None
-    assert Output.of(lambda: 1).wrapped_schema is None
+        assert Output.from_function(call, skip=[Service]).schema is None
+    assert Output.from_function(lambda: 1).wrapped_schema is None
 
 
 def test_objects_are_told_from_other_results() -> None:
@@ -115,7 +126,7 @@ def test_objects_are_told_from_other_results() -> None:
         def call() -> None: ...
 
         call.__annotations__["return"] = annotation
-        output = Output.of(call)
+        output = Output.from_function(call)
         assert output.is_object == (annotation in objects), annotation
         assert output.schema is not None
         assert "$ref" not in output.schema
@@ -128,7 +139,7 @@ def test_a_recursive_result_keeps_its_definition_under_an_inlined_root() -> None
     def call() -> Node:
         return Node(1, Node(2))
 
-    output = Output.of(call)
+    output = Output.from_function(call)
     assert output.schema is not None
     assert output.wrapped_schema is not None
     assert list(output.schema) == ["type", "properties", "required", "$defs"]
@@ -142,7 +153,7 @@ def test_a_recursive_result_keeps_its_definition_under_an_inlined_root() -> None
 
 
 def test_results_of_every_kind_are_encoded() -> None:
-    output = Output.of(lambda: None)
+    output = Output.from_function(lambda: None)
     person = Person(name="A", born=datetime.date(2000, 1, 2))
     assert output.encode({"a": {1}, "b": pathlib.Path("x")}) == b'{"a":[1],"b":"x"}'
     assert output.encode([person]) == b'[{"name":"A","born":"2000-01-02","friends":[]}]'
@@ -156,8 +167,8 @@ def test_results_that_are_no_json_are_tool_errors() -> None:
     def call() -> None: ...
 
     for value in (object(), 1j, "\ud800", circle, {(1, 2): 3}):
-        with pytest.raises(ToolError, match="call returned a value that is not JSON"):
-            Output.of(call).encode(value)
+        with pytest.raises(ToolError, match="call returned a value that JSON cannot represent"):
+            Output.from_function(call).encode(value)
 
 
 def test_an_unsupported_return_type_is_a_definition_error() -> None:
@@ -165,4 +176,4 @@ def test_an_unsupported_return_type_is_a_definition_error() -> None:
         return 1j
 
     with pytest.raises(DefinitionError, match="call: its return type"):
-        Output.of(call)
+        Output.from_function(call)

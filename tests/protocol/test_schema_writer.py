@@ -12,9 +12,9 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from hubbub.protocol.forms import form_schema
+from hubbub.protocol.elicitation_forms import form_schema
 from hubbub.protocol.schema import Arguments, Output
-from hubbub.protocol.type_schema import describe
+from hubbub.protocol.type_schema import describe_types
 
 T = TypeVar("T")
 HIDDEN = object()
@@ -64,7 +64,7 @@ class Spot(NamedTuple):
 
 
 def schema_of(kind: Any, mode: Literal["validation", "serialization"] = "validation") -> dict[str, Any]:
-    (schema,), definitions = describe([kind], mode)
+    (schema,), definitions = describe_types([kind], mode)
     whole = {**schema, "$defs": definitions} if definitions else schema
     jsonschema_rs.meta.validate(whole)
     return whole
@@ -148,9 +148,9 @@ def test_objects_are_closed_for_callers_and_open_for_readers() -> None:
     def call(order: Order) -> Order:
         return order
 
-    definition = Arguments.of(call).schema["$defs"]["Order"]
+    definition = Arguments.from_function(call).schema["$defs"]["Order"]
     assert definition["additionalProperties"] is False
-    output = Output.of(call).schema
+    output = Output.from_function(call).schema
     assert output is not None
     assert "additionalProperties" not in output
 

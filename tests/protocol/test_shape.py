@@ -34,12 +34,12 @@ from hubbub import (
     ToolError,
     ToolResult,
 )
-from hubbub.protocol.error_forms import in_dialect
+from hubbub.protocol.calls import NO_META
+from hubbub.protocol.error_codes import translate_error
 from hubbub.protocol.jsonrpc import NULL
-from hubbub.protocol.model import NO_META
 from hubbub.protocol.params import ReadResourceParams
 from hubbub.protocol.revisions import LEGACY, PLAIN, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28
-from hubbub.protocol.shape import entry_for, identity_meta, is_wrapped, shape, shape_tool_entry
+from hubbub.protocol.shape import identity_meta, needs_wrapping, shape, shape_raw_entry, shape_tool_entry
 from hubbub.protocol.wire import PromptReply, PromptsReply, ReadReply, ResourcesReply, TemplatesReply, UnionToolResult
 
 HUB = identity_meta(Implementation("hub", "1"))
@@ -51,7 +51,7 @@ AUDIO = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/mp3"}
 ALL = (R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, PLAIN)
 
 
-def passed(body: Any, source: Revision, target: Revision, **fields: Any) -> Any:
+def shape_raw(body: Any, source: Revision, target: Revision, **fields: Any) -> Any:
     reply = RawReply(body=Raw(msgspec.json.encode(body)), revision=source, **fields)
     return msgspec.json.decode(msgspec.json.encode(shape(reply, target, HUB)))
 
@@ -63,23 +63,23 @@ def test_between_those_who_speak_alike_not_a_byte_changes(revision: Revision) ->
 
 
 def test_a_legacy_result_becomes_a_modern_one() -> None:
-    found = passed({"content": [TEXT], "isError": True}, R2025_11_25, R2026_07_28)
+    found = shape_raw({"content": [TEXT], "isError": True}, R2025_11_25, R2026_07_28)
     assert found == {
         "resultType": "complete",
         "_meta": {KEY: {"name": "hub", "version": "1"}},
         "content": [TEXT],
         "isError": True,
     }
-    with_meta = passed({"content": [], "_meta": {"a/b": 1}}, R2025_11_25, R2026_07_28)
+    with_meta = shape_raw({"content": [], "_meta": {"a/b": 1}}, R2025_11_25, R2026_07_28)
     assert with_meta["_meta"] == {KEY: {"name": "hub", "version": "1"}, "a/b": 1}
-    read = passed({"contents": []}, R2025_11_25, R2026_07_28)
+    read = shape_raw({"contents": []}, R2025_11_25, R2026_07_28)
     assert (read["ttlMs"], read["cacheScope"]) == (0, "private")
-    assert passed({}, R2025_11_25, R2026_07_28)["resultType"] == "complete"
+    assert shape_raw({}, R2025_11_25, R2026_07_28)["resultType"] == "complete"
 
 
 def test_text_that_only_looks_like_members_does_not_confuse_it() -> None:
     tricky = {"type": "text", "text": '"_meta" "resultType": {"content":'}
-    found = passed({"content": [tricky]}, R2025_11_25, R2026_07_28)
+    found = shape_raw({"content": [tricky]}, R2025_11_25, R2026_07_28)
     assert found["content"] == [tricky]
     assert found["resultType"] == "complete"
     assert KEY in found["_meta"]
@@ -87,28 +87,28 @@ def test_text_that_only_looks_like_members_does_not_confuse_it() -> None:
 
 def test_a_modern_result_loses_what_is_only_modern() -> None:
     body = {"resultType": "complete", "ttlMs": 5, "cacheScope": "public", "contents": [], "_meta": {KEY: THEIRS}}
-    assert passed(body, R2026_07_28, R2025_11_25) == {"contents": []}
-    kept = passed({"content": [], "_meta": {KEY: THEIRS, "a/b": 1}, "new": 2}, R2026_07_28, R2025_11_25)
+    assert shape_raw(body, R2026_07_28, R2025_11_25) == {"contents": []}
+    kept = shape_raw({"content": [], "_meta": {KEY: THEIRS, "a/b": 1}, "new": 2}, R2026_07_28, R2025_11_25)
     assert kept == {"content": [], "_meta": {"a/b": 1}, "new": 2}
 
 
 @pytest.mark.parametrize("value", [42, "text", [1, 2], None, True])
 def test_data_that_is_no_object_is_put_into_one(value: Any) -> None:
     body = {"content": [], "structuredContent": value, "resultType": "complete"}
-    assert passed(body, R2026_07_28, R2025_11_25)["structuredContent"] == {"result": value}
-    assert passed(body, R2026_07_28, R2026_07_28)["structuredContent"] == value
+    assert shape_raw(body, R2026_07_28, R2025_11_25)["structuredContent"] == {"result": value}
+    assert shape_raw(body, R2026_07_28, R2026_07_28)["structuredContent"] == value
 
 
 def test_an_object_is_wrapped_only_where_its_schema_is() -> None:
     body = {"content": [], "structuredContent": {"a": 1}}
-    assert passed(body, R2026_07_28, R2025_06_18)["structuredContent"] == {"a": 1}
-    assert passed(body, R2026_07_28, R2025_06_18, wraps=True)["structuredContent"] == {"result": {"a": 1}}
+    assert shape_raw(body, R2026_07_28, R2025_06_18)["structuredContent"] == {"a": 1}
+    assert shape_raw(body, R2026_07_28, R2025_06_18, wraps=True)["structuredContent"] == {"result": {"a": 1}}
 
 
 @pytest.mark.parametrize("source", [R2025_11_25, R2026_07_28])
 def test_the_oldest_get_content_in_words_that_they_have(source: Revision) -> None:
     body = {"content": [TEXT, LINK, AUDIO, {"type": "new", "y": 2}], "structuredContent": {}}
-    found = passed(body, source, R2024_11_05)
+    found = shape_raw(body, source, R2024_11_05)
     assert found == {
         "content": [
             TEXT,
@@ -117,19 +117,19 @@ def test_the_oldest_get_content_in_words_that_they_have(source: Revision) -> Non
             {"type": "new", "y": 2},
         ]
     }
-    assert passed(body, source, R2025_03_26)["content"][2] == AUDIO
-    prompt = passed({"messages": [{"role": "user", "content": LINK}, 7]}, source, R2024_11_05)
+    assert shape_raw(body, source, R2025_03_26)["content"][2] == AUDIO
+    prompt = shape_raw({"messages": [{"role": "user", "content": LINK}, 7]}, source, R2024_11_05)
     assert prompt == {"messages": [{"role": "user", "content": {"type": "text", "text": "a: memo://a"}}, 7]}
 
 
 def test_plain_callers_get_content_alone_and_failures_as_errors() -> None:
     body = {"content": [TEXT], "structuredContent": {"a": 1}, "_meta": {"a/b": 1}, "isError": False}
-    assert passed(body, R2025_11_25, PLAIN) == {"content": [TEXT]}
+    assert shape_raw(body, R2025_11_25, PLAIN) == {"content": [TEXT]}
     with pytest.raises(ToolError, match="hello"):
-        passed(body | {"isError": True}, R2026_07_28, PLAIN)
+        shape_raw(body | {"isError": True}, R2026_07_28, PLAIN)
     with pytest.raises(ToolError, match="The tool failed"):
-        passed({"content": [LINK, 3], "isError": True}, R2026_07_28, PLAIN)
-    assert passed({"contents": [1], "_meta": {}}, R2025_11_25, PLAIN) == {"contents": [1]}
+        shape_raw({"content": [LINK, 3], "isError": True}, R2026_07_28, PLAIN)
+    assert shape_raw({"contents": [1], "_meta": {}}, R2025_11_25, PLAIN) == {"contents": [1]}
 
 
 json_values = st.recursive(
@@ -149,7 +149,7 @@ json_values = st.recursive(
 def test_nothing_that_a_server_says_breaks_it_and_what_nobody_knows_survives(
     body: dict[str, Any], source: Revision, target: Revision
 ) -> None:
-    found = passed(body, source, target)
+    found = shape_raw(body, source, target)
     if "other" in body and (target.is_mcp or not {"content", "structuredContent"} & set(body)):
         assert found["other"] == body["other"]
 
@@ -180,7 +180,7 @@ prompt_replies = st.builds(
 read_replies = st.builds(ReadReply, contents=st.just([]), ttl_ms=st.just(5), cache_scope=st.just("private"), meta=metas)
 
 
-def outcome(reply: Any, revision: Revision) -> Any:
+def shape_outcome(reply: Any, revision: Revision) -> Any:
     try:
         return msgspec.json.decode(msgspec.json.encode(shape(reply, revision, HUB)))
     except ToolError as error:
@@ -192,7 +192,7 @@ def test_a_reply_is_shaped_alike_before_and_after_it_is_encoded(reply: Any, revi
     assume(revision.is_mcp or getattr(reply, "content", ()) is not UNSET)  # plain text is written with indents
     body = Raw(msgspec.json.encode(shape(copy.deepcopy(reply), R2026_07_28, HUB)))
     raw = RawReply(body=body, revision=R2026_07_28, wraps=getattr(reply, "wraps", False))
-    assert outcome(raw, revision) == outcome(reply, revision)
+    assert shape_outcome(raw, revision) == shape_outcome(reply, revision)
 
 
 texts = st.sampled_from([UNSET, "x"])
@@ -222,7 +222,7 @@ def raw_members(value: Any) -> dict[str, Raw]:
 @given(entry=entries, revision=st.sampled_from(ALL))
 def test_an_entry_is_shaped_alike_before_and_after_it_is_encoded(entry: Any, revision: Revision) -> None:
     kind, attribute = LISTS[type(entry)]
-    raw = entry_for(raw_members(entry), R2026_07_28, revision)
+    raw = shape_raw_entry(raw_members(entry), R2026_07_28, revision)
     reply = shape(kind(**{attribute: [entry]}), revision, HUB)
     assert decoded(raw) == decoded(getattr(reply, attribute)[0])
 
@@ -244,7 +244,7 @@ def test_an_entry_is_shaped_alike_before_and_after_it_is_encoded(entry: Any, rev
 def test_a_tool_is_shaped_alike_before_and_after_it_is_encoded(entry: ToolEntry, revision: Revision) -> None:
     is_wrapped = entry.output_schema == {"type": "integer"}
     wrapped = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
-    raw = entry_for(raw_members(entry), R2026_07_28, revision)
+    raw = shape_raw_entry(raw_members(entry), R2026_07_28, revision)
     assert decoded(raw) == decoded(shape_tool_entry(entry, wrapped if is_wrapped else None, revision))
 
 
@@ -253,7 +253,7 @@ def test_a_tool_is_shaped_alike_before_and_after_it_is_encoded(entry: ToolEntry,
 
 def entry(source: Revision, target: Revision, **members: Any) -> dict[str, Any]:
     raw = {name: Raw(msgspec.json.encode(value)) for name, value in members.items()}
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(entry_for(raw, source, target)))
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shape_raw_entry(raw, source, target)))
     return found
 
 
@@ -282,9 +282,9 @@ def test_output_schemas_are_wrapped_as_their_results_are() -> None:
         "required": ["result"],
         "$defs": schema["$defs"],
     }
-    assert is_wrapped({"outputSchema": Raw(msgspec.json.encode(schema))})
-    assert not is_wrapped({"outputSchema": Raw(b'{"type":"object"}')})
-    assert not is_wrapped({})
+    assert needs_wrapping({"outputSchema": Raw(msgspec.json.encode(schema))})
+    assert not needs_wrapping({"outputSchema": Raw(b'{"type":"object"}')})
+    assert not needs_wrapping({})
     itself = {"type": "array", "items": {"$ref": "#"}}
     assert "outputSchema" not in entry(R2026_07_28, R2025_11_25, name="a", outputSchema=itself)
     assert entry(R2025_11_25, R2025_06_18, name="a", outputSchema=schema)["outputSchema"] == schema
@@ -293,7 +293,7 @@ def test_output_schemas_are_wrapped_as_their_results_are() -> None:
 # -- errors ----------------------------------------------------------------------
 
 
-def asked(revision: Revision, method: str = "resources/read") -> Call:
+def make_call(revision: Revision, method: str = "resources/read") -> Call:
     params = ReadResourceParams(uri="memo://a")
     caller = Caller(revision=revision)
     return Call(id=NULL, method=method, raw=NULL, params=params, meta=NO_META, caller=caller, back=None)  # type: ignore[arg-type]
@@ -305,17 +305,17 @@ def test_a_missing_resource_is_told_in_every_dialect(target: Revision) -> None:
         (RemoteError(-32002, "gone"), R2025_11_25),
         (RemoteError(-32602, "gone", {"uri": "memo://a"}), R2026_07_28),
     ):
-        found = in_dialect(error, asked(target), source)
+        found = translate_error(error, make_call(target), source)
         assert isinstance(found, ResourceNotFound)
         assert (found.uri, found.message) == ("memo://a", "gone")
 
 
 def test_other_errors_are_theirs_and_only_new_numbers_change() -> None:
     theirs = RemoteError(-32603, "bad", {"field": 1})
-    assert in_dialect(theirs, asked(R2025_11_25), R2026_07_28) is theirs
-    assert in_dialect(RemoteError(-32002, "x"), asked(R2025_11_25, "tools/call"), R2025_11_25).code == -32002  # type: ignore[attr-defined]
-    needs = in_dialect(RemoteError(-32021, "needs", {"a": 1}), asked(next(iter(LEGACY.values()))), R2026_07_28)
+    assert translate_error(theirs, make_call(R2025_11_25), R2026_07_28) is theirs
+    assert translate_error(RemoteError(-32002, "x"), make_call(R2025_11_25, "tools/call"), R2025_11_25).code == -32002  # type: ignore[attr-defined]
+    needs = translate_error(RemoteError(-32021, "needs", {"a": 1}), make_call(next(iter(LEGACY.values()))), R2026_07_28)
     assert isinstance(needs, RemoteError)
     assert (needs.code, needs.message, needs.data) == (-32600, "needs", {"a": 1})
     same = RemoteError(-32021, "needs")
-    assert in_dialect(same, asked(R2026_07_28), R2026_07_28) is same
+    assert translate_error(same, make_call(R2026_07_28), R2026_07_28) is same

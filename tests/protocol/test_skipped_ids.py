@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from hubbub import MessageTooLarge, bounds
 from hubbub.protocol.framing import Framer
-from hubbub.protocol.jsonrpc import salvage_id_of_skipped
+from hubbub.protocol.jsonrpc import salvage_skipped_id
 
 LIMIT = bounds.SALVAGE_BYTES + bounds.HEADER_BYTES
 LARGE = "x" * (LIMIT + 1)
 
 
-def found(message: str) -> str:
+def salvaged_id(message: str) -> str:
     [error] = Framer(LIMIT).feed(message.encode() + b"\n")
     assert isinstance(error, MessageTooLarge)
-    return bytes(salvage_id_of_skipped(error)).decode()
+    return bytes(salvage_skipped_id(error)).decode()
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def found(message: str) -> str:
     ],
 )
 def test_an_id_at_either_end_is_found(message: str, identifier: str) -> None:
-    assert found(message.replace("%s", LARGE)) == identifier
+    assert salvaged_id(message.replace("%s", LARGE)) == identifier
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_an_id_at_either_end_is_found(message: str, identifier: str) -> None:
     ],
 )
 def test_what_is_no_id_of_the_message_is_not_taken_for_one(message: str) -> None:
-    assert found(message.replace("%s", LARGE)) == "null"
+    assert salvaged_id(message.replace("%s", LARGE)) == "null"
 
 
 def test_an_id_in_the_middle_is_not_found() -> None:
-    assert found(f'{{"params":"{LARGE}","id":7,"more":["{LARGE}"]}}') == "null"
+    assert salvaged_id(f'{{"params":"{LARGE}","id":7,"more":["{LARGE}"]}}') == "null"
 
 
 NAMES = st.sampled_from(["id", "a", '"id":7}'])
@@ -82,18 +82,18 @@ def test_only_the_true_id_is_ever_found(
     parts = [first, [("large", LARGE), *second], third]
     parts[place] = [*parts[place], ("id", identifier)]
     message = "{" + ",".join(f"{json.dumps(name)}:{json.dumps(value)}" for part in parts for name, value in part) + "}"
-    assert found(message) in (json.dumps(identifier), "null")
+    assert salvaged_id(message) in (json.dumps(identifier), "null")
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
 def test_any_bytes_give_a_json_scalar(head: bytes, tail: bytes) -> None:
     error = MessageTooLarge("A line", LIMIT)
     error.start, error.end = head, tail
-    assert isinstance(json.loads(bytes(salvage_id_of_skipped(error))), str | int | float | None)
+    assert isinstance(json.loads(bytes(salvage_skipped_id(error))), str | int | float | None)
 
 
 def test_the_search_takes_no_long_time_whatever_the_end_is() -> None:
     error = MessageTooLarge("A line", LIMIT)
     for unit in (b',"id":1', b',"id":"', b'{"id":1,', b'"', b"\\", b',"a":1', b" "):
         error.end = (unit * bounds.SALVAGE_TAIL_BYTES)[: bounds.SALVAGE_TAIL_BYTES]
-        assert re.fullmatch(rb"null|1", bytes(salvage_id_of_skipped(error)))
+        assert re.fullmatch(rb"null|1", bytes(salvage_skipped_id(error)))

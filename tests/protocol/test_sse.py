@@ -17,15 +17,15 @@ def feed_bytes(decoder: EventDecoder, data: bytes) -> list[Event]:
     return [event for index in range(len(data)) for event in decoder.feed(data[index : index + 1])]
 
 
-def both_ways(data: bytes) -> list[Event]:
+def decode_whole_and_split(data: bytes) -> list[Event]:
     """Decode whole and byte by byte, which must not differ."""
     whole = decode(data)
     assert feed_bytes(EventDecoder(), data) == whole
     return whole
 
 
-def data_of(data: bytes) -> list[bytes]:
-    return [event.data for event in both_ways(data)]
+def decode_data(data: bytes) -> list[bytes]:
+    return [event.data for event in decode_whole_and_split(data)]
 
 
 # -- encoding ------------------------------------------------------------------
@@ -47,7 +47,7 @@ def test_data_with_line_breaks_has_several_lines() -> None:
 def test_a_priming_event_has_an_id_and_empty_data() -> None:
     encoded = encode_event(b"", id="start")
     assert encoded == b"id: start\ndata: \n\n"
-    assert both_ways(encoded) == [Event(data=b"", id="start")]
+    assert decode_whole_and_split(encoded) == [Event(data=b"", id="start")]
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\rb", "a\0b"])
@@ -64,8 +64,8 @@ def test_a_negative_retry_time_is_refused() -> None:
 
 
 def test_a_keep_alive_is_no_event_and_ends_no_event() -> None:
-    assert both_ways(KEEP_ALIVE) == []
-    assert data_of(KEEP_ALIVE + encode_event(b"x") + KEEP_ALIVE) == [b"x"]
+    assert decode_whole_and_split(KEEP_ALIVE) == []
+    assert decode_data(KEEP_ALIVE + encode_event(b"x") + KEEP_ALIVE) == [b"x"]
 
 
 # -- decoding ------------------------------------------------------------------
@@ -73,11 +73,11 @@ def test_a_keep_alive_is_no_event_and_ends_no_event() -> None:
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 def test_lines_end_in_three_ways(end: bytes) -> None:
-    assert data_of(end.join([b"data: a", b"data: b", b"", b"data: c", b"", b""])) == [b"a\nb", b"c"]
+    assert decode_data(end.join([b"data: a", b"data: b", b"", b"data: c", b"", b""])) == [b"a\nb", b"c"]
 
 
 def test_line_ends_may_be_mixed() -> None:
-    assert data_of(b"data: a\rdata: b\ndata: c\r\n\rdata: d\n\r\n") == [b"a\nb\nc", b"d"]
+    assert decode_data(b"data: a\rdata: b\ndata: c\r\n\rdata: d\n\r\n") == [b"a\nb\nc", b"d"]
 
 
 def test_an_event_comes_at_its_carriage_return_already() -> None:
@@ -89,39 +89,39 @@ def test_an_event_comes_at_its_carriage_return_already() -> None:
 
 
 def test_a_byte_order_mark_is_skipped_at_the_start_only() -> None:
-    assert data_of(b"\xef\xbb\xbfdata: a\n\n") == [b"a"]
-    assert data_of(b"data: a\n\n\xef\xbb\xbfdata: b\n\ndata: c\n\n") == [b"a", b"c"]
-    assert data_of(b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n") == []
+    assert decode_data(b"\xef\xbb\xbfdata: a\n\n") == [b"a"]
+    assert decode_data(b"data: a\n\n\xef\xbb\xbfdata: b\n\ndata: c\n\n") == [b"a", b"c"]
+    assert decode_data(b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n") == []
 
 
 def test_a_stream_that_starts_almost_like_a_mark_loses_nothing() -> None:
-    assert both_ways(b"\xef\xbbdata: a\ndata: b\n\n") == [Event(data=b"b")]
+    assert decode_whole_and_split(b"\xef\xbbdata: a\ndata: b\n\n") == [Event(data=b"b")]
 
 
 def test_comments_and_unknown_fields_are_ignored() -> None:
-    assert data_of(b": hello\ndata: a\n:\nfoo: bar\nDATA: b\n data: c\n\n") == [b"a"]
+    assert decode_data(b": hello\ndata: a\n:\nfoo: bar\nDATA: b\n data: c\n\n") == [b"a"]
 
 
 def test_only_one_space_after_the_colon_is_dropped() -> None:
-    assert data_of(b"data:a\n\ndata: b\n\ndata:  c\n\ndata:d:e\n\n") == [b"a", b"b", b" c", b"d:e"]
+    assert decode_data(b"data:a\n\ndata: b\n\ndata:  c\n\ndata:d:e\n\n") == [b"a", b"b", b" c", b"d:e"]
 
 
 def test_a_field_without_a_colon_is_empty() -> None:
-    assert data_of(b"data\n\ndata\ndata\n\n") == [b"", b"\n"]
+    assert decode_data(b"data\n\ndata\ndata\n\n") == [b"", b"\n"]
 
 
 def test_an_event_without_data_is_not_dispatched_and_leaves_nothing_behind() -> None:
-    assert both_ways(b"event: a\nretry: 5\n\ndata: x\n\n") == [Event(data=b"x")]
+    assert decode_whole_and_split(b"event: a\nretry: 5\n\ndata: x\n\n") == [Event(data=b"x")]
 
 
 def test_an_event_that_never_ends_is_not_dispatched() -> None:
-    assert both_ways(b"id: 1\ndata: x\n") == []
+    assert decode_whole_and_split(b"id: 1\ndata: x\n") == []
 
 
 def test_the_event_name_counts_for_one_event() -> None:
-    first, second = both_ways(b"event: endpoint\ndata: a\n\ndata: b\n\n")
+    first, second = decode_whole_and_split(b"event: endpoint\ndata: a\n\ndata: b\n\n")
     assert (first.event, second.event) == ("endpoint", "message")
-    assert both_ways(b"event:\ndata: a\n\n") == [Event(event="message", data=b"a")]
+    assert decode_whole_and_split(b"event:\ndata: a\n\n") == [Event(event="message", data=b"a")]
 
 
 def test_the_last_id_holds_until_it_is_replaced() -> None:
@@ -157,13 +157,13 @@ def test_a_retry_time_is_digits_only() -> None:
 
 def test_text_may_be_split_inside_a_character() -> None:
     text = "grüße 🙂"
-    assert both_ways(encode_event(text.encode(), event=text, id=text)) == [
+    assert decode_whole_and_split(encode_event(text.encode(), event=text, id=text)) == [
         Event(event=text, data=text.encode(), id=text)
     ]
 
 
 def test_bytes_that_are_not_utf_8_stay_in_data_and_are_replaced_elsewhere() -> None:
-    assert both_ways(b"id: \xff\ndata: \xff\n\n") == [Event(data=b"\xff", id="\ufffd")]
+    assert decode_whole_and_split(b"id: \xff\ndata: \xff\n\n") == [Event(data=b"\xff", id="\ufffd")]
 
 
 # -- bounds --------------------------------------------------------------------
@@ -238,4 +238,4 @@ pieces = st.sampled_from(
 
 @given(st.lists(pieces | st.binary(max_size=3), max_size=30).map(b"".join))
 def test_any_bytes_decode_the_same_whole_and_in_single_bytes(data: bytes) -> None:
-    both_ways(data)
+    decode_whole_and_split(data)

@@ -8,7 +8,7 @@ import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
-from tests.protocol.shapes import Node, Team, refusal
+from tests.protocol.sample_types import Node, Team, refusal_message
 
 from hubbub.protocol.schema import Arguments
 
@@ -124,9 +124,9 @@ def team(team: Team) -> None: ...
 def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_name(
     function: Callable[..., Any], raw: str, message: str
 ) -> None:
-    said = refusal(function, raw.encode())
+    said = refusal_message(function, raw.encode())
     assert said.startswith(message)
-    assert not jsonschema_rs.is_valid(Arguments.of(function).schema, msgspec.json.decode(raw))
+    assert not jsonschema_rs.is_valid(Arguments.from_function(function).schema, msgspec.json.decode(raw))
 
 
 @pytest.mark.parametrize(
@@ -143,25 +143,25 @@ def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_name(
     ],
 )
 def test_known_keys_pass(function: Callable[..., Any], raw: str) -> None:
-    Arguments.of(function).decode(raw.encode())
+    Arguments.from_function(function).decode(raw.encode())
 
 
 def test_a_mapping_of_anything_takes_anything() -> None:
     def call(data: dict[str, Any], more: Any = None) -> None: ...
 
     raw = b'{"data":{"any":{"depth":1}},"more":{"x":[{"y":1}]}}'
-    assert Arguments.of(call).decode(raw)["data"] == {"any": {"depth": 1}}
+    assert Arguments.from_function(call).decode(raw)["data"] == {"any": {"depth": 1}}
 
 
 def test_a_model_that_sets_extra_decides_by_itself() -> None:
     def call(loose: Loose, outer: Outer) -> None: ...
 
-    arguments = Arguments.of(call)
+    arguments = Arguments.from_function(call)
     arguments.decode(b'{"loose":{"more":1},"outer":{"loose":{"more":1}}}')
     assert "additionalProperties" not in arguments.schema["$defs"]["Loose"]
     assert "additionalProperties" not in arguments.schema["$defs"]["Outer"]
 
 
 def test_a_long_unknown_key_is_cut() -> None:
-    message = refusal(struct, msgspec.json.encode({"rng": {"x" * 5000: 1}}))
+    message = refusal_message(struct, msgspec.json.encode({"rng": {"x" * 5000: 1}}))
     assert len(message) < 200

@@ -5,20 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub import Principal, SettingsError
+from hubbub.protocol.calls import ANONYMOUS
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.model import ANONYMOUS
 from hubbub.security.gate import SINGLE_HEADERS, EdgeSettings, Gate, Refusal, check_bind, unauthorized
 
 HOST = (b"host", b"127.0.0.1:3000")
 ALICE = Principal("alice")
 
 
-def ask(gate: Gate, *pairs: tuple[bytes, bytes]) -> Principal | Refusal:
+def check(gate: Gate, *pairs: tuple[bytes, bytes]) -> Principal | Refusal:
     return asyncio.run(gate(Headers(pairs), "127.0.0.1"))
 
 
 class Password:
-    """An authenticator that knows one caller."""
+    """An authenticator with one valid credential."""
 
     async def __call__(self, headers: Headers) -> Principal | Refusal | None:
         sent = headers.get(b"x-password")
@@ -28,16 +28,16 @@ class Password:
 
 
 def test_a_caller_of_this_machine_is_anonymous() -> None:
-    assert ask(Gate(EdgeSettings()), HOST) is ANONYMOUS
+    assert check(Gate(EdgeSettings()), HOST) is ANONYMOUS
 
 
 def test_a_page_of_this_machine_may_call() -> None:
-    assert ask(Gate(EdgeSettings()), HOST, (b"origin", b"http://localhost:5173")) is ANONYMOUS
+    assert check(Gate(EdgeSettings()), HOST, (b"origin", b"http://localhost:5173")) is ANONYMOUS
 
 
 @pytest.mark.parametrize("host", [None, b"", b"evil.example", b"localhost:99999"])
 def test_a_wrong_host_is_refused_with_what_to_do(host: bytes | None) -> None:
-    refusal = ask(Gate(EdgeSettings()), *([] if host is None else [(b"host", host)]))
+    refusal = check(Gate(EdgeSettings()), *([] if host is None else [(b"host", host)]))
     assert isinstance(refusal, Refusal)
     assert refusal.status == 403
     assert "Host" in refusal.message or "allowed_hosts" in refusal.message
@@ -45,7 +45,7 @@ def test_a_wrong_host_is_refused_with_what_to_do(host: bytes | None) -> None:
 
 @pytest.mark.parametrize("origin", [b"null", b"", b"https://evil.example", b"http://127.0.0.1@evil.example"])
 def test_a_wrong_origin_is_refused_with_what_to_do(origin: bytes) -> None:
-    refusal = ask(Gate(EdgeSettings()), HOST, (b"origin", origin))
+    refusal = check(Gate(EdgeSettings()), HOST, (b"origin", origin))
     assert isinstance(refusal, Refusal)
     assert refusal.status == 403
     assert "allowed_origins" in refusal.message
@@ -53,36 +53,36 @@ def test_a_wrong_origin_is_refused_with_what_to_do(origin: bytes) -> None:
 
 def test_what_is_configured_is_allowed() -> None:
     gate = Gate(EdgeSettings(allowed_hosts=("mcp.example.com",), allowed_origins=("https://app.example.com",)))
-    assert ask(gate, (b"host", b"mcp.example.com"), (b"origin", b"https://app.example.com")) is ANONYMOUS
+    assert check(gate, (b"host", b"mcp.example.com"), (b"origin", b"https://app.example.com")) is ANONYMOUS
 
 
 @pytest.mark.parametrize("name", SINGLE_HEADERS)
 def test_a_header_that_decides_must_not_come_twice(name: bytes) -> None:
-    refusal = ask(Gate(EdgeSettings()), HOST, (name, b"127.0.0.1"), (name, b"127.0.0.1"))
+    refusal = check(Gate(EdgeSettings()), HOST, (name, b"127.0.0.1"), (name, b"127.0.0.1"))
     assert isinstance(refusal, Refusal)
     assert refusal.status == 400
     assert name.decode() in refusal.message
 
 
 def test_other_headers_may_come_twice() -> None:
-    assert ask(Gate(EdgeSettings()), HOST, (b"accept", b"a"), (b"accept", b"b")) is ANONYMOUS
+    assert check(Gate(EdgeSettings()), HOST, (b"accept", b"a"), (b"accept", b"b")) is ANONYMOUS
 
 
 def test_a_caller_must_be_known_where_callers_are_known() -> None:
     gate = Gate(EdgeSettings(bind_host="0.0.0.0"), [Password(), Password()])
-    refusal = ask(gate, HOST)
+    refusal = check(gate, HOST)
     assert isinstance(refusal, Refusal)
     assert refusal.status == 401
     assert refusal.headers == ((b"www-authenticate", b'Bearer realm="hubbub"'),)
     assert "X-API-Key" in refusal.message
-    assert ask(gate, HOST, (b"x-password", b"right")) == ALICE
-    wrong = ask(gate, HOST, (b"x-password", b"wrong"))
+    assert check(gate, HOST, (b"x-password", b"right")) == ALICE
+    wrong = check(gate, HOST, (b"x-password", b"wrong"))
     assert isinstance(wrong, Refusal)
     assert wrong.message == "wrong"
 
 
 def test_a_known_caller_with_a_wrong_host_is_refused_before_the_credential_is_looked_at() -> None:
-    refusal = ask(Gate(EdgeSettings(), [Password()]), (b"host", b"evil.example"), (b"x-password", b"right"))
+    refusal = check(Gate(EdgeSettings(), [Password()]), (b"host", b"evil.example"), (b"x-password", b"right"))
     assert isinstance(refusal, Refusal)
     assert refusal.status == 403
 
@@ -97,15 +97,15 @@ def test_routes_for_anybody_still_need_the_right_host() -> None:
 
 def test_an_address_is_a_good_host_only_off_loopback() -> None:
     host = (b"host", b"192.168.1.20:3000")
-    assert ask(Gate(EdgeSettings(bind_host="0.0.0.0", insecure=True)), host) is ANONYMOUS
-    assert isinstance(ask(Gate(EdgeSettings()), host), Refusal)
+    assert check(Gate(EdgeSettings(bind_host="0.0.0.0", insecure=True)), host) is ANONYMOUS
+    assert isinstance(check(Gate(EdgeSettings()), host), Refusal)
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"host", b"origin", b"authorization", b"accept"]), st.binary(max_size=40))))
 def test_whatever_is_sent_the_answer_is_a_caller_or_a_refusal_that_can_be_written(
     pairs: list[tuple[bytes, bytes]],
 ) -> None:
-    outcome = ask(Gate(EdgeSettings()), *pairs)
+    outcome = check(Gate(EdgeSettings()), *pairs)
     if isinstance(outcome, Refusal):
         assert outcome.status in (400, 401, 403)
         assert outcome.message.isprintable()

@@ -1,4 +1,4 @@
-"""Bearer tokens that are good: whom they name, what they may differ in, and for how long they are remembered."""
+"""Valid bearer tokens: their principal, accepted variations, and how long they are cached."""
 
 import asyncio
 import subprocess
@@ -16,9 +16,9 @@ from tests.security.tokens import (
     RSA,
     SETTINGS,
     Clock,
-    accepted,
-    ask,
+    assert_accepted,
     assert_refused,
+    authenticate,
     claims,
     sign,
 )
@@ -32,12 +32,12 @@ from hubbub.security.jwt import BearerTokens
 
 
 def test_a_good_token_names_its_caller_and_scopes() -> None:
-    assert ask(sign()) == Principal("alice", frozenset({"read", "write"}))
+    assert authenticate(sign()) == Principal("alice", frozenset({"read", "write"}))
 
 
 @pytest.mark.parametrize("scheme", ["bearer ", "BEARER ", "Bearer   "])
 def test_the_scheme_may_be_written_in_any_case(scheme: str) -> None:
-    assert ask(sign(), scheme=scheme) == Principal("alice", frozenset({"read", "write"}))
+    assert authenticate(sign(), scheme=scheme) == Principal("alice", frozenset({"read", "write"}))
 
 
 @pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
@@ -47,12 +47,12 @@ def test_the_scheme_may_be_written_in_any_case(scheme: str) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_every_allowed_algorithm_works_with_its_type_of_key(key: jwk.Key, algorithm: str) -> None:
-    assert accepted(sign(key=key, algorithm=algorithm)).name == "alice"
+    assert assert_accepted(sign(key=key, algorithm=algorithm)).name == "alice"
 
 
 @pytest.mark.parametrize("changes", [{"aud": ["x", "mcp"]}, {"aud": "https://mcp.example.com"}, {"iat": None}])
 def test_lawful_variants_are_accepted(changes: dict[str, Any]) -> None:
-    assert accepted(sign(claims(**changes))).name == "alice"
+    assert assert_accepted(sign(claims(**changes))).name == "alice"
 
 
 @pytest.mark.parametrize(
@@ -65,17 +65,17 @@ def test_lawful_variants_are_accepted(changes: dict[str, Any]) -> None:
     ],
 )
 def test_scopes_come_from_scope_and_scp(changes: dict[str, Any], scopes: set[str]) -> None:
-    assert accepted(sign(claims(**changes))).scopes == scopes
+    assert assert_accepted(sign(claims(**changes))).scopes == scopes
 
 
 @pytest.mark.parametrize("changes", [{"exp": NOW - 10}, {"nbf": NOW + 10}, {"iat": NOW + 10}])
 def test_clocks_may_differ_a_little(changes: dict[str, float]) -> None:
-    assert accepted(sign(claims(**changes))).name == "alice"
+    assert assert_accepted(sign(claims(**changes))).name == "alice"
 
 
 def test_headers_that_mean_nothing_to_us_are_ignored() -> None:
     header = {"cat": "x", "typ": "at+JWT", "jku": "https://evil.example/keys"}
-    assert accepted(sign(header=header)).name == "alice"
+    assert assert_accepted(sign(header=header)).name == "alice"
 
 
 @pytest.mark.parametrize("sent", [None, b"", b"Basic YTpi", b"Bearer", b"Bearertoken", b"eyJ.a.b", b"Token x"])
@@ -110,10 +110,10 @@ def test_a_token_is_verified_once_in_a_while() -> None:
     keys, clock = CountingKeys(), Clock()
     tokens = BearerTokens(SETTINGS, keys, clock=clock)
     token = sign(claims(exp=NOW + 3600))
-    assert ask(token, tokens=tokens) is ask(token, tokens=tokens)
+    assert authenticate(token, tokens=tokens) is authenticate(token, tokens=tokens)
     assert keys.asked == 1
-    clock.now += bounds.VERIFIED_TOKEN_S
-    assert accepted(token, tokens=tokens).name == "alice"
+    clock.now += bounds.VERIFIED_TOKEN_TTL_S
+    assert assert_accepted(token, tokens=tokens).name == "alice"
     assert keys.asked == 2
 
 
@@ -121,11 +121,11 @@ def test_a_verified_token_still_expires() -> None:
     keys, clock = CountingKeys(), Clock()
     tokens = BearerTokens(SETTINGS, keys, clock=clock)
     token = sign(claims(exp=NOW + 60))
-    assert accepted(token, tokens=tokens).name == "alice"
+    assert assert_accepted(token, tokens=tokens).name == "alice"
     clock.now = NOW + 60 + bounds.CLOCK_LEEWAY_S
-    assert_refused(ask(token, tokens=tokens))
+    assert_refused(authenticate(token, tokens=tokens))
     clock.now = NOW
-    assert accepted(token, tokens=tokens).name == "alice"
+    assert assert_accepted(token, tokens=tokens).name == "alice"
     assert keys.asked == 3
 
 
@@ -135,13 +135,13 @@ def test_the_memory_is_bounded_and_forgets_who_came_longest_ago(monkeypatch: pyt
     tokens = BearerTokens(SETTINGS, keys, clock=Clock())
     one, two, three = (sign(claims(sub=name), key=ED, algorithm="Ed25519") for name in "123")
     for token in (one, two, one, three):
-        ask(token, tokens=tokens)
+        authenticate(token, tokens=tokens)
     assert keys.asked == 3
-    ask(one, tokens=tokens)
+    authenticate(one, tokens=tokens)
     assert keys.asked == 3
-    ask(two, tokens=tokens)
+    authenticate(two, tokens=tokens)
     assert keys.asked == 4
-    ask(three, tokens=tokens)
+    authenticate(three, tokens=tokens)
     assert keys.asked == 5
 
 
@@ -150,10 +150,10 @@ def test_a_refused_token_is_not_kept_and_pushes_out_no_other(monkeypatch: pytest
     keys = CountingKeys()
     tokens = BearerTokens(SETTINGS, keys, clock=Clock())
     good, expired = sign(), sign(claims(exp=NOW - 3600))
-    assert accepted(good, tokens=tokens).name == "alice"
+    assert assert_accepted(good, tokens=tokens).name == "alice"
     for number in range(10):
-        ask(f"garbage.{number}.x", tokens=tokens)
-        assert_refused(ask(expired, tokens=tokens))
+        authenticate(f"garbage.{number}.x", tokens=tokens)
+        assert_refused(authenticate(expired, tokens=tokens))
         assert keys.asked == number + 2
-    assert accepted(good, tokens=tokens).name == "alice"
+    assert assert_accepted(good, tokens=tokens).name == "alice"
     assert keys.asked == 11

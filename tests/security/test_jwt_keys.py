@@ -1,4 +1,4 @@
-"""The keys that tokens are verified with: where they are read from, and what is no key."""
+"""The keys that verify tokens: their sources, and which keys are refused."""
 
 import json
 import time
@@ -17,9 +17,9 @@ from tests.security.tokens import (
     RSA,
     SETTINGS,
     Clock,
-    accepted,
-    ask,
+    assert_accepted,
     assert_refused,
+    authenticate,
     claims,
     key_set,
     sign,
@@ -27,7 +27,7 @@ from tests.security.tokens import (
 
 from hubbub import SettingsError, bounds
 from hubbub.security.jwks import FileKeys
-from hubbub.security.jwt import BearerTokens, JwtSettings, open_tokens, read_key_set, read_keys
+from hubbub.security.jwt import BearerTokens, JwtSettings, make_token_authenticator, read_key_set, read_keys
 
 
 async def _no_fetch(url: str) -> Never:
@@ -38,8 +38,8 @@ def valid_now() -> dict[str, Any]:
     return claims(iat=time.time() - 5, exp=time.time() + 3600)
 
 
-def opened(file: Path) -> BearerTokens:
-    return open_tokens(JwtSettings(keys=str(file), issuer=ISSUER, audience=("mcp",)), _no_fetch)
+def make_authenticator(file: Path) -> BearerTokens:
+    return make_token_authenticator(JwtSettings(keys=str(file), issuer=ISSUER, audience=("mcp",)), _no_fetch)
 
 
 @pytest.mark.parametrize("key", [RSA, EC, ED], ids=["RSA", "EC", "Ed25519"])
@@ -53,8 +53,8 @@ def test_keys_are_read_from_every_kind_of_file(tmp_path: Path, key: jwk.Key, for
         file.write_bytes(key_set(key) if form == "jwks" else json.dumps(key.as_dict(private=False)).encode())
     algorithm = {"RSA": "RS256", "EC": "ES256", "OKP": "Ed25519"}[key.key_type]
     settings = JwtSettings(keys=str(file), issuer=ISSUER, audience=("mcp",))
-    tokens = open_tokens(settings, _no_fetch)
-    assert accepted(sign(valid_now(), key=key, algorithm=algorithm), tokens=tokens).name == "alice"
+    tokens = make_token_authenticator(settings, _no_fetch)
+    assert assert_accepted(sign(valid_now(), key=key, algorithm=algorithm), tokens=tokens).name == "alice"
 
 
 def test_keys_are_fetched_from_an_address() -> None:
@@ -62,13 +62,15 @@ def test_keys_are_fetched_from_an_address() -> None:
         assert url == "https://issuer.example/jwks"
         return key_set(RSA)
 
-    tokens = open_tokens(JwtSettings(keys="https://issuer.example/jwks", issuer=ISSUER, audience=("mcp",)), fetch)
-    assert accepted(sign(valid_now()), tokens=tokens).name == "alice"
+    tokens = make_token_authenticator(
+        JwtSettings(keys="https://issuer.example/jwks", issuer=ISSUER, audience=("mcp",)), fetch
+    )
+    assert assert_accepted(sign(valid_now()), tokens=tokens).name == "alice"
 
 
 def test_keys_are_not_fetched_in_the_clear() -> None:
     with pytest.raises(SettingsError, match="https"):
-        open_tokens(JwtSettings(keys="http://issuer.example/jwks", issuer="i", audience=("a",)), _no_fetch)
+        make_token_authenticator(JwtSettings(keys="http://issuer.example/jwks", issuer="i", audience=("a",)), _no_fetch)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_a_file_without_a_usable_public_key_is_refused(tmp_path: Path, text: byt
     file = tmp_path / "keys.json"
     file.write_bytes(text)
     with pytest.raises(SettingsError, match=r"jwt_keys"):
-        opened(file)
+        make_authenticator(file)
 
 
 @pytest.mark.parametrize("form", ["pem", "jwk"])
@@ -108,7 +110,7 @@ def test_a_short_rsa_key_is_refused(tmp_path: Path, form: str) -> None:
     file = tmp_path / "key"
     file.write_bytes(short.as_pem(private=False) if form == "pem" else key_set(short))
     with pytest.raises(SettingsError, match=r"jwt_keys"):
-        opened(file)
+        make_authenticator(file)
 
 
 def test_a_key_that_is_taken_out_of_the_file_verifies_nothing_any_more(
@@ -119,23 +121,23 @@ def test_a_key_that_is_taken_out_of_the_file_verifies_nothing_any_more(
     keys = FileKeys(file, read_keys, monotonic=now)
     tokens = BearerTokens(SETTINGS, keys, clock=Clock())
     by_rsa, by_ec = sign(), sign(key=EC, algorithm="ES256")
-    assert accepted(by_rsa, tokens=tokens).name == accepted(by_ec, tokens=tokens).name == "alice"
+    assert assert_accepted(by_rsa, tokens=tokens).name == assert_accepted(by_ec, tokens=tokens).name == "alice"
     file.write_bytes(key_set(EC))
-    now.now += bounds.KEY_FILE_CHECK_S
-    assert_refused(ask(by_rsa, tokens=tokens))
-    assert accepted(by_ec, tokens=tokens).name == "alice"
+    now.now += bounds.KEY_FILE_CHECK_INTERVAL_S
+    assert_refused(authenticate(by_rsa, tokens=tokens))
+    assert assert_accepted(by_ec, tokens=tokens).name == "alice"
     file.write_bytes(b"not finished")
-    now.now += bounds.KEY_FILE_CHECK_S
-    assert accepted(by_ec, tokens=tokens).name == "alice"  # a typing error locks nobody out
+    now.now += bounds.KEY_FILE_CHECK_INTERVAL_S
+    assert assert_accepted(by_ec, tokens=tokens).name == "alice"  # a typing error locks nobody out
     file.unlink()
-    now.now += bounds.KEY_FILE_CHECK_S
-    assert_refused(ask(by_ec, tokens=tokens))
+    now.now += bounds.KEY_FILE_CHECK_INTERVAL_S
+    assert_refused(authenticate(by_ec, tokens=tokens))
     assert [record.getMessage() for record in caplog.records] == ["keys_not_read", "key_file_gone"]
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"jwt_keys"):
-        opened(tmp_path / "missing")
+        make_authenticator(tmp_path / "missing")
 
 
 @given(st.binary(max_size=300) | st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["keys", "kty", "kid", "crv", "x"]), inner)).map(lambda value: json.dumps(value).encode()))  # noqa: E501  # fmt: skip

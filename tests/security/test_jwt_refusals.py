@@ -1,4 +1,4 @@
-"""Bearer tokens that are refused: wrong claims, headers, keys, algorithms and bytes; and what a refusal says."""
+"""Bearer tokens that are refused: wrong claims, headers, keys, algorithms and bytes; and the refusal that callers get."""
 
 import hashlib
 import hmac
@@ -18,11 +18,11 @@ from tests.security.tokens import (
     SETTINGS,
     Clock,
     FixedKeys,
-    accepted,
-    ask,
+    assert_accepted,
     assert_refused,
+    authenticate,
     claims,
-    encoded,
+    encode_segment,
     key_set,
     sign,
 )
@@ -70,12 +70,12 @@ from hubbub.security.jwt import BearerTokens, read_key_set
     ids=str,
 )
 def test_a_token_with_wrong_claims_is_refused(changes: dict[str, Any]) -> None:
-    assert_refused(ask(sign(claims(**changes))))
+    assert_refused(authenticate(sign(claims(**changes))))
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"null", b"not json", b'{"exp": NaN}', b"\xff", b"[" * 5000])
 def test_a_token_without_claims_is_refused(payload: bytes) -> None:
-    assert_refused(ask(sign(payload)))
+    assert_refused(authenticate(sign(payload)))
 
 
 @pytest.mark.parametrize(
@@ -93,21 +93,21 @@ def test_a_token_without_claims_is_refused(payload: bytes) -> None:
 )
 def test_a_token_with_a_header_we_do_not_follow_is_refused(header: dict[str, Any]) -> None:
     if "crit" in header or "b64" in header:
-        token = _signed_by_hand({"alg": "RS256", "kid": "rsa"} | header)
+        token = _sign_manually({"alg": "RS256", "kid": "rsa"} | header)
     else:
         token = sign(header=header)
-    assert_refused(ask(token))
+    assert_refused(authenticate(token))
 
 
-def _signed_by_hand(header: object, payload: object = None) -> str:
+def _sign_manually(header: object, payload: object = None) -> str:
     """A token whose header the library itself would not write."""
-    signing = f"{encoded(header)}.{encoded(claims() if payload is None else payload)}"
+    signing = f"{encode_segment(header)}.{encode_segment(claims() if payload is None else payload)}"
     signature = jws.JWSRegistry.algorithms["RS256"].sign(signing.encode(), RSA)
-    return f"{signing}.{encoded(signature)}"
+    return f"{signing}.{encode_segment(signature)}"
 
 
 def test_the_hand_signs_as_the_library_does() -> None:
-    assert accepted(_signed_by_hand({"alg": "RS256", "kid": "rsa"})).name == "alice"
+    assert assert_accepted(_sign_manually({"alg": "RS256", "kid": "rsa"})).name == "alice"
 
 
 @pytest.mark.parametrize(
@@ -126,51 +126,53 @@ def test_the_hand_signs_as_the_library_does() -> None:
     ids=str,
 )
 def test_a_header_of_wrong_types_is_refused(header: object) -> None:
-    assert_refused(ask(_signed_by_hand(header)))
+    assert_refused(authenticate(_sign_manually(header)))
 
 
 # -- keys and algorithms -------------------------------------------------------
 
 
 def test_a_token_by_another_key_is_refused() -> None:
-    assert_refused(ask(sign(key=OTHER_RSA)))
-    assert_refused(ask(sign(key=OTHER_RSA, header={"kid": "rsa"})))
-    assert_refused(ask(sign(key=OTHER_RSA, header={"kid": "rsa", "jwk": OTHER_RSA.as_dict(private=False)})))
+    assert_refused(authenticate(sign(key=OTHER_RSA)))
+    assert_refused(authenticate(sign(key=OTHER_RSA, header={"kid": "rsa"})))
+    assert_refused(authenticate(sign(key=OTHER_RSA, header={"kid": "rsa", "jwk": OTHER_RSA.as_dict(private=False)})))
 
 
 def test_a_token_without_a_key_id_is_refused_where_several_keys_fit() -> None:
     one = BearerTokens(SETTINGS, FixedKeys(read_key_set(key_set(RSA, EC))), clock=Clock())
     two = BearerTokens(SETTINGS, FixedKeys(read_key_set(key_set(RSA, OTHER_RSA))), clock=Clock())
     token = sign(header={"kid": None})
-    assert accepted(token, tokens=one).name == "alice"
-    assert_refused(ask(token, tokens=two))
+    assert assert_accepted(token, tokens=one).name == "alice"
+    assert_refused(authenticate(token, tokens=two))
 
 
 def test_two_keys_of_one_name_verify_nothing() -> None:
     keys = FixedKeys(read_key_set(key_set(RSA, OTHER_RSA, kid="rsa")))
-    assert_refused(ask(sign(), tokens=BearerTokens(SETTINGS, keys, clock=Clock())))
+    assert_refused(authenticate(sign(), tokens=BearerTokens(SETTINGS, keys, clock=Clock())))
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "", "nOnE"])
-@pytest.mark.parametrize("signature", ["", encoded(b"x")])
+@pytest.mark.parametrize("signature", ["", encode_segment(b"x")])
 def test_an_unsigned_token_is_refused(algorithm: str, signature: str) -> None:
-    assert_refused(ask(f"{encoded({'alg': algorithm, 'kid': 'rsa'})}.{encoded(claims())}.{signature}"))
+    assert_refused(
+        authenticate(f"{encode_segment({'alg': algorithm, 'kid': 'rsa'})}.{encode_segment(claims())}.{signature}")
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
 @pytest.mark.parametrize("secret", [RSA.as_pem(private=False), RSA.as_der(private=False), key_set(RSA), b""])
 def test_a_public_key_is_no_shared_secret(algorithm: str, secret: bytes) -> None:
-    signing = f"{encoded({'alg': algorithm, 'kid': 'rsa', 'typ': 'JWT'})}.{encoded(claims())}"
+    signing = f"{encode_segment({'alg': algorithm, 'kid': 'rsa', 'typ': 'JWT'})}.{encode_segment(claims())}"
     made = hmac.new(secret, signing.encode(), hashlib.new("sha" + algorithm[2:]).name).digest()
-    assert_refused(ask(f"{signing}.{encoded(made)}"))
+    assert_refused(authenticate(f"{signing}.{encode_segment(made)}"))
 
 
 def test_an_algorithm_that_the_key_is_not_for_is_refused() -> None:
     keys = FixedKeys(read_key_set(key_set(RSA, alg="RS256")))
     tokens = BearerTokens(SETTINGS, keys, clock=Clock())
-    assert accepted(sign(), tokens=tokens).name == "alice"
-    assert_refused(ask(sign(algorithm="PS256"), tokens=tokens))
-    assert_refused(ask(sign(key=EC, algorithm="ES256", header={"kid": "rsa"}), tokens=tokens))
+    assert assert_accepted(sign(), tokens=tokens).name == "alice"
+    assert_refused(authenticate(sign(algorithm="PS256"), tokens=tokens))
+    assert_refused(authenticate(sign(key=EC, algorithm="ES256", header={"kid": "rsa"}), tokens=tokens))
 
 
 # -- bytes ---------------------------------------------------------------------
@@ -179,26 +181,26 @@ def test_an_algorithm_that_the_key_is_not_for_is_refused() -> None:
 def test_a_token_that_was_changed_is_refused() -> None:
     token = sign()
     head, body, signature = token.split(".")
-    assert_refused(ask(f"{head}.{encoded(claims(sub='root'))}.{signature}"))
-    assert_refused(ask(f"{head}.{body}.{signature[:-2]}"))
-    assert_refused(ask(f"{head}.{body}."))
-    assert_refused(ask(f"{head}.{body}"))
-    assert_refused(ask(f"{token}."))
-    assert_refused(ask(f"{token}.{signature}"))
-    assert_refused(ask(f".{body}.{signature}"))
-    assert_refused(ask(f"{head}..{signature}"))
-    assert_refused(ask(f"{token}="))
-    assert_refused(ask(f"{token} x"))
+    assert_refused(authenticate(f"{head}.{encode_segment(claims(sub='root'))}.{signature}"))
+    assert_refused(authenticate(f"{head}.{body}.{signature[:-2]}"))
+    assert_refused(authenticate(f"{head}.{body}."))
+    assert_refused(authenticate(f"{head}.{body}"))
+    assert_refused(authenticate(f"{token}."))
+    assert_refused(authenticate(f"{token}.{signature}"))
+    assert_refused(authenticate(f".{body}.{signature}"))
+    assert_refused(authenticate(f"{head}..{signature}"))
+    assert_refused(authenticate(f"{token}="))
+    assert_refused(authenticate(f"{token} x"))
 
 
 @pytest.mark.parametrize("token", ["", ".", "..", "...", "a.b.c", "null", "ü.ü.ü", "\x00", "eyJ", '{"payload":""}'])
 def test_garbage_is_refused(token: str) -> None:
-    assert_refused(ask(token))
+    assert_refused(authenticate(token))
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_are_a_token(sent: bytes) -> None:
-    assert_refused(ask(sent))
+    assert_refused(authenticate(sent))
 
 
 @given(st.integers(0, 10_000), st.integers(0, 255))
@@ -206,7 +208,7 @@ def test_no_changed_byte_goes_unnoticed(position: int, byte: int) -> None:
     token = bytearray(sign(key=ED, algorithm="Ed25519").encode())
     changed = token[:]
     changed[position % len(token)] = byte
-    outcome = ask(bytes(changed))
+    outcome = authenticate(bytes(changed))
     if changed == token:
         assert isinstance(outcome, Principal)
         assert outcome.name == "alice"
@@ -215,22 +217,28 @@ def test_no_changed_byte_goes_unnoticed(position: int, byte: int) -> None:
 
 
 def test_a_huge_token_is_refused_unread() -> None:
-    assert_refused(ask(sign(claims(scope="x" * bounds.CREDENTIAL_BYTES))))
-    assert_refused(ask("a" * 10_000_000))
+    assert_refused(authenticate(sign(claims(scope="x" * bounds.CREDENTIAL_BYTES))))
+    assert_refused(authenticate("a" * 10_000_000))
 
 
 # -- what a refusal says -------------------------------------------------------
 
 
 def test_every_refusal_says_the_same() -> None:
-    refusals = [ask(sign(claims(exp=1.0))), ask(sign(claims(aud="x"))), ask(sign(key=OTHER_RSA)), ask("x"), ask("")]
+    refusals = [
+        authenticate(sign(claims(exp=1.0))),
+        authenticate(sign(claims(aud="x"))),
+        authenticate(sign(key=OTHER_RSA)),
+        authenticate("x"),
+        authenticate(""),
+    ]
     assert len({(refusal.message, refusal.headers) for refusal in map(assert_refused, refusals)}) == 1
 
 
 def test_the_log_says_why_but_not_what(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "hubbub.security")
     token = sign(claims(exp=1.0))
-    ask(token)
+    authenticate(token)
     (record,) = caplog.records
     assert record.getMessage() == "token_refused"
     assert vars(record)["reason"] == "expired"
@@ -244,7 +252,7 @@ def test_without_keys_the_caller_is_asked_to_come_again() -> None:
         async def find(self, kid: str | None, algorithm: str) -> Never:
             raise KeysUnavailable("gone")
 
-    refusal = ask(sign(), tokens=BearerTokens(SETTINGS, NoKeys(), clock=Clock()))
+    refusal = authenticate(sign(), tokens=BearerTokens(SETTINGS, NoKeys(), clock=Clock()))
     assert isinstance(refusal, Refusal)
     assert refusal.status == 503
     assert refusal.headers == ((b"retry-after", b"30"),)

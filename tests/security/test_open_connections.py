@@ -11,28 +11,28 @@ from tests.security.tokens import KEYS, NOW, SETTINGS, Clock, claims, sign
 from hubbub import Principal, bounds
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
+from hubbub.security.api_keys import ApiKeys
 from hubbub.security.gate import EdgeSettings, Gate, unauthorized
 from hubbub.security.jwt import BearerTokens
-from hubbub.security.keys import ApiKeys
 from hubbub.security.open_connections import OpenConnections
 
 SWEEP_S = 1.0
-PROMISE_S = 5.0
+REVOKE_MAX_S = 5.0
 
 
-async def settled() -> None:
-    """Let checks that were started come to their end."""
+async def run_checks() -> None:
+    """Wait until the checks that were started are done."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
-async def authenticated(gate: Gate, headers: Headers) -> Principal:
+async def require_principal(gate: Gate, headers: Headers) -> Principal:
     principal = await gate.authenticate(headers)
     assert isinstance(principal, Principal), principal
     return principal
 
 
-def with_key(key: dict[str, str]) -> Headers:
+def key_headers(key: dict[str, str]) -> Headers:
     return Headers([(b"x-api-key", key["X-API-Key"].encode())])
 
 
@@ -43,27 +43,27 @@ async def test_a_withdrawn_key_ends_its_connections_within_five_seconds(
     clock = Clock()
     clock.now = 0.0
     ring = Keyring(tmp_path / "keys.toml")
-    ada, bob = with_key(ring.add("ada")), with_key(ring.add("bob"))
+    ada, bob = key_headers(ring.add("ada")), key_headers(ring.add("bob"))
     gate = Gate(EdgeSettings(), [ApiKeys(ring.path, monotonic=clock)])
     connections = OpenConnections(gate.authenticate, clock=clock)
     ended: list[str] = []
     for headers, name in ((ada, "ada"), (ada, "ada"), (bob, "bob")):
-        connections.add(headers, await authenticated(gate, headers), partial(ended.append, name))
+        connections.add(headers, await require_principal(gate, headers), partial(ended.append, name))
     for _ in range(10):
         clock.now += SWEEP_S
         connections.sweep()
-        await settled()
+        await run_checks()
     assert ended == []
     withdrawn_at = clock.now
-    ring.withdraw("ada")
+    ring.revoke("ada")
     while not ended:
         clock.now += SWEEP_S
         connections.sweep()
-        await settled()
+        await run_checks()
     assert ended == ["ada", "ada"]
-    assert clock.now - withdrawn_at <= PROMISE_S - SWEEP_S
-    told = [record for record in caplog.records if record.message == "credential_withdrawn"]
-    fields = [vars(record) for record in told]
+    assert clock.now - withdrawn_at <= REVOKE_MAX_S - SWEEP_S
+    withdrawals = [record for record in caplog.records if record.message == "credential_withdrawn"]
+    fields = [vars(record) for record in withdrawals]
     assert [(field["principal"], field["connections"]) for field in fields] == [("key:ada", 2)]
 
 
@@ -74,14 +74,14 @@ async def test_an_expired_token_ends_its_connection() -> None:
     gate = Gate(EdgeSettings(), [BearerTokens(SETTINGS, KEYS, clock=clock)])
     connections = OpenConnections(gate.authenticate, clock=clock)
     ended = []
-    connection = connections.add(headers, await authenticated(gate, headers), lambda: ended.append(clock.now))
+    connection = connections.add(headers, await require_principal(gate, headers), lambda: ended.append(clock.now))
     while not ended:
         clock.now += SWEEP_S
         connections.sweep()
-        await settled()
+        await run_checks()
     assert connection.refusal is not None
     assert connection.refusal.status == 401
-    assert NOW + 60 <= ended[0] <= NOW + 60 + bounds.CLOCK_LEEWAY_S + PROMISE_S
+    assert NOW + 60 <= ended[0] <= NOW + 60 + bounds.CLOCK_LEEWAY_S + REVOKE_MAX_S
 
 
 async def test_a_credential_that_cannot_be_checked_now_ends_nothing_and_holds_up_no_other() -> None:
@@ -100,12 +100,12 @@ async def test_a_credential_that_cannot_be_checked_now_ends_nothing_and_holds_up
     for name in (b"slow", b"unknown", b"gone"):
         connections.add(Headers([(b"x-api-key", name)]), Principal("p"), partial(ended.append, name))
     connections.sweep()
-    await settled()
+    await run_checks()
     assert ended == [b"gone"]
-    clock.now += bounds.CREDENTIAL_CHECK_S
+    clock.now += bounds.CREDENTIAL_CHECK_INTERVAL_S
     connections.sweep()
     outcomes[b"slow"].set_result(Principal("p", frozenset({"other scopes"})))
-    await settled()
+    await run_checks()
     assert ended == [b"gone", b"gone", b"slow"]
 
 
@@ -120,7 +120,7 @@ async def test_a_connection_that_ended_by_itself_is_not_checked() -> None:
     connection = connections.add(Headers([]), Principal("p"), lambda: None)
     connections.remove(connection)
     connections.sweep()
-    await settled()
+    await run_checks()
     assert (asked, len(connections)) == ([], 0)
 
 
@@ -131,7 +131,7 @@ def test_a_key_that_expired_or_was_withdrawn_is_lost_and_other_names_are_not(tmp
     keys = ApiKeys(ring.path, monotonic=clock)
     gate = Gate(EdgeSettings(), [BearerTokens(SETTINGS, KEYS), keys])
     assert not gate.is_revoked("key:ada")
-    ring.withdraw("ada")
-    clock.now += bounds.KEY_FILE_CHECK_S
+    ring.revoke("ada")
+    clock.now += bounds.KEY_FILE_CHECK_INTERVAL_S
     assert gate.is_revoked("key:ada")
     assert not gate.is_revoked("alice")

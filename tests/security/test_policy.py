@@ -1,4 +1,4 @@
-"""The default decision, and what a confirmation is bound to."""
+"""The default decision, and the digest that binds a confirmation to a call."""
 
 from typing import Any
 

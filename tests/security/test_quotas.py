@@ -3,9 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub import Principal, SettingsError, bounds
-from hubbub.protocol.model import ANONYMOUS
+from hubbub.protocol.calls import ANONYMOUS
 from hubbub.protocol.refusal import Refusal
-from hubbub.security.quotas import DEFAULTS, Quotas, caller_of, limits_for
+from hubbub.security.quotas import DEFAULT_LIMITS, Quotas, caller_key, effective_limits
 
 
 class Clock:
@@ -16,7 +16,7 @@ class Clock:
         return self.now
 
 
-def refused(quotas: Quotas, endpoint: str, caller: str) -> Refusal:
+def assert_refused(quotas: Quotas, endpoint: str, caller: str) -> Refusal:
     refusal = quotas.check(endpoint, caller)
     assert refusal is not None
     return refusal
@@ -28,20 +28,20 @@ def clock() -> Clock:
 
 
 def test_the_hundred_and_first_request_of_a_minute_is_refused(clock: Clock) -> None:
-    quotas = Quotas(DEFAULTS, clock=clock)
+    quotas = Quotas(DEFAULT_LIMITS, clock=clock)
     for _ in range(100):
         assert quotas.check("/mcp", "alice") is None
         clock.now += 0.48
-    refusal = refused(quotas, "/mcp", "alice")
+    refusal = assert_refused(quotas, "/mcp", "alice")
     assert refusal == Refusal(
         429, "Too many requests: 100 per minute on /mcp; try again in 12 s", ((b"retry-after", b"12"),), 12
     )
 
 
 def test_the_thousand_and_first_health_check_is_refused(clock: Clock) -> None:
-    quotas = Quotas(DEFAULTS, clock=clock)
+    quotas = Quotas(DEFAULT_LIMITS, clock=clock)
     assert all(quotas.check("health", "probe") is None for _ in range(1000))
-    assert refused(quotas, "health", "probe").status == 429
+    assert assert_refused(quotas, "health", "probe").status == 429
 
 
 def test_waiting_as_told_helps(clock: Clock) -> None:
@@ -49,11 +49,11 @@ def test_waiting_as_told_helps(clock: Clock) -> None:
     quotas.check("mcp", "alice")
     clock.now += 50.5
     quotas.check("mcp", "alice")
-    refusal = refused(quotas, "mcp", "alice")
+    refusal = assert_refused(quotas, "mcp", "alice")
     assert refusal.headers == ((b"retry-after", b"10"),)
     clock.now += 10
     assert quotas.check("mcp", "alice") is None
-    assert refused(quotas, "mcp", "alice").status == 429
+    assert assert_refused(quotas, "mcp", "alice").status == 429
 
 
 def test_callers_and_endpoints_are_counted_apart(clock: Clock) -> None:
@@ -61,29 +61,29 @@ def test_callers_and_endpoints_are_counted_apart(clock: Clock) -> None:
     assert quotas.check("mcp", "alice") is None
     assert quotas.check("mcp", "bob") is None
     assert quotas.check("health", "alice") is None
-    assert refused(quotas, "mcp", "alice").status == 429
+    assert assert_refused(quotas, "mcp", "alice").status == 429
 
 
 def test_a_path_and_its_name_are_one_endpoint(clock: Clock) -> None:
     quotas = Quotas(["/mcp=1/minute"], clock=clock)
     assert quotas.check("mcp", "alice") is None
-    assert refused(quotas, "/mcp", "alice").status == 429
+    assert assert_refused(quotas, "/mcp", "alice").status == 429
 
 
 def test_paths_without_a_limit_of_their_own_share_one(clock: Clock) -> None:
     quotas = Quotas(["mcp=1/minute", "other=4/minute"], clock=clock)
     for path in ("/", "/metrics", "/mcp/health", "/nowhere"):
         assert quotas.check(path, "alice") is None
-    refusal = refused(quotas, "/somewhere", "alice")
+    refusal = assert_refused(quotas, "/somewhere", "alice")
     assert refusal.message == "Too many requests: 4 per minute on other paths; try again in 60 s"
     assert quotas.check("/", "bob") is None
     assert quotas.check("/mcp", "alice") is None
 
 
 def test_every_path_has_a_limit_where_any_has(clock: Clock) -> None:
-    for quotas in (Quotas(["mcp=1/minute"], clock=clock), Quotas(DEFAULTS, clock=clock)):
+    for quotas in (Quotas(["mcp=1/minute"], clock=clock), Quotas(DEFAULT_LIMITS, clock=clock)):
         assert all(quotas.check("/metrics", "alice") is None for _ in range(1000))
-        assert refused(quotas, "/", "alice").status == 429
+        assert assert_refused(quotas, "/", "alice").status == 429
 
 
 def test_ways_to_the_tools_are_limited_only_by_their_own_limit() -> None:
@@ -124,7 +124,9 @@ def test_of_any_window_no_more_than_the_limit_is_accepted_and_no_less(limit: int
 def test_limits_over_several_units_are_named_so(clock: Clock) -> None:
     quotas = Quotas(["mcp=1 per 5 minutes"], clock=clock)
     quotas.check("mcp", "a")
-    assert refused(quotas, "mcp", "a").message == "Too many requests: 1 per 5 minutes on /mcp; try again in 300 s"
+    assert (
+        assert_refused(quotas, "mcp", "a").message == "Too many requests: 1 per 5 minutes on /mcp; try again in 300 s"
+    )
 
 
 def test_the_number_of_callers_in_memory_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +143,7 @@ def test_the_number_of_remembered_requests_is_bounded(clock: Clock, monkeypatch:
     quotas = Quotas(["mcp=20/minute"], clock=clock)
     for number in range(10):
         assert all(quotas.check("mcp", f"caller-{number}") is None for _ in range(20))
-        assert refused(quotas, "mcp", f"caller-{number}").status == 429
+        assert assert_refused(quotas, "mcp", f"caller-{number}").status == 429
     outcomes = [quotas.check("mcp", f"caller-{number}") is not None for number in reversed(range(10))]
     assert outcomes == [True] * 2 + [False] * 8
 
@@ -160,7 +162,9 @@ def test_the_number_of_remembered_requests_is_bounded(clock: Clock, monkeypatch:
 def test_a_rate_may_be_written_in_several_ways(clock: Clock, written: str, told: str, wait_s: int) -> None:
     quotas = Quotas([f"mcp={written}"], clock=clock)
     assert quotas.check("mcp", "alice") is None
-    assert refused(quotas, "mcp", "alice").message == f"Too many requests: {told} on /mcp; try again in {wait_s} s"
+    assert (
+        assert_refused(quotas, "mcp", "alice").message == f"Too many requests: {told} on /mcp; try again in {wait_s} s"
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,7 +190,9 @@ def test_a_limit_that_is_none_is_refused(wrong: str) -> None:
         Quotas([wrong])
 
 
-@pytest.mark.parametrize(("wrong", "told"), [("mpc", "did you mean 'mcp'"), ("nope", "known: "), ("", "write mcp=")])
+@pytest.mark.parametrize(
+    ("wrong", "message"), [("mpc", "did you mean 'mcp'"), ("nope", "known: "), ("", "write it as mcp=")]
+)
 def test_a_route_that_is_none_is_refused_with_the_nearest(wrong: str, told: str) -> None:
     with pytest.raises(SettingsError, match=told):
         Quotas([f"{wrong}=5/minute"])
@@ -212,17 +218,17 @@ def test_two_limits_for_one_endpoint_are_refused() -> None:
 
 
 def test_limits_are_off_on_loopback_unless_set() -> None:
-    assert limits_for("127.0.0.1", None) == ()
-    assert limits_for("0.0.0.0", None) == DEFAULTS
-    assert limits_for("127.0.0.1", ["mcp=1/minute"]) == ("mcp=1/minute",)
-    assert limits_for("0.0.0.0", []) == ()
+    assert effective_limits("127.0.0.1", None) == ()
+    assert effective_limits("0.0.0.0", None) == DEFAULT_LIMITS
+    assert effective_limits("127.0.0.1", ["mcp=1/minute"]) == ("mcp=1/minute",)
+    assert effective_limits("0.0.0.0", []) == ()
 
 
 def test_who_is_counted() -> None:
-    assert caller_of(Principal("alice"), "10.0.0.1") == "alice"
-    assert caller_of(ANONYMOUS, "10.0.0.1") == "10.0.0.1"
-    assert caller_of(ANONYMOUS, None) == "unknown"
-    assert caller_of(ANONYMOUS, "2001:db8:1:2::1") == caller_of(ANONYMOUS, "2001:db8:1:2:ffff::9")
-    assert caller_of(ANONYMOUS, "2001:db8:1:2::1") != caller_of(ANONYMOUS, "2001:db8:1:3::1")
-    assert caller_of(ANONYMOUS, "::ffff:10.0.0.1") == "10.0.0.1"
-    assert caller_of(ANONYMOUS, "unix:") == "unix:"
+    assert caller_key(Principal("alice"), "10.0.0.1") == "alice"
+    assert caller_key(ANONYMOUS, "10.0.0.1") == "10.0.0.1"
+    assert caller_key(ANONYMOUS, None) == "unknown"
+    assert caller_key(ANONYMOUS, "2001:db8:1:2::1") == caller_key(ANONYMOUS, "2001:db8:1:2:ffff::9")
+    assert caller_key(ANONYMOUS, "2001:db8:1:2::1") != caller_key(ANONYMOUS, "2001:db8:1:3::1")
+    assert caller_key(ANONYMOUS, "::ffff:10.0.0.1") == "10.0.0.1"
+    assert caller_key(ANONYMOUS, "unix:") == "unix:"

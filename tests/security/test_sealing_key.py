@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from hubbub import Server, SettingsError
-from hubbub.security.sealed import Sealer, kept_key, read_key
+from hubbub.security.sealer import Sealer, load_or_create_key, read_key
 
 
 def test_a_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     path = tmp_path / "data" / "sealing.key"
-    key = kept_key(path)
-    assert kept_key(path) == key == read_key(path)
+    key = load_or_create_key(path)
+    assert load_or_create_key(path) == key == read_key(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(path.parent.iterdir()) == [path]
 
@@ -22,14 +22,14 @@ def test_a_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> No
 def test_of_many_that_start_together_all_get_the_same_key(tmp_path: Path) -> None:
     path = tmp_path / "sealing.key"
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        assert len(set(pool.map(kept_key, [path] * 64))) == 1
+        assert len(set(pool.map(load_or_create_key, [path] * 64))) == 1
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_where_nothing_can_be_kept_a_passing_key_does(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     with caplog.at_level(logging.WARNING, "hubbub.security"):
-        assert kept_key(tmp_path / "file" / "key") != kept_key(tmp_path / "file" / "key")
+        assert load_or_create_key(tmp_path / "file" / "key") != load_or_create_key(tmp_path / "file" / "key")
     assert {record.message for record in caplog.records} == {"sealing_key_not_kept"}
 
 

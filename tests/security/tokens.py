@@ -1,4 +1,4 @@
-"""Tokens for tests, good or as wrong as wanted: keys, claims, signatures, a clock that stands still, and who asks."""
+"""Valid and invalid tokens for tests: keys, claims, signatures and a fixed clock."""
 
 import asyncio
 import base64
@@ -11,7 +11,7 @@ from joserfc import jwk, jws
 from hubbub import Principal
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
-from hubbub.security.jwks import VerifyingKey, select
+from hubbub.security.jwks import VerifyingKey, select_key
 from hubbub.security.jwt import BearerTokens, JwtSettings, read_key_set
 
 NOW = 1_900_000_000.0
@@ -39,7 +39,7 @@ class FixedKeys:
         self._keys = keys
 
     async def find(self, kid: str | None, algorithm: str) -> VerifyingKey | None:
-        return select(self._keys, kid, algorithm)
+        return select_key(self._keys, kid, algorithm)
 
 
 KEYS = FixedKeys(read_key_set(key_set(RSA, EC, EC384, ED)))
@@ -53,8 +53,8 @@ class Clock:
 
 
 def claims(**changes: object) -> dict[str, Any]:
-    whole = {"iss": ISSUER, "aud": "mcp", "sub": "alice", "exp": NOW + 600, "iat": NOW - 5, "scope": "read write"}
-    return {name: value for name, value in (whole | changes).items() if value is not None}
+    defaults = {"iss": ISSUER, "aud": "mcp", "sub": "alice", "exp": NOW + 600, "iat": NOW - 5, "scope": "read write"}
+    return {name: value for name, value in (defaults | changes).items() if value is not None}
 
 
 def sign(
@@ -63,19 +63,19 @@ def sign(
     header: dict[str, Any] | None = None,
     algorithm: str = "RS256",
 ) -> str:
-    whole = {"alg": algorithm, "kid": key.kid, "typ": "JWT"} | (header or {})
-    whole = {name: value for name, value in whole.items() if value is not None}
+    fields = {"alg": algorithm, "kid": key.kid, "typ": "JWT"} | (header or {})
+    fields = {name: value for name, value in fields.items() if value is not None}
     registry = jws.JWSRegistry(algorithms=EVERY_ALGORITHM, strict_check_header=False)
     body = payload if isinstance(payload, bytes) else json.dumps(claims() if payload is None else payload)
-    return jws.serialize_compact(whole, body, key, registry=registry)
+    return jws.serialize_compact(fields, body, key, registry=registry)
 
 
-def encoded(value: object) -> str:
+def encode_segment(value: object) -> str:
     raw = value if isinstance(value, bytes) else json.dumps(value).encode()
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def ask(
+def authenticate(
     token: str | bytes, *, tokens: BearerTokens | None = None, scheme: str = "Bearer "
 ) -> Principal | Refusal | None:
     tokens = tokens or BearerTokens(SETTINGS, KEYS, clock=Clock())
@@ -83,8 +83,8 @@ def ask(
     return asyncio.run(tokens(Headers([(b"authorization", scheme.encode() + sent)])))
 
 
-def accepted(token: str | bytes, *, tokens: BearerTokens | None = None) -> Principal:
-    outcome = ask(token, tokens=tokens)
+def assert_accepted(token: str | bytes, *, tokens: BearerTokens | None = None) -> Principal:
+    outcome = authenticate(token, tokens=tokens)
     assert isinstance(outcome, Principal), outcome
     return outcome
 

@@ -1,10 +1,10 @@
-"""A server whose tools, prompt and resource ask back, and what a client sends to ask, to answer and to ask again."""
+"""A server whose tools, prompt and resource send client requests, and the messages of a client to it."""
 
 import asyncio
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from tests.server.conversation import Conversation, Message
+from tests.server.raw_client import Message, RawClient
 
 from hubbub import Ask, Context, Server
 
@@ -23,8 +23,8 @@ def accept(**content: object) -> Message:
     return {"action": "accept", "content": content}
 
 
-class Counted:
-    """A server whose tools ask, and how often each of them started and ended."""
+class AskingServer:
+    """A server whose tools send client requests; counts how often each tool started and ended."""
 
     def __init__(self, **options: Any) -> None:
         self.server = server = Server("asking", **options)
@@ -117,10 +117,10 @@ def call(tool: str, **arguments: object) -> Message:
     return {"name": tool, "arguments": arguments}
 
 
-async def ask_again(
-    client: Conversation, params: Message, first: Message, responses: object, **options: Any
+async def retry_with_answers(
+    client: RawClient, params: Message, first: Message, responses: object, **options: Any
 ) -> Message:
-    """Repeat a request with answers and the state that came with the questions."""
+    """Repeat a request with input responses and the `requestState` of the first response."""
     more = {"inputResponses": responses}
     if "requestState" in first:
         more["requestState"] = first["requestState"]

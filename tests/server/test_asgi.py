@@ -1,6 +1,6 @@
-"""`Server.asgi` as an ASGI server sees it: lifespan, mounts, whom it refuses, and what bounds a request.
+"""`Server.asgi` without an ASGI server: lifespan, mounts, refusals and limits.
 
-Servers of others are in `tests/http/test_asgi_servers.py`.
+Real ASGI servers are in `tests/http/test_asgi_servers.py`.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.eras import modern
+from tests.http.eras import modern_request
 from tests.http.keyring import Keyring
-from tests.http.wire import PATIENCE_S, call
-from tests.server.exchange import LOOPBACK, Exchange, ask
+from tests.http.raw_http import TIMEOUT_S, call
+from tests.server.asgi_exchange import LOOPBACK, AsgiExchange, call_app
 
 from hubbub import AsgiApp, AsgiOptions, Context, DefinitionError, Server, SettingsError
 from hubbub.settings import ServeSettings
-from hubbub.settings.fields import settings_of
+from hubbub.settings.fields import list_settings
 
 NETWORK = ("192.0.2.1", 8000)
 
@@ -39,8 +39,8 @@ def make_server() -> Server:
 # -- lifespan --------------------------------------------------------------------------------
 
 
-async def live(app: AsgiApp) -> list[str]:
-    """Start and stop an app as an ASGI server does; the kinds of messages it sent."""
+async def run_lifespan(app: AsgiApp) -> list[str]:
+    """Start and stop an app as an ASGI server does; return the types of the messages that it sent."""
     incoming = [{"type": "lifespan.shutdown"}, {"type": "lifespan.startup"}]
     sent: list[Any] = []
 
@@ -64,7 +64,7 @@ async def test_an_asgi_server_runs_the_lifespan() -> None:
         yield
         log.append("closed")
 
-    assert await live(server.asgi()) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert await run_lifespan(server.asgi()) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
     assert log == ["opened", "closed"]
 
 
@@ -90,16 +90,16 @@ async def test_a_lifespan_that_fails_stops_the_asgi_server() -> None:
 
 async def test_an_app_that_was_not_started_says_what_to_do() -> None:
     with pytest.raises(DefinitionError, match=r"FastAPI\(lifespan=tools\.lifespan\)"):
-        await ask(make_server().asgi())
+        await call_app(make_server().asgi())
 
 
 async def test_a_lifespan_is_entered_once() -> None:
     app = make_server().asgi()
     async with app.lifespan():
-        with pytest.raises(DefinitionError, match="runs already"):
+        with pytest.raises(DefinitionError, match="already running"):
             async with app.lifespan():
                 pass
-        assert (await ask(app)).status == 200
+        assert (await call_app(app)).status == 200
 
 
 def test_an_app_can_be_started_again_in_another_loop_and_thread() -> None:
@@ -107,7 +107,7 @@ def test_an_app_can_be_started_again_in_another_loop_and_thread() -> None:
 
     async def once() -> int:
         async with app.lifespan():
-            return (await ask(app)).status
+            return (await call_app(app)).status
 
     with ThreadPoolExecutor() as threads:  # as test clients do
         assert [asyncio.run(once()), threads.submit(asyncio.run, once()).result()] == [200, 200]
@@ -125,7 +125,7 @@ async def test_calls_that_run_when_the_lifespan_ends_are_answered_or_cancelled(d
 
     app = server.asgi(drain_s=drain_s)
     async with app.lifespan():
-        running = asyncio.create_task(ask(app, body=call("slow")))
+        running = asyncio.create_task(call_app(app, body=call("slow")))
         await started.wait()
         if drain_s:
             asyncio.get_running_loop().call_soon(may_end.set)
@@ -150,16 +150,16 @@ async def test_calls_that_run_when_the_lifespan_ends_are_answered_or_cancelled(d
 async def test_paths_are_those_below_the_mount(path: str, root_path: str, status: int) -> None:
     app = make_server().asgi()
     async with app.lifespan():
-        assert (await ask(app, path, root_path=root_path)).status == status
+        assert (await call_app(app, path, root_path=root_path)).status == status
 
 
 async def test_a_prefix_cannot_break_headers_or_events() -> None:
     app = make_server().asgi()
     root = "/a;b\r\nc"
     async with app.lifespan():
-        plain = await ask(app, f"{root}/mcp", root_path=root)
+        plain = await call_app(app, f"{root}/mcp", root_path=root)
         assert b"; Path=/a%3Bb%0D%0Ac; HttpOnly" in plain.headers[b"set-cookie"]
-        old = Exchange(f"{root}/sse", root_path=root, method="GET")
+        old = AsgiExchange(f"{root}/sse", root_path=root, method="GET")
         old.incoming.put_nowait({"type": "http.request"})
         serving = asyncio.create_task(app(old.scope, old.incoming.get, old.send))
         while len(old.sent) < 2:
@@ -188,19 +188,19 @@ async def test_a_prefix_cannot_break_headers_or_events() -> None:
 async def test_without_authentication_only_this_machine_may_call(server: Any, status: int) -> None:
     app = make_server().asgi()
     async with app.lifespan():
-        answer = await ask(app, server=server)
+        answer = await call_app(app, server=server)
         assert answer.status == status
         if status == 403:
             assert "key_file" in answer.json["error"]["message"]
-        socket = await Exchange("/mcp-ws", type="websocket", server=NETWORK).run(app)
+        socket = await AsgiExchange("/mcp-ws", type="websocket", server=NETWORK).run(app)
         assert socket.sent == [{"type": "websocket.close", "code": 1008}]
 
 
 async def test_the_risk_can_be_accepted() -> None:
     app = make_server().asgi(insecure=True)
     async with app.lifespan():
-        assert (await ask(app, server=NETWORK)).status == 200
-        assert (await ask(app, headers=[(b"host", b"evil.example")])).status == 403
+        assert (await call_app(app, server=NETWORK)).status == 200
+        assert (await call_app(app, headers=[(b"host", b"evil.example")])).status == 403
 
 
 async def test_known_callers_may_call_from_anywhere_within_the_usual_limits(tmp_path: Path) -> None:
@@ -209,8 +209,8 @@ async def test_known_callers_may_call_from_anywhere_within_the_usual_limits(tmp_
     app = make_server().asgi(key_file=str(keys.path), allowed_hosts=["api.example.com"])
     headers = [(b"host", b"api.example.com"), (b"content-type", b"application/json")]
     async with app.lifespan():
-        assert (await ask(app, server=NETWORK, headers=headers)).status == 401
-        answers = [await ask(app, server=NETWORK, headers=[*headers, (b"x-api-key", key)]) for _ in range(101)]
+        assert (await call_app(app, server=NETWORK, headers=headers)).status == 401
+        answers = [await call_app(app, server=NETWORK, headers=[*headers, (b"x-api-key", key)]) for _ in range(101)]
         assert [answer.status for answer in answers] == [200] * 100 + [429]
 
 
@@ -219,7 +219,7 @@ async def test_known_callers_may_call_from_anywhere_within_the_usual_limits(tmp_
     [
         ({"allowed_hosts": ["a b"]}, "allowed_hosts: 'a b' is not a host"),
         ({"allowed_origins": ["example.com"]}, "allowed_origins"),
-        ({"limits": ["mcp=often"]}, "limits: 'mcp=often' is not a limit"),
+        ({"limits": ["mcp=often"]}, "limits: 'mcp=often' is not a rate limit"),
         ({"key_file": "/nowhere/keys.toml"}, "/nowhere/keys.toml"),
         ({"max_streams": 0}, "max_streams must be"),
         ({"allowed_hosts": "example.com"}, "allowed_hosts must be"),
@@ -232,7 +232,7 @@ def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:
 
 
 def test_options_are_settings_of_serve_and_nothing_else_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {setting.key for setting in settings_of(ServeSettings)}
+    known = {setting.key for setting in list_settings(ServeSettings)}
     assert set(AsgiOptions.__annotations__) <= known
     monkeypatch.setenv("HUBBUB_MAX_STREAMS", "none")
     make_server().asgi()
@@ -243,13 +243,13 @@ def test_options_are_settings_of_serve_and_nothing_else_is_read(monkeypatch: pyt
 
 async def test_a_body_that_does_not_arrive_in_time_is_refused() -> None:
     app = make_server().asgi(body_s=0.01)
-    exchange = Exchange()
-    async with app.lifespan(), asyncio.timeout(PATIENCE_S):
+    exchange = AsgiExchange()
+    async with app.lifespan(), asyncio.timeout(TIMEOUT_S):
         exchange.incoming.put_nowait({"type": "http.request", "body": b"{", "more_body": True})
         await app(exchange.scope, exchange.incoming.get, exchange.send)
         assert exchange.status == 408
         assert exchange.headers[b"connection"] == b"close"
-        assert b'hubbub_callers_cut_off_total{reason="slow_sender"} 1.0' in await figures(app)
+        assert b'hubbub_callers_cut_off_total{reason="slow_sender"} 1.0' in await read_metrics(app)
 
 
 @pytest.mark.parametrize("is_slow", [True, False])
@@ -272,20 +272,20 @@ async def test_the_tool_of_a_caller_that_does_not_read_or_cannot_be_written_to_i
             await asyncio.Event().wait()
 
     app = server.asgi(slow_reader_s=0.01)
-    body, headers = modern("tools/call", {"name": "stuck", "arguments": {}}, progressToken=1)
+    body, headers = modern_request("tools/call", {"name": "stuck", "arguments": {}}, progressToken=1)
     sent = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    exchange = Exchange(headers=[*Exchange().scope["headers"], *sent])
+    exchange = AsgiExchange(headers=[*AsgiExchange().scope["headers"], *sent])
     exchange.incoming.put_nowait({"type": "http.request", "body": json.dumps(body).encode()})
-    async with app.lifespan(), asyncio.timeout(PATIENCE_S):
+    async with app.lifespan(), asyncio.timeout(TIMEOUT_S):
         await app(exchange.scope, exchange.incoming.get, send)
         assert ended.is_set()
-        is_counted = b'hubbub_callers_cut_off_total{reason="slow_reader"} 1.0' in await figures(app)
+        is_counted = b'hubbub_callers_cut_off_total{reason="slow_reader"} 1.0' in await read_metrics(app)
         assert is_counted == is_slow
 
 
 async def test_a_websocket_that_is_not_read_is_given_up() -> None:
     app = make_server().asgi(slow_reader_s=0.01)
-    exchange = Exchange("/mcp-ws", type="websocket")
+    exchange = AsgiExchange("/mcp-ws", type="websocket")
 
     async def send(message: Any) -> None:
         if message["type"] == "websocket.send":
@@ -293,27 +293,27 @@ async def test_a_websocket_that_is_not_read_is_given_up() -> None:
 
     exchange.incoming.put_nowait({"type": "websocket.connect"})
     exchange.incoming.put_nowait({"type": "websocket.receive", "text": json.dumps(call("echo", {"text": "hi"}))})
-    async with app.lifespan(), asyncio.timeout(PATIENCE_S):
+    async with app.lifespan(), asyncio.timeout(TIMEOUT_S):
         await app(exchange.scope, exchange.incoming.get, send)
-        assert b"hubbub_websockets 0.0" in await figures(app)
+        assert b"hubbub_websockets 0.0" in await read_metrics(app)
 
 
 async def test_only_so_many_requests_are_served_at_once() -> None:
     app = make_server().asgi(max_connections=1)
-    first = Exchange()
+    first = AsgiExchange()
     async with app.lifespan():
         waiting = asyncio.create_task(app(first.scope, first.incoming.get, first.send))
         await asyncio.sleep(0)
-        refused = await ask(app)
+        refused = await call_app(app)
         assert (refused.status, refused.headers[b"retry-after"]) == (503, b"1")
         first.incoming.put_nowait({"type": "http.disconnect"})
         await waiting
-        assert (await ask(app)).status == 200
+        assert (await call_app(app)).status == 200
 
 
-async def figures(app: AsgiApp) -> bytes:
-    """What `/metrics` says."""
-    answer = await Exchange("/metrics", method="GET").run(app)
+async def read_metrics(app: AsgiApp) -> bytes:
+    """Return the text of `/metrics`."""
+    answer = await AsgiExchange("/metrics", method="GET").run(app)
     return bytes(answer.sent[1]["body"])
 
 

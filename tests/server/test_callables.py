@@ -1,11 +1,11 @@
-"""What can be a handler besides a plain function, and what is refused when it is registered."""
+"""Handlers that are not plain functions, and those that are refused when they are registered."""
 
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.server.conversation import MODERN, PLAIN, conversing
+from tests.server.raw_client import MODERN, PLAIN, connect_raw_client
 
 from hubbub import Context, DefinitionError, Server, Tool
 
@@ -32,7 +32,7 @@ class Greeter:
 async def test_a_partial_is_a_tool_whose_bound_arguments_callers_cannot_give() -> None:
     server = Server("s")
     server.tool(functools.partial(convert, rate=2.0))
-    async with conversing(server, PLAIN) as client:
+    async with connect_raw_client(server, PLAIN) as client:
         (entry,) = (await client.result("tools/list"))["tools"]
         assert (entry["name"], entry["description"]) == ("convert", "Convert money.")
         assert list(entry["inputSchema"]["properties"]) == ["amount", "unit"]
@@ -45,14 +45,14 @@ async def test_a_partial_is_a_tool_whose_bound_arguments_callers_cannot_give() -
 async def test_a_partial_with_positions_bound_is_a_tool() -> None:
     server = Server("s")
     server.tools.register(Tool(functools.partial(convert, 10.0), name="ten"))
-    async with conversing(server, PLAIN) as client:
+    async with connect_raw_client(server, PLAIN) as client:
         assert await client.result("ten", {"rate": 2.0}) == "20.0 EUR"
 
 
 async def test_a_callable_object_is_a_tool_with_the_name_of_its_class() -> None:
     server = Server("s")
     server.tool(Greeter("Hello"))
-    async with conversing(server, MODERN) as client:
+    async with connect_raw_client(server, MODERN) as client:
         (entry,) = (await client.result("tools/list"))["tools"]
         assert (entry["name"], entry["description"]) == ("Greeter", "Greets people.")
         result = await client.call("Greeter", {"name": "Ada"})
@@ -72,7 +72,7 @@ async def test_partials_and_callable_objects_are_resources_and_prompts() -> None
     server = Server("s")
     server.prompt(Write())
     server.resource("book://{number}")(functools.partial(page, book="Emma"))
-    async with conversing(server, PLAIN) as client:
+    async with connect_raw_client(server, PLAIN) as client:
         (template,) = (await client.result("resources/templates/list"))["resourceTemplates"]
         assert (template["name"], template["description"]) == ("page", "A page of a book.")
         read = await client.result("resources/read", {"uri": "book://7"})
@@ -89,7 +89,7 @@ async def test_a_failing_partial_fails_like_any_function(caplog: pytest.LogCaptu
 
     server = Server("s")
     server.tool(name="breaks")(functools.partial(breaks, why="broken"))
-    async with conversing(server, PLAIN) as client:
+    async with connect_raw_client(server, PLAIN) as client:
         assert await client.error("breaks") == {"code": -32002, "message": "broken"}
     assert "breaks failed" in caplog.text
 

@@ -5,14 +5,14 @@ import json
 from typing import Any
 
 import pytest
-from tests.server.conversation import LEGACY, MODERN, PLAIN, VERSION_KEY, conversing, modern_meta
-from tests.server.raw_link import RawLink
+from tests.server.raw_client import LEGACY, MODERN, PLAIN, VERSION_KEY, connect_raw_client, modern_meta
+from tests.server.raw_transport import RawTransport
 
 from hubbub import Server, bounds
 
 
 class Gate:
-    """A tool that waits until the test lets it go on."""
+    """A tool that waits until the test releases it."""
 
     def __init__(self) -> None:
         self.server = Server("gate")
@@ -50,20 +50,20 @@ def request(identifier: object, method: str = "ping", params: object = None) -> 
 
 @pytest.mark.parametrize("version", LEGACY)
 async def test_a_known_version_is_agreed_to(version: str) -> None:
-    async with conversing(Server("s"), version):
+    async with connect_raw_client(Server("s"), version):
         pass
 
 
 @pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01", "2099-01-01", "nonsense", ""])
 async def test_another_version_is_answered_with_the_newest_that_has_a_handshake(version: str) -> None:
-    async with conversing(Server("s")) as client:
+    async with connect_raw_client(Server("s")) as client:
         result = await client.result("initialize", {"protocolVersion": version})
     assert result["protocolVersion"] == "2025-11-25"
 
 
 async def test_a_connection_is_plain_until_initialize() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
+    async with connect_raw_client(gate.server) as client:
         assert (await client.error("tools/call", {"name": "no"}))["code"] == -32000
         assert await client.result("quick") == "quick"
         await client.result("initialize", {"protocolVersion": "2025-06-18"})
@@ -73,7 +73,7 @@ async def test_a_connection_is_plain_until_initialize() -> None:
 
 @pytest.mark.parametrize("dialect", [PLAIN, *LEGACY])
 async def test_a_modern_request_is_served_at_any_time(dialect: str) -> None:
-    async with conversing(Gate().server, dialect) as client:
+    async with connect_raw_client(Gate().server, dialect) as client:
         result = await client.result("tools/call", QUICK, meta=modern_meta())
         assert result["resultType"] == "complete"
         assert "resultType" not in await client.result("tools/list")
@@ -83,7 +83,7 @@ async def test_a_modern_request_is_served_at_any_time(dialect: str) -> None:
     "method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "quick", "no"]
 )
 async def test_a_method_that_modern_clients_do_not_have_is_not_found(method: str) -> None:
-    async with conversing(Gate().server, MODERN) as client:
+    async with connect_raw_client(Gate().server, MODERN) as client:
         error = await client.error(method, {"protocolVersion": "2025-06-18", "uri": "x:y", "level": "info"})
     assert error["code"] == -32601
 
@@ -91,7 +91,7 @@ async def test_a_method_that_modern_clients_do_not_have_is_not_found(method: str
 @pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen"])
 async def test_a_modern_method_is_not_found_elsewhere(method: str) -> None:
     for dialect in (PLAIN, "2025-11-25"):
-        async with conversing(Gate().server, dialect) as client:
+        async with connect_raw_client(Gate().server, dialect) as client:
             assert (await client.error(method))["code"] == -32601
 
 
@@ -110,7 +110,7 @@ async def test_a_modern_method_is_not_found_elsewhere(method: str) -> None:
     ],
 )
 async def test_a_malformed_modern_envelope_gets_a_modern_error(meta: dict[str, Any], code: int) -> None:
-    async with conversing(Gate().server) as client:
+    async with connect_raw_client(Gate().server) as client:
         error = await client.error("tools/call", QUICK | {"_meta": meta})
     assert error["code"] == code
     if code == -32022:
@@ -119,12 +119,12 @@ async def test_a_malformed_modern_envelope_gets_a_modern_error(meta: dict[str, A
 
 async def test_a_refused_initialize_leaves_the_session_as_it_was() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
-        client.begin("tools/call", WAIT, id=7)
+    async with connect_raw_client(gate.server) as client:
+        client.send_request("tools/call", WAIT, id=7)
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
         for identifier in (None, 1.5, 7):
             client.send(request(identifier, "initialize", hello))
-            assert (await client.next())["error"]["code"] == -32600
+            assert (await client.next_message())["error"]["code"] == -32600
         assert (await client.error("initialize", {"capabilities": {}}))["code"] == -32602
         assert (await client.error("tools/call", {"name": "no"}))["code"] == -32000
 
@@ -136,44 +136,44 @@ async def test_a_refused_initialize_leaves_the_session_as_it_was() -> None:
 @pytest.mark.parametrize("dialect", [PLAIN, "2025-11-25", MODERN])
 async def test_an_id_comes_back_as_it_was_sent(identifier: str, dialect: str) -> None:
     params = json.dumps({"_meta": modern_meta()} if dialect == MODERN else {})
-    async with conversing(Server("s"), dialect) as client:
+    async with connect_raw_client(Server("s"), dialect) as client:
         message = f'{{"jsonrpc":"2.0","id":{identifier},"method":"tools/list","params":{params}}}'
         client.send(message.encode())
-        answer = (await client.link.receive()).decode()
+        answer = (await client.transport.receive()).decode()
     assert answer.startswith(f'{{"jsonrpc":"2.0","id":{identifier},"result":')
 
 
 @pytest.mark.parametrize("identifier", ["null", "1.5", "1e3", "-1.0"])
 async def test_ids_that_mcp_forbids_are_refused_there_and_served_in_plain(identifier: str) -> None:
     message = f'{{"jsonrpc":"2.0","id":{identifier},"method":"ping"}}'.encode()
-    async with conversing(Server("s")) as client:
+    async with connect_raw_client(Server("s")) as client:
         client.send(message)
-        assert await client.next() == {"jsonrpc": "2.0", "id": json.loads(identifier), "result": {}}
-    async with conversing(Server("s"), "2025-11-25") as client:
+        assert await client.next_message() == {"jsonrpc": "2.0", "id": json.loads(identifier), "result": {}}
+    async with connect_raw_client(Server("s"), "2025-11-25") as client:
         client.send(message)
-        answer = await client.next()
+        answer = await client.next_message()
         assert answer["error"]["code"] == -32600
         assert answer["id"] == json.loads(identifier)
 
 
 async def test_an_id_in_use_is_refused_and_free_again_afterwards() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
+    async with connect_raw_client(gate.server) as client:
         client.send(b'{"jsonrpc":"2.0","id":"a","method":"wait"}')
         client.send(rb'{"jsonrpc":"2.0","id":"\u0061","method":"ping"}')
-        answer = await client.next()
+        answer = await client.next_message()
         assert answer["id"] is None
         assert answer["error"]["code"] == -32600
         gate.opened.set()
-        assert await client.next() == {"jsonrpc": "2.0", "id": "a", "result": "done"}
+        assert await client.next_message() == {"jsonrpc": "2.0", "id": "a", "result": "done"}
         assert await client.ask("ping", id="a") == {"jsonrpc": "2.0", "id": "a", "result": {}}
     assert gate.runs == 1
 
 
 async def test_the_number_and_the_text_of_an_id_are_two_ids() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
-        client.begin("wait", id=1)
+    async with connect_raw_client(gate.server) as client:
+        client.send_request("wait", id=1)
         assert (await client.ask("ping", id="1"))["id"] == "1"
 
 
@@ -206,9 +206,9 @@ async def test_the_number_and_the_text_of_an_id_are_two_ids() -> None:
 async def test_bad_input_gets_its_error_and_the_next_message_is_served(
     data: bytes, code: int, identifier: int | None, dialect: str
 ) -> None:
-    async with conversing(Server("s"), dialect) as client:
+    async with connect_raw_client(Server("s"), dialect) as client:
         client.send(data)
-        answer = await client.next()
+        answer = await client.next_message()
         assert answer["jsonrpc"] == "2.0"
         assert answer["id"] == identifier
         assert answer["error"]["code"] == code
@@ -236,11 +236,11 @@ async def test_bad_input_gets_its_error_and_the_next_message_is_served(
 )
 @pytest.mark.parametrize("dialect", [PLAIN, "2025-11-25"])
 async def test_notifications_and_answers_are_never_answered(message: dict[str, Any], dialect: str) -> None:
-    async with conversing(Gate().server, dialect) as client:
+    async with connect_raw_client(Gate().server, dialect) as client:
         client.send(message)
-        await client.settle()
-        assert client.heard == []
-        assert client.link.waiting() == 0
+        await client.wait_until_idle()
+        assert client.received == []
+        assert client.transport.pending_count() == 0
 
 
 # -- batches -------------------------------------------------------------------
@@ -248,7 +248,7 @@ async def test_notifications_and_answers_are_never_answered(message: dict[str, A
 
 @pytest.mark.parametrize("dialect", [PLAIN, "2025-03-26"])
 async def test_a_batch_is_answered_by_one_array(dialect: str) -> None:
-    async with conversing(Gate().server, dialect) as client:
+    async with connect_raw_client(Gate().server, dialect) as client:
         client.send(
             [
                 request(1),
@@ -263,7 +263,7 @@ async def test_a_batch_is_answered_by_one_array(dialect: str) -> None:
                 request(8, "initialize", {"protocolVersion": "2025-06-18"}),
             ]
         )
-        answers = await client.next()
+        answers = await client.next_message()
     by_id = {json.dumps(answer["id"]): answer for answer in answers if answer["id"] is not None}
     assert by_id["1"]["result"] == {}
     assert by_id['"two"']["result"]["content"] == [{"type": "text", "text": "quick"}]
@@ -275,58 +275,58 @@ async def test_a_batch_is_answered_by_one_array(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", ["2024-11-05", "2025-06-18", "2025-11-25"])
 async def test_a_batch_is_refused_where_the_revision_has_none(dialect: str) -> None:
-    async with conversing(Server("s"), dialect) as client:
+    async with connect_raw_client(Server("s"), dialect) as client:
         client.send([request(1), request(2)])
-        answer = await client.next()
+        answer = await client.next_message()
         assert answer["id"] is None
         assert answer["error"]["code"] == -32600
-        await client.settle()
-        assert client.heard == []
+        await client.wait_until_idle()
+        assert client.received == []
 
 
 async def test_a_batch_of_notifications_is_not_answered() -> None:
-    async with conversing(Server("s")) as client:
+    async with connect_raw_client(Server("s")) as client:
         client.send([{"jsonrpc": "2.0", "method": "notifications/initialized"}] * 3)
-        await client.settle()
-        assert client.heard == []
+        await client.wait_until_idle()
+        assert client.received == []
 
 
 async def test_a_batch_waits_for_its_slowest_call_and_nobody_else_does() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
+    async with connect_raw_client(gate.server) as client:
         client.send([request(1, "wait"), request(2, "quick"), request(1, "quick")])
         assert await client.result("ping") == {}
         gate.opened.set()
-        answers = await client.next()
+        answers = await client.next_message()
     assert [(answer["id"], answer.get("result")) for answer in answers] == [(1, "done"), (2, "quick"), (None, None)]
 
 
 async def test_a_batch_too_large_runs_nothing() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
+    async with connect_raw_client(gate.server) as client:
         client.send([request(number, "wait") for number in range(bounds.BATCH_ITEMS + 1)])
-        assert (await client.next())["error"]["code"] == -32600
-        await client.settle()
+        assert (await client.next_message())["error"]["code"] == -32600
+        await client.wait_until_idle()
     assert gate.runs == 0
 
 
 async def test_a_cancelled_call_is_missing_from_its_batch() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
+    async with connect_raw_client(gate.server) as client:
         client.send([request(1, "wait"), request(2, "quick")])
-        client.tell("notifications/cancelled", {"requestId": 1})
-        assert await client.next() == [{"jsonrpc": "2.0", "id": 2, "result": "quick"}]
+        client.notify("notifications/cancelled", {"requestId": 1})
+        assert await client.next_message() == [{"jsonrpc": "2.0", "id": 2, "result": "quick"}]
 
 
 async def test_a_batch_whose_calls_are_all_cancelled_is_not_answered() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
+    async with connect_raw_client(gate.server) as client:
         client.send([request(1, "wait")])
         await gate.entered.wait()
-        client.tell("notifications/cancelled", {"requestId": 1})
+        client.notify("notifications/cancelled", {"requestId": 1})
         await gate.cancelled.wait()
-        await client.settle()
-        assert client.heard == []
+        await client.wait_until_idle()
+        assert client.received == []
 
 
 # -- cancellation --------------------------------------------------------------
@@ -336,36 +336,36 @@ async def test_a_batch_whose_calls_are_all_cancelled_is_not_answered() -> None:
 @pytest.mark.parametrize("has_started", [True, False])
 async def test_a_cancelled_call_stops_and_is_not_answered(dialect: str, has_started: bool) -> None:
     gate = Gate()
-    async with conversing(gate.server, dialect) as client:
-        client.begin("tools/call", WAIT, id="c")
+    async with connect_raw_client(gate.server, dialect) as client:
+        client.send_request("tools/call", WAIT, id="c")
         if has_started:
             await gate.entered.wait()
-        client.tell("notifications/cancelled", {"requestId": "c", "reason": "changed my mind"})
-        await client.settle()
+        client.notify("notifications/cancelled", {"requestId": "c", "reason": "changed my mind"})
+        await client.wait_until_idle()
         assert gate.cancelled.is_set() or gate.runs == 0
         # Its id is free again, and the answer is that of the new call.
         gate.opened.set()
         assert (await client.ask("tools/call", QUICK, id="c"))["result"]["content"][0]["text"] == "quick"
-        assert client.heard == []
+        assert client.received == []
 
 
 async def test_a_finished_call_cannot_be_cancelled() -> None:
-    async with conversing(Gate().server) as client:
-        identifier = client.begin("quick")
-        assert (await client.answer_to(identifier))["result"] == "quick"
-        client.tell("notifications/cancelled", {"requestId": identifier})
+    async with connect_raw_client(Gate().server) as client:
+        identifier = client.send_request("quick")
+        assert (await client.response_to(identifier))["result"] == "quick"
+        client.notify("notifications/cancelled", {"requestId": identifier})
         assert (await client.ask("quick", id=identifier))["result"] == "quick"
 
 
 async def test_cancelling_one_call_leaves_the_others() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
-        client.begin("wait", id=1)
-        client.begin("wait", id=2)
-        client.tell("notifications/cancelled", {"requestId": 1})
+    async with connect_raw_client(gate.server) as client:
+        client.send_request("wait", id=1)
+        client.send_request("wait", id=2)
+        client.notify("notifications/cancelled", {"requestId": 1})
         await gate.cancelled.wait()
         gate.opened.set()
-        assert await client.next() == {"jsonrpc": "2.0", "id": 2, "result": "done"}
+        assert await client.next_message() == {"jsonrpc": "2.0", "id": 2, "result": "done"}
 
 
 # -- many at once and the end ----------------------------------------------------
@@ -373,22 +373,22 @@ async def test_cancelling_one_call_leaves_the_others() -> None:
 
 async def test_many_calls_run_at_once() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
+    async with connect_raw_client(gate.server) as client:
         for number in range(500):
-            client.begin("wait", id=number)
+            client.send_request("wait", id=number)
         assert await client.result("ping") == {}
         gate.opened.set()
-        assert {(await client.next())["id"] for _ in range(500)} == set(range(500))
+        assert {(await client.next_message())["id"] for _ in range(500)} == set(range(500))
 
 
 async def test_a_full_connection_is_busy_until_calls_finish() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
-        connection = client.link.duplex
+    async with connect_raw_client(gate.server) as client:
+        connection = client.transport.duplex
         resumed = asyncio.Event()
         for number in range(bounds.IN_FLIGHT):
             assert not connection.is_busy
-            client.begin("wait", id=number)
+            client.send_request("wait", id=number)
         assert connection.is_busy
         connection.when_ready(resumed.set)
         await gate.entered.wait()
@@ -400,30 +400,30 @@ async def test_a_full_connection_is_busy_until_calls_finish() -> None:
 
 async def test_the_end_of_input_answers_what_runs() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
-        client.begin("wait", id=1)
+    async with connect_raw_client(gate.server) as client:
+        client.send_request("wait", id=1)
         await gate.entered.wait()
-        ending = asyncio.ensure_future(client.link.finish())
+        ending = asyncio.ensure_future(client.transport.finish())
         gate.opened.set()
         await ending
-        assert await client.next() == {"jsonrpc": "2.0", "id": 1, "result": "done"}
+        assert await client.next_message() == {"jsonrpc": "2.0", "id": 1, "result": "done"}
 
 
 async def test_the_end_of_the_connection_cancels_what_runs() -> None:
     gate = Gate()
-    async with conversing(gate.server) as client:
-        client.begin("wait", id=1)
+    async with connect_raw_client(gate.server) as client:
+        client.send_request("wait", id=1)
         await gate.entered.wait()
     assert gate.cancelled.is_set()
-    assert client.link.waiting() == 0
+    assert client.transport.pending_count() == 0
     assert len(gate.server.audience) == 0
 
 
 async def test_two_connections_of_one_server_have_their_own_ids_and_dialects() -> None:
     gate = Gate()
-    async with conversing(gate.server, "2025-11-25") as first, RawLink(gate.server) as second:
-        first.begin("tools/call", WAIT, id=1)
+    async with connect_raw_client(gate.server, "2025-11-25") as first, RawTransport(gate.server) as second:
+        first.send_request("tools/call", WAIT, id=1)
         second.send(b'{"jsonrpc":"2.0","id":1,"method":"quick"}')
         assert json.loads(await second.receive()) == {"jsonrpc": "2.0", "id": 1, "result": "quick"}
         gate.opened.set()
-        assert (await first.answer_to(1))["result"]["content"] == [{"type": "text", "text": "done"}]
+        assert (await first.response_to(1))["result"]["content"] == [{"type": "text", "text": "done"}]

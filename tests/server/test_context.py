@@ -1,4 +1,4 @@
-"""What a handler can do for its call: progress, logs, waiting from a thread, who calls."""
+"""`Context`: progress, log messages, waiting in a thread, the caller."""
 
 import asyncio
 import threading
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
 import pytest
-from tests.server.conversation import DIALECTS, LEGACY, MODERN, PLAIN, conversing
+from tests.server.raw_client import DIALECTS, LEGACY, MODERN, PLAIN, connect_raw_client
 
 from hubbub import Ask, Client, Context, DefinitionError, LogLevel, Server
-from hubbub.protocol.model import LOG_LEVELS
+from hubbub.protocol.calls import LOG_LEVELS
 from hubbub.server.server import Lifespan
 
 PROGRESS = "notifications/progress"
@@ -92,9 +92,9 @@ def working_server() -> WorkingServer:
 async def test_progress_is_reported_under_the_token_of_the_request_and_before_its_answer(
     dialect: str, token: int | str
 ) -> None:
-    async with conversing(working_server(), dialect) as client:
-        identifier = client.begin("tools/call", {"name": "work"}, meta={"progressToken": token})
-        first, second, answer = [await client.next() for _ in range(3)]
+    async with connect_raw_client(working_server(), dialect) as client:
+        identifier = client.send_request("tools/call", {"name": "work"}, meta={"progressToken": token})
+        first, second, answer = [await client.next_message() for _ in range(3)]
     assert first["method"] == second["method"] == PROGRESS
     expected = {"progressToken": token, "progress": 0.5, "total": 2, "message": "half"}
     if dialect == "2024-11-05":
@@ -107,21 +107,21 @@ async def test_progress_is_reported_under_the_token_of_the_request_and_before_it
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("meta", [{}, {"progressToken": None}, {"progressToken": {}}, {"progressToken": True}])
 async def test_without_a_token_there_is_no_progress(dialect: str, meta: dict[str, Any]) -> None:
-    async with conversing(working_server(), dialect) as client:
+    async with connect_raw_client(working_server(), dialect) as client:
         assert (await client.call("work", meta=meta))["content"][0]["text"] == "done"
-        assert client.heard == []
+        assert client.received == []
 
 
 @pytest.mark.parametrize("dialect", [PLAIN, "2025-11-25", MODERN])
 async def test_nothing_is_reported_after_the_answer(dialect: str) -> None:
     server = working_server()
-    async with conversing(server, dialect) as client:
+    async with connect_raw_client(server, dialect) as client:
         meta = {"progressToken": 1} | ({LEVEL_KEY: "debug"} if dialect == MODERN else {})
         await client.call("leaves_work_behind", meta=meta)
         await asyncio.gather(*server.late)
-        await client.settle()
-        assert [note["progress"] for note in client.notes(PROGRESS)] == [1]
-        assert client.notes(MESSAGE) == []
+        await client.wait_until_idle()
+        assert [note["progress"] for note in client.notifications(PROGRESS)] == [1]
+        assert client.notifications(MESSAGE) == []
 
 
 # -- threads -----------------------------------------------------------------------
@@ -129,11 +129,11 @@ async def test_nothing_is_reported_after_the_answer(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", LEGACY)
 async def test_a_synchronous_tool_runs_in_a_thread_and_reports_from_there(dialect: str) -> None:
-    async with conversing(working_server(), dialect) as client:
+    async with connect_raw_client(working_server(), dialect) as client:
         result = await client.call("work_in_a_thread", meta={"progressToken": 1})
         assert result["content"][0]["text"].startswith("hubbub-tool")
-        assert [note["progress"] for note in client.notes(PROGRESS)] == [1]
-        assert [note["data"] for note in client.notes(MESSAGE)] == ["from a thread"]
+        assert [note["progress"] for note in client.notifications(PROGRESS)] == [1]
+        assert [note["data"] for note in client.notifications(MESSAGE)] == ["from a thread"]
 
 
 async def test_synchronous_tools_block_nobody() -> None:
@@ -143,38 +143,38 @@ async def test_synchronous_tools_block_nobody() -> None:
     def meet() -> str:
         return str(barrier.wait() >= 0)
 
-    async with conversing(server) as client:
-        ids = [client.begin("meet") for _ in range(4)]
-        assert {(await client.answer_to(identifier))["result"] for identifier in ids} == {"True"}
+    async with connect_raw_client(server) as client:
+        ids = [client.send_request("meet") for _ in range(4)]
+        assert {(await client.response_to(identifier))["result"] for identifier in ids} == {"True"}
     server.threads.close()
 
 
 @pytest.mark.parametrize("dialect", ["2025-11-25", MODERN])
 async def test_a_synchronous_tool_that_waits_ends_with_its_call(dialect: str) -> None:
     server = Server("s")
-    ended, told = threading.Event(), []
+    ended, error_names = threading.Event(), []
 
     @server.tool
     def asks(ctx: Context) -> str:
         try:
             ctx.wait(ctx.elicit("Name?", Name))
         except Exception as error:
-            told.append(type(error).__name__)
+            error_names.append(type(error).__name__)
             raise
         finally:
             ended.set()
         return "never"
 
-    async with conversing(server, dialect) as client:
+    async with connect_raw_client(server, dialect) as client:
         if dialect == MODERN:
             assert (await client.call("asks"))["resultType"] == "input_required"
             await server.rounds.close()
         else:
-            client.begin("tools/call", {"name": "asks"}, id="c")
-            assert (await client.next())["method"] == "elicitation/create"
-            client.tell("notifications/cancelled", {"requestId": "c"})
+            client.send_request("tools/call", {"name": "asks"}, id="c")
+            assert (await client.next_message())["method"] == "elicitation/create"
+            client.notify("notifications/cancelled", {"requestId": "c"})
         assert await asyncio.to_thread(ended.wait, 60)
-    assert told == ["ConnectionClosed"]
+    assert error_names == ["ConnectionClosed"]
 
 
 async def test_a_synchronous_tool_notices_at_its_next_report_that_it_was_cancelled() -> None:
@@ -191,15 +191,15 @@ async def test_a_synchronous_tool_notices_at_its_next_report_that_it_was_cancell
             ended.set()
         return "never"
 
-    async with conversing(server) as client:
-        client.begin("tools/call", {"name": "works"}, id="c", meta={"progressToken": 1})
+    async with connect_raw_client(server) as client:
+        client.send_request("tools/call", {"name": "works"}, id="c", meta={"progressToken": 1})
         assert await asyncio.to_thread(started.wait, 60)
-        client.tell("notifications/cancelled", {"requestId": "c"})
-        await client.settle()
+        client.notify("notifications/cancelled", {"requestId": "c"})
+        await client.wait_until_idle()
         cancelled.set()
         assert await asyncio.to_thread(ended.wait, 60)
-        await client.settle()
-        assert client.heard == []
+        await client.wait_until_idle()
+        assert client.received == []
 
 
 # -- logs --------------------------------------------------------------------------
@@ -208,49 +208,49 @@ async def test_a_synchronous_tool_notices_at_its_next_report_that_it_was_cancell
 @pytest.mark.parametrize("version", LEGACY)
 @pytest.mark.parametrize("level", [None, *LOG_LEVELS])
 async def test_a_session_hears_messages_of_its_level_and_above(version: str, level: str | None) -> None:
-    async with conversing(working_server(), version) as client:
+    async with connect_raw_client(working_server(), version) as client:
         if level is not None:
             assert await client.result("logging/setLevel", {"level": level}) == {}
         await client.call("logs")
         lowest = LOG_LEVELS.index(level or "info")
-        assert client.notes(MESSAGE) == [
+        assert client.notifications(MESSAGE) == [
             {"level": name, "data": {"level": name}, "logger": "tests"} for name in LOG_LEVELS[lowest:]
         ]
 
 
 @pytest.mark.parametrize("level", [None, *LOG_LEVELS])
 async def test_a_modern_request_names_its_own_level(level: str | None) -> None:
-    async with conversing(working_server(), MODERN) as client:
+    async with connect_raw_client(working_server(), MODERN) as client:
         await client.call("logs", meta={} if level is None else {LEVEL_KEY: level})
-        heard = [note["level"] for note in client.notes(MESSAGE)]
+        heard = [note["level"] for note in client.notifications(MESSAGE)]
         assert heard == ([] if level is None else list(LOG_LEVELS[LOG_LEVELS.index(level) :]))
-        client.heard.clear()
+        client.received.clear()
         await client.call("logs")
-        assert client.heard == []
+        assert client.received == []
 
 
 async def test_a_plain_caller_hears_no_messages() -> None:
-    async with conversing(working_server(), PLAIN) as client:
+    async with connect_raw_client(working_server(), PLAIN) as client:
         await client.call("logs")
-        assert client.heard == []
+        assert client.received == []
 
 
 async def test_there_is_a_short_form_for_the_usual_levels() -> None:
-    async with conversing(working_server(), "2025-11-25") as client:
+    async with connect_raw_client(working_server(), "2025-11-25") as client:
         await client.result("logging/setLevel", {"level": "debug"})
         await client.call("short_logs")
-        heard = [(note["level"], note["data"]) for note in client.notes(MESSAGE)]
+        heard = [(note["level"], note["data"]) for note in client.notifications(MESSAGE)]
     assert heard == [("debug", "d"), ("info", "i"), ("warning", "w"), ("error", "e")]
 
 
 async def test_the_level_of_one_session_is_not_that_of_another() -> None:
     server = working_server()
-    async with conversing(server, "2025-11-25") as quiet, conversing(server, "2025-11-25") as other:
+    async with connect_raw_client(server, "2025-11-25") as quiet, connect_raw_client(server, "2025-11-25") as other:
         await quiet.result("logging/setLevel", {"level": "emergency"})
         await quiet.call("short_logs")
         await other.call("short_logs")
-        assert len(quiet.heard) == 0
-        assert len(other.heard) == 3
+        assert len(quiet.received) == 0
+        assert len(other.received) == 3
 
 
 # -- the caller --------------------------------------------------------------------
@@ -258,10 +258,10 @@ async def test_the_level_of_one_session_is_not_that_of_another() -> None:
 
 async def test_a_handler_sees_who_calls_and_what_the_lifespan_yielded() -> None:
     server = working_server()
-    async with conversing(server, "2025-06-18") as client:
+    async with connect_raw_client(server, "2025-06-18") as client:
         result = (await client.call("who"))["structuredContent"]
         assert result == {"name": "test", "version": "2025-06-18", "principal": "anonymous", "lifespan": None}
-    async with conversing(server, MODERN) as client:
+    async with connect_raw_client(server, MODERN) as client:
         info = {"io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "2"}}
         assert (await client.call("who", meta=info))["structuredContent"]["name"] == "modern"
         assert (await client.call("who"))["structuredContent"]["name"] is None
@@ -282,7 +282,7 @@ async def test_the_lifespan_is_open_while_the_server_runs() -> None:
     async def state(ctx: Context) -> str:
         return str(ctx.lifespan)
 
-    async with server.running(), conversing(server) as client:
+    async with server.running(), connect_raw_client(server) as client:
         assert await client.result("state") == "the state"
         assert events == ["open"]
     assert events == ["open", "closed"]
@@ -342,14 +342,14 @@ def url_server() -> Server:
 
 
 async def test_a_page_is_opened_by_clients_that_can() -> None:
-    async with conversing(url_server(), "2025-11-25") as client:
+    async with connect_raw_client(url_server(), "2025-11-25") as client:
         client.reply_with = lambda message: {"result": {"action": "accept"}}
         for _ in range(2):
             assert (await client.call("sign_in"))["content"][0]["text"] == "accept"
-        first, second = (message["params"] for message in client.heard)
+        first, second = (message["params"] for message in client.received)
         assert first.pop("elicitationId") != second.pop("elicitationId")
         assert first == {"mode": "url", "message": "Sign in", "url": "https://example.com/login"}
-    async with conversing(url_server(), MODERN) as client:
+    async with connect_raw_client(url_server(), MODERN) as client:
         question = (await client.call("sign_in"))["inputRequests"]["page"]["params"]
         assert question == {"mode": "url", "message": "Sign in", "url": "https://example.com/login"}
 
@@ -366,16 +366,16 @@ async def test_a_page_is_opened_by_clients_that_can() -> None:
 async def test_a_mode_that_a_client_lacks_is_not_used(
     tool: str, declared: dict[str, Any], required: dict[str, Any]
 ) -> None:
-    async with conversing(url_server(), MODERN, {"elicitation": declared}) as client:
+    async with connect_raw_client(url_server(), MODERN, {"elicitation": declared}) as client:
         error = await client.error("tools/call", {"name": tool})
         assert error["code"] == -32021
         assert error["data"] == {"requiredCapabilities": {"elicitation": required}}
-    async with conversing(url_server(), "2025-11-25", {"elicitation": declared}) as client:
+    async with connect_raw_client(url_server(), "2025-11-25", {"elicitation": declared}) as client:
         assert (await client.call(tool))["isError"] is True
 
 
 @pytest.mark.parametrize("declared", [{}, {"form": {}}, {"form": {}, "url": {}}])
 async def test_a_form_needs_no_mode_to_be_declared(declared: dict[str, Any]) -> None:
-    async with conversing(url_server(), MODERN, {"elicitation": declared}) as client:
+    async with connect_raw_client(url_server(), MODERN, {"elicitation": declared}) as client:
         for tool in ("form", "declared_form"):
             assert (await client.call(tool))["resultType"] == "input_required"

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import pytest
 from msgspec import Meta
-from tests.server.raw_link import RawLink
+from tests.server.raw_transport import RawTransport
 
 from hubbub import ProvidedResource, ResourceDetails, Server
 
@@ -110,7 +110,7 @@ HEALTH = '{"name":"health","inputSchema":{"type":"object","properties":{},"addit
     ],
 )
 async def test_an_example_of_the_contract_is_answered_to_the_byte(request_: str, answer: str) -> None:
-    async with RawLink(dingdong()) as link:
+    async with RawTransport(dingdong()) as link:
         link.send(request_.encode())
         assert (await link.receive()).decode() == answer
 
@@ -128,6 +128,6 @@ async def test_an_example_of_the_contract_is_answered_to_the_byte(request_: str,
     ],
 )
 async def test_a_failure_has_the_code_of_the_contract(request_: str, code: int) -> None:
-    async with RawLink(dingdong()) as link:
+    async with RawTransport(dingdong()) as link:
         link.send(request_.encode())
         assert f'"code":{code},' in (await link.receive()).decode()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.server.conversation import ERAS, LEGACY, MODERN, PLAIN, conversing
+from tests.server.raw_client import ERAS, LEGACY, MODERN, PLAIN, connect_raw_client
 
 from hubbub import Context, RemoteError, Server, Text, ToolError, ToolErrors, ToolResult, View
 
@@ -63,7 +63,7 @@ VISIBLE = ["add", "fails", "refuses", "says_it_failed", "fixed_code", "fixed_cod
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_an_unknown_tool(era: str) -> None:
-    async with conversing(make_server(), ERAS[era]) as client:
+    async with connect_raw_client(make_server(), ERAS[era]) as client:
         error = await client.error("tools/call", {"name": "nope", "arguments": {}})
     assert error == {
         "code": -32000 if era == "plain" else -32602,
@@ -74,7 +74,7 @@ async def test_an_unknown_tool(era: str) -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_an_unknown_resource(era: str) -> None:
-    async with conversing(make_server(), ERAS[era]) as client:
+    async with connect_raw_client(make_server(), ERAS[era]) as client:
         error = await client.error("resources/read", {"uri": "no:such"})
     code = {"plain": -32001, "legacy": -32002, "modern": -32602}[era]
     assert error == {"code": code, "message": "Resource not found", "data": {"uri": "no:such"}}
@@ -82,7 +82,7 @@ async def test_an_unknown_resource(era: str) -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_an_unknown_prompt(era: str) -> None:
-    async with conversing(make_server(), ERAS[era]) as client:
+    async with connect_raw_client(make_server(), ERAS[era]) as client:
         error = await client.error("prompts/get", {"name": "nope"})
     assert error == {"code": -32602, "message": "Prompt not found: nope", "data": {"promptName": "nope"}}
 
@@ -109,7 +109,7 @@ async def test_an_unknown_prompt(era: str) -> None:
     ],
 )
 async def test_wrong_params_of_a_method(era: str, method: str, params: dict[str, Any]) -> None:
-    async with conversing(make_server(), ERAS[era]) as client:
+    async with connect_raw_client(make_server(), ERAS[era]) as client:
         assert (await client.error(method, params))["code"] == -32602
 
 
@@ -119,7 +119,7 @@ async def test_wrong_params_of_a_method(era: str, method: str, params: dict[str,
 )  # fmt: skip
 @pytest.mark.parametrize("dialect", [PLAIN, "2025-11-25"])
 async def test_wrong_params_of_a_method_of_sessions(dialect: str, method: str, params: dict[str, Any]) -> None:
-    async with conversing(make_server(), dialect) as client:
+    async with connect_raw_client(make_server(), dialect) as client:
         assert (await client.error(method, params))["code"] == -32602
 
 
@@ -128,14 +128,14 @@ async def test_wrong_params_of_a_method_of_sessions(dialect: str, method: str, p
 async def test_params_of_a_tool_called_as_a_method_that_are_no_object(tool: str, code: int, params: object) -> None:
     server = make_server()
     server.tool(name="with.a_dot")(lambda: "x")
-    async with conversing(server, PLAIN) as client:
+    async with connect_raw_client(server, PLAIN) as client:
         client.send({"jsonrpc": "2.0", "id": 1, "method": tool, "params": params})
-        assert (await client.next())["error"]["code"] == code
+        assert (await client.next_message())["error"]["code"] == code
 
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_an_unknown_method(era: str) -> None:
-    async with conversing(make_server(), ERAS[era]) as client:
+    async with connect_raw_client(make_server(), ERAS[era]) as client:
         error = await client.error("no/such")
     assert error == {"code": -32601, "message": "Method not found: no/such"}
 
@@ -150,10 +150,10 @@ async def test_an_unknown_method(era: str) -> None:
 )
 async def test_wrong_arguments_of_a_tool(arguments: dict[str, Any], message: str) -> None:
     params = {"name": "add", "arguments": arguments}
-    async with conversing(make_server(), PLAIN) as client:
+    async with connect_raw_client(make_server(), PLAIN) as client:
         assert await client.error("tools/call", params) == {"code": -32003, "message": message}
     for dialect in (*LEGACY, MODERN):
-        async with conversing(make_server(), dialect) as client:
+        async with connect_raw_client(make_server(), dialect) as client:
             result = await client.result("tools/call", params)
             assert result["isError"] is True
             expected = failure("validation_error", message, "add")
@@ -164,15 +164,15 @@ async def test_wrong_arguments_of_a_tool(arguments: dict[str, Any], message: str
 @pytest.mark.parametrize("arguments", [None, [], "text", 5])
 async def test_arguments_that_are_no_object(arguments: object) -> None:
     params = {"name": "add", "arguments": arguments}
-    async with conversing(make_server(), PLAIN) as client:
+    async with connect_raw_client(make_server(), PLAIN) as client:
         assert (await client.error("tools/call", params))["code"] == -32003
-    async with conversing(make_server(), MODERN) as client:
+    async with connect_raw_client(make_server(), MODERN) as client:
         result = await client.result("tools/call", params)
         assert json.loads(result["content"][0]["text"])["error"]["type"] == "validation_error"
 
 
 async def test_a_tool_that_failed() -> None:
-    async with conversing(make_server(), PLAIN) as client:
+    async with connect_raw_client(make_server(), PLAIN) as client:
         error = await client.error("tools/call", {"name": "fails"})
         assert error == {"code": -32002, "message": "it broke, password=***"}
         assert await client.error("fails") == error
@@ -181,7 +181,7 @@ async def test_a_tool_that_failed() -> None:
         error = await client.error("tools/call", {"name": "says_it_failed"})
         assert error == {"code": -32002, "message": "own words"}
     for dialect in ("2025-06-18", "2025-11-25", MODERN):
-        async with conversing(make_server(), dialect) as client:
+        async with connect_raw_client(make_server(), dialect) as client:
             result = await client.call("fails")
             assert result["isError"] is True
             assert result["structuredContent"] == failure("tool_error", "it broke, password=***", "fails")
@@ -194,17 +194,17 @@ async def test_a_tool_that_failed() -> None:
 async def test_a_tool_that_the_profile_disables() -> None:
     params = {"name": "hidden", "arguments": {}}
     message = "Tool 'hidden' is disabled by the active profile"
-    async with conversing(make_server(), PLAIN) as client:
+    async with connect_raw_client(make_server(), PLAIN) as client:
         assert await client.error("tools/call", params) == {"code": -32003, "message": message}
         assert (await client.error("hidden"))["code"] == -32601
     for era in ("legacy", "modern"):
-        async with conversing(make_server(), ERAS[era]) as client:
+        async with connect_raw_client(make_server(), ERAS[era]) as client:
             result = await client.result("tools/call", params)
             assert result["structuredContent"] == failure("validation_error", message, "hidden")
 
 
 async def test_a_pack_fixes_the_plain_form_of_its_failures() -> None:
-    async with conversing(make_server(), PLAIN) as client:
+    async with connect_raw_client(make_server(), PLAIN) as client:
         assert await client.error("tools/call", {"name": "fixed_code"}) == {"code": -32601, "message": "no"}
         error = await client.error("tools/call", {"name": "fixed_code_of_own_words"})
         assert error == {"code": -32601, "message": "own words"}
@@ -221,7 +221,7 @@ async def test_a_pack_fixes_the_plain_form_of_its_failures() -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_resource_that_failed_is_taken_neither_for_a_missing_one_nor_for_a_tool(era: str) -> None:
-    async with conversing(make_server(), ERAS[era]) as client:
+    async with connect_raw_client(make_server(), ERAS[era]) as client:
         error = await client.error("resources/read", {"uri": "known:thing"})
     assert error == {"code": -32603, "message": "it broke, token=***"}
 
@@ -234,19 +234,19 @@ async def test_a_prompt_that_failed_is_an_internal_error(era: str) -> None:
     async def breaks() -> str:
         raise ToolError("no words today", code="silent")
 
-    async with conversing(server, ERAS[era]) as client:
+    async with connect_raw_client(server, ERAS[era]) as client:
         error = await client.error("prompts/get", {"name": "breaks"})
     assert error == {"code": -32603, "message": "no words today", "data": {"code": "silent"}}
 
 
 async def test_a_tool_as_a_method_is_for_plain_callers_only() -> None:
-    async with conversing(make_server(), PLAIN) as client:
+    async with connect_raw_client(make_server(), PLAIN) as client:
         assert await client.result("add", {"a": 2}) == 3
         assert (await client.error("add", {"a": "x"}))["code"] == -32003
         client.send({"jsonrpc": "2.0", "id": 1, "method": "add", "params": [2]})
-        assert (await client.next())["error"]["code"] == -32003
+        assert (await client.next_message())["error"]["code"] == -32003
     for era in ("legacy", "modern"):
-        async with conversing(make_server(), ERAS[era]) as client:
+        async with connect_raw_client(make_server(), ERAS[era]) as client:
             assert (await client.error("add", {"a": 2}))["code"] == -32601
 
 
@@ -261,7 +261,7 @@ async def test_a_tool_cannot_take_the_place_of_a_method() -> None:
     async def second_imposter() -> str:
         return "imposter"
 
-    async with conversing(server) as client:
+    async with connect_raw_client(server) as client:
         assert await client.result("ping") == {}
         assert "tools" in await client.result("tools/list")
         assert (await client.call("ping"))["content"][0]["text"] == "imposter"
@@ -288,7 +288,7 @@ def asking_server() -> Server:
 
 
 async def test_a_capability_that_is_missing_is_an_error_of_its_own_in_the_modern_era() -> None:
-    async with conversing(asking_server(), MODERN, {}) as client:
+    async with connect_raw_client(asking_server(), MODERN, {}) as client:
         error = await client.error("tools/call", {"name": "greet"})
     assert error["code"] == -32021
     assert error["data"] == {"requiredCapabilities": {"elicitation": {}}}
@@ -296,18 +296,18 @@ async def test_a_capability_that_is_missing_is_an_error_of_its_own_in_the_modern
 
 @pytest.mark.parametrize("dialect", LEGACY)
 async def test_a_capability_that_is_missing_is_a_failed_tool_in_a_session(dialect: str) -> None:
-    async with conversing(asking_server(), dialect, {}) as client:
+    async with connect_raw_client(asking_server(), dialect, {}) as client:
         result = await client.call("greet")
     assert result["isError"] is True
     assert "elicitation" in result["content"][0]["text"]
 
 
 async def test_a_plain_caller_cannot_be_asked() -> None:
-    async with conversing(asking_server(), PLAIN) as client:
+    async with connect_raw_client(asking_server(), PLAIN) as client:
         assert (await client.error("tools/call", {"name": "greet"}))["code"] == -32002
 
 
 async def test_an_error_of_another_server_is_a_failed_tool() -> None:
-    async with conversing(asking_server(), "2025-11-25") as client:
+    async with connect_raw_client(asking_server(), "2025-11-25") as client:
         result = await client.call("passes_on")
     assert result["structuredContent"] == failure("tool_error", "from far away", "passes_on")

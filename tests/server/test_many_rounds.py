@@ -1,4 +1,4 @@
-"""Exchanges that are never taken up again, and what is left for those who come after."""
+"""Suspended calls that no client resumes: the limit on them, and which are dropped."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-from tests.server.raw_link import RawLink
+from tests.server.raw_transport import RawTransport
 
 from hubbub import Context, Server
 from hubbub.rounds import Rounds
@@ -25,7 +25,7 @@ class Name(msgspec.Struct):
 
 
 @contextlib.asynccontextmanager
-async def asking(ended: list[str]) -> AsyncIterator[tuple[Server, RawLink]]:
+async def asking(ended: list[str]) -> AsyncIterator[tuple[Server, RawTransport]]:
     server = Server("asking")
     server.rounds = Rounds(server.sealer, limit=LIMIT)
 
@@ -43,18 +43,18 @@ async def asking(ended: list[str]) -> AsyncIterator[tuple[Server, RawLink]]:
         await asyncio.Event().wait()
         return "never"
 
-    async with server.running(), RawLink(server) as link:
+    async with server.running(), RawTransport(server) as link:
         yield server, link
 
 
-async def call(link: RawLink, identifier: int, **params: Any) -> dict[str, Any]:
+async def call(link: RawTransport, identifier: int, **params: Any) -> dict[str, Any]:
     send(link, identifier, "greet", **params)
     answer: dict[str, Any] = json.loads(await link.receive())
     assert answer["id"] == identifier
     return answer
 
 
-def send(link: RawLink, identifier: int, tool: str, **params: Any) -> None:
+def send(link: RawTransport, identifier: int, tool: str, **params: Any) -> None:
     message = {"id": identifier, "method": "tools/call", "params": {"name": tool, "_meta": META, **params}}
     link.send(json.dumps({"jsonrpc": "2.0", **message}).encode())
 

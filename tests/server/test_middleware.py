@@ -1,4 +1,4 @@
-"""Functions around every call, in every version."""
+"""Middleware, in every protocol version."""
 
 import copy
 
@@ -116,16 +116,16 @@ async def test_failed_tools_are_errors_that_a_middleware_sees() -> None:
 
 async def test_a_copied_reply_can_be_kept_and_given_to_clients_of_every_version() -> None:
     calculator = Calculator()
-    kept: dict[bytes, Reply] = {}
+    cached: dict[bytes, Reply] = {}
 
     @calculator.server.middleware
     async def cache(call: Call, call_next: CallNext) -> Reply:
         if call.method != "tools/call":
             return await call_next(call)
         key = bytes(call.params.arguments)
-        if key not in kept:
-            kept[key] = await call_next(call)
-        return copy.copy(kept[key])
+        if key not in cached:
+            cached[key] = await call_next(call)
+        return copy.copy(cached[key])
 
     for version in reversed(SUPPORTED_PROTOCOL_VERSIONS):
         async with Client(calculator.server, protocol_version=version) as client:

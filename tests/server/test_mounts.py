@@ -9,8 +9,8 @@ import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from tests.http.wire import PATIENCE_S, call
-from tests.server.exchange import Exchange
+from tests.http.raw_http import TIMEOUT_S, call
+from tests.server.asgi_exchange import AsgiExchange
 
 from hubbub import AsgiApp, Hub, Server, ViewSettings
 
@@ -57,17 +57,17 @@ class Site:
         self._parent = make_parent(self.app)
         self._stripped = "/api" if make_parent is behind_a_stripping_proxy else ""
 
-    def exchange(self, path: str, **scope: Any) -> Exchange:
-        return Exchange(path.removeprefix(self._stripped), **scope)
+    def exchange(self, path: str, **scope: Any) -> AsgiExchange:
+        return AsgiExchange(path.removeprefix(self._stripped), **scope)
 
-    async def ask(self, path: str, body: Any = None, **scope: Any) -> Exchange:
+    async def ask(self, path: str, body: Any = None, **scope: Any) -> AsgiExchange:
         return await self.exchange(path, **scope).run(self._parent, body)
 
-    async def get(self, path: str, **scope: Any) -> Exchange:
+    async def get(self, path: str, **scope: Any) -> AsgiExchange:
         return await self.ask(path, method="GET", **scope)
 
     @asynccontextmanager
-    async def serving(self, exchange: Exchange, *incoming: Any) -> AsyncIterator[Exchange]:
+    async def serving(self, exchange: AsgiExchange, *incoming: Any) -> AsyncIterator[AsgiExchange]:
         """Keep a stream or WebSocket open during the block."""
         for message in incoming:
             exchange.incoming.put_nowait(message)
@@ -79,9 +79,9 @@ class Site:
             await serving
 
 
-async def sent(exchange: Exchange, count: int) -> list[Any]:
-    """Wait until so many messages were sent."""
-    async with asyncio.timeout(PATIENCE_S):
+async def sent(exchange: AsgiExchange, count: int) -> list[Any]:
+    """Wait until this number of messages was sent."""
+    async with asyncio.timeout(TIMEOUT_S):
         while len(exchange.sent) < count:
             await asyncio.sleep(0)
     return exchange.sent
@@ -137,7 +137,7 @@ async def test_websockets_are_below_the_prefix(site: Site) -> None:
             assert "hi" in answer["text"]
         extensions: dict[str, Any] = {"websocket.http.response": {}}
         wrong = await site.ask(f"{PREFIX}/mcp", type="websocket", extensions=extensions)
-        assert wrong.sent[1]["body"] == f"WebSockets are at {PREFIX}/mcp-ws".encode()
+        assert wrong.sent[1]["body"] == f"No WebSocket at this path; connect to {PREFIX}/mcp-ws".encode()
 
 
 @pytest.mark.parametrize(

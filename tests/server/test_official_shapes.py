@@ -1,4 +1,4 @@
-"""Everything a server says, judged by the official wire types of each revision."""
+"""Every message of a server, validated with the official wire types of each revision."""
 
 import asyncio
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from mcp_types import methods
 from msgspec import Meta
-from tests.server.conversation import LEGACY, MODERN, conversing
+from tests.server.raw_client import LEGACY, MODERN, connect_raw_client
 
 from hubbub import (
     Annotations,
@@ -168,7 +168,7 @@ async def test_a_result_has_the_official_shape(version: str, method: str, params
     if (method, params) in IN_SESSIONS and version == MODERN:
         params = {}
         method = "server/discover"
-    async with conversing(rich_server(), version) as client:
+    async with connect_raw_client(rich_server(), version) as client:
         result = await client.result(method, params)
     methods.parse_server_result(method, version, result)
 
@@ -189,7 +189,7 @@ NOT_BEFORE = {
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("method", "params"), EVERYWHERE)
 async def test_a_result_has_no_member_that_came_later(version: str, method: str, params: dict[str, Any]) -> None:
-    async with conversing(rich_server(), version) as client:
+    async with connect_raw_client(rich_server(), version) as client:
         result = await client.result(method, params)
     entries = [entry for value in result.values() if isinstance(value, list) for entry in value]
     members = set(result).union(*entries) if method.endswith("/list") else set(result)
@@ -201,7 +201,7 @@ async def test_a_result_has_no_member_that_came_later(version: str, method: str,
 
 @pytest.mark.parametrize("version", LEGACY)
 async def test_a_server_names_itself_as_its_revision_does(version: str) -> None:
-    async with conversing(rich_server()) as client:
+    async with connect_raw_client(rich_server()) as client:
         info = (await client.result("initialize", {"protocolVersion": version}))["serverInfo"]
     title = {"title": "Rich"} if version >= "2025-06-18" else {}
     assert info == {"name": "rich", "version": "2.1"} | title
@@ -212,7 +212,7 @@ async def test_content_has_only_the_kinds_of_its_revision(version: str) -> None:
     known = {"text", "image", "resource"}
     known |= {"audio"} if version >= "2025-03-26" else set()
     known |= {"resource_link"} if version >= "2025-06-18" else set()
-    async with conversing(rich_server(), version) as client:
+    async with connect_raw_client(rich_server(), version) as client:
         called = (await client.call("contents"))["content"]
         messages = (await client.result("prompts/get", {"name": "prompt", "arguments": {"topic": "x"}}))["messages"]
     kinds = {item["type"] for item in called} | {message["content"]["type"] for message in messages}
@@ -222,11 +222,11 @@ async def test_content_has_only_the_kinds_of_its_revision(version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_notification_has_the_official_shape(version: str) -> None:
     server = rich_server()
-    async with conversing(server, version) as client:
+    async with connect_raw_client(server, version) as client:
         if version == MODERN:
             everything = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
             wanted = {"notifications": everything | {"resourceSubscriptions": ["file:///a"]}}
-            client.begin("subscriptions/listen", wanted, id="listen")
+            client.send_request("subscriptions/listen", wanted, id="listen")
         else:
             await client.result("resources/subscribe", {"uri": "file:///a"})
         meta = {"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"}
@@ -235,16 +235,16 @@ async def test_a_notification_has_the_official_shape(version: str) -> None:
         server.remove_prompt("prompt")
         server.resources.remove("file:///b")
         server.resource_updated("file:///a")
-        await client.settle()
-        server.audience.end_listens()
+        await client.wait_until_idle()
+        server.audience.end_subscriptions()
         await asyncio.sleep(0)
-        await client.settle()
-        heard = [(message["method"], message.get("params")) for message in client.heard]
+        await client.wait_until_idle()
+        heard = [(message["method"], message.get("params")) for message in client.received]
     assert len({method for method, _ in heard}) == (8 if version == MODERN else 6)
     for method, params in heard:
         methods.parse_server_notification(method, version, params)
     if version == MODERN:
-        methods.parse_server_result("subscriptions/listen", version, client.answers['"listen"']["result"])
+        methods.parse_server_result("subscriptions/listen", version, client.responses['"listen"']["result"])
 
 
 @pytest.mark.parametrize("version", LEGACY)
@@ -259,9 +259,9 @@ async def test_a_notification_has_the_official_shape(version: str) -> None:
     ],
 )
 async def test_a_question_in_a_session_has_the_official_shape(version: str, tool: str, since: str) -> None:
-    async with conversing(rich_server(), version) as client:
-        identifier = client.begin("tools/call", {"name": tool})
-        message = await client.next()
+    async with connect_raw_client(rich_server(), version) as client:
+        identifier = client.send_request("tools/call", {"name": tool})
+        message = await client.next_message()
         if version < since:
             assert message["result"]["isError"] is True
             return
@@ -271,7 +271,7 @@ async def test_a_question_in_a_session_has_the_official_shape(version: str, tool
 
 @pytest.mark.parametrize("tool", ["asks", "asks_by_schema", "opens", "samples", "looks"])
 async def test_a_question_to_a_modern_client_has_the_official_shape(tool: str) -> None:
-    async with conversing(rich_server(), MODERN) as client:
+    async with connect_raw_client(rich_server(), MODERN) as client:
         result = await client.call(tool)
     parsed = methods.parse_server_result("tools/call", MODERN, result)
     assert methods.is_input_required(parsed)

@@ -1,4 +1,4 @@
-"""The pack type: what it needs to run, and what it says when that is missing."""
+"""`Pack`: required modules, and the advice if they are missing."""
 
 import pytest
 

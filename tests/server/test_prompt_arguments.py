@@ -3,7 +3,7 @@
 import json
 from typing import Any, Literal
 
-from tests.server.raw_link import RawLink
+from tests.server.raw_transport import RawTransport
 
 from hubbub import Server
 
@@ -17,7 +17,7 @@ def review(lines: int, tone: Literal["kind", "strict"] = "kind", deep: bool = Fa
 
 async def get(**arguments: str) -> dict[str, Any]:
     request = {"jsonrpc": "2.0", "id": 1, "method": "prompts/get", "params": {"name": "review", "arguments": arguments}}
-    async with server.running(), RawLink(server) as link:
+    async with server.running(), RawTransport(server) as link:
         link.send(json.dumps(request).encode())
         answer: dict[str, Any] = json.loads(await link.receive())
         return answer

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fuzz.server import Name, make_server
-from tests.server.conversation import LEGACY, PLAIN, modern_meta
-from tests.server.raw_link import RawLink
+from tests.server.raw_client import LEGACY, PLAIN, modern_meta
+from tests.server.raw_transport import RawTransport
 
 from hubbub import Context, MessageError, Server, bounds
 from hubbub.protocol.jsonrpc import decode_envelope, id_key, salvage_id
@@ -134,13 +134,13 @@ MESSAGES = CALLS | REQUESTS | NOTIFICATIONS | CANCELS | REPLIES | HELLOS | ODDIT
 BATCHES = st.lists(MESSAGES | VALUES, max_size=5)
 
 
-def mutate(data: bytes, position: int, change: bytes) -> bytes:
+def mutate_bytes(data: bytes, position: int, change: bytes) -> bytes:
     position %= len(data) + 1
     return data[:position] + change + data[position + len(change) :]
 
 
 WELL_FORMED = (MESSAGES | BATCHES | VALUES).map(lambda message: json.dumps(message).encode())
-MUTATED = st.builds(mutate, WELL_FORMED, st.integers(0, 10_000), st.binary(min_size=1, max_size=3))
+MUTATED = st.builds(mutate_bytes, WELL_FORMED, st.integers(0, 10_000), st.binary(min_size=1, max_size=3))
 INPUT = st.lists(WELL_FORMED | MUTATED | st.binary(max_size=20), max_size=25)
 
 
@@ -148,7 +148,7 @@ INPUT = st.lists(WELL_FORMED | MUTATED | st.binary(max_size=20), max_size=25)
 
 
 def ids_in(data: bytes) -> list[bytes]:
-    """The id of each message in there, readable or not, that can be told."""
+    """Return the ids of all messages in the data whose id can be read."""
     try:
         decoded = decode_envelope(data)
     except MessageError:
@@ -158,7 +158,7 @@ def ids_in(data: bytes) -> list[bytes]:
 
 
 def check_message(message: Any) -> None:
-    """One outgoing message is JSON-RPC and nothing else."""
+    """Check that one outgoing message is valid JSON-RPC."""
     assert message["jsonrpc"] == "2.0"
     if "method" in message:
         assert isinstance(message["method"], str)
@@ -172,10 +172,10 @@ def check_message(message: Any) -> None:
 
 
 async def converse(inputs: list[bytes], pauses: list[int]) -> list[Any]:
-    """Send everything, end the input, and return all that came back."""
+    """Send all messages, end the input, and return everything that was received."""
     server = busy_server()
     async with asyncio.timeout(DEADLINE_S), server.running():
-        async with RawLink(server) as link:
+        async with RawTransport(server) as link:
             for number, data in enumerate(inputs):
                 link.send(data)
                 for _ in range(pauses[number % len(pauses)]):
@@ -185,7 +185,7 @@ async def converse(inputs: list[bytes], pauses: list[int]) -> list[Any]:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(bounds, "IN_FLIGHT", 1)
                 assert not link.duplex.is_busy  # as it would be with one call that runs
-            received = [json.loads(await link.receive()) for _ in range(link.waiting())]
+            received = [json.loads(await link.receive()) for _ in range(link.pending_count())]
         assert len(server.audience) == 0
     assert len(server.rounds) == 0
     return [message for item in received for message in (item if isinstance(item, list) else [item])]
@@ -197,14 +197,14 @@ def test_any_conversation_gets_json_rpc_and_no_answer_too_many(inputs: list[byte
     outgoing = asyncio.run(converse(inputs, pauses))
     for message in outgoing:
         check_message(message)
-    told = Counter(identifier for data in inputs for identifier in ids_in(data))
+    sent_ids = Counter(identifier for data in inputs for identifier in ids_in(data))
     answered = Counter(
         id_key(json.dumps(message["id"], ensure_ascii=False).encode())
         for message in outgoing
         if "method" not in message and message["id"] is not None
     )
     for identifier, count in answered.items():
-        assert count <= told[identifier]
+        assert count <= sent_ids[identifier]
 
 
 ORDERLY_METHODS = st.sampled_from(
@@ -249,15 +249,15 @@ def test_every_request_with_its_own_id_is_answered_exactly_once_unless_cancelled
         hello = {"protocolVersion": dialect, "capabilities": {"elicitation": {}}}
         inputs.append(json.dumps(orderly_message(-1, "initialize", hello, False)).encode())
         expected.add(-1)
-    for number, ((method, params), is_modern, how) in enumerate(steps):
+    for number, ((method, params), is_modern, delivery) in enumerate(steps):
         message = orderly_message(number, method, params, is_modern)
-        if how == "notified":
+        if delivery == "notified":
             del message["id"]
             inputs.append(json.dumps(message).encode())
             continue
-        sent = [message, {"jsonrpc": "2.0", "method": "x"}] if how == "batched" else message
+        sent = [message, {"jsonrpc": "2.0", "method": "x"}] if delivery == "batched" else message
         inputs.append(json.dumps(sent).encode())
-        if how == "cancelled":
+        if delivery == "cancelled":
             optional.add(number)
             cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
             inputs.append(json.dumps(cancel).encode())

@@ -4,7 +4,7 @@ import time
 from typing import Any, Never
 
 import pytest
-from tests.server.conversation import DIALECTS, MODERN, PLAIN, SUBSCRIPTION_KEY, conversing
+from tests.server.raw_client import DIALECTS, MODERN, PLAIN, SUBSCRIPTION_KEY, connect_raw_client
 
 from hubbub import DefinitionError, Events, Server, Tool, ToolChange, ToolRegistry, View, bounds
 
@@ -20,8 +20,8 @@ def tool(name: str = "calculator", **options: Any) -> Tool:
     return Tool(calculator, name=name, **options)
 
 
-class Recorded:
-    """A registry and every change it told of."""
+class RecordedRegistry:
+    """A registry and the changes that it emitted."""
 
     def __init__(self) -> None:
         self.events = Events()
@@ -29,24 +29,24 @@ class Recorded:
         self.events.on("toolChange", self.changes.append)
         self.registry = ToolRegistry(self.events)
 
-    def told(self) -> list[tuple[str, str]]:
+    def change_names(self) -> list[tuple[str, str]]:
         return [(change.type, change.tool_name) for change in self.changes]
 
 
 def test_a_new_tool_is_added_and_a_known_name_updated_in_its_place() -> None:
-    recorded = Recorded()
+    recorded = RecordedRegistry()
     registry = recorded.registry
     first, second, replacement = tool("a"), tool("b"), tool("a", description="new")
     for each in (first, second, replacement):
         registry.register(each)
-    assert recorded.told() == [("tool_added", "a"), ("tool_added", "b"), ("tool_updated", "a")]
+    assert recorded.change_names() == [("tool_added", "a"), ("tool_added", "b"), ("tool_updated", "a")]
     assert registry.names() == ["a", "b"]
     assert registry.all() == [replacement, second]
     assert registry.get("a") is replacement
 
 
 def test_the_registry_answers_what_it_holds() -> None:
-    registry = Recorded().registry
+    registry = RecordedRegistry().registry
     assert (registry.size(), registry.names(), registry.all()) == (0, [], [])
     assert registry.get("calculator") is None
     assert not registry.has("calculator")
@@ -58,20 +58,20 @@ def test_the_registry_answers_what_it_holds() -> None:
 
 
 def test_unregister_says_whether_there_was_one() -> None:
-    recorded = Recorded()
+    recorded = RecordedRegistry()
     recorded.registry.register(tool())
     assert recorded.registry.unregister("calculator") is True
     assert recorded.registry.unregister("calculator") is False
-    assert recorded.told() == [("tool_added", "calculator"), ("tool_removed", "calculator")]
+    assert recorded.change_names() == [("tool_added", "calculator"), ("tool_removed", "calculator")]
 
 
 def test_clear_tells_of_each_tool_once() -> None:
-    recorded = Recorded()
+    recorded = RecordedRegistry()
     for name in ("a", "b", "c"):
         recorded.registry.register(tool(name))
     recorded.changes.clear()
     recorded.registry.clear(reason="shutting down")
-    assert recorded.told() == [("tool_removed", "a"), ("tool_removed", "b"), ("tool_removed", "c")]
+    assert recorded.change_names() == [("tool_removed", "a"), ("tool_removed", "b"), ("tool_removed", "c")]
     reasons = [change.metadata.reason for change in recorded.changes if change.metadata]
     assert reasons == ["shutting down"] * 3
     assert recorded.registry.size() == 0
@@ -80,7 +80,7 @@ def test_clear_tells_of_each_tool_once() -> None:
 
 
 def test_a_change_carries_when_what_and_why() -> None:
-    recorded = Recorded()
+    recorded = RecordedRegistry()
     before = int(time.time() * 1000)
     recorded.registry.register(tool(), reason="because")
     (change,) = recorded.changes
@@ -93,11 +93,11 @@ def test_a_change_carries_when_what_and_why() -> None:
 
 def test_the_registry_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "TOOLS", 2)
-    registry = Recorded().registry
+    registry = RecordedRegistry().registry
     registry.register(tool("a"))
     registry.register(tool("b"))
     registry.register(tool("a"))
-    with pytest.raises(DefinitionError, match="one too many"):
+    with pytest.raises(DefinitionError, match="a server holds at most"):
         registry.register(tool("c"))
 
 
@@ -130,7 +130,7 @@ def test_an_event_without_listeners_says_so() -> None:
 
 
 def test_a_listener_that_raises_stops_neither_the_others_nor_the_change(caplog: pytest.LogCaptureFixture) -> None:
-    recorded = Recorded()
+    recorded = RecordedRegistry()
 
     def broken(change: ToolChange) -> Never:
         raise RuntimeError("broken listener")
@@ -172,13 +172,13 @@ def test_there_are_no_other_events() -> None:
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != MODERN])
 async def test_every_session_hears_of_every_change(dialect: str) -> None:
     server = Server("s")
-    async with conversing(server, dialect) as client, conversing(server, dialect) as other:
+    async with connect_raw_client(server, dialect) as client, connect_raw_client(server, dialect) as other:
         server.tool(calculator)
         server.tool(calculator)
         server.tools.unregister("calculator")
         for each in (client, other):
-            await each.settle()
-            notes = each.notes(CHANGED)
+            await each.wait_until_idle()
+            notes = each.notifications(CHANGED)
             assert [(note["type"], note["toolName"]) for note in notes] == [
                 ("tool_added", "calculator"),
                 ("tool_updated", "calculator"),
@@ -190,9 +190,9 @@ async def test_every_session_hears_of_every_change(dialect: str) -> None:
 
 async def test_a_change_looks_as_in_the_contract() -> None:
     server = Server("s")
-    async with conversing(server) as client:
+    async with connect_raw_client(server) as client:
         server.tool(calculator)
-        note = await client.next()
+        note = await client.next_message()
     assert list(note) == ["jsonrpc", "method", "params"]
     assert note["method"] == CHANGED
     assert list(note["params"]) == ["type", "toolName", "timestamp"]
@@ -200,7 +200,7 @@ async def test_a_change_looks_as_in_the_contract() -> None:
 
 async def test_a_tool_registered_at_run_time_can_be_called_at_once() -> None:
     server = Server("s")
-    async with conversing(server, "2025-11-25") as client:
+    async with connect_raw_client(server, "2025-11-25") as client:
         assert (await client.result("tools/list"))["tools"] == []
         server.tool(calculator)
         assert [entry["name"] for entry in (await client.result("tools/list"))["tools"]] == ["calculator"]
@@ -211,16 +211,16 @@ async def test_a_tool_registered_at_run_time_can_be_called_at_once() -> None:
 
 async def test_a_modern_client_hears_only_what_it_listens_to() -> None:
     server = Server("s")
-    async with conversing(server, MODERN) as client:
-        await client.settle()
+    async with connect_raw_client(server, MODERN) as client:
+        await client.wait_until_idle()
         server.tool(calculator)
-        await client.settle()
-        assert client.heard == []
-        client.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=9)
-        await client.settle()
+        await client.wait_until_idle()
+        assert client.received == []
+        client.send_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=9)
+        await client.wait_until_idle()
         server.tool(calculator)
-        await client.settle()
-        (note,) = client.notes(CHANGED)
+        await client.wait_until_idle()
+        (note,) = client.notifications(CHANGED)
         assert note.pop("timestamp") > 0
         assert note == {"type": "tool_updated", "toolName": "calculator", "_meta": {SUBSCRIPTION_KEY: 9}}
 
@@ -236,7 +236,7 @@ def profiled(**options: Any) -> Server:
 
 
 async def listed(server: Server) -> list[str]:
-    async with conversing(server, PLAIN) as client:
+    async with connect_raw_client(server, PLAIN) as client:
         return [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
 
 
@@ -248,9 +248,9 @@ async def test_the_list_shows_the_active_profile() -> None:
 
 async def test_changing_the_profile_tells_clients() -> None:
     server = profiled()
-    async with conversing(server) as client:
+    async with connect_raw_client(server) as client:
         server.use_profile("core")
-        assert (await client.next())["method"] == CHANGED
+        assert (await client.next_message())["method"] == CHANGED
     assert await listed(server) == ["alpha", "another"]
 
 
@@ -266,6 +266,6 @@ def test_a_view_matches_names_exactly_as_written() -> None:
 
 
 async def test_available_tools_are_those_of_the_profile() -> None:
-    async with conversing(profiled(profile="core")) as client:
+    async with connect_raw_client(profiled(profile="core")) as client:
         error = await client.error("tools/call", {"name": "x"})
     assert error["data"]["availableTools"] == ["alpha", "another"]

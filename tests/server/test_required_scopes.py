@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.server.conversation import DIALECTS, MODERN, PLAIN, conversing
+from tests.server.raw_client import DIALECTS, MODERN, PLAIN, connect_raw_client
 
 from hubbub import Caller, DefinitionError, Principal, Server, Tool
-from hubbub.protocol.model import ANONYMOUS
+from hubbub.protocol.calls import ANONYMOUS
 from hubbub.protocol.revisions import NEWEST_MODERN
 
 
@@ -22,7 +22,7 @@ async def test_the_user_of_the_process_has_every_scope(dialect: str) -> None:
     def secret() -> str:
         return "secret"
 
-    async with conversing(server, dialect) as client:
+    async with connect_raw_client(server, dialect) as client:
         assert [tool["name"] for tool in (await client.result("tools/list"))["tools"]] == ["write"]
         assert (await client.call("write"))["content"][0]["text"] == "wrote"
         assert (await client.result("resources/read", {"uri": "note://secret"}))["contents"][0]["text"] == "secret"
@@ -41,7 +41,7 @@ def test_every_scope_that_is_required_must_be_held() -> None:
 
 async def test_a_change_of_a_scoped_tool_is_told_without_its_name() -> None:
     server = Server("s")
-    async with conversing(server, PLAIN) as client:
+    async with connect_raw_client(server, PLAIN) as client:
         await client.result("tools/list")
 
         def open_tool() -> str:
@@ -51,7 +51,7 @@ async def test_a_change_of_a_scoped_tool_is_told_without_its_name() -> None:
         server.tools.unregister("hidden")
         server.tools.register(open_tool)
         await client.result("tools/list")
-        notes = client.notes("notifications/tools/list_changed")
+        notes = client.notifications("notifications/tools/list_changed")
     assert [note.get("toolName") for note in notes] == [None, None, "open_tool"]
 
 
@@ -77,5 +77,5 @@ def test_scopes_that_are_none_are_refused(scopes: Any, message: str) -> None:
 async def test_a_modern_request_on_a_connection_of_the_process_has_every_scope_too() -> None:
     server = Server("s")
     server.tool(name="hidden", scopes=("admin",))(lambda: "seen")
-    async with conversing(server, MODERN) as client:
+    async with connect_raw_client(server, MODERN) as client:
         assert (await client.call("hidden"))["content"][0]["text"] == "seen"

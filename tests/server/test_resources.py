@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.server.conversation import DIALECTS, ERAS, MODERN, PLAIN, Conversation, Message, conversing
+from tests.server.raw_client import DIALECTS, ERAS, MODERN, PLAIN, Message, RawClient, connect_raw_client
 
 from hubbub import (
     Audio,
@@ -87,14 +87,14 @@ def library_server() -> LibraryServer:
     return server
 
 
-async def read(client: Conversation, uri: str) -> list[Message]:
+async def read(client: RawClient, uri: str) -> list[Message]:
     contents: list[Message] = (await client.result("resources/read", {"uri": uri}))["contents"]
     return contents
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_what_a_function_returns_becomes_contents(dialect: str) -> None:
-    async with conversing(library_server(), dialect) as client:
+    async with connect_raw_client(library_server(), dialect) as client:
         assert await read(client, "text:plain") == [
             {"uri": "text:plain", "mimeType": "text/markdown", "text": "some text"}
         ]
@@ -117,13 +117,13 @@ async def test_what_a_function_returns_becomes_contents(dialect: str) -> None:
     "uri", ["data:none", "no:such", "", "lib:c", "file:///docs/absent", "TEXT:PLAIN", "text:plain/"]
 )
 async def test_what_is_not_there_is_not_found(dialect: str, uri: str) -> None:
-    async with conversing(library_server(), dialect) as client:
+    async with connect_raw_client(library_server(), dialect) as client:
         error = await client.error("resources/read", {"uri": uri})
     assert (error["code"], error["data"]) == (MISSING[dialect], {"uri": uri})
 
 
 async def test_a_provider_gives_text_and_bytes() -> None:
-    async with conversing(library_server()) as client:
+    async with connect_raw_client(library_server()) as client:
         assert await read(client, "lib:a") == [{"uri": "lib:a", "mimeType": "text/plain", "text": "text of a"}]
         picture = base64.b64encode(b"\x89PNG").decode()
         assert await read(client, "lib:b") == [{"uri": "lib:b", "mimeType": "image/png", "blob": picture}]
@@ -131,7 +131,7 @@ async def test_a_provider_gives_text_and_bytes() -> None:
 
 
 async def test_resources_are_listed_and_templates_apart() -> None:
-    async with conversing(library_server()) as client:
+    async with connect_raw_client(library_server()) as client:
         listed = (await client.result("resources/list"))["resources"]
         templates = (await client.result("resources/templates/list"))["resourceTemplates"]
     assert [entry["uri"] for entry in listed] == [
@@ -143,7 +143,7 @@ async def test_resources_are_listed_and_templates_apart() -> None:
 
 
 async def test_a_template_gives_its_parameters_to_the_function() -> None:
-    async with conversing(library_server()) as client:
+    async with connect_raw_client(library_server()) as client:
         assert (await read(client, "file:///docs/report.md"))[0] == {
             "uri": "file:///docs/report.md",
             "mimeType": "text/plain",
@@ -176,7 +176,7 @@ async def test_a_template_gives_its_parameters_to_the_function() -> None:
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
 async def test_a_parameter_cannot_climb_out_of_its_place(dialect: str, uri: str) -> None:
     server = library_server()
-    async with conversing(server, dialect) as client:
+    async with connect_raw_client(server, dialect) as client:
         error = await client.error("resources/read", {"uri": uri})
     assert error["code"] == MISSING[dialect]
     assert server.asked == []
@@ -200,7 +200,7 @@ async def test_the_last_function_of_a_uri_counts(monkeypatch: pytest.MonkeyPatch
     server = Server("s")
     server.resource("a:b", name="first")(lambda: "first")
     server.resource("a:b", name="second")(lambda: "second")
-    async with conversing(server) as client:
+    async with connect_raw_client(server) as client:
         assert [entry["name"] for entry in (await client.result("resources/list"))["resources"]] == ["second"]
         assert (await read(client, "a:b"))[0]["text"] == "second"
     with pytest.raises(DefinitionError, match="at most 1"):
@@ -246,7 +246,7 @@ def prompting_server() -> Server:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_prompt_writes_messages(dialect: str) -> None:
-    async with conversing(prompting_server(), dialect) as client:
+    async with connect_raw_client(prompting_server(), dialect) as client:
         result = await client.result("prompts/get", {"name": "review", "arguments": {"code": "x = 1"}})
         assert result["description"] == "Review code."
         assert result["messages"] == [{"role": "user", "content": {"type": "text", "text": "strict: x = 1"}}]
@@ -256,7 +256,7 @@ async def test_a_prompt_writes_messages(dialect: str) -> None:
 
 
 async def test_prompts_are_listed_with_their_arguments() -> None:
-    async with conversing(prompting_server(), "2025-11-25") as client:
+    async with connect_raw_client(prompting_server(), "2025-11-25") as client:
         first = (await client.result("prompts/list"))["prompts"][0]
     assert first == {
         "name": "review",
@@ -272,19 +272,19 @@ async def test_prompts_are_listed_with_their_arguments() -> None:
 @pytest.mark.parametrize("arguments", [{}, {"style": "x"}, {"code": "x", "more": "y"}])
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
 async def test_wrong_arguments_of_a_prompt_are_wrong_params(dialect: str, arguments: dict[str, str]) -> None:
-    async with conversing(prompting_server(), dialect) as client:
+    async with connect_raw_client(prompting_server(), dialect) as client:
         error = await client.error("prompts/get", {"name": "review", "arguments": arguments})
     assert error["code"] == -32602
     assert "review" in error["message"]
 
 
 async def test_content_newer_than_a_revision_is_said_in_its_words() -> None:
-    async with conversing(prompting_server(), "2024-11-05") as client:
+    async with connect_raw_client(prompting_server(), "2024-11-05") as client:
         (audio,) = (await client.result("prompts/get", {"name": "kept"}))["messages"]
         assert audio["content"]["type"] == "resource"
         (link,) = (await client.result("prompts/get", {"name": "linked"}))["messages"]
         assert link["content"] == {"type": "text", "text": "thing: a:b"}
-    async with conversing(prompting_server(), MODERN) as client:
+    async with connect_raw_client(prompting_server(), MODERN) as client:
         (audio,) = (await client.result("prompts/get", {"name": "kept"}))["messages"]
         assert audio["content"]["type"] == "audio", "a message that the function keeps must not change"
         (link,) = (await client.result("prompts/get", {"name": "linked"}))["messages"]
@@ -292,7 +292,7 @@ async def test_content_newer_than_a_revision_is_said_in_its_words() -> None:
 
 
 async def test_a_prompt_that_returns_something_else_says_what_it_should() -> None:
-    async with conversing(prompting_server()) as client:
+    async with connect_raw_client(prompting_server()) as client:
         error = await client.error("prompts/get", {"name": "wrong"})
     assert "must return text" in error["message"]
 
@@ -326,7 +326,7 @@ def complete(kind: str, reference: str, argument: str, value: str = "", **more: 
 async def test_completion_shows_a_hundred_and_says_whether_there_are_more(
     dialect: str, count: int, shown: int, has_more: bool
 ) -> None:
-    async with conversing(completing_server(count), dialect) as client:
+    async with connect_raw_client(completing_server(count), dialect) as client:
         result = await client.result("completion/complete", complete("prompt", "review", "style", "s"))
     completion = result["completion"]
     assert completion["values"] == [f"s{number}" for number in range(shown)]
@@ -334,7 +334,7 @@ async def test_completion_shows_a_hundred_and_says_whether_there_are_more(
 
 
 async def test_completion_knows_the_arguments_already_given() -> None:
-    async with conversing(completing_server(1)) as client:
+    async with connect_raw_client(completing_server(1)) as client:
         params = complete("resource", "file:///{folder}/{name}", "name", "x", context={"arguments": {"folder": "docs"}})
         assert (await client.result("completion/complete", params))["completion"]["values"] == ["docs/x"]
         params = complete("resource", "file:///{folder}/{name}", "name", "x")
@@ -350,6 +350,6 @@ async def test_completion_knows_the_arguments_already_given() -> None:
     ],
 )
 async def test_nobody_suggests_for_what_nobody_declared(params: dict[str, Any]) -> None:
-    async with conversing(completing_server(1)) as client:
+    async with connect_raw_client(completing_server(1)) as client:
         result = await client.result("completion/complete", params)
     assert result["completion"] == {"values": [], "total": 0, "hasMore": False}

@@ -1,4 +1,4 @@
-"""Results that are not what their tool declares: an error for the caller, the reason in the log."""
+"""Results that do not have the declared type: an error for the caller, the reason in the log."""
 
 import math
 import pathlib
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 import msgspec
 import pydantic
 import pytest
-from tests.server.conversation import ERAS, MODERN, conversing
+from tests.server.raw_client import ERAS, MODERN, connect_raw_client
 
 from hubbub import DefinitionError, Server, Tool, ToolResult
 
@@ -110,7 +110,7 @@ RIGHT: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("declared", "value"), RIGHT)
 async def test_what_was_declared_is_sent(declared: Any, value: Any) -> None:
-    async with conversing(returning(declared, value), MODERN) as client:
+    async with connect_raw_client(returning(declared, value), MODERN) as client:
         result = await client.call("give")
     assert "isError" not in result, result
     assert "structuredContent" in result
@@ -151,7 +151,7 @@ WRONG: list[tuple[Any, Any, str]] = [
 async def test_anything_else_is_a_tool_error_whose_reason_is_in_the_log(
     declared: Any, value: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with conversing(returning(declared, value), MODERN) as client:
+    async with connect_raw_client(returning(declared, value), MODERN) as client:
         result = await client.call("give")
     assert result["isError"] is True
     text = result["content"][0]["text"]
@@ -165,7 +165,7 @@ async def test_anything_else_is_a_tool_error_whose_reason_is_in_the_log(
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_check_holds_in_every_era(era: str) -> None:
-    async with conversing(returning(int, "text"), ERAS[era]) as client:
+    async with connect_raw_client(returning(int, "text"), ERAS[era]) as client:
         if era == "plain":
             assert (await client.error("give"))["code"] == -32002
         else:
@@ -174,14 +174,14 @@ async def test_the_check_holds_in_every_era(era: str) -> None:
 
 async def test_what_declares_nothing_is_sent_as_it_is() -> None:
     for declared, value in ((Any, {"a": math.nan}), (str, 3), (None, "text")):
-        async with conversing(returning(declared, value), MODERN) as client:
+        async with connect_raw_client(returning(declared, value), MODERN) as client:
             assert "isError" not in await client.call("give")
 
 
 async def test_no_code_of_the_author_runs_again() -> None:
     order = Order("once", 1.0)
     made.clear()
-    async with conversing(returning(Order, order), MODERN) as client:
+    async with connect_raw_client(returning(Order, order), MODERN) as client:
         await client.call("give")
     assert made == []
 
@@ -201,7 +201,7 @@ SCHEMA = {"type": "object", "properties": {"size": {"type": "number"}}, "require
 async def test_a_result_is_checked_against_a_schema_given_as_data(
     value: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with conversing(returning(Any, value, output_schema=SCHEMA), MODERN) as client:
+    async with connect_raw_client(returning(Any, value, output_schema=SCHEMA), MODERN) as client:
         result = await client.call("give")
     assert result["isError"] is True
     assert reason in caplog.text
@@ -210,13 +210,13 @@ async def test_a_result_is_checked_against_a_schema_given_as_data(
 
 @pytest.mark.parametrize("value", [{"size": 1}, ToolResult(structured_content={"size": 1})])
 async def test_a_result_that_fits_a_schema_given_as_data_is_sent(value: Any) -> None:
-    async with conversing(returning(Any, value, output_schema=SCHEMA), MODERN) as client:
+    async with connect_raw_client(returning(Any, value, output_schema=SCHEMA), MODERN) as client:
         assert (await client.call("give"))["structuredContent"] == {"size": 1}
 
 
 async def test_a_reply_that_says_it_failed_needs_not_fit() -> None:
     reply = ToolResult(structured_content={"why": 1}, is_error=True)
-    async with conversing(returning(Any, reply, output_schema=SCHEMA), MODERN) as client:
+    async with connect_raw_client(returning(Any, reply, output_schema=SCHEMA), MODERN) as client:
         assert (await client.call("give"))["structuredContent"] == {"why": 1}
 
 

@@ -9,7 +9,7 @@ import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
-from tests.server.conversation import DIALECTS, LEGACY, MODERN, PLAIN, Conversation, conversing
+from tests.server.raw_client import DIALECTS, LEGACY, MODERN, PLAIN, RawClient, connect_raw_client
 
 from hubbub import (
     Audio,
@@ -141,7 +141,7 @@ def server_of(*functions: Callable[..., Any], **options: Any) -> Server:
     return server
 
 
-async def listed(client: Conversation) -> dict[str, Any]:
+async def listed(client: RawClient) -> dict[str, Any]:
     entry: dict[str, Any]
     (entry,) = (await client.result("tools/list"))["tools"]
     return entry
@@ -153,7 +153,7 @@ async def test_data_is_text_and_structured_content_where_the_revision_has_it(
     function: Callable[..., Any], dialect: str
 ) -> None:
     value, is_object = DATA[function]
-    async with conversing(server_of(function), dialect) as client:
+    async with connect_raw_client(server_of(function), dialect) as client:
         result = await client.call(function.__name__)
         entry = await listed(client)
     indent = 2 if dialect == PLAIN else None
@@ -174,18 +174,18 @@ async def test_data_is_text_and_structured_content_where_the_revision_has_it(
 
 @pytest.mark.parametrize("function", DATA, ids=lambda function: function.__name__)
 async def test_a_tool_called_as_a_method_gives_its_bare_value(function: Callable[..., Any]) -> None:
-    async with conversing(server_of(function)) as client:
+    async with connect_raw_client(server_of(function)) as client:
         assert await client.result(function.__name__) == DATA[function][0]
 
 
 async def test_a_tool_called_as_a_method_that_returns_nothing_gives_null() -> None:
-    async with conversing(server_of(no_value)) as client:
+    async with connect_raw_client(server_of(no_value)) as client:
         assert await client.result("no_value") is None
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_arguments_that_are_null_are_none(dialect: str) -> None:
-    async with conversing(server_of(some_text), dialect) as client:
+    async with connect_raw_client(server_of(some_text), dialect) as client:
         result = await client.result("tools/call", {"name": "some_text", "arguments": None})
         assert result["content"] == [{"type": "text", "text": '{"not": "data"}'}]
 
@@ -220,7 +220,7 @@ PICTURE = {"type": "image", "data": "cG5n", "mimeType": "image/png"}
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_content_is_shown_as_it_is(dialect: str) -> None:
     tools = (some_text, no_value, a_picture, mixed, loosely_mixed, own_reply)
-    async with conversing(server_of(*tools), dialect) as client:
+    async with connect_raw_client(server_of(*tools), dialect) as client:
         assert (await client.call("some_text"))["content"] == [{"type": "text", "text": '{"not": "data"}'}]
         assert (await client.call("no_value"))["content"] == []
         assert (await client.call("a_picture"))["content"] == [PICTURE]
@@ -239,7 +239,7 @@ async def test_content_is_shown_as_it_is(dialect: str) -> None:
 
 
 async def test_plain_results_hold_nothing_but_content() -> None:
-    async with conversing(server_of(some_text, no_value, a_picture, mixed, own_reply, *DATA)) as client:
+    async with connect_raw_client(server_of(some_text, no_value, a_picture, mixed, own_reply, *DATA)) as client:
         for tool in (await client.result("tools/list"))["tools"]:
             assert list(await client.call(tool["name"])) == ["content"]
 
@@ -263,7 +263,7 @@ async def newer_content() -> list[Any]:
     ],
 )
 async def test_content_that_came_later_is_said_in_older_words(dialect: str, kinds: list[str]) -> None:
-    async with conversing(server_of(newer_content), dialect) as client:
+    async with connect_raw_client(server_of(newer_content), dialect) as client:
         content = (await client.call("newer_content"))["content"]
     assert [item["type"] for item in content] == kinds
     if kinds[1] == "text":
@@ -283,11 +283,11 @@ async def kept() -> ToolResult:
 @pytest.mark.parametrize("second", DIALECTS)
 async def test_a_reply_that_a_tool_keeps_is_not_changed_by_who_saw_it_first(first: str, second: str) -> None:
     server = server_of(kept)
-    async with conversing(server, second) as client:
+    async with connect_raw_client(server, second) as client:
         expected = await client.call("kept")
-    async with conversing(server, first) as client:
+    async with connect_raw_client(server, first) as client:
         await client.call("kept")
-    async with conversing(server, second) as client:
+    async with connect_raw_client(server, second) as client:
         assert await client.call("kept") == expected
     assert ToolResult(structured_content={"x": 1}) == KEPT
 
@@ -298,7 +298,7 @@ async def test_an_output_schema_given_as_data_fits_its_results(schema: dict[str,
     async def given():  # type: ignore[no-untyped-def]
         return 5 if schema.get("type") == "integer" else [5]
 
-    async with conversing(server_of(given, output_schema=schema), dialect) as client:
+    async with connect_raw_client(server_of(given, output_schema=schema), dialect) as client:
         entry, result = await listed(client), await client.call("given")
     jsonschema_rs.Draft202012Validator(entry["outputSchema"]).validate(result["structuredContent"])
     if dialect in LEGACY:
@@ -314,7 +314,7 @@ async def test_an_entry_has_the_fields_of_its_revision(dialect: str) -> None:
         icons=[Icon("https://example.com/icon.png")],
         meta={"k": 1},
     )
-    async with conversing(server, dialect) as client:
+    async with connect_raw_client(server, dialect) as client:
         fields = set(await listed(client)) - {"name", "inputSchema"}
     assert (
         fields
@@ -337,7 +337,7 @@ async def test_a_tool_may_check_its_arguments_itself() -> None:
 
     server = Server("s")
     server.tools.register(Tool(take, input_schema=schema, checks_arguments=False))
-    async with conversing(server) as client:
+    async with connect_raw_client(server) as client:
         assert (await listed(client))["inputSchema"] == schema
         assert await client.result("take", {"n": "x", "m": 1}) == {"given": {"n": "x", "m": 1}, "has_context": True}
         assert (await client.error("tools/call", {"name": "take", "arguments": [1]}))["code"] == -32003
@@ -359,7 +359,7 @@ async def test_a_schema_given_as_data_is_listed_and_checked() -> None:
 
     server = Server("s")
     server.tools.register(Tool(check, input_schema=schema))
-    async with conversing(server) as client:
+    async with connect_raw_client(server) as client:
         assert (await listed(client))["inputSchema"] == schema
         assert await client.result("check", {"n": 4}) == {"n": 4}
         assert (await client.error("check", {"n": 2}))["code"] == -32003

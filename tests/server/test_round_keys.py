@@ -1,4 +1,4 @@
-"""The keys of questions that one handler asks at the same time."""
+"""Keys of client requests that one handler sends at the same time."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.server.raw_link import RawLink
+from tests.server.raw_transport import RawTransport
 
 from hubbub import Context, Server
 
@@ -15,7 +15,7 @@ class Name(msgspec.Struct):
     name: str
 
 
-async def call(link: RawLink, **params: Any) -> dict[str, Any]:
+async def call(link: RawTransport, **params: Any) -> dict[str, Any]:
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
@@ -43,7 +43,7 @@ def test_questions_that_are_open_at_once_have_different_keys(keys: list[str | No
             answers = await asyncio.gather(*(context.elicit("Who?", Name, key=key) for key in keys))
             return " ".join(answer.content.name for answer in answers if answer.content is not None)
 
-        async with server.running(), RawLink(server) as link:
+        async with server.running(), RawTransport(server) as link:
             asked = await call(link)
             assert list(asked["inputRequests"]) == named
             responses = {key: {"action": "accept", "content": {"name": key}} for key in named}

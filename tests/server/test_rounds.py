@@ -1,11 +1,11 @@
-"""Questions in the stateless era: the handler runs once, the request is repeated."""
+"""Client requests in the stateless era: the handler runs once, the request is repeated."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.server.asking_server import Counted, accept, ask_again, call, text
-from tests.server.conversation import MODERN, Message, conversing
+from tests.server.asking_server import AskingServer, accept, call, retry_with_answers, text
+from tests.server.raw_client import MODERN, Message, connect_raw_client
 
 from hubbub import Context, bounds
 from hubbub.rounds import Rounds
@@ -14,8 +14,8 @@ from hubbub.rounds import Rounds
 
 
 async def test_a_question_is_a_result_and_its_answer_a_repeated_request() -> None:
-    counted = Counted()
-    async with conversing(counted.server, MODERN) as client:
+    asking = AskingServer()
+    async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("greet", {"greeting": "Hi"})
         assert first.pop("requestState")
         assert first.pop("_meta")
@@ -37,52 +37,52 @@ async def test_a_question_is_a_result_and_its_answer_a_repeated_request() -> Non
             },
         }
         first = await client.call("greet", {"greeting": "Hi"})
-        answer = await ask_again(client, call("greet", greeting="Hi"), first, {"who": accept(name="Ada")})
+        answer = await retry_with_answers(client, call("greet", greeting="Hi"), first, {"who": accept(name="Ada")})
     assert text(answer) == "Hi Ada"
     assert answer["result"]["resultType"] == "complete"
-    assert counted.started == ["greet", "greet"]
-    assert counted.ended == ["greet"]
+    assert asking.started == ["greet", "greet"]
+    assert asking.ended == ["greet"]
 
 
 async def test_questions_asked_together_go_out_together() -> None:
-    counted = Counted()
-    async with conversing(counted.server, MODERN) as client:
+    asking = AskingServer()
+    async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("both_at_once")
         assert sorted(first["inputRequests"]) == ["age", "name"]
         responses = {"name": accept(name="Ada"), "age": accept(age=36)}
-        assert text(await ask_again(client, call("both_at_once"), first, responses)) == "Ada is 36"
-    assert counted.started == counted.ended == ["both"]
+        assert text(await retry_with_answers(client, call("both_at_once"), first, responses)) == "Ada is 36"
+    assert asking.started == asking.ended == ["both"]
 
 
 async def test_a_part_of_the_answers_leaves_the_rest_to_ask() -> None:
-    counted = Counted()
-    async with conversing(counted.server, MODERN) as client:
+    asking = AskingServer()
+    async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("both_at_once")
-        second = (await ask_again(client, call("both_at_once"), first, {"age": accept(age=36)}))["result"]
+        second = (await retry_with_answers(client, call("both_at_once"), first, {"age": accept(age=36)}))["result"]
         assert list(second["inputRequests"]) == ["name"]
-        third = await ask_again(client, call("both_at_once"), second, {"name": accept(name="Ada")})
+        third = await retry_with_answers(client, call("both_at_once"), second, {"name": accept(name="Ada")})
         assert text(third) == "Ada is 36"
-    assert counted.started == ["both"]
+    assert asking.started == ["both"]
 
 
 async def test_each_round_has_its_own_state_and_the_handler_runs_once() -> None:
-    counted = Counted()
-    async with conversing(counted.server, MODERN) as client:
+    asking = AskingServer()
+    async with connect_raw_client(asking.server, MODERN) as client:
         result, states = await client.call("one_by_one"), []
         answer: Message = {}
         for word in ("one", "two", "three"):
             states.append(result["requestState"])
             (key,) = result["inputRequests"]
-            answer = await ask_again(client, call("one_by_one"), result, {key: accept(name=word)})
+            answer = await retry_with_answers(client, call("one_by_one"), result, {key: accept(name=word)})
             result = answer["result"]
         assert text(answer) == "one two three"
         assert len(set(states)) == 3
-        assert len(counted.server.rounds) == 0
-    assert counted.started == counted.ended == ["one_by_one"]
+        assert len(asking.server.rounds) == 0
+    assert asking.started == asking.ended == ["one_by_one"]
 
 
 async def test_models_and_roots_are_asked_in_the_same_way() -> None:
-    async with conversing(Counted().server, MODERN) as client:
+    async with connect_raw_client(AskingServer().server, MODERN) as client:
         first = await client.call("everything")
         assert first["inputRequests"] == {
             "model": {
@@ -94,52 +94,52 @@ async def test_models_and_roots_are_asked_in_the_same_way() -> None:
             }
         }
         sampled = {"role": "assistant", "content": {"type": "text", "text": "word"}, "model": "m"}
-        second = (await ask_again(client, call("everything"), first, {"model": sampled}))["result"]
+        second = (await retry_with_answers(client, call("everything"), first, {"model": sampled}))["result"]
         assert second["inputRequests"] == {"roots": {"method": "roots/list", "params": {}}}
         roots = {"roots": [{"uri": "file:///a"}, {"uri": "file:///b", "name": "b"}]}
-        third = await ask_again(client, call("everything"), second, {"roots": roots})
+        third = await retry_with_answers(client, call("everything"), second, {"roots": roots})
     assert text(third) == "word ['file:///a', 'file:///b']"
 
 
 async def test_prompts_and_resources_ask_too() -> None:
-    async with conversing(Counted().server, MODERN) as client:
+    async with connect_raw_client(AskingServer().server, MODERN) as client:
         first = await client.result("prompts/get", {"name": "poem"})
         assert "ttlMs" not in first
         responses = {"who": accept(name="Ada")}
-        answer = await ask_again(client, {"name": "poem"}, first, responses, method="prompts/get")
+        answer = await retry_with_answers(client, {"name": "poem"}, first, responses, method="prompts/get")
         assert answer["result"]["messages"][0]["content"]["text"] == "A poem about Ada"
         first = await client.result("resources/read", {"uri": "diary:today"})
         assert "ttlMs" not in first
-        answer = await ask_again(client, {"uri": "diary:today"}, first, responses, method="resources/read")
+        answer = await retry_with_answers(client, {"uri": "diary:today"}, first, responses, method="resources/read")
         assert answer["result"]["contents"][0]["text"] == "Diary of Ada"
 
 
 async def test_a_tool_in_a_thread_asks_too() -> None:
-    counted = Counted()
-    async with conversing(counted.server, MODERN) as client:
+    asking = AskingServer()
+    async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("in_a_thread")
-        answer = await ask_again(client, call("in_a_thread"), first, {"who": accept(name="Ada")})
+        answer = await retry_with_answers(client, call("in_a_thread"), first, {"who": accept(name="Ada")})
         assert text(answer) == "Hello Ada"
-    assert counted.started == ["in_a_thread"]
+    assert asking.started == ["in_a_thread"]
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_a_person_may_refuse(action: str) -> None:
-    async with conversing(Counted().server, MODERN) as client:
+    async with connect_raw_client(AskingServer().server, MODERN) as client:
         first = await client.call("greet")
-        assert text(await ask_again(client, call("greet"), first, {"who": {"action": action}})) == action
+        assert text(await retry_with_answers(client, call("greet"), first, {"who": {"action": action}})) == action
 
 
 async def test_progress_goes_to_the_open_request_under_its_own_token() -> None:
-    async with conversing(Counted().server, MODERN) as client:
+    async with connect_raw_client(AskingServer().server, MODERN) as client:
         first = await client.call("steps", meta={"progressToken": "first"})
-        await ask_again(client, call("steps"), first, {"who": accept(name="x")}, meta={"progressToken": 2})
-        tokens = [(note["progressToken"], note["progress"]) for note in client.notes("notifications/progress")]
+        await retry_with_answers(client, call("steps"), first, {"who": accept(name="x")}, meta={"progressToken": 2})
+        tokens = [(note["progressToken"], note["progress"]) for note in client.notifications("notifications/progress")]
         assert tokens == [("first", 1), (2, 2)]
-        client.heard.clear()
+        client.received.clear()
         first = await client.call("steps", meta={"progressToken": "first"})
-        await ask_again(client, call("steps"), first, {"who": accept(name="x")})
-        assert [note["progressToken"] for note in client.notes("notifications/progress")] == ["first"]
+        await retry_with_answers(client, call("steps"), first, {"who": accept(name="x")})
+        assert [note["progressToken"] for note in client.notifications("notifications/progress")] == ["first"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ async def test_progress_goes_to_the_open_request_under_its_own_token() -> None:
 async def test_a_client_is_told_which_capability_it_lacks(
     tool: str, arguments: dict[str, str], required: dict[str, Any], capabilities: dict[str, Any]
 ) -> None:
-    async with conversing(Counted().server, MODERN, capabilities) as client:
+    async with connect_raw_client(AskingServer().server, MODERN, capabilities) as client:
         error = await client.error("tools/call", call(tool, **arguments))
     assert error["code"] == -32021
     assert error["data"] == {"requiredCapabilities": required}
@@ -164,12 +164,12 @@ async def test_a_client_is_told_which_capability_it_lacks(
 
 
 async def test_a_handler_cannot_ask_for_ever() -> None:
-    async with conversing(Counted().server, MODERN) as client:
+    async with connect_raw_client(AskingServer().server, MODERN) as client:
         result = await client.call("endless")
         answer: Message = {}
-        for _ in range(bounds.ROUNDS_OF_ONE_CALL):
+        for _ in range(bounds.ROUNDS_PER_CALL):
             (key,) = result["inputRequests"]
-            answer = await ask_again(client, call("endless"), result, {key: accept(name="yes")})
+            answer = await retry_with_answers(client, call("endless"), result, {key: accept(name="yes")})
             if "error" in answer:
                 break
             result = answer["result"]
@@ -178,45 +178,45 @@ async def test_a_handler_cannot_ask_for_ever() -> None:
 
 
 async def test_a_question_that_nobody_answers_ends_the_handler() -> None:
-    counted = Counted()
-    counted.server.rounds = Rounds(counted.server.sealer, answer_s=0.05)
-    async with conversing(counted.server, MODERN) as client:
+    asking = AskingServer()
+    asking.server.rounds = Rounds(asking.server.sealer, input_timeout_s=0.05)
+    async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("greet")
         async with asyncio.timeout(60):
-            while len(counted.server.rounds):
+            while len(asking.server.rounds):
                 await asyncio.sleep(0.01)
-        late = await ask_again(client, call("greet"), first, {"who": accept(name="Ada")})
+        late = await retry_with_answers(client, call("greet"), first, {"who": accept(name="Ada")})
         assert late["error"]["code"] == -32602
-    assert counted.ended == []
+    assert asking.ended == []
 
 
 async def test_a_caller_that_leaves_cancels_the_handler() -> None:
-    counted = Counted()
+    asking = AskingServer()
     running = asyncio.Event()
 
-    @counted.server.tool
+    @asking.server.tool
     async def slow(ctx: Context) -> str:
         running.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            counted.cancelled.set()
+            asking.cancelled.set()
             raise
         return "never"
 
-    async with conversing(counted.server, MODERN) as client:
-        client.begin("tools/call", call("slow"), id=1)
+    async with connect_raw_client(asking.server, MODERN) as client:
+        client.send_request("tools/call", call("slow"), id=1)
         await running.wait()
-        client.tell("notifications/cancelled", {"requestId": 1})
-        await counted.cancelled.wait()
-        await client.settle()
-        assert len(counted.server.rounds) == 0
+        client.notify("notifications/cancelled", {"requestId": 1})
+        await asking.cancelled.wait()
+        await client.wait_until_idle()
+        assert len(asking.server.rounds) == 0
 
 
 async def test_a_stopping_server_ends_suspended_handlers() -> None:
-    counted = Counted()
-    async with counted.server.running(), conversing(counted.server, MODERN) as client:
+    asking = AskingServer()
+    async with asking.server.running(), connect_raw_client(asking.server, MODERN) as client:
         await client.call("greet")
-        assert len(counted.server.rounds) == 1
-    assert counted.cancelled.is_set()
-    assert len(counted.server.rounds) == 0
+        assert len(asking.server.rounds) == 1
+    assert asking.cancelled.is_set()
+    assert len(asking.server.rounds) == 0

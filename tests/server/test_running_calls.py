@@ -13,7 +13,7 @@ from hubbub.server.running_calls import RunningCalls
 async def test_an_id_is_in_use_however_it_is_written_until_its_call_has_ended() -> None:
     calls = RunningCalls()
     key = calls.reserve(Raw(b'"a"'))
-    calls.enter(key)
+    calls.start_in_current_task(key)
     with pytest.raises(IdInUse):
         calls.reserve(Raw(rb'"\u0061"'))
     calls.end(key)
@@ -22,7 +22,7 @@ async def test_an_id_is_in_use_however_it_is_written_until_its_call_has_ended() 
 
 async def test_a_full_table_takes_no_more() -> None:
     calls = RunningCalls()
-    calls.enter(calls.reserve(Raw(b"1"), 1))
+    calls.start_in_current_task(calls.reserve(Raw(b"1"), 1))
     with pytest.raises(Overloaded):
         calls.reserve(Raw(b"2"), 1)
 
@@ -51,7 +51,7 @@ async def test_a_call_that_was_just_started_cleans_up_when_it_is_cancelled() -> 
 async def test_a_task_that_has_answered_meanwhile_is_left_alone() -> None:
     calls = RunningCalls()
     key = calls.reserve(Raw(b"1"))
-    calls.enter(key)
+    calls.start_in_current_task(key)
     calls.cancel(Raw(b"1"))
     calls.end(key)
     later = asyncio.get_running_loop().create_future()

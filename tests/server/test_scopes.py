@@ -1,16 +1,16 @@
-"""Where a caller's state belongs: which calls share it, who is told of it, and when it ends."""
+"""`Context.scope`: which calls share it, who is notified of changes in it, and when it ends."""
 
 import json
 
 import pytest
-from tests.http.eras import modern, open_session
-from tests.http.in_process import running
-from tests.http.wire import Site, call, request
-from tests.server.conversation import ERAS, MODERN, conversing
+from tests.http.eras import modern_request, open_session
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import Site, call, request
+from tests.server.raw_client import ERAS, MODERN, connect_raw_client
 
 from hubbub import Context, Principal, ResourceNotFound, Server, ToolError, ToolErrors
-from hubbub.protocol.ladder import modern_caller
-from hubbub.protocol.model import ANONYMOUS, NO_META
+from hubbub.protocol.calls import ANONYMOUS, NO_META
+from hubbub.protocol.dialect import modern_caller
 from hubbub.protocol.revisions import NEWEST_MODERN
 
 UPDATED = "notifications/resources/updated"
@@ -60,7 +60,7 @@ async def whoami(site: Site, headers: dict[str, str] | None = None) -> tuple[str
 
 
 async def test_a_cookie_is_a_scope_and_another_cookie_is_another() -> None:
-    async with running(scoped_server()) as here:
+    async with run_server(scoped_server()) as here:
         first, cookie = await whoami(here.site)
         assert cookie is not None
         jar = {"Cookie": cookie.partition(";")[0]}
@@ -71,7 +71,7 @@ async def test_a_cookie_is_a_scope_and_another_cookie_is_another() -> None:
 
 async def test_a_session_is_a_scope_until_it_ends() -> None:
     server = scoped_server()
-    async with running(server) as here:
+    async with run_server(server) as here:
         one, two = await open_session(here.site), await open_session(here.site)
         answer = await one.post(call("whoami"))
         scope = json.loads(answer.body)["result"]["content"][0]["text"]
@@ -84,7 +84,7 @@ async def test_a_session_is_a_scope_until_it_ends() -> None:
 
 async def test_a_connection_is_a_scope_until_it_closes() -> None:
     server = scoped_server()
-    async with conversing(server, "2025-11-25") as client:
+    async with connect_raw_client(server, "2025-11-25") as client:
         assert (await client.call("whoami"))["content"][0]["text"] == "process"
         assert server.ended == []
     assert server.ended == ["process"]
@@ -92,16 +92,16 @@ async def test_a_connection_is_a_scope_until_it_closes() -> None:
 
 async def test_what_fails_to_hear_of_an_end_stops_nobody_else() -> None:
     server = Server("ends")
-    heard: list[str] = []
+    ended_scopes: list[str] = []
     server.on_scope_end(lambda scope: 1 / 0)
-    server.on_scope_end(heard.append)
+    server.on_scope_end(ended_scopes.append)
     server.end_scope("some")
     server.end_scope(None)
-    assert heard == ["some"]
+    assert ended_scopes == ["some"]
 
 
 async def test_the_stateless_era_has_no_scope_without_a_principal() -> None:
-    async with conversing(scoped_server(), MODERN) as client:
+    async with connect_raw_client(scoped_server(), MODERN) as client:
         assert (await client.call("whoami"))["content"][0]["text"] == "None"
     assert modern_caller(NO_META, NEWEST_MODERN, ANONYMOUS).state_scope is None
     assert modern_caller(NO_META, NEWEST_MODERN, Principal("ada")).state_scope == "principal:ada"
@@ -109,7 +109,7 @@ async def test_the_stateless_era_has_no_scope_without_a_principal() -> None:
 
 
 async def test_a_change_of_one_scope_is_told_to_nobody_else() -> None:
-    async with running(scoped_server()) as here:
+    async with run_server(scoped_server()) as here:
         one, two = await open_session(here.site), await open_session(here.site)
         for session in (one, two):
             await session.post(request("resources/subscribe", {"uri": "mine://now"}))
@@ -127,7 +127,7 @@ async def test_a_change_of_one_scope_is_told_to_nobody_else() -> None:
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
 async def test_a_handler_adds_to_the_meta_of_its_result(dialect: str) -> None:
-    async with conversing(scoped_server(), dialect) as client:
+    async with connect_raw_client(scoped_server(), dialect) as client:
         result = await client.call("costly")
         meta = result.get("_meta", {})
         assert meta.get("example.com/cost") == (None if dialect == "plain" else 7)
@@ -135,7 +135,7 @@ async def test_a_handler_adds_to_the_meta_of_its_result(dialect: str) -> None:
 
 
 async def test_wrong_arguments_have_the_code_of_their_tool() -> None:
-    async with conversing(scoped_server(), "2025-11-25") as client:
+    async with connect_raw_client(scoped_server(), "2025-11-25") as client:
         wrong = json.loads((await client.call("picky", {"number": "x"}))["content"][0]["text"])
         assert (wrong["error"]["type"], wrong["error"]["code"]) == ("validation_error", "Wrong")
         failed = json.loads((await client.call("picky", {"number": 1}))["content"][0]["text"])
@@ -144,7 +144,7 @@ async def test_wrong_arguments_have_the_code_of_their_tool() -> None:
 
 @pytest.mark.parametrize(("dialect", "code"), [("plain", -32001), ("2025-11-25", -32002), (MODERN, -32602)])
 async def test_a_missing_resource_may_have_a_word_of_its_own(dialect: str, code: int) -> None:
-    async with conversing(scoped_server(), dialect) as client:
+    async with connect_raw_client(scoped_server(), dialect) as client:
         error = await client.error("resources/read", {"uri": "things://x"})
         assert error == {
             "code": code,
@@ -154,7 +154,7 @@ async def test_a_missing_resource_may_have_a_word_of_its_own(dialect: str, code:
 
 
 async def test_modern_callers_over_http_share_nothing() -> None:
-    async with running(scoped_server()) as here:
-        body, headers = modern("tools/call", {"name": "whoami", "arguments": {}})
+    async with run_server(scoped_server()) as here:
+        body, headers = modern_request("tools/call", {"name": "whoami", "arguments": {}})
         answer = await here.site.post(body, headers)
         assert answer.json["result"]["content"][0]["text"] == "None"

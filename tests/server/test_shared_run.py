@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.clock import pass_time, turns
+from tests.clock import advance_clock, yield_to_loop
 
 from hubbub import Client, Context, DefinitionError, Hub, Server
 from hubbub.testing import connect
@@ -19,7 +19,7 @@ class Answer:
     is_sure: bool
 
 
-class Life:
+class RecordedLifespan:
     """A server whose lifespan can be held while it opens and while it closes."""
 
     def __init__(self) -> None:
@@ -40,36 +40,36 @@ class Life:
 
 
 async def test_a_client_that_comes_while_the_lifespan_closes_waits_for_the_next_run() -> None:
-    life = Life()
-    life.may_open.set()
-    first = Client(life.server)
+    lifespan_record = RecordedLifespan()
+    lifespan_record.may_open.set()
+    first = Client(lifespan_record.server)
     await first.start()
     leaving = asyncio.create_task(first.close())
-    while "closing" not in life.events:
+    while "closing" not in lifespan_record.events:
         await asyncio.sleep(0)
     leaving.cancel()
     await asyncio.wait([leaving])
-    second = Client(life.server)
+    second = Client(lifespan_record.server)
     coming = asyncio.create_task(second.start())
-    await turns()
-    assert life.events == ["opening", "closing"]
-    life.may_close.set()
+    await yield_to_loop()
+    assert lifespan_record.events == ["opening", "closing"]
+    lifespan_record.may_close.set()
     await coming
-    assert life.events == ["opening", "closing", "closed", "opening"]
+    assert lifespan_record.events == ["opening", "closing", "closed", "opening"]
     await second.close()
 
 
 async def test_a_lifespan_that_does_not_open_ends_with_its_last_client() -> None:
-    life = Life()
-    starting = asyncio.create_task(Client(life.server).start())
-    while "opening" not in life.events:
+    lifespan_record = RecordedLifespan()
+    starting = asyncio.create_task(Client(lifespan_record.server).start())
+    while "opening" not in lifespan_record.events:
         await asyncio.sleep(0)
     starting.cancel()
-    await turns()
-    pass_time(60)
+    await yield_to_loop()
+    advance_clock(60)
     with pytest.raises(asyncio.CancelledError):
         await starting
-    assert life.events == ["opening", "closed"]
+    assert lifespan_record.events == ["opening", "closed"]
 
 
 def recording_server(name: str = "s") -> tuple[Server, list[str]]:

@@ -1,11 +1,11 @@
-"""Hearing of changes: subscriptions of sessions, and listens of the stateless era."""
+"""Change notifications: subscriptions of sessions, and `subscriptions/listen` of the stateless era."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.server.conversation import LEGACY, MODERN, PLAIN, SUBSCRIPTION_KEY, Conversation, Message, conversing
-from tests.server.raw_link import RawLink
+from tests.server.raw_client import LEGACY, MODERN, PLAIN, SUBSCRIPTION_KEY, Message, RawClient, connect_raw_client
+from tests.server.raw_transport import RawTransport
 
 from hubbub import ProvidedResource, ResourceDetails, Server, bounds
 
@@ -13,7 +13,7 @@ UPDATED = "notifications/resources/updated"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
-class Shelf:
+class ListedResources:
     """A provider of one book."""
 
     def list_resources(self) -> list[ResourceDetails]:
@@ -38,7 +38,7 @@ def watched_server() -> Server:
     async def log(name: str) -> str:
         return name
 
-    server.add_resources(Shelf())
+    server.add_resources(ListedResources())
     return server
 
 
@@ -49,7 +49,7 @@ def watched_server() -> Server:
 @pytest.mark.parametrize("uri", ["file:///a", "log:///today", "book:1"])
 async def test_a_subscriber_hears_of_its_resource_until_it_unsubscribes(dialect: str, uri: str) -> None:
     server = watched_server()
-    async with conversing(server, dialect) as client, conversing(server, dialect) as other:
+    async with connect_raw_client(server, dialect) as client, connect_raw_client(server, dialect) as other:
         server.resource_updated(uri)
         assert await client.result("resources/subscribe", {"uri": uri}) == {}
         assert await client.result("resources/subscribe", {"uri": uri}) == {}
@@ -58,20 +58,20 @@ async def test_a_subscriber_hears_of_its_resource_until_it_unsubscribes(dialect:
         assert await client.result("resources/unsubscribe", {"uri": uri}) == {}
         server.resource_updated(uri)
         assert await client.result("resources/unsubscribe", {"uri": uri}) == {}
-        await other.settle()
-        assert client.heard == [{"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri}}]
-        assert other.heard == []
+        await other.wait_until_idle()
+        assert client.received == [{"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri}}]
+        assert other.received == []
 
 
 @pytest.mark.parametrize(("dialect", "code"), [(PLAIN, -32001), ("2025-11-25", -32002)])
 async def test_what_does_not_exist_cannot_be_watched(dialect: str, code: int) -> None:
-    async with conversing(watched_server(), dialect) as client:
+    async with connect_raw_client(watched_server(), dialect) as client:
         assert (await client.error("resources/subscribe", {"uri": "no:such"}))["code"] == code
 
 
 async def test_a_client_watches_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "SUBSCRIPTIONS", 2)
-    async with conversing(watched_server(), "2025-11-25") as client:
+    async with connect_raw_client(watched_server(), "2025-11-25") as client:
         for name in ("a", "b", "a"):
             await client.result("resources/subscribe", {"uri": f"log:///{name}"})
         error = await client.error("resources/subscribe", {"uri": "log:///c"})
@@ -80,7 +80,7 @@ async def test_a_client_watches_a_bounded_number(monkeypatch: pytest.MonkeyPatch
 
 async def test_the_uris_that_a_client_watches_are_bounded_together() -> None:
     long = "x" * (bounds.URI_CHARACTERS - 100)
-    async with conversing(watched_server(), "2025-11-25") as client:
+    async with connect_raw_client(watched_server(), "2025-11-25") as client:
         fitting = bounds.SUBSCRIPTION_CHARACTERS // bounds.URI_CHARACTERS
         for number in range(fitting):
             await client.result("resources/subscribe", {"uri": f"log:///{number}{long}"})
@@ -91,34 +91,34 @@ async def test_the_uris_that_a_client_watches_are_bounded_together() -> None:
 @pytest.mark.parametrize("dialect", [PLAIN, *LEGACY])
 async def test_sessions_hear_when_lists_change(dialect: str) -> None:
     server = watched_server()
-    async with conversing(server, dialect) as client:
+    async with connect_raw_client(server, dialect) as client:
         server.prompt(nothing)
         server.remove_prompt("nothing")
         assert server.remove_prompt("nothing") is False
         server.resource("file:///b")(nothing)
         server.resources.remove("file:///b")
         assert server.resources.remove("file:///b") is False
-        await client.settle()
-        assert [message["method"] for message in client.heard] == (
+        await client.wait_until_idle()
+        assert [message["method"] for message in client.received] == (
             ["notifications/prompts/list_changed"] * 2 + ["notifications/resources/list_changed"] * 2
         )
 
 
 async def test_a_client_that_left_is_told_nothing() -> None:
     server = watched_server()
-    async with conversing(server, "2025-11-25") as client:
+    async with connect_raw_client(server, "2025-11-25") as client:
         await client.result("resources/subscribe", {"uri": "file:///a"})
     server.resource_updated("file:///a")
-    assert client.link.waiting() == 0
+    assert client.transport.pending_count() == 0
     assert len(server.audience) == 0
 
 
 # -- listens -------------------------------------------------------------------------
 
 
-async def open_listen(client: Conversation, identifier: int | str, **wanted: object) -> Message:
-    client.begin("subscriptions/listen", {"notifications": wanted}, id=identifier)
-    acknowledged = await client.next()
+async def open_subscription(client: RawClient, identifier: int | str, **wanted: object) -> Message:
+    client.send_request("subscriptions/listen", {"notifications": wanted}, id=identifier)
+    acknowledged = await client.next_message()
     assert acknowledged["method"] == ACKNOWLEDGED
     assert acknowledged["params"]["_meta"] == {SUBSCRIPTION_KEY: identifier}
     heard: Message = acknowledged["params"]["notifications"]
@@ -152,37 +152,37 @@ async def test_a_listen_is_acknowledged_first_and_hears_what_it_asked_for(
     wanted: dict[str, Any], methods: list[str]
 ) -> None:
     server = watched_server()
-    async with conversing(server, MODERN) as client:
-        accepted = await open_listen(client, 1, **wanted)
+    async with connect_raw_client(server, MODERN) as client:
+        accepted = await open_subscription(client, 1, **wanted)
         assert {key: value for key, value in accepted.items() if value} == {k: v for k, v in wanted.items() if v}
         change_everything(server)
-        await client.settle()
-        assert [message["method"] for message in client.heard] == methods
-        assert all(message["params"]["_meta"] == {SUBSCRIPTION_KEY: 1} for message in client.heard)
+        await client.wait_until_idle()
+        assert [message["method"] for message in client.received] == methods
+        assert all(message["params"]["_meta"] == {SUBSCRIPTION_KEY: 1} for message in client.received)
         if methods == [UPDATED]:
-            assert client.heard[0]["params"]["uri"] == "file:///b"
+            assert client.received[0]["params"]["uri"] == "file:///b"
 
 
 @pytest.mark.parametrize("identifier", [1, 9007199254740993, -5, "1", "listen"])
 async def test_the_id_of_a_listen_keeps_its_kind(identifier: int | str) -> None:
     server = watched_server()
-    async with conversing(server, MODERN) as client:
-        await open_listen(client, identifier, toolsListChanged=True)
+    async with connect_raw_client(server, MODERN) as client:
+        await open_subscription(client, identifier, toolsListChanged=True)
         server.tool(nothing)
-        note = await client.next()
+        note = await client.next_message()
         assert note["params"]["_meta"] == {SUBSCRIPTION_KEY: identifier}
         assert type(note["params"]["_meta"][SUBSCRIPTION_KEY]) is type(identifier)
 
 
 async def test_many_listens_of_one_client_are_told_apart() -> None:
     server = watched_server()
-    async with conversing(server, MODERN) as client:
-        await open_listen(client, "tools", toolsListChanged=True)
-        await open_listen(client, "both", toolsListChanged=True, promptsListChanged=True)
+    async with connect_raw_client(server, MODERN) as client:
+        await open_subscription(client, "tools", toolsListChanged=True)
+        await open_subscription(client, "both", toolsListChanged=True, promptsListChanged=True)
         server.tool(nothing)
         server.prompt(nothing)
-        await client.settle()
-        heard = {(message["params"]["_meta"][SUBSCRIPTION_KEY], message["method"]) for message in client.heard}
+        await client.wait_until_idle()
+        heard = {(message["params"]["_meta"][SUBSCRIPTION_KEY], message["method"]) for message in client.received}
         assert heard == {
             ("tools", "notifications/tools/list_changed"),
             ("both", "notifications/tools/list_changed"),
@@ -192,56 +192,56 @@ async def test_many_listens_of_one_client_are_told_apart() -> None:
 
 async def test_a_cancelled_listen_hears_no_more_and_is_not_answered() -> None:
     server = watched_server()
-    async with conversing(server, MODERN) as client:
-        await open_listen(client, 5, toolsListChanged=True)
-        client.tell("notifications/cancelled", {"requestId": 5})
-        await client.settle()
+    async with connect_raw_client(server, MODERN) as client:
+        await open_subscription(client, 5, toolsListChanged=True)
+        client.notify("notifications/cancelled", {"requestId": 5})
+        await client.wait_until_idle()
         server.tool(nothing)
-        await client.settle()
-        assert client.heard == []
+        await client.wait_until_idle()
+        assert client.received == []
         assert len(server.audience) == 1
 
 
 async def test_listens_end_with_a_result_when_the_server_stops() -> None:
     server = watched_server()
-    async with conversing(server, MODERN) as client:
-        await open_listen(client, "x", toolsListChanged=True)
-        await client.link.stop_server()
-        answer = await client.answer_to("x")
+    async with connect_raw_client(server, MODERN) as client:
+        await open_subscription(client, "x", toolsListChanged=True)
+        await client.transport.stop_server()
+        answer = await client.response_to("x")
         assert answer["result"]["resultType"] == "complete"
         assert answer["result"]["_meta"][SUBSCRIPTION_KEY] == "x"
-        (cancelled,) = client.notes("notifications/cancelled")
+        (cancelled,) = client.notifications("notifications/cancelled")
         assert cancelled["requestId"] == "x"
         assert cancelled["_meta"] == {SUBSCRIPTION_KEY: "x"}
 
 
 async def test_listens_end_with_a_result_when_the_client_sends_no_more() -> None:
     server = watched_server()
-    async with conversing(server, MODERN) as client, conversing(server, MODERN) as other:
-        await open_listen(client, 1, toolsListChanged=True)
-        await open_listen(other, 1, toolsListChanged=True)
-        await client.link.finish()
-        assert (await client.answer_to(1))["result"]["resultType"] == "complete"
+    async with connect_raw_client(server, MODERN) as client, connect_raw_client(server, MODERN) as other:
+        await open_subscription(client, 1, toolsListChanged=True)
+        await open_subscription(other, 1, toolsListChanged=True)
+        await client.transport.finish()
+        assert (await client.response_to(1))["result"]["resultType"] == "complete"
         server.tool(nothing)
-        assert (await other.next())["method"] == "notifications/tools/list_changed"
+        assert (await other.next_message())["method"] == "notifications/tools/list_changed"
 
 
 async def test_a_change_while_the_acknowledgement_waits_is_not_lost() -> None:
     server = watched_server()
     may_read = asyncio.Event()
 
-    class SlowLink(RawLink):
+    class SlowTransport(RawTransport):
         async def drained(self) -> None:
-            if self.waiting():
+            if self.pending_count():
                 await may_read.wait()
 
-    async with SlowLink(server) as link:
-        client = Conversation(link, MODERN, {})
-        client.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=1)
-        assert (await client.next())["method"] == ACKNOWLEDGED
+    async with SlowTransport(server) as link:
+        client = RawClient(link, MODERN, {})
+        client.send_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=1)
+        assert (await client.next_message())["method"] == ACKNOWLEDGED
         server.tool(nothing)
         may_read.set()
-        assert (await client.next())["method"] == "notifications/tools/list_changed"
+        assert (await client.next_message())["method"] == "notifications/tools/list_changed"
 
 
 async def test_a_listener_that_cannot_keep_up_hears_each_change_once_and_the_newest_of_it() -> None:
@@ -249,44 +249,44 @@ async def test_a_listener_that_cannot_keep_up_hears_each_change_once_and_the_new
     may_read = asyncio.Event()
     may_read.set()
 
-    class SlowLink(RawLink):
+    class SlowTransport(RawTransport):
         async def drained(self) -> None:
             await may_read.wait()
 
-    async with SlowLink(server) as link:
-        client = Conversation(link, MODERN, {})
-        await open_listen(client, 1, resourceSubscriptions=["file:///a", "file:///b"])
+    async with SlowTransport(server) as link:
+        client = RawClient(link, MODERN, {})
+        await open_subscription(client, 1, resourceSubscriptions=["file:///a", "file:///b"])
         may_read.clear()
         for _ in range(1000):
             server.resource_updated("file:///a")
             server.resource_updated("file:///b")
         may_read.set()
-        await client.settle()
-        assert [note["uri"] for note in client.notes(UPDATED)] == ["file:///a", "file:///b"]
+        await client.wait_until_idle()
+        assert [note["uri"] for note in client.notifications(UPDATED)] == ["file:///a", "file:///b"]
 
 
 async def test_listens_of_all_clients_are_bounded_and_the_error_names_that_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bounds, "LISTENERS", 1)
+    monkeypatch.setattr(bounds, "LISTEN_STREAMS", 1)
     server = watched_server()
-    async with conversing(server, MODERN) as one, conversing(server, MODERN) as two:
-        await open_listen(one, 1)
+    async with connect_raw_client(server, MODERN) as one, connect_raw_client(server, MODERN) as two:
+        await open_subscription(one, 1)
         error = await two.error("subscriptions/listen", {"notifications": {}})
-        assert "`subscriptions/listen` streams of all clients at once (limit 1)" in error["message"]
+        assert "`subscriptions/listen` streams of all clients (limit 1)" in error["message"]
         assert error["data"] == {"reason": "overloaded", "limit": 1}
 
 
 async def test_listens_of_one_connection_are_bounded_and_leave_it_readable() -> None:
-    async with conversing(watched_server(), MODERN) as client:
-        for number in range(bounds.LISTENS):
-            client.begin("subscriptions/listen", {"notifications": {}}, id=number)
+    async with connect_raw_client(watched_server(), MODERN) as client:
+        for number in range(bounds.LISTEN_STREAMS_PER_CONNECTION):
+            client.send_request("subscriptions/listen", {"notifications": {}}, id=number)
         error = await client.error("subscriptions/listen", {"notifications": {}})
-        assert error["data"] == {"reason": "overloaded", "limit": bounds.LISTENS}
-        assert not client.link.duplex.is_busy
+        assert error["data"] == {"reason": "overloaded", "limit": bounds.LISTEN_STREAMS_PER_CONNECTION}
+        assert not client.transport.duplex.is_busy
 
 
 @pytest.mark.parametrize("wanted", [5, None, [], {"toolsListChanged": "yes"}, {"resourceSubscriptions": [5]}])
 async def test_a_wrong_filter_is_refused(wanted: object) -> None:
-    async with conversing(watched_server(), MODERN) as client:
+    async with connect_raw_client(watched_server(), MODERN) as client:
         assert (await client.error("subscriptions/listen", {"notifications": wanted}))["code"] == -32602

@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from hubbub import Call, Caller, MethodNotFound, Note, Peer, Reply, Revision, Server, ToolError
 from hubbub.protocol.params import decode_params
 from hubbub.protocol.revisions import PLAIN, R2025_11_25, R2026_07_28
-from hubbub.server.tracing import Traced, is_wanted
+from hubbub.server.tracing import TracingPeer, is_wanted
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -67,7 +67,7 @@ def send(method: str, params: bytes = b"{}", revision: Revision = R2025_11_25, p
             caller=Caller(revision=revision), back=None,  # type: ignore[arg-type]
         )  # fmt: skip
         async with server.running():
-            return await Traced(peer, provider).request(call)
+            return await TracingPeer(peer, provider).request(call)
 
     return asyncio.run(main())
 
@@ -134,7 +134,7 @@ def test_an_error_has_its_number(spans: Spans) -> None:
 
 
 def test_what_breaks_has_its_type(spans: Spans) -> None:
-    class Broken:
+    class BrokenPeer:
         async def request(self, call: Call) -> Never:
             raise ZeroDivisionError("secret message")
 
@@ -142,7 +142,7 @@ def test_what_breaks_has_its_type(spans: Spans) -> None:
             raise NotImplementedError
 
     with pytest.raises(ZeroDivisionError):
-        send("tools/list", peer=Broken())
+        send("tools/list", peer=BrokenPeer())
     (span,) = spans()
     assert attributes(span)["error.type"] == "ZeroDivisionError"
     assert "secret message" not in span.to_json()
@@ -160,14 +160,14 @@ def test_long_names_are_cut(spans: Spans) -> None:
 def test_notifications_pass() -> None:
     seen = []
 
-    class Noting:
+    class RecordingStub:
         async def notify(self, note: Note) -> None:
             seen.append(note.method)
 
         async def request(self, call: Call) -> Never:
             raise NotImplementedError
 
-    asyncio.run(Traced(Noting(), provider).notify(Note("notifications/x")))
+    asyncio.run(TracingPeer(RecordingStub(), provider).notify(Note("notifications/x")))
     assert seen == ["notifications/x"]
 
 
@@ -212,7 +212,7 @@ EXPORT = """
 import asyncio
 from msgspec import Raw
 from hubbub.server.server import Server
-from hubbub.protocol.model import Call, Caller, Meta
+from hubbub.protocol.calls import Call, Caller, Meta
 from hubbub.protocol.params import decode_params
 from hubbub.protocol.revisions import PLAIN
 from hubbub.server.tracing import traced

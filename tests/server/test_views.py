@@ -1,4 +1,4 @@
-"""Patterns of views: whatever they are put together to, they mean what each means by itself."""
+"""Patterns of views: a combination matches exactly what the single patterns match."""
 
 from fnmatch import fnmatchcase
 

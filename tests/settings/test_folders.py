@@ -30,7 +30,7 @@ def test_a_relative_configuration_folder_does_not_lead_into_the_working_folder(
     assert user_settings_path() == str(tmp_path / ".config" / "hubbub" / "hubbub.toml")
 
 
-def modes(folder: Path) -> dict[str, str]:
+def folder_modes(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): oct(stat.S_IMODE(path.stat().st_mode))
         for path in sorted(folder.rglob("*"))
@@ -45,7 +45,7 @@ def test_folders_are_private_with_all_above_them_whatever_the_umask(tmp_path: Pa
         make_private_folder(tmp_path / "share" / "hubbub" / "trusted")
     finally:
         os.umask(before)
-    assert modes(tmp_path) == {"share": "0o700", "share/hubbub": "0o700", "share/hubbub/trusted": "0o700"}
+    assert folder_modes(tmp_path) == {"share": "0o700", "share/hubbub": "0o700", "share/hubbub/trusted": "0o700"}
 
 
 def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
@@ -69,6 +69,6 @@ def test_a_server_with_umask_0_leaves_folders_for_its_owner_alone(tmp_path: Path
             [sys.executable, "-m", "hubbub", *command], input=list_campaigns, cwd=tmp_path, umask=0,
             env=os.environ | folders, capture_output=True, timeout=60, check=True,
         )  # fmt: skip
-    found = modes(tmp_path / "home")
+    found = folder_modes(tmp_path / "home")
     assert {"data/hubbub/trusted", "state/hubbub/hubs"} <= found.keys()
     assert set(found.values()) == {"0o700"}

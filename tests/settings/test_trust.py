@@ -7,13 +7,13 @@ import pytest
 
 from hubbub import HubSettings, SettingsError, ToolSettings, ViewSettings
 from hubbub.pack import data_folder
-from hubbub.settings import ServeSettings, gather, read_settings
-from hubbub.settings.fields import settings_of
+from hubbub.settings import ServeSettings, collect_sources, read_settings
+from hubbub.settings.fields import list_settings
 from hubbub.settings.file import SettingsFile
-from hubbub.settings.file_keys import harmless_part
+from hubbub.settings.file_keys import split_harmless
 from hubbub.settings.servers import ServerSettings
 from hubbub.settings.sources import Sources
-from hubbub.settings.trust import files_in, read_folder_file, trust, trust_record_path, trusted_folders
+from hubbub.settings.trust import find_named_files, read_folder_file, trust, trust_record_path, trusted_folders
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -30,23 +30,23 @@ def write(folder: Path, text: str) -> None:
     (folder / "hubbub.toml").write_text(text)
 
 
-def write_own(text: str) -> Path:
+def write_user_file(text: str) -> Path:
     folder = Path(os.environ["XDG_CONFIG_HOME"], "hubbub")
     folder.mkdir(exist_ok=True)
     write(folder, text)
     return folder
 
 
-def trust_here() -> None:
+def trust_folder() -> None:
     trust(read_folder_file("hubbub.toml", is_to_be_trusted=True))
 
 
-def found() -> Sources:
-    return gather({}, {}, drops_untrusted=True)
+def read_sources() -> Sources:
+    return collect_sources({}, {}, ignore_untrusted=True)
 
 
 def settings() -> ServeSettings:
-    return read_settings(ServeSettings, found())
+    return read_settings(ServeSettings, read_sources())
 
 
 # -- which settings need trust -------------------------------------------------------
@@ -55,7 +55,7 @@ def settings() -> ServeSettings:
 def test_only_these_settings_are_harmless() -> None:
     """Whoever adds one here says why: it must neither start, open, loosen nor move a limit."""
     harmless = {
-        kind.__name__: {setting.key for setting in settings_of(kind) if setting.is_harmless}
+        kind.__name__: {setting.key for setting in list_settings(kind) if setting.is_harmless}
         for kind in (ServeSettings, HubSettings, ViewSettings, ServerSettings, ToolSettings)
     }
     assert harmless == {
@@ -77,7 +77,7 @@ def test_a_file_is_told_apart_key_by_key() -> None:
         "packs": {"p": {"a": {"b": 1}, "c": 2}, "empty": {}},
         "new": {"x": 1},
     }
-    assert harmless_part(tree) == (
+    assert split_harmless(tree) == (
         {"view": "v", "hub": {"search": "on"}, "views": {"v": {"read_only": True}, "empty": {}}},
         (
             ("port",),
@@ -100,8 +100,8 @@ def test_a_file_is_told_apart_key_by_key() -> None:
 @pytest.mark.parametrize("text", ["servers = 3", "views = 3", "hub = 'x'", "packs = []", "[[views]]\nx = 1"])
 def test_what_is_no_section_is_refused_as_well(here: Path, text: str) -> None:
     write(here, text)
-    assert len(found().refused) == 1
-    file = found().file
+    assert len(read_sources().refused) == 1
+    file = read_sources().file
     assert file is not None
     assert file.tree == {}
 
@@ -109,18 +109,18 @@ def test_what_is_no_section_is_refused_as_well(here: Path, text: str) -> None:
 def test_reading_a_file_without_trust_is_an_error_unless_it_is_asked_for(here: Path) -> None:
     write(here, "port = 1\ntool_names = 'safe'\n")
     with pytest.raises(SettingsError, match=r"is not trusted.* port; .*hubbub trust"):
-        gather({}, {})
+        collect_sources({}, {})
     assert (settings().port, settings().tool_names) == (3000, "safe")
-    trust_here()
-    assert read_settings(ServeSettings, gather({}, {})).port == 1
+    trust_folder()
+    assert read_settings(ServeSettings, collect_sources({}, {})).port == 1
 
 
 def test_many_keys_and_odd_names_stay_one_line(here: Path) -> None:
     write(here, "\n".join(f"key{number} = 1" for number in range(50)) + '\n"a\\u001bb" = 1\n')
-    assert found().refusal.endswith("hubbub trust`, or name the file to use with --config (HUBBUB_CONFIG)")
-    assert "key19 and 31 more" in found().refusal
+    assert read_sources().refusal.endswith("hubbub trust`, or name the file to use with --config (HUBBUB_CONFIG)")
+    assert "key19 and 31 more" in read_sources().refusal
     write(here, '"a\\u001bb" = 1\n')
-    assert "\x1b" not in found().refusal
+    assert "\x1b" not in read_sources().refusal
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_many_keys_and_odd_names_stay_one_line(here: Path) -> None:
         ("x = " + "[" * 5000, "nests deeper than 32 levels"),
         ("[" + ".".join("a" * 5000) + "]", "nests deeper than 32 levels"),
         ("#" * 2_000_000, "is larger than 1048576 bytes"),
-        (None, "is not a file"),
+        (None, "is not a regular file"),
     ],
     ids=["lists", "sections", "size", "pipe"],
 )
@@ -139,39 +139,39 @@ def test_a_file_that_cannot_be_read_well_is_refused_in_one_line(here: Path, text
     else:
         write(here, text)
     with pytest.raises(SettingsError, match=problem):
-        found()
+        read_sources()
 
 
 # -- precedence ----------------------------------------------------------------------
 
 
 def test_the_users_own_file_counts_last_and_needs_no_trust(here: Path, tmp_path: Path) -> None:
-    own = write_own("port = 1\nhost = 'own'\n[packs.p]\na = 1\nb = 1\n[hub]\nsearch = 'off'\n")
+    own = write_user_file("port = 1\nhost = 'own'\n[packs.p]\na = 1\nb = 1\n[hub]\nsearch = 'off'\n")
     assert (settings().port, settings().host) == (1, "own")
     write(here, "port = 2\n[packs.p]\nb = 2\n")
-    trust_here()
+    trust_folder()
     assert (settings().port, settings().host) == (2, "own")
-    file = found().file
+    file = read_sources().file
     assert file is not None
     assert file.tree["packs"] == {"p": {"a": 1, "b": 2}}
-    assert file.place(("port",)) == "hubbub.toml line 1: port"
-    assert file.place(("host",)) == f"{own / 'hubbub.toml'} line 2: host"
+    assert file.locate(("port",)) == "hubbub.toml line 1: port"
+    assert file.locate(("host",)) == f"{own / 'hubbub.toml'} line 2: host"
     assert file.paths == ("hubbub.toml", str(own / "hubbub.toml"))
     (tmp_path / "named.toml").write_text("port = 3\n")
-    named = read_settings(ServeSettings, gather({"--config": str(tmp_path / "named.toml")}, {}))
+    named = read_settings(ServeSettings, collect_sources({"--config": str(tmp_path / "named.toml")}, {}))
     assert (named.port, named.host) == (3, "own")
-    assert read_settings(ServeSettings, gather({}, {"HUBBUB_PORT": "4"})).port == 4
-    by_code = gather({}, {"HUBBUB_PORT": "4"}, arguments={"port": 5})
+    assert read_settings(ServeSettings, collect_sources({}, {"HUBBUB_PORT": "4"})).port == 4
+    by_code = collect_sources({}, {"HUBBUB_PORT": "4"}, arguments={"port": 5})
     assert read_settings(ServeSettings, by_code).port == 5
 
 
 def test_an_untrusted_file_never_wins_over_the_users_own(here: Path) -> None:
-    write_own("tool_names = 'exact'\n[views.v]\nread_only = true\nexclude = ['x']\n[hub]\nsearch = 'off'\n")
+    write_user_file("tool_names = 'exact'\n[views.v]\nread_only = true\nexclude = ['x']\n[hub]\nsearch = 'off'\n")
     write(
         here, "tool_names = 'safe'\nview = 'v'\n[views.v]\nread_only = false\n[hub]\nsearch = 'on'\nname_limit = 32\n"
     )
     assert (settings().tool_names, settings().view) == ("exact", "v")
-    file = found().file
+    file = read_sources().file
     assert file is not None
     assert file.tree["views"] == {"v": {"read_only": True, "exclude": ["x"]}}
     assert file.tree["hub"] == {"search": "off", "name_limit": 32}
@@ -179,7 +179,7 @@ def test_an_untrusted_file_never_wins_over_the_users_own(here: Path) -> None:
 
 def test_a_server_is_taken_whole_from_one_file() -> None:
     own = SettingsFile("own", "", {"servers": {"x": {"url": "https://a", "headers": {"K": "secret"}}, "y": {}}})
-    file = SettingsFile("file", "", {"servers": {"x": {"url": "https://b"}}}).over(own)
+    file = SettingsFile("file", "", {"servers": {"x": {"url": "https://b"}}}).merged_over(own)
     assert file.tree == {"servers": {"x": {"url": "https://b"}, "y": {}}}
 
 
@@ -198,8 +198,8 @@ command = "npx"
 [servers.c]
 target = "shop.tools:server"
 """
-    own = write_own(text)
-    file = found().file
+    own = write_user_file(text)
+    file = read_sources().file
     assert file is not None
     assert file.tree == {
         "key_file": str(own / "keys.toml"),
@@ -215,9 +215,9 @@ target = "shop.tools:server"
 
 
 def test_the_users_own_folder_needs_no_trust_when_it_is_the_working_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(write_own("port = 1\n"))
+    monkeypatch.chdir(write_user_file("port = 1\n"))
     assert settings().port == 1
-    assert found().refused == ()
+    assert read_sources().refused == ()
 
 
 # -- what is remembered ----------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_the_files_that_a_value_names_are_found(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PLACE", str(tmp_path))
 
     def files(tree: object) -> set[str]:
-        return {os.path.relpath(path, tmp_path) for path in files_in(tree, str(tmp_path))}
+        return {os.path.relpath(path, tmp_path) for path in find_named_files(tree, str(tmp_path))}
 
     assert files({"command": "./run.sh"}) == {"run.sh"}
     assert files({"args": ["a b.py", "--file=z.json", "sub", 3, True]}) == {"a b.py", "z.json"}
@@ -262,23 +262,23 @@ def test_the_programs_of_an_mcp_json_count_too(here: Path) -> None:
     (here / "clients").mkdir()
     (here / "clients/mcp.json").write_text('{"mcpServers": {"a": {"command": "python", "args": ["a.py"]}}}')
     (here / "a.py").touch()
-    trust_here()
-    assert found().refused == ()
+    trust_folder()
+    assert read_sources().refused == ()
     for name in ("a.py", "clients/mcp.json"):
         before = (here / name).read_text()
         (here / name).write_text(before + " ")
-        assert f"a change in {name}" in found().problem
+        assert f"a change in {name}" in read_sources().problem
         (here / name).write_text(before)
-    assert found().refused == ()
+    assert read_sources().refused == ()
 
 
 def test_the_settings_file_is_named_before_the_files_that_it_newly_refers_to(here: Path) -> None:
     for name in ("a.json", "b.json"):
         (here / name).touch()
     write(here, 'mcp_json = "b.json"\n')
-    trust_here()
+    trust_folder()
     write(here, 'mcp_json = "a.json"\n')
-    assert "a change in hubbub.toml, a.json, b.json" in found().problem
+    assert "a change in hubbub.toml, a.json, b.json" in read_sources().problem
 
 
 @pytest.mark.parametrize("change", ["written", "gone", "new", "link"])
@@ -286,8 +286,8 @@ def test_a_file_that_comes_goes_or_is_swapped_is_a_change(here: Path, change: st
     write(here, '[servers.a]\ncommand = "sh"\nargs = ["a.sh", "b.sh"]\n')
     (here / "a.sh").write_text("true")
     (here / "other.sh").write_text("false")
-    trust_here()
-    assert found().refused == ()
+    trust_folder()
+    assert read_sources().refused == ()
     match change:
         case "written":
             (here / "a.sh").write_text("eval")
@@ -298,14 +298,14 @@ def test_a_file_that_comes_goes_or_is_swapped_is_a_change(here: Path, change: st
         case "link":
             (here / "a.sh").unlink()
             (here / "a.sh").symlink_to("other.sh")
-    assert "b.sh" in found().problem if change == "new" else "a.sh" in found().problem
+    assert "b.sh" in read_sources().problem if change == "new" else "a.sh" in read_sources().problem
 
 
 def test_a_settings_file_that_is_a_link_is_known_by_what_is_in_it(here: Path, tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text("port = 1\n")
     (tmp_path / "two.toml").write_text("port = 2\n")
     (here / "hubbub.toml").symlink_to(tmp_path / "one.toml")
-    trust_here()
+    trust_folder()
     assert settings().port == 1
     (here / "hubbub.toml").unlink()
     (here / "hubbub.toml").symlink_to(tmp_path / "two.toml")
@@ -316,7 +316,7 @@ def test_trust_holds_for_one_folder_however_it_is_entered(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(here, "port = 1\n")
-    trust_here()
+    trust_folder()
     (tmp_path / "link").symlink_to(here)
     monkeypatch.chdir(tmp_path / "link")
     assert settings().port == 1
@@ -338,7 +338,7 @@ def test_what_is_remembered_is_what_was_shown(here: Path) -> None:
 @pytest.mark.parametrize("place", ["record", "folder", "data"])
 def test_what_others_can_write_is_not_believed(here: Path, place: str) -> None:
     write(here, "port = 1\n")
-    trust_here()
+    trust_folder()
     assert settings().port == 1
     record = trust_record_path(str(here))
     path = {"record": record, "folder": record.parent, "data": data_folder()}[place]
@@ -346,12 +346,12 @@ def test_what_others_can_write_is_not_believed(here: Path, place: str) -> None:
     assert settings().port == 3000
     if place != "record":
         with pytest.raises(SettingsError, match="chmod"):
-            trust_here()
+            trust_folder()
 
 
 def test_a_damaged_record_is_no_trust(here: Path) -> None:
     write(here, "port = 1\n")
-    trust_here()
+    trust_folder()
     trust_record_path(str(here)).write_bytes(b"\xff{")
     assert settings().port == 3000
     assert trusted_folders() == []
@@ -362,6 +362,6 @@ def test_a_file_that_refers_to_too_many_files_cannot_be_trusted(here: Path) -> N
     for number in range(300):
         (here / f"f{number}").touch()
     write(here, f"pack = {[f'f{number}' for number in range(300)]!r}\n")
-    assert found().refused == (("pack",),)
+    assert read_sources().refused == (("pack",),)
     with pytest.raises(SettingsError, match="more than 256 files"):
-        trust_here()
+        trust_folder()

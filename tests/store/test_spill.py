@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.store.spill import Owner, Spill, whole_characters
+from hubbub.store.spill import Owner, Spill, cut_utf8
 
 ME = Owner("me", "session-1")
 TEXT = "text/plain"
@@ -38,9 +38,9 @@ class Clock:
 
 def test_what_was_kept_is_read_back(make_spill: MakeSpill) -> None:
     spill = make_spill()
-    kept = spill.keep(ME, b"a long story", TEXT)
+    kept = spill.store(ME, b"a long story", TEXT)
     assert kept is not None
-    assert (kept.size, kept.media_type, kept.is_gone) == (12, TEXT, False)
+    assert (kept.size, kept.media_type, kept.is_removed) == (12, TEXT, False)
     part = spill.read(ME, kept.id, 0, 100)
     assert part is not None
     assert (part.data, part.offset, part.next_offset) == (b"a long story", 0, None)
@@ -49,7 +49,7 @@ def test_what_was_kept_is_read_back(make_spill: MakeSpill) -> None:
 @pytest.mark.parametrize("other", [Owner("me"), Owner("me", "session-2"), Owner("you", "session-1")])
 def test_nobody_else_learns_of_a_piece(make_spill: MakeSpill, other: Owner) -> None:
     spill = make_spill()
-    kept = spill.keep(ME, b"mine", TEXT)
+    kept = spill.store(ME, b"mine", TEXT)
     assert kept is not None
     assert spill.find(other, kept.id) is None
     assert spill.read(other, kept.id, 0, 100) is None
@@ -58,7 +58,7 @@ def test_nobody_else_learns_of_a_piece(make_spill: MakeSpill, other: Owner) -> N
 
 def test_no_id_can_be_guessed_from_another(make_spill: MakeSpill) -> None:
     spill = make_spill()
-    ids = {kept.id for _ in range(100) if (kept := spill.keep(ME, b"x", TEXT)) is not None}
+    ids = {kept.id for _ in range(100) if (kept := spill.store(ME, b"x", TEXT)) is not None}
     assert len(ids) == 100
     assert min(map(len, ids)) >= 22
     assert len({identifier[:6] for identifier in ids}) == 100
@@ -67,7 +67,7 @@ def test_no_id_can_be_guessed_from_another(make_spill: MakeSpill) -> None:
 def test_a_piece_whose_time_is_over_is_known_but_cannot_be_read(make_spill: MakeSpill) -> None:
     clock = Clock()
     spill = make_spill(lifetime_s=60, clock=clock)
-    kept = spill.keep(ME, b"soon gone", TEXT)
+    kept = spill.store(ME, b"soon gone", TEXT)
     assert kept is not None
     assert kept.expires_at == 1060
     clock.now = 1059.9
@@ -76,7 +76,7 @@ def test_a_piece_whose_time_is_over_is_known_but_cannot_be_read(make_spill: Make
     assert spill.read(ME, kept.id, 0, 100) is None
     found = spill.find(ME, kept.id)
     assert found is not None
-    assert found.is_gone
+    assert found.is_removed
     assert spill.find(Owner("you"), kept.id) is None
     assert len(spill) == 0
 
@@ -84,9 +84,9 @@ def test_a_piece_whose_time_is_over_is_known_but_cannot_be_read(make_spill: Make
 def test_a_shorter_lifetime_holds_for_what_is_kept_from_then_on(make_spill: MakeSpill) -> None:
     clock = Clock()
     spill = make_spill(lifetime_s=60, clock=clock)
-    first = spill.keep(ME, b"first", TEXT)
+    first = spill.store(ME, b"first", TEXT)
     spill.lifetime_s = 10
-    second = spill.keep(ME, b"second", TEXT)
+    second = spill.store(ME, b"second", TEXT)
     assert first is not None
     assert second is not None
     clock.now = 1020
@@ -96,18 +96,18 @@ def test_a_shorter_lifetime_holds_for_what_is_kept_from_then_on(make_spill: Make
 
 def test_the_oldest_make_room(make_spill: MakeSpill) -> None:
     spill = make_spill(total_bytes=100)
-    kept = [spill.keep(ME, bytes(40), TEXT) for _ in range(4)]
+    kept = [spill.store(ME, bytes(40), TEXT) for _ in range(4)]
     readable = [spill.read(ME, piece.id, 0, 100) is not None for piece in kept if piece is not None]
     assert readable == [False, False, True, True]
     assert len(spill) == 2
 
 
-@pytest.mark.parametrize("limits", [{"total_bytes": 1000}, {"most": 5}])
+@pytest.mark.parametrize("limits", [{"total_bytes": 1000}, {"max_pieces": 5}])
 def test_who_keeps_most_cannot_push_out_what_others_keep(make_spill: MakeSpill, limits: dict[str, int]) -> None:
     spill = make_spill(**limits)
-    mine = spill.keep(Owner("bob", "s", is_authenticated=True), b"mine", TEXT)
+    mine = spill.store(Owner("bob", "s", is_authenticated=True), b"mine", TEXT)
     for number in range(20):
-        spill.keep(Owner("ada", f"session {number}", is_authenticated=True), bytes(300), TEXT)
+        spill.store(Owner("ada", f"session {number}", is_authenticated=True), bytes(300), TEXT)
     assert mine is not None
     assert spill.read(Owner("bob", "s", is_authenticated=True), mine.id, 0, 10) is not None
 
@@ -118,7 +118,7 @@ def test_pieces_that_come_and_go_never_meet_in_the_file(make_spill: MakeSpill) -
     kept: list[tuple[str, bytes]] = []
     for number in range(300):
         data = f"{number:04d}|".encode() * random.randrange(1, 300)
-        piece = spill.keep(ME, data, TEXT)
+        piece = spill.store(ME, data, TEXT)
         assert piece is not None
         kept.append((piece.id, data))
         for identifier, expected in kept[-10:]:
@@ -132,23 +132,23 @@ def test_all_pieces_take_one_descriptor(make_spill: MakeSpill) -> None:
     spill = make_spill()
     before = len(list(descriptors.iterdir()))
     for _ in range(100):
-        spill.keep(ME, b"x" * 1000, TEXT)
+        spill.store(ME, b"x" * 1000, TEXT)
     assert len(spill) == 100
     assert len(list(descriptors.iterdir())) == before + 1
 
 
 def test_the_number_of_pieces_is_bounded_and_so_is_what_is_remembered_of_the_gone(make_spill: MakeSpill) -> None:
-    spill = make_spill(most=3)
-    kept = [spill.keep(ME, b"x", TEXT) for _ in range(10)]
+    spill = make_spill(max_pieces=3)
+    kept = [spill.store(ME, b"x", TEXT) for _ in range(10)]
     known = [spill.find(ME, piece.id) for piece in kept if piece is not None]
     assert [piece is None for piece in known] == [True] * 4 + [False] * 6
-    assert [piece.is_gone for piece in known if piece is not None] == [True] * 3 + [False] * 3
+    assert [piece.is_removed for piece in known if piece is not None] == [True] * 3 + [False] * 3
 
 
 def test_a_piece_larger_than_everything_is_not_kept_and_costs_the_others_nothing(make_spill: MakeSpill) -> None:
     spill = make_spill(total_bytes=100)
-    small = spill.keep(ME, b"small", TEXT)
-    assert spill.keep(ME, bytes(101), TEXT) is None
+    small = spill.store(ME, b"small", TEXT)
+    assert spill.store(ME, bytes(101), TEXT) is None
     assert small is not None
     assert spill.read(ME, small.id, 0, 10) is not None
 
@@ -158,7 +158,7 @@ def test_a_full_disk_keeps_nothing_and_raises_nothing(make_spill: MakeSpill, cap
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3, limits[1]))
     try:
-        kept = spill.keep(ME, b"no room", TEXT)
+        kept = spill.store(ME, b"no room", TEXT)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert kept is None
@@ -169,7 +169,7 @@ def test_a_full_disk_keeps_nothing_and_raises_nothing(make_spill: MakeSpill, cap
 def test_closing_lets_go_of_every_file(make_spill: MakeSpill) -> None:
     spill = make_spill()
     before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").exists() else None
-    kept = [spill.keep(ME, b"x", TEXT) for _ in range(5)]
+    kept = [spill.store(ME, b"x", TEXT) for _ in range(5)]
     spill.close()
     spill.close()
     assert kept[0] is not None
@@ -183,7 +183,7 @@ def test_nothing_has_a_name_so_nothing_is_left_after_a_kill(tmp_path: Path) -> N
         "import os, signal\n"
         "from hubbub.store.spill import Owner, Spill\n"
         "spill = Spill()\n"
-        "assert spill.keep(Owner('me'), bytes(100_000), 'text/plain')\n"
+        "assert spill.store(Owner('me'), bytes(100_000), 'text/plain')\n"
         "print(os.listdir(os.environ['TMPDIR']), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -200,7 +200,7 @@ def test_pages_are_whole_characters_and_together_the_whole_text(text: str, limit
     wanted = data[start:].decode(errors="ignore").encode()
     read: list[bytes] = []
     with closing(Spill()) as spill:
-        kept = spill.keep(ME, data, TEXT)
+        kept = spill.store(ME, data, TEXT)
         assert kept is not None
         offset: int | None = start
         while offset is not None:
@@ -217,7 +217,7 @@ def test_pages_are_whole_characters_and_together_the_whole_text(text: str, limit
 @given(text=st.text(), limit=st.integers(0, 40))
 def test_a_beginning_is_the_longest_that_fits(text: str, limit: int) -> None:
     data = text.encode(errors="replace")
-    cut = whole_characters(data, limit)
+    cut = cut_utf8(data, limit)
     assert data.startswith(cut)
     cut.decode()
     rest = data[len(cut) :].decode()

@@ -170,7 +170,7 @@ async def test_databases_opened_at_once_each_get_their_own_tables(tmp_path: Path
 
 async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, schema: Schema) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreFailed, match="cannot be made"):
+    with pytest.raises(StoreFailed, match="cannot be created"):
         await open_database(read_url(f"sqlite:///{tmp_path / 'file' / 'a.db'}"), schema)
 
 

@@ -35,8 +35,8 @@ def asking_server() -> Server:
     @server.tool
     async def greet(context: Context, times: int = 1) -> str:
         """Greet a person."""
-        said = [await context.elicit(f"Who is number {number}?", Name) for number in range(times)]
-        return ", ".join(one.content.name if one.content is not None else one.action for one in said)
+        answers_given = [await context.elicit(f"Who is number {number}?", Name) for number in range(times)]
+        return ", ".join(one.content.name if one.content is not None else one.action for one in answers_given)
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=True))
     async def haiku(context: Context, topic: str) -> str:
@@ -192,7 +192,7 @@ async def test_what_has_no_list_of_tools_is_refused_with_what_to_pass(snapshot: 
 
 
 def test_a_snapshot_is_written_only_if_that_is_asked_for(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AssertionError, match=r"There is no snapshot .*tools.json: run the test once with"):
+    with pytest.raises(AssertionError, match=r"The snapshot .*tools.json does not exist: run the test once with"):
         assert_schema(asking_server(), snapshot)
     assert not snapshot.exists()
     monkeypatch.setenv("MCP_UPDATE_SCHEMAS", "1")
@@ -259,7 +259,7 @@ def test_a_project_uses_the_plugin(snapshot: Path) -> None:
     environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # they take seconds to load
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=60)
     assert "1 failed, 3 passed, 1 error" in done.stdout, done.stdout
-    assert f"There is no snapshot {folder / 'tests' / 'tools.json'}" in done.stdout
+    assert f"The snapshot {folder / 'tests' / 'tools.json'} does not exist" in done.stdout
     assert "Clients were left open: [<Client 's'>]" in done.stdout
 
 

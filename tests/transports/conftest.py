@@ -1,4 +1,4 @@
-"""A real server process at the other end of real pipes, driven byte by byte."""
+"""A server process on stdio that tests drive with raw bytes."""
 
 import json
 import os
@@ -43,19 +43,19 @@ class Process:
         return Process.request(identifier, "tools/call", name=tool, arguments=arguments)
 
     @staticmethod
-    def watched_call(identifier: Any, tool: str, **arguments: Any) -> dict[str, Any]:
+    def call_with_progress(identifier: Any, tool: str, **arguments: Any) -> dict[str, Any]:
         """A `tools/call` that asks for progress; its id is also the token."""
         meta = {"progressToken": identifier}
         return Process.request(identifier, "tools/call", name=tool, arguments=arguments, _meta=meta)
 
     @staticmethod
     def modern(identifier: Any, method: str, **params: Any) -> dict[str, Any]:
-        """A request of the stateless era."""
+        """A request of the modern era."""
         return Process.request(identifier, method, _meta=MODERN_META, **params)
 
     @staticmethod
     def frame(body: bytes) -> bytes:
-        """A message behind its header block."""
+        """Frame a message with `Content-Length`."""
         return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
     # -- in --------------------------------------------------------------------
@@ -83,14 +83,14 @@ class Process:
 
     def receive(self) -> Any:
         """The next message, which must be a line."""
-        return json.loads(self._until(lambda: self._cut(b"\n")))
+        return json.loads(self._read_until(lambda: self._take_until(b"\n")))
 
     def receive_framed(self) -> Any:
         """The next message, which must be framed."""
-        header = self._until(lambda: self._cut(b"\r\n\r\n"))
+        header = self._read_until(lambda: self._take_until(b"\r\n\r\n"))
         name, length = header.split(b": ")
         assert name == b"Content-Length"
-        return json.loads(self._until(lambda: self._take(int(length))))
+        return json.loads(self._read_until(lambda: self._take(int(length))))
 
     def rest(self) -> bytes:
         """Everything up to the end of the output."""
@@ -101,13 +101,13 @@ class Process:
         return rest
 
     def answer(self, identifier: Any) -> Any:
-        """The answer to one request; what comes before it is passed over."""
+        """Return the response to one request; skip messages before it."""
         while (message := self.receive()).get("id") != identifier:
             pass
         return message
 
     def ask(self, message: Any) -> Any:
-        """Send a request, wait for its answer."""
+        """Send a request and return its response."""
         self.send(message)
         return self.answer(message["id"])
 
@@ -121,7 +121,6 @@ class Process:
     # -- the process -----------------------------------------------------------
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal."""
         self.process.send_signal(number)
 
     def wait(self, seconds: float = DEADLINE_S) -> int:
@@ -132,13 +131,13 @@ class Process:
         """What it wrote to stderr."""
         return self._log.read_bytes()
 
-    def _until(self, found: Callable[[], bytes | None]) -> bytes:
+    def _read_until(self, found: Callable[[], bytes | None]) -> bytes:
         deadline = time.monotonic() + DEADLINE_S
         while (data := found()) is None:
             assert self._read(deadline), f"the output ended with {self._buffer!r}"
         return data
 
-    def _cut(self, separator: bytes) -> bytes | None:
+    def _take_until(self, separator: bytes) -> bytes | None:
         head, found, tail = self._buffer.partition(separator)
         if not found:
             return None
@@ -163,7 +162,7 @@ class Process:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
-    """Start a server; when the test ends it is gone, and has complained of nothing."""
+    """Start a server; at the end kill it and check that stderr has no traceback or warning."""
     started: list[Process] = []
 
     def run(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from starlette.middleware.cors import CORSMiddleware
 
 from hubbub import bounds
-from hubbub.protocol.authority import Origins
-from hubbub.transports.cors import EXPOSED, HEADERS, METHODS, Cors
+from hubbub.protocol.host_origin import AllowedOrigins
+from hubbub.transports.cors import ALLOWED_HEADERS, ALLOWED_METHODS, EXPOSED_HEADERS, Cors
 
 PAGE = b"http://localhost:5173"
 PARAMETER = re.compile("mcp-param-[a-z]+", re.IGNORECASE)
@@ -28,14 +28,14 @@ def send(
 ) -> tuple[int, dict[str, str], bytes]:
     sent = []
 
-    async def keep(message: MutableMapping[str, Any]) -> None:
+    async def collect(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b""}
 
     scope = {"type": "http", "method": method, "path": "/mcp", "headers": list(headers)}
-    asyncio.run((cors or Cors(app, origins))(scope, receive, keep))
+    asyncio.run((cors or Cors(app, origins))(scope, receive, collect))
     start, body = sent
     found = {name.decode().lower(): value.decode() for name, value in start["headers"]}
     return start["status"], found, body["body"]
@@ -54,7 +54,7 @@ def preflight(
     return send(*headers, method="OPTIONS", origins=origins)
 
 
-def listed(text: str) -> set[str]:
+def parse_list(text: str) -> set[str]:
     return {name.strip().lower() for name in text.split(",")}
 
 
@@ -68,7 +68,7 @@ def test_a_page_of_this_machine_may_read_even_a_refusal() -> None:
     assert headers["access-control-allow-origin"] == PAGE.decode()
     assert headers["access-control-allow-credentials"] == "true"
     assert headers["vary"] == "Cookie, Origin"
-    assert listed(headers["access-control-expose-headers"]) == listed(",".join(EXPOSED))
+    assert parse_list(headers["access-control-expose-headers"]) == parse_list(",".join(EXPOSED_HEADERS))
 
 
 @pytest.mark.parametrize("origin", [b"https://evil.example", b"null", b"http://localhost.evil.example"])
@@ -93,15 +93,15 @@ def test_a_preflight_allows_no_other_method() -> None:
 
 
 def test_a_preflight_allows_all_headers_that_mcp_needs() -> None:
-    status, headers, _ = preflight(requested=", ".join(HEADERS).lower())
+    status, headers, _ = preflight(requested=", ".join(ALLOWED_HEADERS).lower())
     assert status == 200
-    assert listed(", ".join(HEADERS)) <= listed(headers["access-control-allow-headers"])
+    assert parse_list(", ".join(ALLOWED_HEADERS)) <= parse_list(headers["access-control-allow-headers"])
 
 
 def test_a_preflight_names_each_parameter_header_that_is_asked_for() -> None:
     status, headers, _ = preflight(requested="content-type,mcp-param-region, Mcp-Param-User-Id")
     assert status == 200
-    assert {"mcp-param-region", "mcp-param-user-id"} <= listed(headers["access-control-allow-headers"])
+    assert {"mcp-param-region", "mcp-param-user-id"} <= parse_list(headers["access-control-allow-headers"])
     _, plain, _ = preflight(requested="content-type")
     assert "mcp-param" not in plain["access-control-allow-headers"]
 
@@ -139,27 +139,27 @@ def test_every_page_may_read_only_without_credentials(requested: str | None) -> 
 
 # -- Starlette's middleware as a judge -----------------------------------------------------
 
-NAMES = [*HEADERS, "accept", "x-evil", "", "Mcp-Param-Region", "mcp-param-a b"]
+NAMES = [*ALLOWED_HEADERS, "accept", "x-evil", "", "Mcp-Param-Region", "mcp-param-a b"]
 ORIGINS = [PAGE, b"https://app.example.com", b"https://evil.example", b"null", b"http://[::1]:80"]
 
 
-def judged(
+def starlette_response(
     headers: list[tuple[bytes, bytes]], method: str, configured: Sequence[str]
 ) -> tuple[int, dict[str, str], bytes]:
-    """What Starlette answers, told only which origins and parameter headers are allowed."""
+    """Return the response of Starlette's CORS middleware with the same origins and headers, for comparison."""
     requested = dict(headers).get(b"access-control-request-headers", b"").decode().split(",")
     parameters = [name.strip() for name in requested if PARAMETER.fullmatch(name.strip())]
     origin = dict(headers)[b"origin"]
-    is_allowed = Origins(configured).allow(origin)
+    is_allowed = AllowedOrigins(configured).allow(origin)
     origins = ["*"] if "*" in configured and is_allowed else [origin.decode()] if is_allowed else []
     middleware = CORSMiddleware(
         app,
         allow_origins=origins,
-        allow_methods=METHODS,
-        allow_headers=(*HEADERS, *parameters),
+        allow_methods=ALLOWED_METHODS,
+        allow_headers=(*ALLOWED_HEADERS, *parameters),
         allow_credentials=is_allowed and "*" not in configured,
         allow_private_network=True,
-        expose_headers=EXPOSED,
+        expose_headers=EXPOSED_HEADERS,
     )
     return send(*headers, method=method, cors=middleware)
 
@@ -168,7 +168,7 @@ def judged(
     origin=st.sampled_from(ORIGINS),
     method=st.sampled_from(["OPTIONS", "POST", "GET"]),
     configured=st.sampled_from([(), ("https://app.example.com",), ("*",)]),
-    asked=st.fixed_dictionaries(
+    requested_headers=st.fixed_dictionaries(
         {},
         optional={
             b"access-control-request-method": st.sampled_from([b"POST", b"DELETE", b"PUT", b"post", b""]),
@@ -180,7 +180,7 @@ def judged(
     ),
 )
 def test_pages_get_the_answers_of_starlettes_middleware(
-    origin: bytes, method: str, configured: tuple[str, ...], asked: dict[bytes, bytes]
+    origin: bytes, method: str, configured: tuple[str, ...], requested_headers: dict[bytes, bytes]
 ) -> None:
-    headers = [(b"origin", origin), *asked.items()]
-    assert send(*headers, method=method, origins=configured) == judged(headers, method, configured)
+    headers = [(b"origin", origin), *requested_headers.items()]
+    assert send(*headers, method=method, origins=configured) == starlette_response(headers, method, configured)

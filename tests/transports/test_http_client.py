@@ -1,4 +1,4 @@
-"""The client's end of Streamable HTTP: what it sends, and what it makes of answers that are wrong, late or missing."""
+"""The Streamable HTTP client: its requests, and how it handles invalid, late or missing responses."""
 
 import asyncio
 import gzip
@@ -6,10 +6,10 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.client.ends import nothing_left
-from tests.client.scripted import Asked, Handler, hang, legacy, scripted
-from tests.clock import pass_time, until
-from tests.transports.http_ends import config, on
+from tests.client.harness import assert_no_leaks
+from tests.client.scripted_server import Handler, ScriptedRequest, hang, legacy_handler, scripted_server
+from tests.clock import advance_clock, wait_until
+from tests.transports.http_configs import handle_method, make_config
 
 from hubbub import Client, DeadlineExceeded, EgressRefused, Fleet, HttpError, RemoteError, TransportError
 
@@ -18,8 +18,8 @@ from hubbub import Client, DeadlineExceeded, EgressRefused, Fleet, HttpError, Re
 
 async def test_the_headers_of_each_step() -> None:
     tokens = itertools.count(1)
-    async with nothing_left(), scripted(legacy()) as server:
-        provided = config(
+    async with assert_no_leaks(), scripted_server(legacy_handler()) as server:
+        provided = make_config(
             server, headers={"X-Fixed": "f", "x-token": "old"}, headers_provider=lambda: {"X-Token": f"t{next(tokens)}"}
         )
         async with Client(provided) as client:
@@ -40,9 +40,9 @@ async def test_the_headers_of_each_step() -> None:
 
 @pytest.mark.parametrize("provider", [lambda: "x", lambda: 1 / 0, lambda: {"Accept": "x"}, lambda: {"X": "a\nb"}])
 async def test_a_provider_that_fails_fails_the_start(provider: Any) -> None:
-    async with nothing_left(), scripted(legacy()) as server:
+    async with assert_no_leaks(), scripted_server(legacy_handler()) as server:
         with pytest.raises(TransportError) as raised:
-            await Client(config(server, headers_provider=provider)).start()
+            await Client(make_config(server, headers_provider=provider)).start()
         assert not raised.value.may_have_executed
         assert server.asked == []
 
@@ -74,8 +74,8 @@ async def test_a_provider_that_fails_fails_the_start(provider: Any) -> None:
     ],
 )
 async def test_what_a_server_answers_wrongly_has_a_code(answer: Handler, code: str) -> None:
-    async with nothing_left(), scripted(legacy(on("tools/call", answer))) as server:
-        async with Client(config(server, max_response_bytes=2000)) as client:
+    async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("tools/call", answer))) as server:
+        async with Client(make_config(server, max_response_bytes=2000)) as client:
             with pytest.raises(TransportError) as raised:
                 await client.call_tool("echo")
             assert raised.value.code == code, raised.value
@@ -84,43 +84,43 @@ async def test_what_a_server_answers_wrongly_has_a_code(answer: Handler, code: s
 
 
 async def test_an_error_in_the_body_counts_for_more_than_the_status() -> None:
-    handler = legacy(on("tools/call", lambda asked: asked.error(400, -32602, "bad", {"x": 1})))
-    async with scripted(handler) as server, Client(config(server)) as client:
+    handler = legacy_handler(handle_method("tools/call", lambda asked: asked.error(400, -32602, "bad", {"x": 1})))
+    async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(RemoteError, match="bad") as raised:
             await client.call_tool("echo")
         assert (raised.value.code, raised.value.status, raised.value.data) == (-32602, 400, {"x": 1})
 
 
 async def test_who_is_not_let_in_learns_how_to() -> None:
-    async def refuse(asked: Asked) -> None:
+    async def refuse(asked: ScriptedRequest) -> None:
         await asked.reply(401, b'{"error":"x"}', www_authenticate='Bearer resource_metadata="https://x.example/"')
 
-    async with nothing_left(), scripted(refuse) as server:
+    async with assert_no_leaks(), scripted_server(refuse) as server:
         with pytest.raises(HttpError) as raised:
-            await Client(config(server, protocol_version=None)).start()
+            await Client(make_config(server, protocol_version=None)).start()
         assert raised.value.status == 401
         assert raised.value.data["www_authenticate"].startswith("Bearer resource_metadata")
         assert len(server.asked) == 1, "401 says nothing about the era"
 
 
 async def test_too_many_requests_tell_when_to_come_back() -> None:
-    handler = legacy(on("tools/list", lambda asked: asked.reply(429, b"slow down", retry_after="7")))
-    async with scripted(handler) as server, Client(config(server)) as client:
+    handler = legacy_handler(handle_method("tools/list", lambda asked: asked.reply(429, b"slow down", retry_after="7")))
+    async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(HttpError) as raised:
             await client.tools()
         assert raised.value.data == {"status": 429, "body": "slow down", "retry_after": "7"}
 
 
 async def test_batches_of_answers_are_taken_apart() -> None:
-    async def batch(asked: Asked) -> None:
+    async def batch(asked: ScriptedRequest) -> None:
         note = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'
         await asked.reply(
             200, f'[{note},{{"jsonrpc":"2.0","id":{asked.message["id"]},"result":{{"tools":[]}}}}]'.encode()
         )
 
     logged: list[Any] = []
-    async with scripted(legacy(on("tools/list", batch), version="2025-03-26")) as server:
-        async with Client(config(server), on_log=logged.append) as client:
+    async with scripted_server(legacy_handler(handle_method("tools/list", batch), version="2025-03-26")) as server:
+        async with Client(make_config(server), on_log=logged.append) as client:
             assert await client.tools() == []
         assert logged[0].data == "x"
 
@@ -129,36 +129,43 @@ async def test_batches_of_answers_are_taken_apart() -> None:
 
 
 async def test_a_timeout_tells_the_server_which_request_and_why() -> None:
-    async with nothing_left(), scripted(legacy(on("tools/call", hang))) as server, Client(config(server)) as client:
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle_method("tools/call", hang))) as server,
+        Client(make_config(server)) as client,
+    ):
         call = asyncio.create_task(client.call_tool("echo", timeout_s=25))
-        await until(lambda: server.count("tools/call") == 1)
-        pass_time(25)
+        await wait_until(lambda: server.count("tools/call") == 1)
+        advance_clock(25)
         with pytest.raises(DeadlineExceeded):
             await call
-        await until(lambda: server.count("notifications/cancelled") == 1)
+        await wait_until(lambda: server.count("notifications/cancelled") == 1)
         params = server.all("notifications/cancelled")[0].message["params"]
         assert params == {"requestId": 2, "reason": "timeout"}
 
 
 async def test_a_longer_timeout_of_one_call_really_governs() -> None:
-    async def slow(asked: Asked) -> None:
-        pass_time(40)
+    async def slow(asked: ScriptedRequest) -> None:
+        advance_clock(40)
         await asyncio.sleep(0)
         raise NotImplementedError
 
-    async with scripted(legacy(on("tools/call", slow))) as server, Client(config(server, timeout_s=20)) as client:
+    async with (
+        scripted_server(legacy_handler(handle_method("tools/call", slow))) as server,
+        Client(make_config(server, timeout_s=20)) as client,
+    ):
         assert (await client.call_tool("echo", timeout_s=80)).text == "called"
 
 
 async def test_a_silent_answer_is_given_up_after_the_read_timeout() -> None:
-    async def begin(asked: Asked) -> None:
+    async def begin(asked: ScriptedRequest) -> None:
         await asked.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
-        await until(lambda: server.count("answer") == 1)  # it was read: from here on there is silence
-        pass_time(20)
+        await wait_until(lambda: server.count("answer") == 1)  # it was read: from here on there is silence
+        advance_clock(20)
         await hang(asked)
 
-    handler = legacy(on("tools/call", begin))
-    async with scripted(handler) as server, Client(config(server, read_timeout_s=20)) as client:
+    handler = legacy_handler(handle_method("tools/call", begin))
+    async with scripted_server(handler) as server, Client(make_config(server, read_timeout_s=20)) as client:
         with pytest.raises(TransportError, match="broke"):
             await client.call_tool("echo", timeout_s=100)
 
@@ -166,13 +173,16 @@ async def test_a_silent_answer_is_given_up_after_the_read_timeout() -> None:
 async def test_slow_requests_do_not_delay_others() -> None:
     may_answer = asyncio.Event()
 
-    async def slow(asked: Asked) -> None:
+    async def slow(asked: ScriptedRequest) -> None:
         await may_answer.wait()
         raise NotImplementedError
 
-    async with scripted(legacy(on("tools/call", slow))) as server, Client(config(server)) as client:
+    async with (
+        scripted_server(legacy_handler(handle_method("tools/call", slow))) as server,
+        Client(make_config(server)) as client,
+    ):
         call = asyncio.create_task(client.call_tool("echo"))
-        await until(lambda: server.count("tools/call") == 1)
+        await wait_until(lambda: server.count("tools/call") == 1)
         await client.tools()
         assert not call.done()
         may_answer.set()
@@ -192,30 +202,30 @@ async def test_slow_requests_do_not_delay_others() -> None:
     ],
 )
 async def test_the_body_of_a_refusal_is_shown_bounded_and_masked(kind: str, body: bytes, shown: str) -> None:
-    async def refuse(asked: Asked) -> None:
+    async def refuse(asked: ScriptedRequest) -> None:
         await asked.reply(403, body, content_type=kind)
 
-    async with nothing_left(), scripted(refuse) as server:
+    async with assert_no_leaks(), scripted_server(refuse) as server:
         with pytest.raises(HttpError) as raised:
-            await Client(config(server, headers={"X-API-Key": "canary-4711"})).start()
+            await Client(make_config(server, headers={"X-API-Key": "canary-4711"})).start()
     assert shown in raised.value.message
     assert "html" not in raised.value.message
     assert len(raised.value.message) < 400
 
 
 async def test_a_public_name_that_leads_home_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with nothing_left(), scripted(legacy()) as server:
+    async with assert_no_leaks(), scripted_server(legacy_handler()) as server:
         for fields in ({"allow_private_network": False}, {"url": "http://169.254.169.254/mcp", "open_timeout_s": 2}):
             with pytest.raises(EgressRefused) as raised:
-                await Client(config(server, **fields)).start()
+                await Client(make_config(server, **fields)).start()
             assert "127.0.0.1" not in str(raised.value)
             assert "169.254" not in str(raised.value)
         assert server.asked == []
 
 
 async def test_a_server_that_is_not_there() -> None:
-    async with scripted(legacy()) as server:
-        gone = config(server)
+    async with scripted_server(legacy_handler()) as server:
+        gone = make_config(server)
     with pytest.raises(TransportError, match="cannot be reached") as raised:
         await Client(gone).start()
     assert not raised.value.may_have_executed
@@ -225,25 +235,25 @@ async def test_a_server_that_is_not_there() -> None:
 
 
 async def test_a_secret_that_the_server_repeats_is_masked() -> None:
-    async def echo(asked: Asked) -> None:
+    async def echo(asked: ScriptedRequest) -> None:
         await asked.reply(500, asked.headers["authorization"].encode() + b" was wrong")
 
-    async with scripted(echo) as server:
+    async with scripted_server(echo) as server:
         with pytest.raises(HttpError) as raised:
-            await Client(config(server, headers={"Authorization": "Bearer canary-4711"})).start()
+            await Client(make_config(server, headers={"Authorization": "Bearer canary-4711"})).start()
         assert raised.value.data["body"] == "*** was wrong"
         assert "canary" not in f"{raised.value!r} {raised.value.data}"
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 500])
 async def test_a_secret_in_a_json_rpc_error_is_masked(status: int, caplog: pytest.LogCaptureFixture) -> None:
-    async def echo(asked: Asked) -> None:
+    async def echo(asked: ScriptedRequest) -> None:
         got = asked.headers["authorization"]
         data = {"got": [got, {got: 1}], "url": "https://example.com/?access_token=theirs"}
         await asked.error(status, -32000, f"{got} was wrong", data, www_authenticate=f'Bearer realm="{got}"')
 
-    async with scripted(echo) as server:
-        secret = config(server, headers={"Authorization": "Bearer canary-4711"})
+    async with scripted_server(echo) as server:
+        secret = make_config(server, headers={"Authorization": "Bearer canary-4711"})
         with pytest.raises(HttpError if status == 401 else RemoteError, match=r"\*\*\* was wrong") as raised:
             await Client(secret).start()
         assert isinstance(raised.value, HttpError | RemoteError)

@@ -1,13 +1,13 @@
-"""How the client finds out over Streamable HTTP which era a server is of, and what it then does as that era has it."""
+"""How the Streamable HTTP client negotiates the era of a server, and what it sends in each era."""
 
 import asyncio
 import itertools
 
 import pytest
-from tests.client.ends import nothing_left
-from tests.client.scripted import Asked, Handler, hang, legacy, scripted
-from tests.clock import pass_time, until
-from tests.transports.http_ends import config, on
+from tests.client.harness import assert_no_leaks
+from tests.client.scripted_server import Handler, ScriptedRequest, hang, legacy_handler, scripted_server
+from tests.clock import advance_clock, wait_until
+from tests.transports.http_configs import handle_method, make_config
 
 from hubbub import Client, DeadlineExceeded, HttpError, KnownEras, Note, ProtocolVersionNotSupported, TransportError
 
@@ -28,10 +28,10 @@ from hubbub import Client, DeadlineExceeded, HttpError, KnownEras, Note, Protoco
     ],
 )
 async def test_the_signs_of_the_legacy_era(refuse: Handler) -> None:
-    async with nothing_left(), scripted(legacy(on("server/discover", refuse))) as server:
+    async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("server/discover", refuse))) as server:
         known = KnownEras()
         for _ in range(2):
-            async with Client(config(server, protocol_version=None), known_eras=known) as client:
+            async with Client(make_config(server, protocol_version=None), known_eras=known) as client:
                 assert client.era == "legacy"
                 assert len(await client.tools()) == 1
         assert server.count("server/discover") == 1, "the verdict is remembered"
@@ -41,68 +41,70 @@ async def test_the_signs_of_the_legacy_era(refuse: Handler) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 429, 502, 503])
 async def test_what_is_no_sign_of_any_era(status: int) -> None:
-    async with scripted(legacy(on("server/discover", lambda asked: asked.reply(status)))) as server:
+    async with scripted_server(
+        legacy_handler(handle_method("server/discover", lambda asked: asked.reply(status)))
+    ) as server:
         with pytest.raises(HttpError):
-            await Client(config(server, protocol_version=None)).start()
+            await Client(make_config(server, protocol_version=None)).start()
         assert server.count("initialize") == 0
 
 
 async def test_a_version_that_is_refused_and_offered_again_is_tried_again() -> None:
     tries = itertools.count()
 
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if next(tries) == 0:
             await asked.error(400, -32022, "Unsupported", {"supported": ["2026-07-28"], "requested": "2026-07-28"})
         else:
             await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}, "serverInfo": {"name": "m"}})
 
-    async with scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+    async with scripted_server(handle) as server, Client(make_config(server, protocol_version=None)) as client:
         assert client.era == "modern"
         assert client.server_info.name == "m"
 
 
 async def test_versions_that_nobody_here_speaks_fail_the_start() -> None:
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         await asked.error(400, -32022, "Unsupported", {"supported": ["2031-01-01"], "requested": "2026-07-28"})
 
-    async with nothing_left(), scripted(handle) as server:
+    async with assert_no_leaks(), scripted_server(handle) as server:
         with pytest.raises(ProtocolVersionNotSupported, match="2031-01-01"):
-            await Client(config(server, protocol_version=None)).start()
+            await Client(make_config(server, protocol_version=None)).start()
 
 
 async def test_a_modern_server_without_discovery_is_modern_all_the_same() -> None:
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc == "server/discover":
             await asked.error(404, -32601, "Method not found")
         else:
             await asked.result({"tools": []})
 
-    async with scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+    async with scripted_server(handle) as server, Client(make_config(server, protocol_version=None)) as client:
         assert client.era == "modern"
         assert await client.tools() == []
 
 
 async def test_a_pinned_version_is_not_probed() -> None:
-    async with scripted(legacy(version="2025-06-18")) as server:
-        async with Client(config(server, protocol_version="2025-06-18")) as client:
+    async with scripted_server(legacy_handler(version="2025-06-18")) as server:
+        async with Client(make_config(server, protocol_version="2025-06-18")) as client:
             assert client.protocol_version == "2025-06-18"
         assert server.count("server/discover") == 0
         assert server.all("initialize")[0].message["params"]["protocolVersion"] == "2025-06-18"
 
 
 async def test_the_timeout_governs_the_probe() -> None:
-    async with nothing_left(), scripted(legacy(on("server/discover", hang))) as server:
-        starting = asyncio.create_task(Client(config(server, protocol_version=None, timeout_s=25)).start())
-        await until(lambda: server.count("server/discover") == 1)
-        pass_time(25)
-        with pytest.raises(DeadlineExceeded, match="handshake did not come within 25 s"):
+    async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("server/discover", hang))) as server:
+        starting = asyncio.create_task(Client(make_config(server, protocol_version=None, timeout_s=25)).start())
+        await wait_until(lambda: server.count("server/discover") == 1)
+        advance_clock(25)
+        with pytest.raises(DeadlineExceeded, match="after 25 s while waiting for the answer to the handshake"):
             await starting
         assert server.count("initialize") == 0
 
 
 async def test_a_handshake_names_its_methods_in_headers_and_what_follows_need_not() -> None:
-    async with scripted(legacy()) as server:
-        async with Client(config(server)) as client:
+    async with scripted_server(legacy_handler()) as server:
+        async with Client(make_config(server)) as client:
             await client.tools()
         for method in ("initialize", "notifications/initialized"):
             assert server.all(method)[0].headers["mcp-method"] == method
@@ -110,13 +112,13 @@ async def test_a_handshake_names_its_methods_in_headers_and_what_follows_need_no
 
 
 async def test_a_modern_notification_has_the_headers_of_a_request() -> None:
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc == "server/discover":
             await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
         else:
             await asked.reply(202)
 
-    async with scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+    async with scripted_server(handle) as server, Client(make_config(server, protocol_version=None)) as client:
         await client.notify(Note("notifications/x", {"a": 1}))
         (told,) = server.all("notifications/x")
         assert told.headers["mcp-method"] == "notifications/x"
@@ -125,14 +127,18 @@ async def test_a_modern_notification_has_the_headers_of_a_request() -> None:
 
 
 async def test_a_modern_stream_that_breaks_is_a_lost_request() -> None:
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc == "server/discover":
             await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
         else:
             await asked.stream("id: e1\nretry: 1\ndata:\n\n")
             asked.close()
 
-    async with nothing_left(), scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+    async with (
+        assert_no_leaks(),
+        scripted_server(handle) as server,
+        Client(make_config(server, protocol_version=None)) as client,
+    ):
         with pytest.raises(TransportError, match="ended before"):
             await client.call_tool("x")
         assert server.count("GET") == 0
@@ -142,7 +148,7 @@ async def test_a_modern_stream_that_breaks_is_a_lost_request() -> None:
 async def test_a_mirrored_header_that_is_missing_makes_us_look_again() -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string", "x-mcp-header": "City"}}}
 
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         match asked.rpc:
             case "server/discover":
                 await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
@@ -157,7 +163,11 @@ async def test_a_mirrored_header_that_is_missing_makes_us_look_again() -> None:
             case _:
                 await asked.result({"content": [{"type": "text", "text": asked.headers["mcp-param-city"]}]})
 
-    async with nothing_left(), scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+    async with (
+        assert_no_leaks(),
+        scripted_server(handle) as server,
+        Client(make_config(server, protocol_version=None)) as client,
+    ):
         result = await client.call_tool("weather", {"city": "Zürich"})
         assert result.text == "=?base64?WsO8cmljaA==?="
         assert server.count("tools/call") == 2
@@ -168,17 +178,21 @@ async def test_a_mirrored_header_that_is_missing_makes_us_look_again() -> None:
 
 
 async def test_looking_again_takes_no_longer_than_the_call_may() -> None:
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         match asked.rpc:
             case "server/discover":
                 await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
             case "tools/list":
-                pass_time(10)
+                advance_clock(10)
                 await asked.result({"tools": [], "nextCursor": str(server.count("tools/list"))})
             case _:
                 await asked.error(400, -32020, "Header mismatch")
 
-    async with nothing_left(), scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+    async with (
+        assert_no_leaks(),
+        scripted_server(handle) as server,
+        Client(make_config(server, protocol_version=None)) as client,
+    ):
         with pytest.raises(DeadlineExceeded):
             await client.call_tool("weather", timeout_s=50)
         assert server.count("tools/list") <= 5

@@ -1,45 +1,49 @@
-"""The client's sessions over Streamable HTTP: how they begin, are lost, are renewed and end."""
+"""Sessions of the Streamable HTTP client: opening, loss, renewal and end."""
 
 import asyncio
 import itertools
 
 import pytest
-from tests.client.ends import nothing_left
-from tests.client.scripted import Asked, Handler, hang, legacy, scripted
-from tests.clock import pass_time, turns, until
-from tests.transports.http_ends import config, on
+from tests.client.harness import assert_no_leaks
+from tests.client.scripted_server import Handler, ScriptedRequest, hang, legacy_handler, scripted_server
+from tests.clock import advance_clock, wait_until, yield_to_loop
+from tests.transports.http_configs import handle_method, make_config
 
 from hubbub import Client, ConnectionClosed, DeadlineExceeded, RemoteError, SessionLost, TransportError, bounds
 
 
 async def test_a_question_during_the_opening_is_answered_in_the_new_session() -> None:
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         await asked.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n', mcp_session_id="s1")
-        await until(lambda: server.count("answer") == 1)
+        await wait_until(lambda: server.count("answer") == 1)
         await asked.stream(asked.event({"protocolVersion": "2025-11-25", "capabilities": {}}))
 
-    async with nothing_left(), scripted(legacy(on("initialize", handle))) as server, Client(config(server)):
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle_method("initialize", handle))) as server,
+        Client(make_config(server)),
+    ):
         assert server.all("answer")[0].headers["mcp-session-id"] == "s1"
 
 
 async def test_a_session_id_that_is_none_is_refused() -> None:
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         await asked.result({"protocolVersion": "2025-11-25"}, mcp_session_id="a b")
 
-    async with nothing_left(), scripted(handle) as server:
+    async with assert_no_leaks(), scripted_server(handle) as server:
         with pytest.raises(TransportError, match="session id"):
-            await Client(config(server)).start()
+            await Client(make_config(server)).start()
 
 
 # -- lost sessions ---------------------------------------------------------------------
 
 
-def forgetful(lost: str, status: int = 404, body: bytes = b"") -> tuple[Handler, list[int]]:
+def lose_first_session(lost: str, status: int = 404, body: bytes = b"") -> tuple[Handler, list[int]]:
     """Forgets its first session when a method is called."""
     sessions = itertools.count(1)
     renewed: list[int] = []
 
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc == "initialize":
             number = next(sessions)
             renewed.append(number)
@@ -59,8 +63,12 @@ def forgetful(lost: str, status: int = 404, body: bytes = b"") -> tuple[Handler,
      (400, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID"}}')],
 )  # fmt: skip
 async def test_a_lost_session_is_renewed_once_and_lists_are_asked_again(status: int, answer: bytes) -> None:
-    handler, renewed = forgetful("tools/list", status, answer)
-    async with nothing_left(), scripted(legacy(handler)) as server, Client(config(server)) as client:
+    handler, renewed = lose_first_session("tools/list", status, answer)
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handler)) as server,
+        Client(make_config(server)) as client,
+    ):
         results = await asyncio.gather(*(client.tools() for _ in range(20)))
         assert all(len(tools) == 1 for tools in results)
         assert renewed == [1, 2]
@@ -68,8 +76,8 @@ async def test_a_lost_session_is_renewed_once_and_lists_are_asked_again(status: 
 
 
 async def test_a_call_on_a_lost_session_is_not_repeated() -> None:
-    handler, renewed = forgetful("tools/call")
-    async with scripted(legacy(handler)) as server, Client(config(server)) as client:
+    handler, renewed = lose_first_session("tools/call")
+    async with scripted_server(legacy_handler(handler)) as server, Client(make_config(server)) as client:
         with pytest.raises(SessionLost) as raised:
             await client.call_tool("echo")
         assert raised.value.code == "MCP_SESSION_NOT_FOUND"
@@ -79,22 +87,22 @@ async def test_a_call_on_a_lost_session_is_not_repeated() -> None:
 
 
 async def test_a_session_that_is_lost_twice_is_an_error() -> None:
-    handler = legacy(on("tools/list", lambda asked: asked.reply(404)))
-    async with scripted(handler) as server, Client(config(server)) as client:
+    handler = legacy_handler(handle_method("tools/list", lambda asked: asked.reply(404)))
+    async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(SessionLost):
             await client.tools()
         assert server.count("tools/list") == 2
 
 
-async def _unavailable(asked: Asked) -> None:
+async def _unavailable(asked: ScriptedRequest) -> None:
     await asked.reply(503)
 
 
-async def _refused(asked: Asked) -> None:
+async def _refused(asked: ScriptedRequest) -> None:
     await asked.error(200, -32603, mcp_session_id="never")
 
 
-async def _broken(asked: Asked) -> None:
+async def _broken(asked: ScriptedRequest) -> None:
     asked.reset()
 
 
@@ -102,20 +110,24 @@ async def _broken(asked: Asked) -> None:
 async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_asks(fail: Handler) -> None:
     opened: list[str] = []
 
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         session = asked.headers.get("mcp-session-id")
         if asked.rpc == "initialize" and len(opened) == 1:
             opened.append("none")
             await fail(asked)
         elif asked.rpc == "initialize":
             opened.append(f"s{len(opened)}")
-            await legacy(session=opened[-1])(asked)
+            await legacy_handler(session=opened[-1])(asked)
         elif asked.rpc == "tools/list" and session != "s2":
             await asked.reply(404 if session == "s0" else 400)
         else:
             raise NotImplementedError
 
-    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle)) as server,
+        Client(make_config(server)) as client,
+    ):
         with pytest.raises((TransportError, RemoteError)):
             await client.tools()
         assert len(await client.tools()) == 1
@@ -125,11 +137,11 @@ async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_as
         assert all("mcp-protocol-version" not in asked.headers for asked in server.all("initialize"))
 
 
-def silent_once_lost() -> Handler:
+def hang_on_renewal() -> Handler:
     """Forgets its first session, and does not answer the second `initialize`."""
     opened = itertools.count()
 
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc == "initialize" and next(opened) > 0:
             await hang(asked)
         elif asked.rpc in ("tools/list", "tools/call"):
@@ -137,17 +149,21 @@ def silent_once_lost() -> Handler:
         else:
             raise NotImplementedError
 
-    return legacy(handle)
+    return legacy_handler(handle)
 
 
 async def test_a_renewal_that_hangs_is_tried_once_for_all_who_wait() -> None:
-    async with nothing_left(), scripted(silent_once_lost()) as server, Client(config(server, timeout_s=20)) as client:
+    async with (
+        assert_no_leaks(),
+        scripted_server(hang_on_renewal()) as server,
+        Client(make_config(server, timeout_s=20)) as client,
+    ):
         calls = [*(client.tools() for _ in range(6)), *(client.call_tool("echo") for _ in range(6))]
         waiting = asyncio.gather(*calls, return_exceptions=True)
-        await until(lambda: server.count("tools/list") == server.count("tools/call") == 6)
-        await until(lambda: server.count("initialize") == 2)
-        await turns()  # until every answer is there, which sends its caller into the line
-        pass_time(20)
+        await wait_until(lambda: server.count("tools/list") == server.count("tools/call") == 6)
+        await wait_until(lambda: server.count("initialize") == 2)
+        await yield_to_loop()  # until every answer is there, which sends its caller into the line
+        advance_clock(20)
         outcomes = await waiting
         assert all(isinstance(outcome, DeadlineExceeded) for outcome in outcomes[:6])
         assert all(isinstance(outcome, SessionLost) for outcome in outcomes[6:])
@@ -155,14 +171,18 @@ async def test_a_renewal_that_hangs_is_tried_once_for_all_who_wait() -> None:
 
 
 async def test_who_waits_for_a_renewal_waits_no_longer_than_it_wants() -> None:
-    async with nothing_left(), scripted(silent_once_lost()) as server, Client(config(server, timeout_s=60)) as client:
+    async with (
+        assert_no_leaks(),
+        scripted_server(hang_on_renewal()) as server,
+        Client(make_config(server, timeout_s=60)) as client,
+    ):
         patient = asyncio.create_task(client.tools())
-        await until(lambda: server.count("initialize") == 2)
+        await wait_until(lambda: server.count("initialize") == 2)
         call = asyncio.create_task(client.call_tool("echo", timeout_s=5))  # It is not sent: it waits for the session.
         listing = asyncio.create_task(client.list_tools(timeout_s=5))
         await asyncio.sleep(0)
-        pass_time(5)
-        with pytest.raises(DeadlineExceeded, match="within 5 s"):
+        advance_clock(5)
+        with pytest.raises(DeadlineExceeded, match="5 s"):
             await call
         with pytest.raises(DeadlineExceeded):
             await listing
@@ -178,7 +198,7 @@ async def test_who_waits_for_a_renewal_waits_no_longer_than_it_wants() -> None:
 async def test_a_call_that_waited_for_a_session_in_vain_was_not_sent() -> None:
     may_fail = asyncio.Event()
 
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc == "initialize" and server.count("initialize") > 1:
             await may_fail.wait()
             await asked.reply(503)
@@ -187,9 +207,9 @@ async def test_a_call_that_waited_for_a_session_in_vain_was_not_sent() -> None:
         else:
             raise NotImplementedError
 
-    async with scripted(legacy(handle)) as server, Client(config(server)) as client:
+    async with scripted_server(legacy_handler(handle)) as server, Client(make_config(server)) as client:
         listing = asyncio.create_task(client.tools())
-        await until(lambda: server.count("initialize") == 2)
+        await wait_until(lambda: server.count("initialize") == 2)
         calling = asyncio.create_task(client.call_tool("echo"))
         await asyncio.sleep(0)
         may_fail.set()
@@ -202,8 +222,8 @@ async def test_a_call_that_waited_for_a_session_in_vain_was_not_sent() -> None:
 
 
 async def test_an_unknown_method_is_no_lost_session() -> None:
-    handler = legacy(on("ping", lambda asked: asked.error(404, -32601, "Method not found")))
-    async with scripted(handler) as server, Client(config(server)) as client:
+    handler = legacy_handler(handle_method("ping", lambda asked: asked.error(404, -32601, "Method not found")))
+    async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(RemoteError) as raised:
             await client.ping()
         assert raised.value.code == -32601
@@ -214,10 +234,10 @@ async def test_an_unknown_method_is_no_lost_session() -> None:
 
 
 async def test_closing_tells_those_who_wait_and_ends_the_session() -> None:
-    async with nothing_left(), scripted(legacy(on("tools/call", hang))) as server:
-        client = await Client(config(server)).start()
+    async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("tools/call", hang))) as server:
+        client = await Client(make_config(server)).start()
         call = asyncio.create_task(client.call_tool("echo", timeout_s=3600))
-        await until(lambda: server.count("tools/call") == 1)
+        await wait_until(lambda: server.count("tools/call") == 1)
         await client.close()
         with pytest.raises(ConnectionClosed):
             await call
@@ -227,21 +247,21 @@ async def test_closing_tells_those_who_wait_and_ends_the_session() -> None:
 
 
 async def test_connections_are_closed_when_closing_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "KEPT_CONNECTION_S", 3600)
-    async with nothing_left(), scripted(legacy(on("DELETE", hang))) as server:
-        client = await Client(config(server)).start()
+    monkeypatch.setattr(bounds, "POOLED_CONNECTION_IDLE_S", 3600)
+    async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("DELETE", hang))) as server:
+        client = await Client(make_config(server)).start()
         closing = asyncio.create_task(client.close())
-        await until(lambda: server.count("DELETE") == 1)
+        await wait_until(lambda: server.count("DELETE") == 1)
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await closing
-        await until(lambda: all(asked.writer.is_closing() for asked in server.asked if asked.method == "POST"))
+        await wait_until(lambda: all(asked.writer.is_closing() for asked in server.asked if asked.method == "POST"))
 
 
 async def test_closing_is_bounded_when_the_server_hangs() -> None:
-    async with nothing_left(), scripted(legacy(on("DELETE", hang))) as server:
-        client = await Client(config(server)).start()
+    async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("DELETE", hang))) as server:
+        client = await Client(make_config(server)).start()
         closing = asyncio.create_task(client.close())
-        await until(lambda: server.count("DELETE") == 1)
-        pass_time(bounds.CLOSE_S)
+        await wait_until(lambda: server.count("DELETE") == 1)
+        advance_clock(bounds.CLOSE_TIMEOUT_S)
         await closing

@@ -1,50 +1,57 @@
-"""The client's streams over Streamable HTTP: answers that come in one, are taken up again, and what is said unasked."""
+"""The client's streams over Streamable HTTP: responses in a stream, resuming it, and the GET stream."""
 
 import asyncio
 
 import pytest
-from tests.client.ends import nothing_left
-from tests.client.scripted import Asked, hang, legacy, scripted
-from tests.clock import pass_time, until
-from tests.transports.http_ends import config, on
+from tests.client.harness import assert_no_leaks
+from tests.client.scripted_server import ScriptedRequest, hang, legacy_handler, scripted_server
+from tests.clock import advance_clock, wait_until
+from tests.transports.http_configs import handle_method, make_config
 
 from hubbub import Client, TransportError, bounds
 
-QUESTION = 'data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n'
+PING_EVENT = 'data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n'
 """Its answer tells a server that its stream was read so far."""
 
 # -- the stream of an answer -----------------------------------------------------------
 
 
 async def test_a_stream_answers_in_one_go() -> None:
-    async def stream(asked: Asked) -> None:
+    async def stream(asked: ScriptedRequest) -> None:
         await asked.stream(": hello\n\n", "event: message\r\n", asked.event({"tools": []}))
 
-    async with nothing_left(), scripted(legacy(on("tools/list", stream))) as server, Client(config(server)) as client:
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle_method("tools/list", stream))) as server,
+        Client(make_config(server)) as client,
+    ):
         assert await client.tools() == []
 
 
 async def test_a_last_event_without_its_empty_line_still_counts() -> None:
-    async def stream(asked: Asked) -> None:
+    async def stream(asked: ScriptedRequest) -> None:
         await asked.stream(asked.event({"tools": []}).rstrip("\n"))
         asked.close()
 
-    async with scripted(legacy(on("tools/list", stream))) as server, Client(config(server)) as client:
+    async with (
+        scripted_server(legacy_handler(handle_method("tools/list", stream))) as server,
+        Client(make_config(server)) as client,
+    ):
         assert await client.tools() == []
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
 async def test_a_broken_stream_is_taken_up_after_exactly_the_time_asked_for(how: str) -> None:
-    first: list[Asked] = []
+    first: list[ScriptedRequest] = []
     times: list[float] = []
 
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc == "tools/call":
             first.append(asked)
             await asked.stream(
                 "id: e7\nretry: 200000\ndata:\n\n", 'data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n'
             )
-            await until(lambda: server.count("answer") == 1)  # the stream was read so far
+            await wait_until(lambda: server.count("answer") == 1)  # the stream was read so far
             times.append(asyncio.get_running_loop().time())
             getattr(asked, how)()
         elif asked.method == "GET" and "last-event-id" in asked.headers:
@@ -53,16 +60,20 @@ async def test_a_broken_stream_is_taken_up_after_exactly_the_time_asked_for(how:
         else:
             raise NotImplementedError
 
-    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle)) as server,
+        Client(make_config(server)) as client,
+    ):
         call = asyncio.create_task(client.call_tool("echo", timeout_s=3600))
 
         def is_done() -> bool:
             if not call.done():
-                pass_time(1)
+                advance_clock(1)
             return call.done()
 
-        await until(lambda: times)
-        await until(is_done)
+        await wait_until(lambda: times)
+        await wait_until(is_done)
         assert (await call).text == "late"
         assert 200 <= times[1] - times[0] < 250
         assert server.all("GET")[-1].headers["last-event-id"] == "e7"
@@ -71,28 +82,32 @@ async def test_a_broken_stream_is_taken_up_after_exactly_the_time_asked_for(how:
 
 
 async def test_a_stream_without_event_ids_is_not_taken_up() -> None:
-    async def stream(asked: Asked) -> None:
+    async def stream(asked: ScriptedRequest) -> None:
         await asked.stream(": nothing yet\n\n")
         asked.close()
 
-    async with nothing_left(), scripted(legacy(on("tools/call", stream))) as server, Client(config(server)) as client:
-        with pytest.raises(TransportError, match="ended before its answer") as raised:
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle_method("tools/call", stream))) as server,
+        Client(make_config(server)) as client,
+    ):
+        with pytest.raises(TransportError, match="ended before the response") as raised:
             await client.call_tool("echo")
         assert raised.value.code == "TRANSPORT_ERROR"
         assert raised.value.may_have_executed
 
 
 async def test_taking_up_a_stream_has_an_end() -> None:
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc != "tools/call" and "last-event-id" not in asked.headers:
             raise NotImplementedError
         await asked.stream("id: e1\nretry: 1\ndata:\n\n")
         asked.close()
 
     async with (
-        nothing_left(),
-        scripted(legacy(handle)) as server,
-        Client(config(server, sse_max_reconnects=3)) as client,
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle)) as server,
+        Client(make_config(server, sse_max_reconnects=3)) as client,
     ):
         with pytest.raises(TransportError) as raised:
             await client.call_tool("echo")
@@ -105,7 +120,7 @@ async def test_taking_up_a_stream_has_an_end() -> None:
     ("status", "code"), [(404, "MCP_SESSION_NOT_FOUND"), (500, "HTTP_ERROR"), (405, "HTTP_ERROR"), (200, "HTTP_ERROR")]
 )
 async def test_a_stream_that_cannot_be_taken_up_says_why(status: int, code: str) -> None:
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc == "tools/call":
             await asked.stream("id: e1\nretry: 1\ndata:\n\n")
             asked.close()
@@ -114,7 +129,11 @@ async def test_a_stream_that_cannot_be_taken_up_says_why(status: int, code: str)
         else:
             raise NotImplementedError
 
-    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle)) as server,
+        Client(make_config(server)) as client,
+    ):
         with pytest.raises(TransportError) as raised:
             await client.call_tool("echo")
         assert raised.value.code == code
@@ -124,52 +143,59 @@ async def test_a_stream_that_cannot_be_taken_up_says_why(status: int, code: str)
 
 
 async def test_what_the_server_says_unasked_arrives_and_questions_are_answered() -> None:
-    heard: list[str] = []
+    changes: list[str] = []
 
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.method != "GET":
             raise NotImplementedError
         await asked.stream("data: \n\n", 'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
-        await asked.stream("data: nonsense\n\n", QUESTION)
+        await asked.stream("data: nonsense\n\n", PING_EVENT)
         await hang(asked)
 
-    async with nothing_left(), scripted(legacy(handle)) as server:
-        async with Client(config(server), on_change=lambda change: heard.append(change.kind)):
-            await until(lambda: heard == ["tools"] and server.count("answer") == 1)
+    async with assert_no_leaks(), scripted_server(legacy_handler(handle)) as server:
+        async with Client(make_config(server), on_change=lambda change: changes.append(change.kind)):
+            await wait_until(lambda: changes == ["tools"] and server.count("answer") == 1)
         answer = server.all("answer")[0]
         assert answer.message == {"jsonrpc": "2.0", "id": "q", "result": {}}
         assert answer.headers["mcp-session-id"] == "s1"
 
 
-async def _ends_soon(asked: Asked) -> None:
+async def _ends_soon(asked: ScriptedRequest) -> None:
     await asked.stream("retry: 1\n\n")
     asked.close()
 
 
 async def test_a_stream_that_lives_long_is_opened_again_however_often_it_ends() -> None:
-    async def ends_late(asked: Asked) -> None:
-        await asked.stream("retry: 1\n\n", QUESTION)
-        await until(lambda: server.count("answer") == server.count("GET"))
-        pass_time(2 * bounds.STEADY_S)
+    async def ends_late(asked: ScriptedRequest) -> None:
+        await asked.stream("retry: 1\n\n", PING_EVENT)
+        await wait_until(lambda: server.count("answer") == server.count("GET"))
+        advance_clock(2 * bounds.STABLE_AFTER_S)
         asked.close()
 
-    async with nothing_left(), scripted(legacy(on("GET", ends_late))) as server, Client(config(server)):
-        await until(lambda: server.count("GET") > 30)
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle_method("GET", ends_late))) as server,
+        Client(make_config(server)),
+    ):
+        await wait_until(lambda: server.count("GET") > 30)
 
 
 async def test_a_stream_that_never_lives_long_is_given_up_and_the_hook_is_told() -> None:
-    said: list[str] = []
-    handler = legacy(on("GET", _ends_soon))
-    async with scripted(handler) as server, Client(config(server, on_stderr_line=said.append)) as client:
-        await until(lambda: any("is given up" in line for line in said))
+    diagnostics: list[str] = []
+    handler = legacy_handler(handle_method("GET", _ends_soon))
+    async with (
+        scripted_server(handler) as server,
+        Client(make_config(server, on_stderr_line=diagnostics.append)) as client,
+    ):
+        await wait_until(lambda: any("is not opened again" in line for line in diagnostics))
         assert server.count("GET") == 20
         assert len(await client.tools()) == 1
 
 
 async def test_an_answer_may_come_on_the_other_stream() -> None:
-    streams: list[Asked] = []
+    streams: list[ScriptedRequest] = []
 
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.method == "GET":
             streams.append(asked)
             await asked.stream(": open\n\n")
@@ -180,17 +206,21 @@ async def test_an_answer_may_come_on_the_other_stream() -> None:
         else:
             raise NotImplementedError
 
-    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
-        await until(lambda: bool(streams))
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle)) as server,
+        Client(make_config(server)) as client,
+    ):
+        await wait_until(lambda: bool(streams))
         assert (await client.call_tool("echo")).text == "elsewhere"
 
 
 async def test_a_question_on_a_stream_that_opens_late_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "LISTENING_S", 3600)
-    streams: list[Asked] = []
+    monkeypatch.setattr(bounds, "SERVER_STREAM_WAIT_S", 3600)
+    streams: list[ScriptedRequest] = []
     may_open = asyncio.Event()
 
-    async def handle(asked: Asked) -> None:
+    async def handle(asked: ScriptedRequest) -> None:
         if asked.method == "GET":
             await may_open.wait()
             await asked.stream(": open\n\n")
@@ -198,26 +228,34 @@ async def test_a_question_on_a_stream_that_opens_late_is_not_missed(monkeypatch:
             await hang(asked)
         elif asked.rpc == "tools/call":
             assert streams, "what is said before anybody listens is lost"
-            await streams[0].stream(QUESTION)
+            await streams[0].stream(PING_EVENT)
             await asked.result({"content": []})
         else:
             raise NotImplementedError
 
-    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle)) as server,
+        Client(make_config(server)) as client,
+    ):
         call = asyncio.create_task(client.call_tool("echo"))
-        await until(lambda: server.count("GET") == 1)
+        await wait_until(lambda: server.count("GET") == 1)
         may_open.set()
         await call
-        await until(lambda: server.count("answer") == 1)
+        await wait_until(lambda: server.count("answer") == 1)
 
 
 async def test_a_stream_that_never_opens_holds_up_the_first_call_only_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bounds, "LISTENING_S", 3600)
-    async with nothing_left(), scripted(legacy(on("GET", hang))) as server, Client(config(server)) as client:
+    monkeypatch.setattr(bounds, "SERVER_STREAM_WAIT_S", 3600)
+    async with (
+        assert_no_leaks(),
+        scripted_server(legacy_handler(handle_method("GET", hang))) as server,
+        Client(make_config(server)) as client,
+    ):
         call = asyncio.create_task(client.call_tool("echo", timeout_s=10_000))
-        await until(lambda: server.count("GET") == 1)
-        pass_time(3600)
+        await wait_until(lambda: server.count("GET") == 1)
+        advance_clock(3600)
         assert (await call).text == "called"
         await client.call_tool("echo")

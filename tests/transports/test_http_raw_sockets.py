@@ -11,10 +11,10 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
-from tests.http.processes import PLAYGROUND, ServerProcess, memory_mib
-from tests.http.wire import JSON, PATIENCE_S, Link, Site, call, head, request
+from tests.http.raw_http import JSON, TIMEOUT_S, RawConnection, Site, call, head, request
+from tests.http.server_process import PLAYGROUND, ServerProcess, memory_mib
 
-from hubbub.security.keys import append_record, generate_key
+from hubbub.security.api_keys import append_record, generate_key
 
 HOST = {"Host": "127.0.0.1"}
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket"}
@@ -29,7 +29,7 @@ LIMIT = 100_000
 def process() -> Iterator[ServerProcess]:
     with ServerProcess(str(PLAYGROUND), "--max-message-bytes", str(LIMIT), "--log-level", "info") as process:
         yield process
-        assert "Traceback" not in "".join(process.said)
+        assert "Traceback" not in "".join(process.stderr_lines)
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +37,10 @@ def site(process: ServerProcess) -> Site:
     return process.site
 
 
-async def rest(link: Link) -> bytes:
-    """All that still comes until the server closes; with a reset, if what we sent last came after that."""
+async def read_rest(link: RawConnection) -> bytes:
+    """Read until the server closes; a reset counts as the end, because our last bytes may have come after it."""
     found = b""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         with suppress(ConnectionResetError):
             while piece := await link.reader.read(65536):
                 found += piece
@@ -66,33 +66,33 @@ async def rest(link: Link) -> bytes:
 async def test_a_websocket_handshake_that_cannot_be_taken_is_refused_and_closed(
     site: Site, fields: dict[str, str]
 ) -> None:
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(head("GET", "/mcp-ws", HOST | UPGRADE | fields))
-        status, _ = await link.answer_head()
+        status, _ = await link.read_head()
         assert status in (400, 431)
-        assert b"HTTP/1.1" not in await rest(link)
+        assert b"HTTP/1.1" not in await read_rest(link)
 
 
 async def test_a_websocket_handshake_may_say_that_it_has_no_body(site: Site) -> None:
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(head("GET", "/mcp-ws", HOST | UPGRADE | HANDSHAKE | {"Content-Length": "0"}))
-        assert (await link.answer_head())[0] == 101
+        assert (await link.read_head())[0] == 101
 
 
 async def test_refused_handshakes_do_not_disturb_the_end_of_the_server() -> None:
     with ServerProcess(str(PLAYGROUND), "--drain-s", "600") as process:
         site = process.site
-        async with site.link() as first, site.link() as second:
+        async with site.connect() as first, site.connect() as second:
             await first.send(head("GET", "/mcp-ws", HOST | UPGRADE | {"Content-Length": "5"}))
             await second.send(head("GET", "/mcp-ws", HOST | UPGRADE | HANDSHAKE | {"X-Long": "x" * 9000}))
             running = asyncio.create_task(site.post(call("nap", {"seconds": 1.5})))
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 while b"start a" not in (await site.post(call("history"))).body:
                     await asyncio.sleep(0.02)
             process.signal()
             assert (await running).json["result"]["content"][0]["text"] == "rested"
             assert process.wait() == 0
-        assert "Traceback" not in "".join(process.said)
+        assert "Traceback" not in "".join(process.stderr_lines)
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])
@@ -102,34 +102,34 @@ async def test_a_request_with_an_upgrade_that_is_not_taken_is_served_with_its_bo
 ) -> None:
     framing = {"Transfer-Encoding": "chunked"} if is_chunked else {"Content-Length": str(len(PING))}
     body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(PING), PING) if is_chunked else PING
-    async with site.link() as link:
+    async with site.connect() as link:
         parts = [head("POST", "/mcp", HOST | JSON | H2C | framing), body, HEALTH]
         for part in parts if in_pieces else [b"".join(parts)]:
             await link.send(part)
             await asyncio.sleep(0)
-        answer = await link.answer()
+        answer = await link.read_response()
         assert (answer.json["result"], answer.header("connection")) == ({}, "close")
-        assert await rest(link) == b""
+        assert await read_rest(link) == b""
 
 
 @pytest.mark.parametrize("protocol", ["h2c", "websocket, h2c", "TLS/1.0"])
 async def test_the_body_of_such_a_request_is_never_the_next_request(site: Site, protocol: str) -> None:
-    async with site.link() as link:
+    async with site.connect() as link:
         fields = HOST | JSON | H2C | {"Upgrade": protocol, "Content-Length": str(len(HEALTH))}
         await link.send(head("POST", "/mcp", fields))
         await link.send(HEALTH)
-        answer = await link.answer()
+        answer = await link.read_response()
         assert (answer.status, answer.code) == (400, -32700)
-        assert await rest(link) == b""
+        assert await read_rest(link) == b""
 
 
 async def test_a_request_without_a_body_is_the_last_too(site: Site) -> None:
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(head("GET", "/health", HOST | H2C) + HEALTH)
         await link.send(HEALTH)
-        answer = await link.answer()
+        answer = await link.read_response()
         assert (answer.json["status"], answer.header("connection")) == ("healthy", "close")
-        assert await rest(link) == b""
+        assert await read_rest(link) == b""
 
 
 # -- what strangers can have logged ----------------------------------------------------------
@@ -150,18 +150,18 @@ async def test_a_request_without_a_body_is_the_last_too(site: Site) -> None:
 async def test_what_strangers_send_does_not_fill_the_log(sent: bytes) -> None:
     with ServerProcess(str(PLAYGROUND), "--log-level", "info") as process:
         for _ in range(150):
-            async with process.site.link() as link:
+            async with process.site.connect() as link:
                 await link.send(sent)
-                assert (await rest(link)).startswith(b"HTTP/1.1 ")
+                assert (await read_rest(link)).startswith(b"HTTP/1.1 ")
         process.signal()
         assert process.wait() == 0
-        assert len(process.said) < 120
+        assert len(process.stderr_lines) < 120
 
 
 # -- trailers --------------------------------------------------------------------------------
 
 
-def chunked(body: bytes, trailers: bytes) -> bytes:
+def chunked_request(body: bytes, trailers: bytes) -> bytes:
     fields = HOST | JSON | {"Transfer-Encoding": "chunked"}
     return head("POST", "/mcp", fields) + b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailers)
 
@@ -170,9 +170,9 @@ async def test_a_key_in_a_trailer_does_not_authenticate(tmp_path: Path) -> None:
     key, record = generate_key("ada")
     append_record(tmp_path / "keys.toml", record)
     with ServerProcess(str(PLAYGROUND), "--key-file", str(tmp_path / "keys.toml")) as process:
-        async with process.site.link() as link:
-            await link.send(chunked(PING, b"X-API-Key: %b\r\n" % key.encode()))
-            assert (await link.answer()).status == 401
+        async with process.site.connect() as link:
+            await link.send(chunked_request(PING, b"X-API-Key: %b\r\n" % key.encode()))
+            assert (await link.read_response()).status == 401
         assert (await process.site.post(request("ping"), {"X-API-Key": key})).status == 200
 
 
@@ -180,32 +180,34 @@ async def test_an_address_in_a_trailer_does_not_evade_a_limit() -> None:
     with ServerProcess(str(PLAYGROUND), "--proxied-by", "127.0.0.1", "--limit", "mcp=2/minute") as process:
         statuses = []
         for number in range(3):
-            async with process.site.link() as link:
-                await link.send(chunked(PING, b"X-Forwarded-For: 198.51.100.%d\r\n" % number))
-                statuses.append((await link.answer()).status)
+            async with process.site.connect() as link:
+                await link.send(chunked_request(PING, b"X-Forwarded-For: 198.51.100.%d\r\n" % number))
+                statuses.append((await link.read_response()).status)
         assert statuses == [200, 200, 429]
 
 
 async def test_trailers_are_dropped_and_the_connection_goes_on(site: Site) -> None:
-    async with site.link() as link:
-        await link.send(chunked(PING, b"Host: evil.example\r\nOrigin: https://evil.example\r\nMcp-Session-Id: x\r\n"))
-        assert (await link.answer()).json["result"] == {}
+    async with site.connect() as link:
+        await link.send(
+            chunked_request(PING, b"Host: evil.example\r\nOrigin: https://evil.example\r\nMcp-Session-Id: x\r\n")
+        )
+        assert (await link.read_response()).json["result"] == {}
         await link.send(HEALTH)
-        assert (await link.answer()).status == 200
+        assert (await link.read_response()).status == 200
 
 
 @pytest.mark.parametrize("line", [b"X: yyyyyyyyyyyyyyyyyy\r\n", b"X-%b: y\r\n" % (b"x" * 9000)], ids=["short", "long"])
 async def test_endless_trailers_end_the_connection(site: Site, line: bytes) -> None:
-    async with site.link() as link:
-        await link.send(chunked(PING, b"")[:-2])
-        reading = asyncio.create_task(rest(link))
+    async with site.connect() as link:
+        await link.send(chunked_request(PING, b"")[:-2])
+        reading = asyncio.create_task(read_rest(link))
         with pytest.raises(ConnectionError):
-            await repeat(link, line, 20_000_000 // len(line))
+            await send_repeatedly(link, line, 20_000_000 // len(line))
         await asyncio.gather(reading, return_exceptions=True)
     assert (await site.get("/health")).status == 200
 
 
-async def repeat(link: Link, data: bytes, times: int) -> None:
+async def send_repeatedly(link: RawConnection, data: bytes, times: int) -> None:
     for _ in range(times):
         await link.send(data)
 
@@ -219,15 +221,15 @@ async def test_who_sends_too_much_reads_413_even_while_sending(site: Site, conne
     size = 8_000_000
     framing = {"Transfer-Encoding": "chunked"} if is_chunked else {"Content-Length": str(size)}
     body = b"%x\r\n%b\r\n0\r\n\r\n" % (size, b"x" * size) if is_chunked else b"x" * size
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(head("POST", "/mcp", HOST | JSON | framing | {"Connection": connection}) + body)
-        answer = await link.answer()
+        answer = await link.read_response()
         assert (answer.status, answer.json["jsonrpc"]) == (413, "2.0")
         if connection == "close":
-            assert await rest(link) == b""
+            assert await read_rest(link) == b""
         else:
             await link.send(HEALTH)
-            assert (await link.answer()).status == 200
+            assert (await link.read_response()).status == 200
 
 
 @pytest.mark.parametrize(
@@ -241,18 +243,18 @@ async def test_who_sends_too_much_reads_413_even_while_sending(site: Site, conne
     ids=["path", "host", "malformed", "large head"],
 )
 async def test_every_other_refusal_is_read_too(site: Site, start: bytes, status: int) -> None:
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(start + b"x" * 8_000_000)
-        assert (await link.answer()).status == status
-        assert await rest(link) == b""
+        assert (await link.read_response()).status == status
+        assert await read_rest(link) == b""
 
 
 async def test_the_rest_of_a_refused_request_is_not_read_for_ever(site: Site) -> None:
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(head("POST", "/mcp", HOST | JSON | {"Content-Length": str(10**12), "Connection": "close"}))
-        assert (await link.answer()).status == 413
+        assert (await link.read_response()).status == 413
         with pytest.raises(ConnectionError):
-            await repeat(link, b"x" * 1_000_000, 1000)
+            await send_repeatedly(link, b"x" * 1_000_000, 1000)
 
 
 # -- many connections of one address -----------------------------------------------------------
@@ -270,43 +272,43 @@ async def test_connections_of_one_address_leave_room_for_others(start: bytes) ->
         stranger = Site(process.site.port, "127.0.0.2")
         async with AsyncExitStack() as stack:
             for _ in range(share):
-                link = await stack.enter_async_context(stranger.link())
+                link = await stack.enter_async_context(stranger.connect())
                 await link.send(start)
                 if start.endswith(b"\r\n\r\n"):
-                    assert (await link.answer_head())[0] in (101, 200)
+                    assert (await link.read_head())[0] in (101, 200)
             for _ in range(2 * limit):
-                link = await stack.enter_async_context(stranger.link())
-                assert (await link.answer_head())[0] == 503
-                assert await rest(link) == b""
+                link = await stack.enter_async_context(stranger.connect())
+                assert (await link.read_head())[0] == 503
+                assert await read_rest(link) == b""
             for _ in range(3):
-                link = await stack.enter_async_context(process.site.link())
+                link = await stack.enter_async_context(process.site.connect())
                 await link.send(HEALTH)
-                assert (await link.answer()).status == 200
-        async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_S):
+                assert (await link.read_response()).status == 200
+        async with AsyncExitStack() as stack, asyncio.timeout(TIMEOUT_S):
             kept = 0
             while kept < share:  # what was closed can be used again, as soon as the server has noticed
-                link = await stack.enter_async_context(stranger.link())
+                link = await stack.enter_async_context(stranger.connect())
                 await link.send(HEALTH)
-                kept += (await link.answer()).status == 200
-        assert "Traceback" not in "".join(process.said)
+                kept += (await link.read_response()).status == 200
+        assert "Traceback" not in "".join(process.stderr_lines)
 
 
 # -- many requests at once ---------------------------------------------------------------------
 
 
 async def test_a_connection_may_send_a_few_requests_before_it_reads_answers(site: Site) -> None:
-    async with site.link() as link:
+    async with site.connect() as link:
         await link.send(HEALTH * 50)
-        assert [(await link.answer()).status for _ in range(50)] == [200] * 50
+        assert [(await link.read_response()).status for _ in range(50)] == [200] * 50
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 async def test_a_connection_that_sends_requests_without_end_is_closed(process: ServerProcess, site: Site) -> None:
     before = memory_mib(process)
-    async with site.link() as link:
-        reading = asyncio.create_task(rest(link))
+    async with site.connect() as link:
+        reading = asyncio.create_task(read_rest(link))
         with pytest.raises(ConnectionError):
-            await repeat(link, HEALTH * 1000, 1000)
+            await send_repeatedly(link, HEALTH * 1000, 1000)
         await asyncio.gather(reading, return_exceptions=True)
     assert memory_mib(process) < before + 30
 
@@ -319,17 +321,17 @@ async def test_unfinished_bodies_of_all_connections_are_bounded(is_chunked: bool
     start = head("POST", "/mcp", HOST | JSON | framing) + (b"%x\r\n" % size if is_chunked else b"") + part
     with ServerProcess(str(PLAYGROUND), "--body-s", "600") as process:
         before = memory_mib(process)
-        async with process.site.link(local_addr=("127.0.0.2", 0)) as other, AsyncExitStack() as stack:
+        async with process.site.connect(local_addr=("127.0.0.2", 0)) as other, AsyncExitStack() as stack:
             await other.send(head("POST", "/mcp", HOST | JSON | {"Content-Length": str(len(PING))}) + PING[:-1])
-            links = [await stack.enter_async_context(process.site.link()) for _ in range(40)]
+            links = [await stack.enter_async_context(process.site.connect()) for _ in range(40)]
             lost = [asyncio.create_task(link.reader.read()) for link in links]
             for link in links:
                 await link.send(start)
-            done, kept = await asyncio.wait(lost, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_S)
+            done, kept = await asyncio.wait(lost, return_when=asyncio.FIRST_COMPLETED, timeout=TIMEOUT_S)
             assert done
             assert memory_mib(process) < before + 200
             for one in kept:
                 one.cancel()
             await asyncio.gather(*lost, return_exceptions=True)
             await other.send(PING[-1:])
-            assert (await other.answer()).json["result"] == {}
+            assert (await other.read_response()).json["result"] == {}

@@ -1,4 +1,4 @@
-"""SIGHUP: a wish to look again, unless the terminal is gone."""
+"""SIGHUP reloads, unless the terminal was closed."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""What goes through the pipes of a real process: framings, dialects, batches, order, bad input."""
+"""The stdio server in a real process: framing, dialects, batches, order, invalid input."""
 
 import json
 from threading import Thread
@@ -116,7 +116,7 @@ def test_the_first_revision_gets_only_what_it_knows(server: Any) -> None:
     assert added == {"content": [{"type": "text", "text": '{"total":3,"terms":[1,2]}'}]}
     kinds = [block["type"] for block in server.ask(server.call(3, "gallery"))["result"]["content"]]
     assert set(kinds) <= {"text", "image", "resource"}
-    server.send(server.watched_call(4, "slow", steps=1))
+    server.send(server.call_with_progress(4, "slow", steps=1))
     progress = server.receive()
     assert progress["params"] == {"progressToken": 4, "progress": 1, "total": 1}
 
@@ -177,7 +177,7 @@ def test_later_revisions_refuse_batches(server: Any, version: str) -> None:
 
 def test_progress_is_on_the_wire_in_order_and_before_the_result(server: Any) -> None:
     server.initialize()
-    server.send(server.watched_call("call", "slow", steps=3))
+    server.send(server.call_with_progress("call", "slow", steps=3))
     messages = [server.receive() for _ in range(7)]
     assert [message.get("method", "result") for message in messages] == [
         *("notifications/progress", "notifications/message") * 3,
@@ -196,7 +196,7 @@ def test_a_slow_call_does_not_hold_up_the_next(server: Any) -> None:
 
 def test_a_cancelled_call_is_not_answered(server: Any) -> None:
     server.initialize()
-    server.send(server.watched_call(1, "wait_forever"))
+    server.send(server.call_with_progress(1, "wait_forever"))
     assert server.receive()["method"] == "notifications/progress"
     server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
     counts = server.ask(server.call(2, "counts", cancelled=1))["result"]["structuredContent"]

@@ -1,4 +1,4 @@
-"""The client's end of stdio with servers that misbehave in every way a process can."""
+"""The stdio client with servers that exit, hang, flood or write invalid output."""
 
 import asyncio
 import json
@@ -7,8 +7,8 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.client.ends import nothing_left, odd
-from tests.clock import pass_time, turns, until
+from tests.client.harness import assert_no_leaks, odd_server_config
+from tests.clock import advance_clock, wait_until, yield_to_loop
 from tests.processes import is_running
 
 from hubbub import (
@@ -22,41 +22,41 @@ from hubbub import (
     TransportError,
     bounds,
 )
-from hubbub.transports.stdio_client import INHERITED, StdioLink, environment
+from hubbub.transports.stdio_client import INHERITED_VARIABLES, StdioTransport, child_environment
 
 
-class Kept:
-    """A receiver that keeps what comes."""
+class RecordingReceiver:
+    """A receiver that records messages and errors."""
 
     problem = ""
 
     def __init__(self) -> None:
         self.messages: list[bytes] = []
-        self.ends: list[HubbubError] = []
+        self.errors: list[HubbubError] = []
 
     def receive(self, message: bytes, outgoing: Any = None) -> bool:
         self.messages.append(message)
         return True
 
-    def garbled(self, error: Any) -> None:
-        self.ends.append(error)
+    def receive_invalid(self, error: Any) -> None:
+        self.errors.append(error)
 
-    def interrupted(self, error: Any) -> None:
-        self.ends.append(error)
+    def transport_interrupted(self, error: Any) -> None:
+        self.errors.append(error)
 
-    def lost(self, error: Any) -> None:
-        self.ends.append(error)
+    def transport_lost(self, error: Any) -> None:
+        self.errors.append(error)
 
 
-def link(*command: str, **options: Any) -> StdioLink:
+def make_transport(*command: str, **options: Any) -> StdioTransport:
     async def variables() -> dict[str, str | None]:
         return {}
 
-    return StdioLink(command, variables, **options)
+    return StdioTransport(command, variables, **options)
 
 
 async def test_two_pages_and_a_call() -> None:
-    async with nothing_left(), Client(odd("sane")) as client:
+    async with assert_no_leaks(), Client(odd_server_config("sane")) as client:
         assert client.server_info.name == "odd"
         assert [tool.name for tool in await client.tools()] == ["echo", "second"]
         assert (await client.list_tools(cursor="")).tools[0].name == "second"
@@ -65,42 +65,44 @@ async def test_two_pages_and_a_call() -> None:
 
 
 async def test_an_unset_version_falls_back_to_the_default_of_the_legacy_era() -> None:
-    async with nothing_left(), Client(odd("sane", protocol_version=None)) as client:
+    async with assert_no_leaks(), Client(odd_server_config("sane", protocol_version=None)) as client:
         assert (client.era, client.protocol_version) == ("legacy", "2025-11-25")
 
 
 async def test_a_version_that_we_do_not_speak_fails_the_start() -> None:
-    async with nothing_left():
-        with pytest.raises(ProtocolVersionNotSupported, match=r"2025-11-25 and speaks 1999-01-01"):
-            await Client(odd("sane", env={"ODD_VERSION": "1999-01-01"})).start()
+    async with assert_no_leaks():
+        with pytest.raises(
+            ProtocolVersionNotSupported, match=r"offered 2025-11-25, and the server supports 1999-01-01"
+        ):
+            await Client(odd_server_config("sane", env={"ODD_VERSION": "1999-01-01"})).start()
 
 
 async def test_an_older_answer_is_accepted() -> None:
-    async with Client(odd("sane", env={"ODD_VERSION": "2024-11-05"})) as client:
+    async with Client(odd_server_config("sane", env={"ODD_VERSION": "2024-11-05"})) as client:
         assert client.protocol_version == "2024-11-05"
 
 
 async def test_a_server_that_never_answers_costs_the_deadline_and_no_more() -> None:
-    async with nothing_left(), Client(odd("silent")) as client:
+    async with assert_no_leaks(), Client(odd_server_config("silent")) as client:
         listing = asyncio.create_task(client.tools(timeout_s=500))
         await asyncio.sleep(0)
-        pass_time(500)
-        with pytest.raises(DeadlineExceeded, match="tools/list did not come within 500 s"):
+        advance_clock(500)
+        with pytest.raises(DeadlineExceeded, match="after 500 s while waiting for the answer to tools/list"):
             await listing
 
 
 async def test_a_timeout_sends_one_cancellation_with_its_reason() -> None:
-    said: list[str] = []
-    async with Client(odd("silent", timeout_s=5, on_stderr_line=said.append)) as client:
+    stderr_lines: list[str] = []
+    async with Client(odd_server_config("silent", timeout_s=5, on_stderr_line=stderr_lines.append)) as client:
         with pytest.raises(DeadlineExceeded):
             await client.call_tool("echo", timeout_s=0.1)
     recorded: list[str] = []
-    async with Client(odd("record", on_stderr_line=recorded.append)) as client:
+    async with Client(odd_server_config("record", on_stderr_line=recorded.append)) as client:
         task = asyncio.create_task(client.call_tool("echo"))
         await task
         with pytest.raises(RemoteError):
             await client.get_prompt("unknown")
-        await until(lambda: len(recorded) >= 4)
+        await wait_until(lambda: len(recorded) >= 4)
     assert [json.loads(line)["method"] for line in recorded] == [
         "initialize",
         "notifications/initialized",
@@ -113,43 +115,43 @@ async def test_a_timeout_sends_one_cancellation_with_its_reason() -> None:
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan"), True])
 async def test_a_wrong_timeout_is_refused_before_anything_is_sent(timeout_s: float) -> None:
     recorded: list[str] = []
-    async with Client(odd("record", on_stderr_line=recorded.append)) as client:
+    async with Client(odd_server_config("record", on_stderr_line=recorded.append)) as client:
         with pytest.raises(HubbubError, match="above 0"):
             await client.call_tool("echo", timeout_s=timeout_s)
         await client.ping()
-        await until(lambda: len(recorded) >= 3)
+        await wait_until(lambda: len(recorded) >= 3)
     assert [json.loads(line)["method"] for line in recorded][2] == "ping"
 
 
 async def test_garbage_is_passed_over() -> None:
     seen: list[str] = []
-    async with nothing_left(), Client(odd("garbage", on_stdout_line=seen.append)) as client:
+    async with assert_no_leaks(), Client(odd_server_config("garbage", on_stdout_line=seen.append)) as client:
         assert len(await client.tools()) == 2
     assert any("not json" in line for line in seen)
 
 
 @pytest.mark.parametrize("mode", ["twice", "wrong-id"])
 async def test_answers_to_nothing_are_passed_over(mode: str) -> None:
-    async with nothing_left(), Client(odd(mode)) as client:
+    async with assert_no_leaks(), Client(odd_server_config(mode)) as client:
         assert [tool.name for tool in await client.tools()] == ["echo", "second"]
         assert (await client.call_tool("echo", {"n": 1})).text == '{"n": 1}'
 
 
 async def test_an_id_that_comes_back_as_text_is_ours_all_the_same() -> None:
-    async with Client(odd("string-id")) as client:
+    async with Client(odd_server_config("string-id")) as client:
         assert await client.tools() == []
 
 
 async def test_a_line_that_is_too_long_is_an_error_at_once() -> None:
-    async with nothing_left(), Client(odd("huge")) as client:
+    async with assert_no_leaks(), Client(odd_server_config("huge")) as client:
         with pytest.raises(TransportError, match="larger than") as raised:
             await client.tools(timeout_s=10)
         assert raised.value.code == "INVALID_RESPONSE"
 
 
 async def test_a_line_without_end_takes_no_memory() -> None:
-    async with nothing_left():
-        client = await Client(odd("endless")).start()
+    async with assert_no_leaks():
+        client = await Client(odd_server_config("endless")).start()
         before = psutil.Process().memory_info().rss
         with pytest.raises(TransportError):
             await client.tools(timeout_s=10)
@@ -160,8 +162,8 @@ async def test_a_line_without_end_takes_no_memory() -> None:
 
 
 async def test_an_exit_fails_what_waits_at_once_and_says_why() -> None:
-    async with nothing_left(), Client(odd("exit")) as client:
-        with pytest.raises(TransportError, match=r"has ended with status 3; it said: one \| last words") as raised:
+    async with assert_no_leaks(), Client(odd_server_config("exit")) as client:
+        with pytest.raises(TransportError, match=r"has ended with status 3; stderr: one \| last words") as raised:
             await client.tools(timeout_s=3600)
         assert raised.value.code == "TRANSPORT_CLOSED"
         assert raised.value.data["exitstatus"] == 3
@@ -173,51 +175,51 @@ async def test_an_exit_fails_what_waits_at_once_and_says_why() -> None:
 
 
 async def test_a_failure_at_the_start_says_what_the_server_said() -> None:
-    async with nothing_left():
-        with pytest.raises(TransportError, match="status 7; it said: cannot find my files"):
-            await Client(odd("start-and-fail")).start()
+    async with assert_no_leaks():
+        with pytest.raises(TransportError, match="status 7; stderr: cannot find my files"):
+            await Client(odd_server_config("start-and-fail")).start()
 
 
 @pytest.mark.parametrize("version", [None, "2025-11-25"])
 @pytest.mark.parametrize("words", ["echo boom", "printf boom"])
 async def test_a_server_that_ends_at_once_always_says_why(words: str, version: str | None) -> None:
     config = ServerConfig(id="x", command="sh", args=["-c", f"{words} >&2; exit 3"], protocol_version=version)
-    async with nothing_left():
+    async with assert_no_leaks():
         for _ in range(20):
-            with pytest.raises(TransportError, match="has ended with status 3; it said: boom") as raised:
+            with pytest.raises(TransportError, match="has ended with status 3; stderr: boom") as raised:
                 await Client(config).start()
             assert (raised.value.data["exitstatus"], raised.value.data["stderr"]) == (3, ["boom"])
 
 
 async def test_a_write_to_a_server_that_ends_waits_for_its_reason() -> None:
-    server = link("sh", "-c", "exec <&-; echo boom >&2; sleep 0.1; exit 3")
+    server = make_transport("sh", "-c", "exec <&-; echo boom >&2; sleep 0.1; exit 3")
 
     async def write_on() -> None:
         while True:
-            await server.post(b"{}")
+            await server.send_message(b"{}")
             await asyncio.sleep(0)
 
-    await server.start(Kept())
-    with pytest.raises(TransportError, match="status 3; it said: boom"):
+    await server.start(RecordingReceiver())
+    with pytest.raises(TransportError, match="status 3; stderr: boom"):
         await asyncio.wait_for(write_on(), 60)
     await server.close()
 
 
 async def test_what_was_written_before_the_exit_still_counts() -> None:
-    async with nothing_left(), Client(odd("exit-after-answer")) as client:
+    async with assert_no_leaks(), Client(odd_server_config("exit-after-answer")) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["echo"]
 
 
 async def test_a_child_that_holds_the_pipe_delays_nothing() -> None:
-    async with nothing_left(), Client(odd("exit-with-child")) as client:
+    async with assert_no_leaks(), Client(odd_server_config("exit-with-child")) as client:
         await client.list_tools()
         with pytest.raises((TransportError, ConnectionClosed), match="status 4"):
             await client.list_tools(timeout_s=3600)
 
 
 async def test_a_server_that_closes_its_output_and_lives_is_lost() -> None:
-    async with nothing_left():
-        client = await Client(odd("close-output")).start()
+    async with assert_no_leaks():
+        client = await Client(odd_server_config("close-output")).start()
         with pytest.raises(TransportError, match="has closed its output"):
             await client.tools(timeout_s=3600)
         await client.close()
@@ -225,17 +227,17 @@ async def test_a_server_that_closes_its_output_and_lives_is_lost() -> None:
 
 @pytest.mark.parametrize("mode", ["family", "stubborn"])
 async def test_the_whole_tree_ends_with_the_client(mode: str) -> None:
-    client = await Client(odd(mode)).start()
+    client = await Client(odd_server_config(mode)).start()
     await client.ping()
     (server,) = [child for child in psutil.Process().children() if mode in child.cmdline()]
     family = [child for child in (server, *server.children(recursive=True)) if is_running(child)]
     assert len(family) == 3
     await client.close()
-    await until(lambda: not any(is_running(process) for process in family))
+    await wait_until(lambda: not any(is_running(process) for process in family))
 
 
 async def test_a_command_that_is_not_there() -> None:
-    async with nothing_left():
+    async with assert_no_leaks():
         with pytest.raises(TransportError, match="'no-such-program-here' cannot be started: No such file") as raised:
             await Client(ServerConfig(id="x", command="no-such-program-here")).start()
         assert not raised.value.may_have_executed
@@ -244,14 +246,14 @@ async def test_a_command_that_is_not_there() -> None:
 async def test_the_environment_is_small_and_can_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET_OF_OURS", "x")
     monkeypatch.setenv("USER", "ada")
-    assert "A_SECRET_OF_OURS" not in environment({})
-    assert set(environment({})) <= set(INHERITED)
-    assert environment({"USER": None, "X": "1"}).get("USER") is None
+    assert "A_SECRET_OF_OURS" not in child_environment({})
+    assert set(child_environment({})) <= set(INHERITED_VARIABLES)
+    assert child_environment({"USER": None, "X": "1"}).get("USER") is None
 
     async def provide() -> dict[str, str]:
         return {"X": "provided", "Y": "2"}
 
-    said: list[str] = []
+    stderr_lines: list[str] = []
     code = "import os,sys; sys.stderr.write(' '.join(sorted(k+'='+v for k,v in os.environ.items())) + '\\n')"
     config = ServerConfig(
         id="x",
@@ -259,14 +261,14 @@ async def test_the_environment_is_small_and_can_be_changed(monkeypatch: pytest.M
         args=["-c", code],
         env={"X": "static", "USER": None},
         env_provider=provide,
-        on_stderr_line=said.append,
+        on_stderr_line=stderr_lines.append,
     )
     with pytest.raises(HubbubError):
         await Client(config).start()
-    assert "X=provided" in said[0]
-    assert "Y=2" in said[0]
-    assert "USER=" not in said[0]
-    assert "A_SECRET" not in said[0]
+    assert "X=provided" in stderr_lines[0]
+    assert "Y=2" in stderr_lines[0]
+    assert "USER=" not in stderr_lines[0]
+    assert "A_SECRET" not in stderr_lines[0]
 
 
 async def test_a_provider_that_fails_keeps_its_secret() -> None:
@@ -281,8 +283,8 @@ async def test_a_provider_that_fails_keeps_its_secret() -> None:
 
 
 async def test_starting_and_closing_twice_is_the_same_as_once() -> None:
-    async with nothing_left():
-        client = Client(odd("sane"))
+    async with assert_no_leaks():
+        client = Client(odd_server_config("sane"))
         await client.start()
         await client.start()
         await asyncio.gather(client.close(), client.close())
@@ -294,80 +296,82 @@ async def test_starting_and_closing_twice_is_the_same_as_once() -> None:
 
 
 async def test_closing_without_a_start_is_nothing() -> None:
-    async with nothing_left():
-        await Client(odd("sane")).close()
+    async with assert_no_leaks():
+        await Client(odd_server_config("sane")).close()
 
 
 async def test_asking_before_the_start_is_an_error() -> None:
     with pytest.raises(TransportError, match="not started"):
-        await Client(odd("sane")).tools()
+        await Client(odd_server_config("sane")).tools()
 
 
 async def test_closing_from_another_task_fails_what_waits() -> None:
-    async with nothing_left():
-        client = await Client(odd("silent")).start()
+    async with assert_no_leaks():
+        client = await Client(odd_server_config("silent")).start()
         waiting = asyncio.create_task(client.tools(timeout_s=600))
-        await turns()
+        await yield_to_loop()
         await asyncio.create_task(client.close())
         with pytest.raises(ConnectionClosed, match="closed"):
             await waiting
 
 
 async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
-    async with nothing_left():
+    async with assert_no_leaks():
         children = len(psutil.Process().children())
-        starting = asyncio.create_task(Client(odd("silent", protocol_version="2026-07-28", timeout_s=3600)).start())
-        await until(lambda: len(psutil.Process().children()) > children)
+        starting = asyncio.create_task(
+            Client(odd_server_config("silent", protocol_version="2026-07-28", timeout_s=3600)).start()
+        )
+        await wait_until(lambda: len(psutil.Process().children()) > children)
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting
 
 
 async def test_many_writers_do_not_mix_their_lines() -> None:
-    async with nothing_left(), Client(odd("sane")) as client:
+    async with assert_no_leaks(), Client(odd_server_config("sane")) as client:
         texts = ["x" * size for size in range(0, 40_000, 1000)]
         results = await asyncio.gather(*(client.call_tool("echo", {"t": text}) for text in texts))
         assert [json.loads(result.text)["t"] for result in results] == texts
 
 
 async def test_a_raw_link_writes_and_reads_lines() -> None:
-    async with nothing_left():
-        kept, cat = Kept(), link("cat")
-        await cat.start(kept)
-        await cat.post(b'{"jsonrpc":"2.0","method":"x"}')
-        await until(lambda: bool(kept.messages))
+    async with assert_no_leaks():
+        receiver, cat = RecordingReceiver(), make_transport("cat")
+        await cat.start(receiver)
+        await cat.send_message(b'{"jsonrpc":"2.0","method":"x"}')
+        await wait_until(lambda: bool(receiver.messages))
         await cat.close()
-        assert kept.messages == [b'{"jsonrpc":"2.0","method":"x"}']
-        assert kept.ends == []
+        assert receiver.messages == [b'{"jsonrpc":"2.0","method":"x"}']
+        assert receiver.errors == []
         with pytest.raises(TransportError):
-            await cat.post(b"{}")
+            await cat.send_message(b"{}")
         with pytest.raises(TransportError, match="not started"):
-            await link("cat").post(b"{}")
+            await make_transport("cat").send_message(b"{}")
 
 
 async def test_a_hook_that_fails_stops_nothing() -> None:
     def fail(line: str) -> None:
         raise RuntimeError(line)
 
-    async with Client(odd("record", on_stderr_line=fail, on_stdout_line=fail)) as client:
+    async with Client(odd_server_config("record", on_stderr_line=fail, on_stdout_line=fail)) as client:
         assert len(await client.tools()) == 2
 
 
 async def test_questions_are_told_from_answers_by_their_method() -> None:
-    async with Client(odd("question-with-our-id")) as client:
+    async with Client(odd_server_config("question-with-our-id")) as client:
         found = (await client.call_tool("echo")).structured_content
         assert found["pong"] == {"jsonrpc": "2.0", "id": 2, "result": {}}
         assert found["refused"]["error"]["code"] == -32601
 
 
 async def test_a_list_that_loops_is_an_error() -> None:
-    async with Client(odd("loop-cursor")) as client:
+    async with Client(odd_server_config("loop-cursor")) as client:
         with pytest.raises(TransportError, match="already gave"):
             await client.tools()
 
 
 async def test_odd_content_costs_only_itself() -> None:
-    async with Client(odd("odd-content")) as client:
+    async with Client(odd_server_config("odd-content")) as client:
         result = await client.call_tool("echo")
         assert [getattr(block, "type", type(block).__name__) for block in result.content or []] == [
             "Text",
@@ -381,7 +385,7 @@ async def test_odd_content_costs_only_itself() -> None:
 async def test_what_was_given_in_confidence_does_not_come_back_in_errors() -> None:
     code = "import os,sys; sys.stderr.write('I got ' + os.environ['API_TOKEN'] + '\\n')"
     config = ServerConfig(id="x", command=sys.executable, args=["-c", code], env={"API_TOKEN": "canary-31337"})
-    with pytest.raises(TransportError, match=r"it said: I got \*\*\*") as raised:
+    with pytest.raises(TransportError, match=r"stderr: I got \*\*\*") as raised:
         await Client(config).start()
     assert "canary-31337" not in repr(raised.value.data)
 
@@ -399,7 +403,7 @@ async def test_what_was_given_in_confidence_does_not_come_back_in_answers() -> N
         env={"API_TOKEN": "canary-31337"},
         protocol_version="2025-11-25",
     )
-    async with nothing_left():
+    async with assert_no_leaks():
         with pytest.raises(RemoteError) as raised:
             await Client(config).start()
     assert (raised.value.message, raised.value.data) == ("not ***", ["***"])
@@ -407,7 +411,7 @@ async def test_what_was_given_in_confidence_does_not_come_back_in_answers() -> N
 
 @pytest.mark.parametrize("what", ["tools", "prompts", "resources", "templates"])
 async def test_pages_without_end_do_not_fill_the_memory(what: str) -> None:
-    async with nothing_left(), Client(odd("large-pages", timeout_s=20)) as client:
+    async with assert_no_leaks(), Client(odd_server_config("large-pages", timeout_s=20)) as client:
         with pytest.raises(TransportError, match="more than 16777216 bytes"):
             await getattr(client, what)()
         await client.ping()
@@ -415,14 +419,14 @@ async def test_pages_without_end_do_not_fill_the_memory(what: str) -> None:
 
 async def test_a_line_that_is_too_long_fails_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LINE_BYTES", 2000)
-    async with nothing_left(), Client(odd("sane")) as client:
+    async with assert_no_leaks(), Client(odd_server_config("sane")) as client:
         with pytest.raises(TransportError, match="2000"):
             await client.call_tool("echo", {"a": "x" * 2000})
         assert (await client.call_tool("echo", {"a": 1})).text == '{"a": 1}'
 
 
 async def test_a_time_limit_is_for_all_pages_of_a_list() -> None:
-    async with nothing_left(), Client(odd("slow-pages", timeout_s=20)) as client:
+    async with assert_no_leaks(), Client(odd_server_config("slow-pages", timeout_s=20)) as client:
         with pytest.raises(DeadlineExceeded):
             await client.tools(timeout_s=1)
 
@@ -438,15 +442,15 @@ async def test_a_question_that_is_withdrawn_is_not_answered() -> None:
             ended.set()
         return {}
 
-    async with nothing_left(), Client(odd("withdraws-its-question"), elicitation=never) as client:
+    async with assert_no_leaks(), Client(odd_server_config("withdraws-its-question"), elicitation=never) as client:
         await client.call_tool("echo")
         await ended.wait()
 
 
 async def test_tools_may_change_while_one_is_called() -> None:
-    heard: list[str] = []
-    async with Client(odd("changes"), on_change=lambda change: heard.append(change.kind)) as client:
+    changes: list[str] = []
+    async with Client(odd_server_config("changes"), on_change=lambda change: changes.append(change.kind)) as client:
         calls = asyncio.gather(*(client.call_tool("echo", {"n": n}) for n in range(10)))
         results, _ = await asyncio.gather(calls, client.tools())
         assert [result.text for result in results] == [json.dumps({"n": n}) for n in range(10)]
-        assert heard == ["tools"] * 11
+        assert changes == ["tools"] * 11

@@ -1,4 +1,4 @@
-"""How a server ends: when its input ends, when it is told to, and what becomes of what runs."""
+"""How a stdio server stops: at the end of its input and at signals, and what happens to running calls."""
 
 import os
 import pty
@@ -53,7 +53,7 @@ def test_a_question_that_nobody_can_answer_any_more_fails(server: Any) -> None:
     server.end_input()
     failed = server.answer(1)["result"]
     assert failed["isError"] is True
-    assert "The client is gone" in failed["content"][0]["text"]
+    assert "The client disconnected" in failed["content"][0]["text"]
     assert server.wait() == 0
 
 

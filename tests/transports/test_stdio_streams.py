@@ -1,4 +1,4 @@
-"""The kinds of streams a process may be given, and clients that do not read."""
+"""The stdio server on pipes, sockets, files and terminals, and with clients that do not read."""
 
 import itertools
 import json
@@ -179,18 +179,18 @@ def test_tools_that_print_disturb_nobody(server: Any) -> None:
 # -- clients that do not read --------------------------------------------------
 
 
-def memory(server: Any) -> int:
+def memory_bytes(server: Any) -> int:
     return int(psutil.Process(server.process.pid).memory_info().rss)
 
 
-def grown(server: Any, before: int, *, meanwhile: Callable[[], None]) -> int:
-    """How much the process grew, watched until it has come to rest."""
+def memory_growth(server: Any, before: int, *, action: Callable[[], None]) -> int:
+    """Return how much the memory of the process grew, once it is stable."""
     largest, rested_since, last = 0, time.monotonic(), -1.0
     deadline = time.monotonic() + 60
     while time.monotonic() - rested_since < 0.5:
         assert time.monotonic() < deadline, "the server never came to rest"
-        meanwhile()
-        largest = max(largest, memory(server) - before)
+        action()
+        largest = max(largest, memory_bytes(server) - before)
         used = sum(psutil.Process(server.process.pid).cpu_times()[:2])
         if used != last:
             rested_since, last = time.monotonic(), used
@@ -200,9 +200,9 @@ def grown(server: Any, before: int, *, meanwhile: Callable[[], None]) -> int:
 
 def test_a_client_that_does_not_read_its_progress_stops_the_tool(server: Any) -> None:
     server.initialize()
-    before = memory(server)
-    server.send(server.watched_call(1, "flood", messages=200, size=MEGABYTE))
-    assert grown(server, before, meanwhile=lambda: None) < 64 * MEGABYTE
+    before = memory_bytes(server)
+    server.send(server.call_with_progress(1, "flood", messages=200, size=MEGABYTE))
+    assert memory_growth(server, before, action=lambda: None) < 64 * MEGABYTE
     # The client wakes up: everything is there, in order.
     seen = [server.receive() for _ in range(201)]
     assert [message["params"]["progress"] for message in seen[:-1]] == list(range(1, 201))
@@ -218,7 +218,7 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_from(
     server: Any, tool: str, arguments: dict[str, Any]
 ) -> None:
     server.initialize()
-    before = memory(server)
+    before = memory_bytes(server)
     ids = itertools.count()
     os.set_blocking(server.process.stdin.fileno(), False)
     written, rest = 0, b""
@@ -235,12 +235,12 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_from(
             written += size
         pytest.fail("the server takes requests without end")
 
-    assert grown(server, before, meanwhile=push) < 96 * MEGABYTE
+    assert memory_growth(server, before, action=push) < 96 * MEGABYTE
 
 
 def test_a_client_that_stops_reading_for_good_can_still_end_the_server(server: Any) -> None:
     server.initialize()
-    server.send(server.watched_call(1, "flood", messages=200, size=MEGABYTE))
+    server.send(server.call_with_progress(1, "flood", messages=200, size=MEGABYTE))
     server.receive()
     server.end_input()
     server.process.terminate()
@@ -251,7 +251,7 @@ def test_a_client_that_stops_reading_for_good_can_still_end_the_server(server: A
 def test_a_broken_output_ends_the_process(server: Any, busy: bool) -> None:
     server.initialize()
     if busy:
-        server.send(server.watched_call(1, "wait_forever"))
+        server.send(server.call_with_progress(1, "wait_forever"))
         server.receive()
     server.process.stdout.close()
     assert server.wait() == 0

@@ -45,14 +45,14 @@ class Arguments(msgspec.Struct, frozen=True):
         return ARGUMENTS_TOO_LARGE if self.status == "too_large" else ARGUMENTS_JSON_PARSE_ERROR
 
 
-def read_arguments(raw: Any, max_bytes: int) -> Arguments:
+def parse_arguments(raw: Any, max_bytes: int) -> Arguments:
     """Read the arguments of one call. Never raises."""
     if raw is None:
         return Arguments({}, "blank", 0)
     if isinstance(raw, Mapping):
         return _from_object(raw, max_bytes)
     if not isinstance(raw, str):
-        return Arguments({}, "invalid", 0, f"The arguments must be a JSON object, not {_named(raw)}")
+        return Arguments({}, "invalid", 0, f"The arguments must be a JSON object, not {_type_name(raw)}")
     size = len(raw.encode(errors="replace"))
     if size > max_bytes:
         return _too_large(size, max_bytes)
@@ -61,41 +61,41 @@ def read_arguments(raw: Any, max_bytes: int) -> Arguments:
     return _from_text(raw, size)
 
 
-def _from_object(given: Mapping[str, Any], max_bytes: int) -> Arguments:
+def _from_object(mapping: Mapping[str, Any], max_bytes: int) -> Arguments:
     try:
-        encoded = msgspec.json.encode(dict(given))
+        encoded = msgspec.json.encode(dict(mapping))
         value = msgspec.json.decode(encoded)
     except (TypeError, ValueError, RecursionError) as error:
-        return Arguments({}, "invalid", 0, f"The arguments are not JSON: {error}")
+        return Arguments({}, "invalid", 0, f"The arguments cannot be encoded as JSON: {error}")
     if len(encoded) > max_bytes:
         return _too_large(len(encoded), max_bytes)
-    return _settled(value, "ok", len(encoded))
+    return _check_depth(value, "ok", len(encoded))
 
 
 def _from_text(raw: str, size: int) -> Arguments:
-    value, problem = _decoded(raw)
+    value, problem = _decode(raw)
     if problem is None and isinstance(value, dict):
-        return _settled(value, "ok", size)
+        return _check_depth(value, "ok", size)
     if problem is not None and (fenced := _FENCE.fullmatch(raw.strip())):
-        value, problem = _decoded(fenced[1])
+        value, problem = _decode(fenced[1])
     if isinstance(value, str):
         inner = value.strip()
         fenced = _FENCE.fullmatch(inner)
-        value, problem = _decoded(fenced[1] if fenced else inner) if inner else ({}, None)
+        value, problem = _decode(fenced[1] if fenced else inner) if inner else ({}, None)
     if problem is not None:
         return Arguments({}, "invalid", size, f"The arguments are not valid JSON: {problem}")
     if not isinstance(value, dict):
-        return Arguments({}, "invalid", size, f"The arguments must be a JSON object, not {_named(value)}")
-    return _settled(value, "repaired", size)
+        return Arguments({}, "invalid", size, f"The arguments must be a JSON object, not {_type_name(value)}")
+    return _check_depth(value, "repaired", size)
 
 
-def _settled(value: dict[str, Any], status: Status, size: int) -> Arguments:
+def _check_depth(value: dict[str, Any], status: Status, size: int) -> Arguments:
     if is_deeper_than(value, bounds.TOOL_OUTPUT_DEPTH):
-        return Arguments({}, "invalid", size, f"The arguments nest deeper than {bounds.TOOL_OUTPUT_DEPTH} levels")
+        return Arguments({}, "invalid", size, f"The arguments are nested deeper than {bounds.TOOL_OUTPUT_DEPTH} levels")
     return Arguments(value, status, size)
 
 
-def _decoded(text: str) -> tuple[Any, str | None]:
+def _decode(text: str) -> tuple[Any, str | None]:
     try:
         return msgspec.json.decode(text.encode()), None
     except RecursionError:
@@ -105,9 +105,9 @@ def _decoded(text: str) -> tuple[Any, str | None]:
 
 
 def _too_large(size: int, max_bytes: int) -> Arguments:
-    return Arguments({}, "too_large", size, f"The arguments have {size} bytes, more than {max_bytes}; send less")
+    return Arguments({}, "too_large", size, f"The arguments have {size} bytes; send at most {max_bytes}")
 
 
-def _named(value: Any) -> str:
+def _type_name(value: Any) -> str:
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from hubbub import bounds
-from hubbub.agent.arguments import Arguments, read_arguments
+from hubbub.agent.arguments import Arguments, parse_arguments
 from hubbub.agent.catalog import Catalog
 from hubbub.agent.model import Message, ModelToolCall
-from hubbub.protocol.names import safe_name
+from hubbub.protocol.tool_names import safe_name
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -24,24 +24,24 @@ class ToolCall(msgspec.Struct, frozen=True):
     """Whether the model was shown a tool of that name."""
     arguments: Arguments
 
-    def message(self) -> dict[str, Any]:
+    def to_message(self) -> dict[str, Any]:
         """The call as a part of a message; arguments that cannot be parsed are left out."""
         text = msgspec.json.encode(self.arguments.value).decode()
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": text}}
 
 
-def read_calls(
-    wanted: Sequence[ModelToolCall], exposed: Catalog, taken: Container[str], *, first: int, max_bytes: int
+def parse_calls(
+    requested: Sequence[ModelToolCall], exposed: Catalog, taken: Container[str], *, first: int, max_bytes: int
 ) -> list[ToolCall]:
     """Read the calls; `taken` holds the ids of earlier calls, and calls without an id are numbered from `first` on."""
     found: list[ToolCall] = []
     used: set[str] = set()
-    for number, call in enumerate(wanted, first):
-        identifier = _unique(call.id.strip()[: bounds.CALL_ID_CHARACTERS] or f"tc_{number}", taken, used)
+    for number, call in enumerate(requested, first):
+        identifier = _unique_id(call.id.strip()[: bounds.CALL_ID_CHARACTERS] or f"tc_{number}", taken, used)
         used.add(identifier)
         definition = exposed.get(call.name.strip())
         name = definition.name if definition else safe_name(call.name, bounds.TOOL_KEY_CHARACTERS)
-        arguments = read_arguments(call.arguments, max_bytes)
+        arguments = parse_arguments(call.arguments, max_bytes)
         found.append(ToolCall(identifier, name, definition is not None, arguments))
     return found
 
@@ -50,7 +50,7 @@ def assistant_message(text: str, calls: Sequence[ToolCall]) -> Message:
     """The model's answer as a message of the conversation."""
     message: Message = {"role": "assistant", "content": text}
     if calls:
-        message["tool_calls"] = [call.message() for call in calls]
+        message["tool_calls"] = [call.to_message() for call in calls]
     return message
 
 
@@ -65,9 +65,9 @@ def call_ids(messages: Sequence[Mapping[str, Any]]) -> set[str]:
     return found
 
 
-def _unique(wanted: str, taken: Container[str], used: Container[str]) -> str:
-    candidate, count = wanted, 1
+def _unique_id(requested: str, taken: Container[str], used: Container[str]) -> str:
+    candidate, count = requested, 1
     while candidate in taken or candidate in used:
         count += 1
-        candidate = f"{wanted}__{count}"
+        candidate = f"{requested}__{count}"
     return candidate

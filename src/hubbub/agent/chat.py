@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hubbub import bounds
-from hubbub.agent.chat_answer import DONE, Assembly, invalid, read_answer
+from hubbub.agent.chat_answer import DONE, AnswerAssembler, invalid_answer, parse_answer
 from hubbub.agent.errors import (
     ModelError,
     ModelHttpError,
@@ -31,22 +31,22 @@ from hubbub.agent.errors import (
     ModelUnreachable,
 )
 from hubbub.agent.model import ModelAnswer, ModelRequest, OnText
-from hubbub.agent.untrusted import clean
-from hubbub.client.addresses import check_url, shown_url
-from hubbub.client.config import Values, positive_seconds, secret_values
+from hubbub.agent.untrusted_text import clean_text
+from hubbub.client.config import Values, check_seconds, wrap_secrets
+from hubbub.client.urls import check_url, redact_url
 from hubbub.errors import MessageTooLarge, ResponseTooLarge, SettingsError, TransportError
 from hubbub.net.client import HttpClient
 from hubbub.net.egress import egress_policy
 from hubbub.net.redirects import describe_redirect
 from hubbub.net.response import HttpResponse
-from hubbub.protocol.http_headers import check_outgoing
+from hubbub.protocol.http_headers import check_request_header
 from hubbub.protocol.sse import EventDecoder
 from hubbub.security.redact import MASK, redact
 from hubbub.settings.secret import Secret
 
-_OURS: Final = frozenset(("messages", "model", "parallel_tool_calls", "stream", "tool_choice", "tools"))
+_RESERVED_OPTIONS: Final = frozenset(("messages", "model", "parallel_tool_calls", "stream", "tool_choice", "tools"))
 _PATH: Final = "/chat/completions"
-_RETRYABLE: Final = frozenset((408, 409, 425, 429))
+_RETRYABLE_STATUSES: Final = frozenset((408, 409, 425, 429))
 
 
 class OpenAIChat:
@@ -60,7 +60,7 @@ class OpenAIChat:
         api_key: str | Secret | None = None,
         headers: Values | None = None,
         options: Mapping[str, Any] | None = None,
-        timeout_s: float = bounds.MODEL_S,
+        timeout_s: float = bounds.MODEL_TIMEOUT_S,
         max_response_bytes: int = bounds.MODEL_RESPONSE_BYTES,
         allow_private_network: bool | None = None,
     ) -> None:
@@ -73,53 +73,53 @@ class OpenAIChat:
         address = url.strip().rstrip("/")
         self._url = address if parts.path.rstrip("/").endswith(_PATH) or parts.query else address + _PATH
         self._model = model
-        self._secrets = secret_values("headers", headers, keep_none=False)
+        self._secrets = wrap_secrets("headers", headers, keep_none=False)
         if api_key:
-            self._secrets["Authorization"] = Secret(f"Bearer {_revealed(api_key)}")
+            self._secrets["Authorization"] = Secret(f"Bearer {_reveal(api_key)}")
         for name, value in self._secrets.items():
-            check_outgoing(name, _revealed(value))
-        self._api_key = Secret(_revealed(api_key))
+            check_request_header(name, _reveal(value))
+        self._api_key = Secret(_reveal(api_key))
         self._options = dict(options or {})
-        if ours := sorted(_OURS & set(self._options)):
-            raise SettingsError(f"The tool loop sets these itself: {', '.join(ours)}")
-        self._timeout_s = positive_seconds("timeout_s", timeout_s)
+        if reserved := sorted(_RESERVED_OPTIONS & set(self._options)):
+            raise SettingsError(f"`options` must not contain {', '.join(reserved)}; the tool loop sets these")
+        self._timeout_s = check_seconds("timeout_s", timeout_s)
         self._max_bytes = max_response_bytes
-        self._door = HttpClient(egress_policy(urlsplit(url).hostname or "", allow_private_network))
+        self._http_client = HttpClient(egress_policy(urlsplit(url).hostname or "", allow_private_network))
 
     def __repr__(self) -> str:
-        return f"OpenAIChat({shown_url(self._url)!r}, model={self._model!r})"
+        return f"OpenAIChat({redact_url(self._url)!r}, model={self._model!r})"
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelAnswer:
         """Send a request to the model; with `on_text`, as a stream.
 
         Raises: ModelError.
         """
-        body = self._body(request, is_stream=on_text is not None)
+        body = self._encode_body(request, is_stream=on_text is not None)
         try:
-            async with asyncio.timeout(self._timeout_s), self._posted(body) as answer:
+            async with asyncio.timeout(self._timeout_s), self._post(body) as answer:
                 if not answer.is_success:
-                    raise await self._refused(answer)
+                    raise await self._http_error(answer)
                 if on_text is not None and answer.media_type == "text/event-stream":
-                    return await self._streamed(answer, on_text)
-                found = read_answer(await answer.read(self._max_bytes))
+                    return await self._read_stream(answer, on_text)
+                found = parse_answer(await answer.read(self._max_bytes))
         except TimeoutError:
             message = f"The model did not answer within {self._timeout_s:g} s"
             raise ModelTimeout(message, retryable=True) from None
         except (MessageTooLarge, ResponseTooLarge) as error:
-            raise self._too_large() from error
+            raise self._too_large_error() from error
         except TransportError as error:
-            raise ModelUnreachable(self._masked(error.message), retryable=True) from error
+            raise ModelUnreachable(self._mask(error.message), retryable=True) from error
         except ModelError as error:
-            error.message = self._masked(error.message)
+            error.message = self._mask(error.message)
             error.args = (error.message,)
             raise
         if on_text is not None and found.text:
-            await _told(on_text, found.text)
+            await _call_on_text(on_text, found.text)
         return found
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._door.close()
+        await self._http_client.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -129,9 +129,9 @@ class OpenAIChat:
     ) -> None:
         await self.close()
 
-    # -- inside ------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------
 
-    def _body(self, request: ModelRequest, *, is_stream: bool) -> bytes:
+    def _encode_body(self, request: ModelRequest, *, is_stream: bool) -> bytes:
         body: dict[str, Any] = {**self._options, "model": self._model, "messages": request.messages}
         if request.tools:
             body["tools"] = request.tools
@@ -147,38 +147,38 @@ class OpenAIChat:
         try:
             return msgspec.json.encode(body)
         except (TypeError, ValueError, RecursionError) as error:
-            raise ModelInvalidRequest(f"The conversation is no JSON: {type(error).__name__}") from error
+            raise ModelInvalidRequest(f"The conversation cannot be encoded as JSON: {type(error).__name__}") from error
 
     @asynccontextmanager
-    async def _posted(self, body: bytes) -> AsyncIterator[HttpResponse]:
-        headers = {name: _revealed(value) for name, value in self._secrets.items()}
+    async def _post(self, body: bytes) -> AsyncIterator[HttpResponse]:
+        headers = {name: _reveal(value) for name, value in self._secrets.items()}
         headers["Content-Type"] = "application/json"
         headers["Accept"] = "application/json, text/event-stream"
-        answer = await self._door.send("POST", self._url, headers=headers, body=body)
+        answer = await self._http_client.send("POST", self._url, headers=headers, body=body)
         try:
             yield answer
         finally:
             answer.close()
 
-    async def _streamed(self, answer: HttpResponse, on_text: OnText) -> ModelAnswer:
-        assembly, decoder, size = Assembly(), EventDecoder(self._max_bytes), 0
+    async def _read_stream(self, answer: HttpResponse, on_text: OnText) -> ModelAnswer:
+        assembly, decoder, size = AnswerAssembler(), EventDecoder(self._max_bytes), 0
         async for chunk in answer.chunks():
             size += len(chunk)
             if size > self._max_bytes:
-                raise self._too_large()
+                raise self._too_large_error()
             for event in decoder.feed(chunk):
                 if event.data.strip() == DONE:
                     return assembly.answer()
                 if text := assembly.add(event.data):
-                    await _told(on_text, text)
+                    await _call_on_text(on_text, text)
         if not assembly.is_finished:
-            raise invalid("broke off")
+            raise invalid_answer("ended before it was complete")
         return assembly.answer()
 
-    async def _refused(self, answer: HttpResponse) -> ModelError:
+    async def _http_error(self, answer: HttpResponse) -> ModelError:
         if 300 <= answer.status < 400:
-            told = describe_redirect(self._url, answer.status, answer.header("Location"))
-            return ModelHttpError(told.replace("server", "model's endpoint", 1), status=answer.status)
+            redirect = describe_redirect(self._url, answer.status, answer.header("Location"))
+            return ModelHttpError(redirect.replace("server", "model's endpoint", 1), status=answer.status)
         body = b""
         try:
             async for chunk in answer.chunks():
@@ -187,34 +187,35 @@ class OpenAIChat:
                     break
         except TransportError:
             pass  # The status says enough.
-        said = self._masked(body[: bounds.ERROR_BODY_BYTES].decode(errors="replace"))
-        is_retryable = answer.status >= 500 or answer.status in _RETRYABLE
+        excerpt = self._mask(body[: bounds.ERROR_BODY_BYTES].decode(errors="replace"))
+        is_retryable = answer.status >= 500 or answer.status in _RETRYABLE_STATUSES
         return ModelHttpError(
-            f"The model's endpoint answered with status {answer.status}: {clean(said, bounds.PROBLEM_CHARACTERS)}",
+            f"The model's endpoint answered with status {answer.status}: "
+            f"{clean_text(excerpt, bounds.PROBLEM_CHARACTERS)}",
             status=answer.status,
             retryable=is_retryable,
-            retry_after_s=_seconds(answer.header("Retry-After")),
+            retry_after_s=_parse_retry_after(answer.header("Retry-After")),
         )
 
-    def _too_large(self) -> ModelError:
+    def _too_large_error(self) -> ModelError:
         return ModelResponseTooLarge(f"The model's answer is larger than {self._max_bytes} bytes")
 
-    def _masked(self, text: str) -> str:
-        for value in map(_revealed, (self._api_key, *self._secrets.values())):
+    def _mask(self, text: str) -> str:
+        for value in map(_reveal, (self._api_key, *self._secrets.values())):
             if value:
                 text = text.replace(value, MASK)
         return redact(text)
 
 
-async def _told(on_text: OnText, text: str) -> None:
+async def _call_on_text(on_text: OnText, text: str) -> None:
     outcome = on_text(text)
     if inspect.isawaitable(outcome):
         await outcome
 
 
-def _revealed(value: str | Secret | None) -> str:
+def _reveal(value: str | Secret | None) -> str:
     return value.reveal() if isinstance(value, Secret) else value or ""
 
 
-def _seconds(text: str) -> float | None:
+def _parse_retry_after(text: str) -> float | None:
     return float(text) if text.isdigit() and len(text) < 8 else None

@@ -17,16 +17,16 @@ from hubbub.agent.model import ModelAnswer, ModelToolCall
 DONE = b"[DONE]"
 
 
-def read_answer(body: bytes) -> ModelAnswer:
+def parse_answer(body: bytes) -> ModelAnswer:
     """Parse a complete response body.
 
     Raises: ModelError.
     """
-    answer = _object(body)
-    choice = _choice(answer)
+    answer = _decode_object(body)
+    choice = _first_choice(answer)
     message = choice.get("message")
     if not isinstance(message, Mapping):
-        raise invalid("has no message")
+        raise invalid_answer("has no message")
     return ModelAnswer(
         text=_text(message.get("content")) or _text(message.get("refusal")),
         calls=_calls(message),
@@ -35,34 +35,34 @@ def read_answer(body: bytes) -> ModelAnswer:
     )
 
 
-class Assembly:
+class AnswerAssembler:
     """Assembles a streamed answer from its chunks."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
-        self._calls: list[_Piece] = []
-        self._by_index: dict[int, _Piece] = {}
+        self._calls: list[_PartialCall] = []
+        self._by_index: dict[int, _PartialCall] = {}
         self._finish_reason = ""
         self._usage: Mapping[str, Any] | None = None
-        self._has_begun = False
+        self._has_started = False
 
     def add(self, data: bytes) -> str:
         """Add the next chunk; return its text.
 
         Raises: ModelError.
         """
-        chunk = _object(data)
+        chunk = _decode_object(data)
         self._usage = _usage(chunk) or self._usage
         choices = chunk.get("choices")
         if not isinstance(choices, list) or not choices:
             return ""
-        choice = _choice(chunk)
-        self._has_begun = True
+        choice = _first_choice(chunk)
+        self._has_started = True
         self._finish_reason = str(choice.get("finish_reason") or self._finish_reason)
         delta = choice.get("delta")
         if not isinstance(delta, Mapping):
             return ""
-        for call in _listed(delta.get("tool_calls")):
+        for call in _as_list(delta.get("tool_calls")):
             self._add_call(call)
         if isinstance(delta.get("function_call"), Mapping):
             self._add_call({"index": 0, "function": delta["function_call"]})
@@ -76,8 +76,8 @@ class Assembly:
 
         Raises: ModelError, if no chunk had an answer.
         """
-        if not self._has_begun:
-            raise invalid("ended before it began")
+        if not self._has_started:
+            raise invalid_answer("is an empty stream")
         calls = tuple(ModelToolCall(item.id, item.name, item.arguments) for item in self._calls)
         return ModelAnswer(text="".join(self._text), calls=calls, finish_reason=self._finish_reason, usage=self._usage)
 
@@ -89,53 +89,53 @@ class Assembly:
     def _add_call(self, call: Mapping[str, Any]) -> None:
         function = call.get("function")
         function = function if isinstance(function, Mapping) else {}
-        piece = self._piece(call, function)
-        piece.id = piece.id or _text(call.get("id"))
-        piece.name = piece.name or _text(function.get("name"))
+        partial = self._partial_call(call, function)
+        partial.id = partial.id or _text(call.get("id"))
+        partial.name = partial.name or _text(function.get("name"))
         arguments = function.get("arguments")
         if isinstance(arguments, str):
-            piece.parts.append(arguments)
+            partial.parts.append(arguments)
         elif arguments is not None:
-            piece.whole = arguments
+            partial.complete_arguments = arguments
 
-    def _piece(self, call: Mapping[str, Any], function: Mapping[str, Any]) -> _Piece:
+    def _partial_call(self, call: Mapping[str, Any], function: Mapping[str, Any]) -> _PartialCall:
         index = call.get("index")
         if isinstance(index, int) and index in self._by_index:
             return self._by_index[index]
         # Without an index, a new name or id begins a new call.
         if not isinstance(index, int) and self._calls and not (call.get("id") or function.get("name")):
             return self._calls[-1]
-        piece = _Piece()
-        self._calls.append(piece)
+        partial = _PartialCall()
+        self._calls.append(partial)
         if isinstance(index, int):
-            self._by_index[index] = piece
-        return piece
+            self._by_index[index] = partial
+        return partial
 
 
-class _Piece:
+class _PartialCall:
     def __init__(self) -> None:
         self.id = ""
         self.name = ""
         self.parts: list[str] = []
-        self.whole: Any = None
+        self.complete_arguments: Any = None
 
     @property
     def arguments(self) -> Any:
-        return self.whole if self.whole is not None else "".join(self.parts)
+        return self.complete_arguments if self.complete_arguments is not None else "".join(self.parts)
 
 
-def invalid(what: str) -> ModelError:
+def invalid_answer(problem: str) -> ModelError:
     """Make the error for an invalid answer."""
-    return ModelInvalidResponse(f"The model's answer {what}")
+    return ModelInvalidResponse(f"The model's answer {problem}")
 
 
-def _object(data: bytes) -> Mapping[str, Any]:
+def _decode_object(data: bytes) -> Mapping[str, Any]:
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise invalid("is not JSON") from None
+        raise invalid_answer("is not JSON") from None
     if not isinstance(value, dict):
-        raise invalid("is not an object")
+        raise invalid_answer("is not an object")
     error = value.get("error")
     if error:
         message = error.get("message") if isinstance(error, dict) else error
@@ -143,16 +143,16 @@ def _object(data: bytes) -> Mapping[str, Any]:
     return value
 
 
-def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+def _first_choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
-        raise invalid("has no choices")
+        raise invalid_answer("has no choices")
     return choices[0]
 
 
 def _calls(message: Mapping[str, Any]) -> tuple[ModelToolCall, ...]:
     found = []
-    for call in _listed(message.get("tool_calls")):
+    for call in _as_list(message.get("tool_calls")):
         function = call.get("function")
         function = function if isinstance(function, Mapping) else {}
         found.append(ModelToolCall(_text(call.get("id")), _text(function.get("name")), function.get("arguments")))
@@ -162,7 +162,7 @@ def _calls(message: Mapping[str, Any]) -> tuple[ModelToolCall, ...]:
     return tuple(found)
 
 
-def _listed(value: Any) -> list[Mapping[str, Any]]:
+def _as_list(value: Any) -> list[Mapping[str, Any]]:
     items = value if isinstance(value, list) else [value]
     return [item for item in items if isinstance(item, Mapping)]
 

@@ -1,7 +1,7 @@
 """The definition of a tool for a model, and the origin of the tool.
 
 The same value decides what is shown and what may be called. It is frozen at every level, so that a run cannot change
-what another sees. `hubbub.agent.adapt` makes the definitions of MCP tools; an application writes its own:
+what another sees. `hubbub.agent.tool_adapter` makes the definitions of MCP tools; an application writes its own:
 `Definition("now", "The time", {...})`.
 """
 
@@ -16,12 +16,12 @@ from msgspec.structs import force_setattr
 
 from hubbub import bounds
 from hubbub.agent.frozen import freeze, thaw
-from hubbub.agent.untrusted import clean_schema
+from hubbub.agent.untrusted_text import clean_schema
 from hubbub.errors import DefinitionError
-from hubbub.protocol.schema_data import check_bounds
+from hubbub.protocol.schema_data import check_schema_size
 from hubbub.protocol.wire import ToolAnnotations
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]+")
 NO_PARAMETERS: Final = freeze({"type": "object", "properties": {}})
 
 
@@ -52,17 +52,16 @@ class Definition(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         name = self.name.strip()
-        if len(name) > bounds.TOOL_KEY_CHARACTERS or not _NAME.fullmatch(name):
+        if len(name) > bounds.TOOL_KEY_CHARACTERS or not _NAME_PATTERN.fullmatch(name):
             raise DefinitionError(
-                f"A model knows tools by 1 to {bounds.TOOL_KEY_CHARACTERS} letters, digits, _ and - only,"
-                f" unlike {self.name[:200]!r}"
+                f"Invalid tool name {self.name[:200]!r}: use 1 to {bounds.TOOL_KEY_CHARACTERS} letters, digits, _ and -"
             )
         if not isinstance(self.parameters, Mapping):
             raise DefinitionError(
                 f"The parameters of {name} must be a JSON Schema, not {type(self.parameters).__name__}"
             )
         force_setattr(self, "name", name)
-        force_setattr(self, "parameters", _parameters(self.parameters))
+        force_setattr(self, "parameters", _clean_parameters(self.parameters))
         if self.output_schema is not None:
             force_setattr(self, "output_schema", freeze(self.output_schema))
 
@@ -74,9 +73,9 @@ class Definition(msgspec.Struct, frozen=True):
         }
 
 
-def _parameters(given: Mapping[str, Any]) -> Any:
-    if given is NO_PARAMETERS:
-        return given
-    schema = thaw(given)
-    check_bounds(schema)
+def _clean_parameters(parameters: Mapping[str, Any]) -> Any:
+    if parameters is NO_PARAMETERS:
+        return parameters
+    schema = thaw(parameters)
+    check_schema_size(schema)
     return freeze(clean_schema(schema, bounds.DESCRIPTION_CHARACTERS))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
 from hubbub import bounds
-from hubbub.agent.untrusted import clean
+from hubbub.agent.untrusted_text import clean_text
 
 
 class ToolWarning(TypedDict):
@@ -45,7 +45,7 @@ class ToolEnvelope(TypedDict):
     errors: list[ToolProblem]
 
 
-def problem(
+def make_problem(
     code: str, message: str, *, retryable: bool = False, may_have_executed: bool = False, rpc_code: int | None = None
 ) -> ToolProblem:
     """Make an error; its message may quote a server, so it is cleaned and bounded.
@@ -54,7 +54,7 @@ def problem(
     """
     found = ToolProblem(
         code=code,
-        message=clean(message, bounds.PROBLEM_CHARACTERS),
+        message=clean_text(message, bounds.PROBLEM_CHARACTERS),
         retryable=retryable and not may_have_executed,
         may_have_executed=may_have_executed,
     )
@@ -63,12 +63,12 @@ def problem(
     return found
 
 
-def succeeded(tool_name: str, data: Mapping[str, Any]) -> ToolEnvelope:
+def success_envelope(tool_name: str, data: Mapping[str, Any]) -> ToolEnvelope:
     """Make the envelope of a call that succeeded."""
     return ToolEnvelope(ok=True, tool_name=tool_name, data=dict(data), warnings=[], errors=[])
 
 
-def failed(tool_name: str, *errors: ToolProblem, data: Mapping[str, Any] | None = None) -> ToolEnvelope:
+def error_envelope(tool_name: str, *errors: ToolProblem, data: Mapping[str, Any] | None = None) -> ToolEnvelope:
     """Make the envelope of a call that failed."""
     return ToolEnvelope(ok=False, tool_name=tool_name, data=dict(data or {}), warnings=[], errors=list(errors))
 
@@ -76,7 +76,7 @@ def failed(tool_name: str, *errors: ToolProblem, data: Mapping[str, Any] | None 
 def as_envelope(tool_name: str, value: Any) -> ToolEnvelope:
     """Convert the return value of an application's executor to an envelope; any value is accepted."""
     if not isinstance(value, Mapping) or not isinstance(value.get("ok"), bool):
-        return succeeded(tool_name, {"value": value})
+        return success_envelope(tool_name, {"value": value})
     data = value.get("data")
     return ToolEnvelope(
         ok=value["ok"],
@@ -87,7 +87,7 @@ def as_envelope(tool_name: str, value: Any) -> ToolEnvelope:
     )
 
 
-def codes(envelope: ToolEnvelope) -> list[str]:
+def list_error_codes(envelope: ToolEnvelope) -> list[str]:
     """The codes of its errors."""
     return [str(error.get("code", "")) for error in envelope["errors"]]
 

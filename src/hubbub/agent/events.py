@@ -44,7 +44,7 @@ class Events:
     def __init__(self, handler: OnEvent | None, run_id: str, context: Mapping[str, str]) -> None:
         self._handler = handler
         self._run_id = run_id
-        self._context = MappingProxyType({str(key): shortened(str(value)) for key, value in context.items()})
+        self._context = MappingProxyType({str(key): shorten(str(value)) for key, value in context.items()})
         self.turn = 0
 
     async def emit(self, type: str, **details: Any) -> None:
@@ -57,10 +57,10 @@ class Events:
             if inspect.isawaitable(outcome):
                 await outcome
         except Exception:  # An observer must not be able to stop the run.
-            logger.warning("a handler of events failed", exc_info=True)
+            logger.warning("an event handler failed", exc_info=True)
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Cut a text to `EVENT_TEXT_BYTES`, between characters."""
     encoded, limit = text.encode(errors="replace"), bounds.EVENT_TEXT_BYTES
     return text if len(encoded) <= limit else encoded[:limit].decode(errors="ignore")

@@ -17,12 +17,12 @@ from msgspec import UNSET
 from hubbub import bounds
 from hubbub.agent import failures
 from hubbub.agent.definition import Definition, ToolOrigin
-from hubbub.agent.envelope import ToolEnvelope, ToolWarning, as_envelope, failed, problem, succeeded
-from hubbub.agent.images import keep_images, with_images
-from hubbub.agent.size_guard import check_limit, guard
+from hubbub.agent.envelope import ToolEnvelope, ToolWarning, as_envelope, error_envelope, make_problem, success_envelope
+from hubbub.agent.images import add_images, extract_images
+from hubbub.agent.size_guard import check_output_limit, fit_envelope
 from hubbub.agent.snapshot import Snapshot, ToolClient
 from hubbub.agent.summary import plain_blocks, summarise
-from hubbub.agent.validation import Checks
+from hubbub.agent.validation import SchemaChecks
 from hubbub.errors import ArgumentsInvalid
 
 logger = logging.getLogger("hubbub.agent")
@@ -59,10 +59,10 @@ class McpExecutor:
         Raises: SettingsError.
         """
         self._snapshot = snapshot
-        self._max_bytes = check_limit(bounds.TOOL_OUTPUT_BYTES if max_bytes is None else max_bytes)
+        self._max_bytes = check_output_limit(bounds.TOOL_OUTPUT_BYTES if max_bytes is None else max_bytes)
         self._timeout_s = timeout_s
         self._definitions: dict[str, Definition] = {item.name: item for item in snapshot.definitions}
-        self._checks = Checks()
+        self._checks = SchemaChecks()
         self._checks_arguments = checks_arguments
         self._images = images
 
@@ -70,25 +70,28 @@ class McpExecutor:
         """Run one call on its server, once."""
         origin = self._snapshot.mapping.get(name)
         if origin is None:
-            return failed(name, problem(failures.MCP_TOOL_NOT_FOUND, f"There is no MCP tool {name!r}"))
+            return error_envelope(name, make_problem(failures.MCP_TOOL_NOT_FOUND, f"Unknown MCP tool {name!r}"))
         client = self._snapshot.clients.get(origin.server_id)
         if client is None:
-            return failed(
+            return error_envelope(
                 name,
-                problem(
+                make_problem(
                     failures.MCP_SERVER_NOT_FOUND, f"The server {origin.server_id!r} is not connected", retryable=True
                 ),
             )
         definition = self._definitions.get(name)
         try:
             if self._checks_arguments and definition is not None:
-                self._checks.arguments(definition, arguments)
+                self._checks.check_arguments(definition, arguments)
             envelope = await self._run(client, name, origin, arguments)
-            images = keep_images(envelope) if self._images else []
-            return with_images(guard(envelope, self._max_bytes), images)
+            images = extract_images(envelope) if self._images else []
+            return add_images(fit_envelope(envelope, self._max_bytes), images)
         except Exception as error:  # Returned to the model; the run continues.
             logger.debug("a call of %s failed: %s", name, type(error).__name__)
-            return guard(failed(name, failures.of_server(error), data={"mcp": _place(origin)}), self._max_bytes)
+            return fit_envelope(
+                error_envelope(name, failures.server_problem(error), data={"mcp": _origin_fields(origin)}),
+                self._max_bytes,
+            )
 
     async def _run(
         self, client: ToolClient, name: str, origin: ToolOrigin, arguments: Mapping[str, Any]
@@ -98,13 +101,19 @@ class McpExecutor:
         structured = result.structured_content
         has_structured = structured is not UNSET and structured is not None
         data = {
-            "mcp": {**_place(origin), "content": content, "structured_content": structured if has_structured else None},
+            "mcp": {
+                **_origin_fields(origin),
+                "content": content,
+                "structured_content": structured if has_structured else None,
+            },
             "text": summarise(content, structured, has_structured=has_structured),
         }
         if result.is_error is True:
-            message = "The tool reported an error; its text says which"
-            return failed(name, problem(failures.MCP_TOOL_ERROR, message, may_have_executed=True), data=data)
-        envelope = succeeded(name, data)
+            message = "The tool reported an error; read data.text"
+            return error_envelope(
+                name, make_problem(failures.MCP_TOOL_ERROR, message, may_have_executed=True), data=data
+            )
+        envelope = success_envelope(name, data)
         definition = self._definitions.get(name)
         if definition is not None:
             self._check_output(definition, structured if has_structured else None, envelope)
@@ -112,10 +121,12 @@ class McpExecutor:
 
     def _check_output(self, definition: Definition, structured: Any, envelope: ToolEnvelope) -> None:
         try:
-            self._checks.output(definition, structured)
+            self._checks.check_output(definition, structured)
         except ArgumentsInvalid as error:
-            told = problem(STRUCTURED_CONTENT_INVALID, f"The result is not what the tool promised: {error.message}")
-            envelope["warnings"].append(ToolWarning(code=told["code"], message=told["message"]))
+            issue = make_problem(
+                STRUCTURED_CONTENT_INVALID, f"The result does not match the tool's output schema: {error.message}"
+            )
+            envelope["warnings"].append(ToolWarning(code=issue["code"], message=issue["message"]))
 
 
 class FunctionExecutor:
@@ -124,11 +135,11 @@ class FunctionExecutor:
     def __init__(self, function: Function) -> None:
         self._function = function
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-        self._takes_id = _takes_call_id(function)
+        self._passes_call_id = _takes_call_id(function)
 
     async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> ToolEnvelope:
         """Run the function; one that is not async runs in a thread."""
-        options = {"call_id": call_id} if self._takes_id else {}
+        options = {"call_id": call_id} if self._passes_call_id else {}
         try:
             if self._is_async:
                 value = await self._function(name, dict(arguments), **options)
@@ -138,7 +149,7 @@ class FunctionExecutor:
                     value = await value
         except Exception as error:  # The application's own code may raise anything.
             logger.debug("a call of %s failed: %s", name, type(error).__name__)
-            return failed(name, failures.of_application(error))
+            return error_envelope(name, failures.application_problem(error))
         return as_envelope(name, value)
 
 
@@ -157,16 +168,18 @@ class RoutingExecutor:
         """Run one call with the executor that has a tool of its name."""
         executor = self._routes.get(name)
         if executor is None:
-            return failed(name, problem(failures.TOOL_NOT_IMPLEMENTED, f"Nothing here runs the tool {name!r}"))
+            return error_envelope(
+                name, make_problem(failures.TOOL_NOT_IMPLEMENTED, f"The tool {name!r} has no executor")
+            )
         return await executor.call(name, arguments, call_id=call_id)
 
 
-def as_executor(given: Executor | Function) -> Executor:
+def as_executor(value: Executor | Function) -> Executor:
     """Return an executor unchanged, and wrap a function in a `FunctionExecutor`."""
-    return given if hasattr(given, "call") else FunctionExecutor(given)
+    return value if hasattr(value, "call") else FunctionExecutor(value)
 
 
-def _place(origin: ToolOrigin) -> dict[str, Any]:
+def _origin_fields(origin: ToolOrigin) -> dict[str, Any]:
     return {"server_id": origin.server_id, "remote_tool_name": origin.remote_tool_name}
 
 

@@ -12,7 +12,7 @@ from hubbub.agent.executor import Executor, Function, McpExecutor, RoutingExecut
 from hubbub.agent.snapshot import Snapshot
 from hubbub.errors import DefinitionError
 
-_NAMED = 10
+_MAX_NAMES_IN_ERROR = 10
 
 
 class ExecutorBuilder:
@@ -45,17 +45,19 @@ class ExecutorBuilder:
             mcp = McpExecutor(mcp_snapshot, max_bytes=max_bytes, timeout_s=timeout_s, images=images)
         default = None if default_executor is None else as_executor(default_executor)
         routes: dict[str, Executor] = {}
-        orphans: dict[str, list[str]] = {}
+        unrouted: dict[str, list[str]] = {}
         for definition in registry.exposed:
             # By membership, not by prefix: an application may give its own tools any names.
             executor = mcp if definition.name in mapping else default
             if definition.origin is not None and definition.name not in mapping:
-                orphans.setdefault("mcp_snapshot", []).append(definition.name)
+                unrouted.setdefault("mcp_snapshot", []).append(definition.name)
             elif executor is None:
-                orphans.setdefault("default_executor", []).append(definition.name)
+                unrouted.setdefault("default_executor", []).append(definition.name)
             else:
                 routes[definition.name] = executor
-        for needed, names in orphans.items():
-            more = "" if len(names) <= _NAMED else f" and {len(names) - _NAMED} more"
-            raise DefinitionError(f"`{needed}` has to run {', '.join(names[:_NAMED])}{more}, and does not")
+        for argument, names in unrouted.items():
+            more = "" if len(names) <= _MAX_NAMES_IN_ERROR else f" and {len(names) - _MAX_NAMES_IN_ERROR} more"
+            raise DefinitionError(
+                f"No executor for {', '.join(names[:_MAX_NAMES_IN_ERROR])}{more}; pass the `{argument}` that runs them"
+            )
         return RoutingExecutor(routes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hubbub.agent.envelope import ToolProblem, problem
+from hubbub.agent.envelope import ToolProblem, make_problem
 from hubbub.errors import (
     ArgumentsInvalid,
     ConnectionClosed,
@@ -23,7 +23,7 @@ from hubbub.errors import (
     ToolFailure,
     TransportError,
 )
-from hubbub.protocol.error_forms import (
+from hubbub.protocol.error_codes import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -49,7 +49,7 @@ MCP_TRANSPORT_ERROR: Final = "MCP_TRANSPORT_ERROR"
 TOOL_ERROR: Final = "TOOL_ERROR"
 TOOL_NOT_IMPLEMENTED: Final = "TOOL_NOT_IMPLEMENTED"
 
-_REFUSED_UNREAD: Final = (
+_REJECTED_BEFORE_EXECUTION: Final = (
     PARSE_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -59,7 +59,7 @@ _REFUSED_UNREAD: Final = (
     UNSUPPORTED_VERSION,
 )
 
-_KINDS: Final[tuple[tuple[type[HubbubError], str, bool, bool], ...]] = (
+_PROBLEMS: Final[tuple[tuple[type[HubbubError], str, bool, bool], ...]] = (
     # exception, code, retryable, may_have_executed
     (DeadlineExceeded, MCP_TIMEOUT, False, True),
     (ConnectionClosed, MCP_TRANSPORT_ERROR, False, True),
@@ -69,35 +69,37 @@ _KINDS: Final[tuple[tuple[type[HubbubError], str, bool, bool], ...]] = (
 )
 
 
-def of_server(error: Exception) -> ToolProblem:
+def server_problem(error: Exception) -> ToolProblem:
     """The error of a call that a server did not answer with a result."""
     message = redact(str(error))
     match error:
         case RemoteError():
-            did = error.code not in _REFUSED_UNREAD
-            return problem(MCP_RPC_ERROR, message, may_have_executed=did, rpc_code=error.code)
+            may_have_run = error.code not in _REJECTED_BEFORE_EXECUTION
+            return make_problem(MCP_RPC_ERROR, message, may_have_executed=may_have_run, rpc_code=error.code)
         case SessionLost():
-            return problem(MCP_SESSION_NOT_FOUND, message, retryable=True, may_have_executed=error.may_have_executed)
+            return make_problem(
+                MCP_SESSION_NOT_FOUND, message, retryable=True, may_have_executed=error.may_have_executed
+            )
         case TransportError():
-            told = f"{error.code}: {message}"
-            return problem(MCP_TRANSPORT_ERROR, told, retryable=True, may_have_executed=error.may_have_executed)
-    for kind, code, is_retryable, may_have_executed in _KINDS:
+            detail = f"{error.code}: {message}"
+            return make_problem(MCP_TRANSPORT_ERROR, detail, retryable=True, may_have_executed=error.may_have_executed)
+    for kind, code, is_retryable, may_have_executed in _PROBLEMS:
         if isinstance(error, kind):
-            return problem(code, message, retryable=is_retryable, may_have_executed=may_have_executed)
-    return of_application(error)
+            return make_problem(code, message, retryable=is_retryable, may_have_executed=may_have_executed)
+    return application_problem(error)
 
 
-def of_application(error: Exception) -> ToolProblem:
+def application_problem(error: Exception) -> ToolProblem:
     """The error of a call that the application's own code failed to run."""
     message = redact(str(error))
     match error:
         case ArgumentsInvalid() | InvalidParams():
-            return problem(ARGUMENT_ERROR, message)
+            return make_problem(ARGUMENT_ERROR, message)
         case ToolFailure():
-            return problem(TOOL_ERROR, message, may_have_executed=True)
+            return make_problem(TOOL_ERROR, message, may_have_executed=True)
         case HubbubError():
-            return problem(INTERNAL_ERROR, message, may_have_executed=True)
+            return make_problem(INTERNAL_ERROR, message, may_have_executed=True)
         case ValueError():
-            return problem(ARGUMENT_ERROR, message, may_have_executed=True)
+            return make_problem(ARGUMENT_ERROR, message, may_have_executed=True)
         case _:
-            return problem(INTERNAL_ERROR, f"{type(error).__name__}: {message}", may_have_executed=True)
+            return make_problem(INTERNAL_ERROR, f"{type(error).__name__}: {message}", may_have_executed=True)

@@ -15,12 +15,12 @@ from hubbub.agent.envelope import ToolEnvelope
 from hubbub.agent.model import Message
 from hubbub.agent.size_guard import describe_block
 
-_TYPES: Final = frozenset(("image/gif", "image/jpeg", "image/png", "image/webp"))
+_ACCEPTED_TYPES: Final = frozenset(("image/gif", "image/jpeg", "image/png", "image/webp"))
 """Types that the known endpoints accept."""
-_KEY: Final = "images"
+_IMAGES_KEY: Final = "images"
 
 
-def keep_images(envelope: ToolEnvelope) -> list[dict[str, str]]:
+def extract_images(envelope: ToolEnvelope) -> list[dict[str, str]]:
     """Take the images for a model out of the envelope's content, which keeps only their type and size.
 
     Images above the limits, of other types or with invalid base64 stay in the envelope, as other binary data does.
@@ -28,11 +28,11 @@ def keep_images(envelope: ToolEnvelope) -> list[dict[str, str]]:
     mcp = envelope["data"]["mcp"]
     content: list[Any] = []
     images: list[dict[str, str]] = []
-    left = bounds.TOOL_IMAGE_CHARACTERS
+    remaining = bounds.TOOL_IMAGE_CHARACTERS
     for block in mcp["content"]:
         data = block.get("data")
-        if len(images) < bounds.TOOL_IMAGES and _is_image(block) and len(data) <= left:
-            left -= len(data)
+        if len(images) < bounds.TOOL_IMAGES and _is_image(block) and len(data) <= remaining:
+            remaining -= len(data)
             images.append({"mimeType": block["mimeType"], "data": data})
             block = describe_block(block)
         content.append(block)
@@ -40,18 +40,18 @@ def keep_images(envelope: ToolEnvelope) -> list[dict[str, str]]:
     return images
 
 
-def with_images(envelope: ToolEnvelope, images: Sequence[Mapping[str, str]]) -> ToolEnvelope:
-    """The envelope with images that `take_images` finds."""
-    return {**envelope, "data": {**envelope["data"], _KEY: list(images)}} if images else envelope
+def add_images(envelope: ToolEnvelope, images: Sequence[Mapping[str, str]]) -> ToolEnvelope:
+    """The envelope with images in it, where `pop_images` finds them."""
+    return {**envelope, "data": {**envelope["data"], _IMAGES_KEY: list(images)}} if images else envelope
 
 
-def take_images(envelope: ToolEnvelope) -> tuple[ToolEnvelope, list[Mapping[str, str]]]:
+def pop_images(envelope: ToolEnvelope) -> tuple[ToolEnvelope, list[Mapping[str, str]]]:
     """The envelope without its images, and the images."""
     data = envelope["data"]
-    images = data.get(_KEY)
+    images = data.get(_IMAGES_KEY)
     if "mcp" not in data or not isinstance(images, list):
         return envelope, []
-    return {**envelope, "data": {key: value for key, value in data.items() if key != _KEY}}, images
+    return {**envelope, "data": {key: value for key, value in data.items() if key != _IMAGES_KEY}}, images
 
 
 def image_message(images: Sequence[tuple[str, Sequence[Mapping[str, str]]]]) -> Message:
@@ -69,7 +69,7 @@ def image_message(images: Sequence[tuple[str, Sequence[Mapping[str, str]]]]) -> 
 
 def _is_image(block: Mapping[str, Any]) -> bool:
     data = block.get("data")
-    if block.get("type") != "image" or block.get("mimeType") not in _TYPES or not isinstance(data, str):
+    if block.get("type") != "image" or block.get("mimeType") not in _ACCEPTED_TYPES or not isinstance(data, str):
         return False
     try:
         return bool(binascii.a2b_base64(data, strict_mode=True))

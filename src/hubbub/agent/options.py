@@ -31,7 +31,7 @@ class LoopOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Sent to the endpoint; with False, only the first call of an answer counts."""
     runs_in_parallel: bool = False
     """Whether the calls of one answer run at the same time. Their results stay in order either way."""
-    max_calls_per_turn: int = bounds.CALLS_OF_ONE_TURN
+    max_calls_per_turn: int = bounds.CALLS_PER_TURN
     max_model_retries: int = bounds.MODEL_RETRIES
     """How often the same request is sent again when the endpoint says to try later (429, 503 and the like)."""
     fallback_retry_count: int = 0
@@ -53,7 +53,7 @@ class LoopOptions(msgspec.Struct, frozen=True, kw_only=True):
         }
         for name, values in allowed.items():
             if getattr(self, name) not in values:
-                raise SettingsError(f"`{name}` is one of {', '.join(values)}, not {getattr(self, name)!r}")
+                raise SettingsError(f"`{name}` must be one of {', '.join(values)}, not {getattr(self, name)!r}")
         for name in ("max_calls_per_turn", "max_argument_bytes", "max_output_bytes"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"`{name}` must be above 0, not {getattr(self, name)!r}")

@@ -13,14 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from hubbub import bounds
-from hubbub.agent.envelope import ToolEnvelope, failed, problem
+from hubbub.agent.envelope import ToolEnvelope, error_envelope, make_problem
 from hubbub.agent.nesting import levels
 
 TOOL_OUTPUT_TOO_LARGE: Final = "TOOL_OUTPUT_TOO_LARGE"
 TOOL_OUTPUT_SERIALIZATION_ERROR: Final = "TOOL_OUTPUT_SERIALIZATION_ERROR"
 
 
-class Limited(msgspec.Struct, frozen=True):
+class LimitedOutput(msgspec.Struct, frozen=True):
     """An envelope that fits, and its JSON."""
 
     envelope: ToolEnvelope
@@ -29,51 +29,51 @@ class Limited(msgspec.Struct, frozen=True):
     was_replaced: bool
 
 
-def limit_output(envelope: ToolEnvelope, max_bytes: int) -> Limited:
+def limit_output(envelope: ToolEnvelope, max_bytes: int) -> LimitedOutput:
     """Return the envelope for the model: within the limit, and each part of a result only once."""
-    envelope = _without_copies(envelope)
-    reason = _excess(envelope, max_bytes)
+    envelope = _drop_duplicate_content(envelope)
+    reason = _find_excess(envelope, max_bytes)
     if reason is not None:
-        return _replaced(envelope, TOOL_OUTPUT_TOO_LARGE, f"The output of the tool has {reason}")
+        return _replace_output(envelope, TOOL_OUTPUT_TOO_LARGE, f"The output of the tool has {reason}")
     try:
         encoded = msgspec.json.encode(envelope)
         text = encoded.decode()
     except (TypeError, ValueError, RecursionError) as error:
-        told = f"The output of the tool is no JSON ({type(error).__name__})"
-        return _replaced(envelope, TOOL_OUTPUT_SERIALIZATION_ERROR, told)
+        detail = f"The output of the tool cannot be encoded as JSON ({type(error).__name__})"
+        return _replace_output(envelope, TOOL_OUTPUT_SERIALIZATION_ERROR, detail)
     if len(encoded) > max_bytes:
-        return _replaced(
+        return _replace_output(
             envelope,
             TOOL_OUTPUT_TOO_LARGE,
             f"The output of the tool has {len(encoded)} bytes, more than {max_bytes}; ask for less",
         )
-    return Limited(envelope, text, len(encoded), False)
+    return LimitedOutput(envelope, text, len(encoded), False)
 
 
-def _without_copies(envelope: ToolEnvelope) -> ToolEnvelope:
+def _drop_duplicate_content(envelope: ToolEnvelope) -> ToolEnvelope:
     """Remove the blocks and the structured content of an MCP result: `data.text` has the same content."""
     data = envelope["data"]
     mcp = data.get("mcp")
     if "text" not in data or not isinstance(mcp, Mapping):
         return envelope
-    place = {key: value for key, value in mcp.items() if key not in ("content", "structured_content")}
-    return {**envelope, "data": {**data, "mcp": place}}
+    origin = {key: value for key, value in mcp.items() if key not in ("content", "structured_content")}
+    return {**envelope, "data": {**data, "mcp": origin}}
 
 
-def _replaced(envelope: ToolEnvelope, code: str, message: str) -> Limited:
-    found = failed(envelope["tool_name"], problem(code, message, may_have_executed=True))
+def _replace_output(envelope: ToolEnvelope, code: str, message: str) -> LimitedOutput:
+    found = error_envelope(envelope["tool_name"], make_problem(code, message, may_have_executed=True))
     encoded = msgspec.json.encode(found)
-    return Limited(found, encoded.decode(), len(encoded), True)
+    return LimitedOutput(found, encoded.decode(), len(encoded), True)
 
 
-def _excess(value: Any, max_bytes: int) -> str | None:
+def _find_excess(value: Any, max_bytes: int) -> str | None:
     """Why a value is too large to be encoded; None if it is not."""
-    seen = size = 0
+    nodes = size = 0
     for depth, level in enumerate(levels(value)):
         if depth >= bounds.TOOL_OUTPUT_DEPTH:
             return f"more than {bounds.TOOL_OUTPUT_DEPTH} levels"
-        seen += len(level)
-        if seen > bounds.TOOL_OUTPUT_NODES:
+        nodes += len(level)
+        if nodes > bounds.TOOL_OUTPUT_NODES:
             return f"more than {bounds.TOOL_OUTPUT_NODES} values"
         size += sum(len(item) for item in level if isinstance(item, str | bytes))
         if size > max_bytes:

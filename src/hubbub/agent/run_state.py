@@ -18,7 +18,7 @@ from hubbub.agent.errors import ContinuationRefused
 from hubbub.agent.model import Message
 from hubbub.ports import Sealer
 
-_PURPOSE = "agent-continuation"
+_SEAL_PURPOSE = "agent-continuation"
 
 
 class CallTrace(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class PendingCall(msgspec.Struct, frozen=True):
     server_id: str | None = None
 
 
-class Paused(msgspec.Struct):
+class PausedRun(msgspec.Struct):
     """A run that waits for approval."""
 
     id: str
@@ -100,7 +100,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """If paused: the argument of `resume`."""
 
 
-class Shelf:
+class PausedRuns:
     """Seals paused runs into text, and opens each of them once.
 
     Resumed runs are remembered only here: processes that share a key must make sure that a run is resumed only once.
@@ -109,38 +109,38 @@ class Shelf:
     def __init__(self, sealer: Sealer, clock: Callable[[], float] = time.time) -> None:
         self._sealer = sealer
         self._clock = clock
-        self._spent: dict[str, float] = {}
+        self._resumed: dict[str, float] = {}
 
-    def put(self, paused: Paused) -> str:
+    def seal_run(self, paused: PausedRun) -> str:
         """Seal a run into text, which is valid until the first of its calls expires."""
         lifetime_s = max(0.0, min(item.expiry for item in paused.pending) - self._clock())
         # As JSON, because the values come from JSON: other encodings have smaller integers.
-        return self._sealer.seal(_PURPOSE, msgspec.json.encode(paused), lifetime_s=lifetime_s)
+        return self._sealer.seal(_SEAL_PURPOSE, msgspec.json.encode(paused), lifetime_s=lifetime_s)
 
-    def read(self, continuation: str) -> Paused:
+    def open_run(self, continuation: str) -> PausedRun:
         """Open the text of a paused run.
 
         Raises: ContinuationRefused.
         """
         try:
-            paused = msgspec.json.decode(self._sealer.open(_PURPOSE, continuation), type=Paused)
+            paused = msgspec.json.decode(self._sealer.open(_SEAL_PURPOSE, continuation), type=PausedRun)
         except (ValueError, TypeError):
             raise ContinuationRefused(
-                "This run cannot be resumed: it was not paused here, was changed, or waited too long"
+                "This run cannot be resumed: its continuation is invalid, was changed or has expired; start a new run"
             ) from None
         if any(item.expiry <= self._clock() for item in paused.pending):
-            raise ContinuationRefused("This run waited too long to be resumed; start again")
-        if paused.id in self._spent:
-            raise ContinuationRefused("This run was already resumed; its calls are not made twice")
+            raise ContinuationRefused("This run expired before it was resumed; start a new run")
+        if paused.id in self._resumed:
+            raise ContinuationRefused("This run was already resumed; a run can be resumed only once")
         return paused
 
-    def spend(self, paused: Paused) -> None:
+    def mark_resumed(self, paused: PausedRun) -> None:
         """Mark a run as resumed, so that it cannot be resumed again."""
         now = self._clock()
-        self._spent = {key: expiry for key, expiry in self._spent.items() if expiry > now}
-        if len(self._spent) >= bounds.PAUSED_RUNS:
+        self._resumed = {key: expiry for key, expiry in self._resumed.items() if expiry > now}
+        if len(self._resumed) >= bounds.PAUSED_RUNS:
             raise ContinuationRefused("Too many runs are being resumed at once; try again later")
-        self._spent[paused.id] = min(item.expiry for item in paused.pending)
+        self._resumed[paused.id] = min(item.expiry for item in paused.pending)
 
 
 def check_answers(pending: Sequence[PendingCall], answers: Mapping[str, str]) -> None:
@@ -151,8 +151,8 @@ def check_answers(pending: Sequence[PendingCall], answers: Mapping[str, str]) ->
     known = {item.call_id for item in pending}
     for call_id, answer in answers.items():
         if call_id not in known:
-            raise ContinuationRefused(f"No call {call_id!r} waits for an answer")
+            raise ContinuationRefused(f"`answers` has an unknown call {call_id!r}; pending: {', '.join(sorted(known))}")
         if answer not in ("allow", "deny"):
-            raise ContinuationRefused(f"The answer to {call_id!r} is allow or deny, not {answer!r}")
+            raise ContinuationRefused(f"The answer to {call_id!r} must be allow or deny, not {answer!r}")
     if missing := sorted(known - set(answers)):
-        raise ContinuationRefused(f"These calls wait for an answer too: {', '.join(missing)}")
+        raise ContinuationRefused(f"`answers` must also have the pending calls {', '.join(missing)}")

@@ -16,7 +16,7 @@ from hubbub import bounds
 from hubbub.agent.envelope import ToolEnvelope, ToolWarning
 from hubbub.agent.summary import decoded_bytes
 from hubbub.errors import SettingsError
-from hubbub.store.spill import whole_characters
+from hubbub.store.spill import cut_utf8
 
 BINARY_TRUNCATED: Final = "BINARY_TRUNCATED"
 CONTENT_TRUNCATED: Final = "CONTENT_TRUNCATED"
@@ -29,48 +29,48 @@ _MESSAGES: Final = {
     TEXT_TRUNCATED: "The text was too large and was cut",
     TEXT_DROPPED: "The text was too large and was left out",
 }
-_LEAST_TEXT_BYTES: Final = 64
-_BINARY: Final = {"image": "data", "audio": "data"}
+_MIN_TEXT_BYTES: Final = 64
+_BINARY_MEMBERS: Final = {"image": "data", "audio": "data"}
 
 
-def check_limit(max_bytes: int) -> int:
+def check_output_limit(max_bytes: int) -> int:
     """Return the limit, if it is large enough for an envelope.
 
     Raises: SettingsError.
     """
-    least = bounds.LEAST_TOOL_OUTPUT_BYTES
-    if type(max_bytes) is not int or max_bytes < least:
-        raise SettingsError(f"A limit for tool output is a number of bytes from {least} on, not {max_bytes!r}")
+    minimum = bounds.MIN_TOOL_OUTPUT_BYTES
+    if type(max_bytes) is not int or max_bytes < minimum:
+        raise SettingsError(f"`max_bytes` must be an integer of at least {minimum}, not {max_bytes!r}")
     return max_bytes
 
 
-def guard(envelope: ToolEnvelope, max_bytes: int) -> ToolEnvelope:
+def fit_envelope(envelope: ToolEnvelope, max_bytes: int) -> ToolEnvelope:
     """Return the envelope, or as much of it as fits."""
     is_result = "text" in envelope["data"]
     if is_result:
-        envelope = _without_binaries(envelope)
+        envelope = _describe_binaries(envelope)
     if _fits(envelope, max_bytes):
         return envelope
     if not is_result:
-        return _bare(envelope)
-    envelope = _with_described_content(envelope)
+        return _minimal_envelope(envelope)
+    envelope = _describe_content(envelope)
     if _fits(envelope, max_bytes):
         return envelope
-    keep = max_bytes
-    while keep >= _LEAST_TEXT_BYTES:
-        cut = _with_text_cut(envelope, keep)
-        if _fits(cut, max_bytes):
-            return cut
-        keep //= 2
-    dropped = _without_text(envelope)
-    return dropped if _fits(dropped, max_bytes) else _bare(dropped)
+    text_bytes = max_bytes
+    while text_bytes >= _MIN_TEXT_BYTES:
+        truncated = _truncate_text(envelope, text_bytes)
+        if _fits(truncated, max_bytes):
+            return truncated
+        text_bytes //= 2
+    dropped = _drop_text(envelope)
+    return dropped if _fits(dropped, max_bytes) else _minimal_envelope(dropped)
 
 
 def _fits(envelope: ToolEnvelope, max_bytes: int) -> bool:
     return len(msgspec.json.encode(envelope)) <= max_bytes
 
 
-def _changed(envelope: ToolEnvelope, warning: str, **mcp: Any) -> ToolEnvelope:
+def _replace_content(envelope: ToolEnvelope, warning: str, **mcp: Any) -> ToolEnvelope:
     warnings = envelope["warnings"]
     if all(item["code"] != warning for item in warnings):
         warnings = [*warnings, ToolWarning(code=warning, message=_MESSAGES[warning])]
@@ -78,37 +78,37 @@ def _changed(envelope: ToolEnvelope, warning: str, **mcp: Any) -> ToolEnvelope:
     return {**envelope, "data": data, "warnings": warnings}
 
 
-def _without_binaries(envelope: ToolEnvelope) -> ToolEnvelope:
+def _describe_binaries(envelope: ToolEnvelope) -> ToolEnvelope:
     blocks = envelope["data"]["mcp"]["content"]
     if not any(_holds_binary(block) for block in blocks):
         return envelope
     content = [describe_block(block) if _holds_binary(block) else block for block in blocks]
-    return _changed(envelope, BINARY_TRUNCATED, content=content)
+    return _replace_content(envelope, BINARY_TRUNCATED, content=content)
 
 
-def _with_described_content(envelope: ToolEnvelope) -> ToolEnvelope:
+def _describe_content(envelope: ToolEnvelope) -> ToolEnvelope:
     content = [describe_block(block) for block in envelope["data"]["mcp"]["content"]]
-    return _changed(envelope, CONTENT_TRUNCATED, content=content, structured_content=None)
+    return _replace_content(envelope, CONTENT_TRUNCATED, content=content, structured_content=None)
 
 
-def _with_text_cut(envelope: ToolEnvelope, keep: int) -> ToolEnvelope:
-    changed = _changed(envelope, CONTENT_TRUNCATED, content=[])
+def _truncate_text(envelope: ToolEnvelope, text_bytes: int) -> ToolEnvelope:
+    changed = _replace_content(envelope, CONTENT_TRUNCATED, content=[])
     text = envelope["data"]["text"]
     encoded = text.encode(errors="replace")
-    if len(encoded) <= keep:
+    if len(encoded) <= text_bytes:
         return changed
-    changed = _changed(changed, TEXT_TRUNCATED)
-    changed["data"]["text"] = whole_characters(encoded, keep).decode()
+    changed = _replace_content(changed, TEXT_TRUNCATED)
+    changed["data"]["text"] = cut_utf8(encoded, text_bytes).decode()
     return changed
 
 
-def _without_text(envelope: ToolEnvelope) -> ToolEnvelope:
-    changed = _changed(envelope, TEXT_DROPPED, content=[])
+def _drop_text(envelope: ToolEnvelope) -> ToolEnvelope:
+    changed = _replace_content(envelope, TEXT_DROPPED, content=[])
     changed["data"]["text"] = ""
     return changed
 
 
-def _bare(envelope: ToolEnvelope) -> ToolEnvelope:
+def _minimal_envelope(envelope: ToolEnvelope) -> ToolEnvelope:
     """Make a minimal envelope, for names and messages that are too long."""
     return ToolEnvelope(
         ok=envelope["ok"],
@@ -121,8 +121,8 @@ def _bare(envelope: ToolEnvelope) -> ToolEnvelope:
 
 def _holds_binary(block: Mapping[str, Any]) -> bool:
     resource = block.get("resource")
-    if block.get("type") in _BINARY:
-        return block.get(_BINARY[block["type"]]) is not None
+    if block.get("type") in _BINARY_MEMBERS:
+        return block.get(_BINARY_MEMBERS[block["type"]]) is not None
     return isinstance(resource, Mapping) and resource.get("blob") is not None
 
 
@@ -131,12 +131,20 @@ def describe_block(block: Mapping[str, Any]) -> dict[str, Any]:
     kind = str(block.get("type", ""))
     if kind == "text":
         return {"type": kind, "text": block.get("text")}
-    if kind in _BINARY:
-        return {"type": kind, "mimeType": block.get("mimeType"), "bytes": decoded_bytes(block.get(_BINARY[kind]))}
+    if kind in _BINARY_MEMBERS:
+        return {
+            "type": kind,
+            "mimeType": block.get("mimeType"),
+            "bytes": decoded_bytes(block.get(_BINARY_MEMBERS[kind])),
+        }
     if kind == "resource_link":
         return {"type": kind, "uri": block.get("uri"), "name": block.get("name")}
     resource = block.get("resource")
     if kind == "resource" and isinstance(resource, Mapping):
-        told = {"type": kind, "uri": resource.get("uri"), "mimeType": resource.get("mimeType")}
-        return {**told, "bytes": decoded_bytes(resource["blob"])} if resource.get("blob") is not None else told
+        description = {"type": kind, "uri": resource.get("uri"), "mimeType": resource.get("mimeType")}
+        return (
+            {**description, "bytes": decoded_bytes(resource["blob"])}
+            if resource.get("blob") is not None
+            else description
+        )
     return {"type": kind[: bounds.TITLE_CHARACTERS]}

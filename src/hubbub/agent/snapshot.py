@@ -18,8 +18,8 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from hubbub import bounds
-from hubbub.agent.adapt import adapt_all, check_name_limit
 from hubbub.agent.definition import Definition, ToolOrigin
+from hubbub.agent.tool_adapter import adapt_tools, check_name_limit
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
 from hubbub.client.fleet import Fleet
@@ -80,7 +80,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
         """
         if self.fleet is None:
             raise SettingsError("Only a snapshot made by ToolRegistryBuilder can be renewed")
-        return _adapted(self.fleet, await self.fleet.tools(), self.name_limit)
+        return _make_snapshot(self.fleet, await self.fleet.tools(), self.name_limit)
 
     async def close(self) -> None:
         """Close all clients, even if closing some of them fails. Idempotent."""
@@ -107,7 +107,7 @@ class ToolRegistryBuilder:
         *,
         name_limit: int = bounds.TOOL_KEY_CHARACTERS,
         requires_all: bool = False,
-        deadline_s: float = bounds.FLEET_S,
+        deadline_s: float = bounds.FLEET_CONNECT_TIMEOUT_S,
         make: Callable[[ServerConfig], Client] = Client,
     ) -> None:
         """`requires_all` makes one unreachable server fail the build; `make` can give the clients handlers.
@@ -123,7 +123,7 @@ class ToolRegistryBuilder:
         seen: set[str] = set()
         for config in self._configs:
             if config.id in seen:
-                raise SettingsError(f"Two servers have the id {config.id!r}")
+                raise SettingsError(f"Two servers have the id {config.id!r}; give each its own id")
             seen.add(config.id)
 
     async def build(self) -> Snapshot:
@@ -136,7 +136,7 @@ class ToolRegistryBuilder:
         fleet = Fleet(self._configs, deadline_s=self._deadline_s, make=self._make)
         try:
             await fleet.start(lists_tools=True)
-            snapshot = _adapted(fleet, fleet.last_tools, self._name_limit)
+            snapshot = _make_snapshot(fleet, fleet.last_tools, self._name_limit)
             if self._requires_all and snapshot.errors:
                 raise next(iter(snapshot.errors.values()))
         except BaseException:
@@ -145,8 +145,8 @@ class ToolRegistryBuilder:
         return snapshot
 
 
-def _adapted(fleet: Fleet, tools: Mapping[str, list[ToolEntry]], name_limit: int) -> Snapshot:
-    adapted = adapt_all(tools, name_limit)
+def _make_snapshot(fleet: Fleet, tools: Mapping[str, list[ToolEntry]], name_limit: int) -> Snapshot:
+    adapted = adapt_tools(tools, name_limit)
     for server_id, problems in adapted.skipped.items():
         logger.warning("tools of %s were left out: %s", server_id, "; ".join(problems[: bounds.PROBLEMS]))
     return Snapshot(

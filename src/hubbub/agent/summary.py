@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-_LABEL: Final = "structuredContent:"
+_STRUCTURED_LABEL: Final = "structuredContent:"
 _NOT_JSON: Final = object()
 
 
@@ -19,14 +19,14 @@ def plain_blocks(content: Any) -> list[dict[str, Any]]:
     """The content of a result as plain JSON; values that are not blocks are left out."""
     if not isinstance(content, Sequence) or isinstance(content, str | bytes):
         return []
-    return [block for item in content if (block := _plain(item)) is not None]
+    return [block for item in content if (block := _to_plain(item)) is not None]
 
 
 def summarise(content: Sequence[Mapping[str, Any]], structured: Any, *, has_structured: bool) -> str:
     """The text of a result: its blocks, then its structured content unless a text block already contains it."""
-    parts = [told for block in content if (told := _told(block)) is not None]
+    parts = [line for block in content if (line := _describe_block(block)) is not None]
     if has_structured and not _is_in_text(structured, content):
-        parts += ["", _LABEL, msgspec.json.encode(structured).decode()]
+        parts += ["", _STRUCTURED_LABEL, msgspec.json.encode(structured).decode()]
     return "\n".join(parts).strip()
 
 
@@ -58,18 +58,18 @@ def decoded_bytes(data: Any) -> int:
     return len(data.rstrip("=\n\r ")) * 3 // 4
 
 
-def _plain(item: Any) -> dict[str, Any] | None:
+def _to_plain(item: Any) -> dict[str, Any] | None:
     if isinstance(item, Mapping):
         return dict(item)
     # A block that the client could not decode keeps all its members.
     fields = getattr(item, "fields", None)
     if isinstance(fields, Mapping):
         return dict(fields)
-    built = msgspec.to_builtins(item) if isinstance(item, msgspec.Struct) else None
-    return built if isinstance(built, dict) else None
+    converted = msgspec.to_builtins(item) if isinstance(item, msgspec.Struct) else None
+    return converted if isinstance(converted, dict) else None
 
 
-def _told(block: Mapping[str, Any]) -> str | None:
+def _describe_block(block: Mapping[str, Any]) -> str | None:
     kind = str(block.get("type", ""))
     if _is_for_user_only(block):
         return f"[{kind}: for the user only]"
@@ -79,9 +79,9 @@ def _told(block: Mapping[str, Any]) -> str | None:
     if kind in ("image", "audio"):
         return f"[{kind}: {block.get('mimeType') or 'unknown type'}, {decoded_bytes(block.get('data'))} bytes]"
     if kind == "resource_link":
-        return _link(block)
+        return _describe_link(block)
     if kind == "resource":
-        return _resource(block)
+        return _describe_resource(block)
     return f"[content: type={kind}]"
 
 
@@ -91,19 +91,19 @@ def _is_for_user_only(block: Mapping[str, Any]) -> bool:
     return isinstance(audience, list) and bool(audience) and "assistant" not in audience
 
 
-def _link(block: Mapping[str, Any]) -> str:
+def _describe_link(block: Mapping[str, Any]) -> str:
     parts = [str(part) for part in (block.get("uri") or block.get("url"), block.get("name")) if part]
     return " ".join(["[resource_link", *parts]) + "]"
 
 
-def _resource(block: Mapping[str, Any]) -> str:
+def _describe_resource(block: Mapping[str, Any]) -> str:
     inner = block.get("resource")
-    held = inner if isinstance(inner, Mapping) else block
-    uri = held.get("uri") or held.get("url")
+    contents = inner if isinstance(inner, Mapping) else block
+    uri = contents.get("uri") or contents.get("url")
     head = f"[resource {uri}]" if uri else "[resource]"
-    if isinstance(held.get("text"), str):
-        return f"{head}\n{held['text']}"
-    if held.get("blob") is not None:
-        kind = held.get("mimeType") or "unknown type"
-        return f"{head[:-1]}: {kind}, {decoded_bytes(held['blob'])} bytes]"
+    if isinstance(contents.get("text"), str):
+        return f"{head}\n{contents['text']}"
+    if contents.get("blob") is not None:
+        kind = contents.get("mimeType") or "unknown type"
+        return f"{head[:-1]}: {kind}, {decoded_bytes(contents['blob'])} bytes]"
     return head

@@ -20,17 +20,17 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hubbub import bounds
-from hubbub.agent.calls import ToolCall, assistant_message, call_ids, read_calls
+from hubbub.agent.calls import ToolCall, assistant_message, call_ids, parse_calls
 from hubbub.agent.catalog import Catalog
-from hubbub.agent.decide import Judge
 from hubbub.agent.definition import Definition
-from hubbub.agent.dispatch import Dispatcher
+from hubbub.agent.dispatcher import Dispatcher
 from hubbub.agent.errors import MaxTurnsExceeded, ModelError, NoToolCalls, PolicyFailed, ToolCallsFailed, ToolUseError
-from hubbub.agent.events import Events, OnEvent, shortened
+from hubbub.agent.events import Events, OnEvent, shorten
 from hubbub.agent.executor import Executor, Function, as_executor
 from hubbub.agent.model import Message, Model, ModelAnswer, ModelRequest, OnText
 from hubbub.agent.options import LoopOptions
-from hubbub.agent.run_state import Paused, PendingCall, RunResult, RunState, Shelf, TurnTrace, check_answers
+from hubbub.agent.policy_evaluator import PolicyEvaluator
+from hubbub.agent.run_state import PausedRun, PausedRuns, PendingCall, RunResult, RunState, TurnTrace, check_answers
 from hubbub.errors import InvalidParams, SettingsError
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer
@@ -40,7 +40,7 @@ from hubbub.security.redact import redact
 Narrow: TypeAlias = Callable[[Sequence[Definition], Mapping[str, str]], "Iterable[str] | Awaitable[Iterable[str]]"]
 """Returns the names of the tools that the model is shown in this turn."""
 
-_SAMPLE = 20
+_MAX_HIDDEN_NAMES = 20
 
 
 class ToolLoopRunner:
@@ -67,15 +67,15 @@ class ToolLoopRunner:
         """
         self._options = options or LoopOptions()
         if executor is None and len(registry) and self._options.tool_use_mode != "disabled":
-            raise SettingsError("There are tools and nobody who runs them: give an executor, or disable tools")
+            raise SettingsError('There are tools but no `executor`: pass one, or set `tool_use_mode="disabled"`')
         self._registry = registry
         self._chat = chat
         self._system = system
         self._narrow = narrow
-        self._judge = Judge(decide, self._options.policy_error_mode)
+        self._policy = PolicyEvaluator(decide, self._options.policy_error_mode)
         self._dispatcher = Dispatcher(None if executor is None else as_executor(executor), self._options)
         self._sleep = sleep
-        self._shelf = Shelf(sealer or _own_sealer(clock), clock)
+        self._paused_runs = PausedRuns(sealer or _default_sealer(clock), clock)
 
     async def run(
         self,
@@ -99,9 +99,9 @@ class ToolLoopRunner:
         if user_text.strip():
             messages.append({"role": "user", "content": user_text})
         elif not messages:
-            raise InvalidParams("A run needs something to answer: a text, or a history")
+            raise InvalidParams("`user_text` and `history` are both empty; pass at least one of them")
         state = RunState(run_id=str(uuid.uuid4()), messages=messages, max_turns=max_turns, context=dict(context or {}))
-        return await self._go_on(state, Events(on_event, state.run_id, state.context), on_text)
+        return await self._run_turns(state, Events(on_event, state.run_id, state.context), on_text)
 
     async def resume(
         self,
@@ -117,28 +117,30 @@ class ToolLoopRunner:
             ContinuationRefused: the run is not ours, too old or already resumed, or an answer is missing.
             ToolUseError, ModelError: as `run`.
         """
-        paused = self._shelf.read(continuation)
+        paused = self._paused_runs.open_run(continuation)
         check_answers(paused.pending, answers)
-        self._shelf.spend(paused)
+        self._paused_runs.mark_resumed(paused)
         state = paused.state
         events = Events(on_event, state.run_id, state.context)
         events.turn = state.turns
-        waiting = await self._make_calls(paused.calls, self._registry.narrowed(paused.exposed), state, events, answers)
-        return waiting or await self._go_on(state, events, on_text)
+        paused_result = await self._make_calls(
+            paused.calls, self._registry.narrowed(paused.exposed), state, events, answers
+        )
+        return paused_result or await self._run_turns(state, events, on_text)
 
     # -- turns ---------------------------------------------------------------------
 
-    async def _go_on(self, state: RunState, events: Events, on_text: OnText | None) -> RunResult:
+    async def _run_turns(self, state: RunState, events: Events, on_text: OnText | None) -> RunResult:
         while state.turns < state.max_turns:
             state.turns += 1
             events.turn = state.turns
-            exposed = await self._exposed(state, events)
-            answer = await self._ask(state, exposed, events, on_text)
+            exposed = await self._select_tools(state, events)
+            answer = await self._request_answer(state, exposed, events, on_text)
             if not answer.calls:
                 if await self._needs_nudge(answer, state, events):
                     continue
-                return await self._finished(answer, state, events)
-            calls = read_calls(
+                return await self._finish(answer, state, events)
+            calls = parse_calls(
                 answer.calls,
                 exposed,
                 call_ids(state.messages),
@@ -146,10 +148,12 @@ class ToolLoopRunner:
                 max_bytes=self._options.max_argument_bytes,
             )
             state.messages.append(assistant_message(answer.text, calls))
-            waiting = await self._make_calls(calls, exposed, state, events)
-            if waiting is not None:
-                return waiting
-        raise MaxTurnsExceeded(f"The model had no answer after {state.max_turns} turns", state.messages)
+            paused_result = await self._make_calls(calls, exposed, state, events)
+            if paused_result is not None:
+                return paused_result
+        raise MaxTurnsExceeded(
+            f"The model gave no final answer within {state.max_turns} turns; raise `max_turns`", state.messages
+        )
 
     async def _make_calls(
         self,
@@ -161,7 +165,7 @@ class ToolLoopRunner:
     ) -> RunResult | None:
         """Run the calls, or return the paused run if some of them need approval."""
         try:
-            verdicts = await self._judge.verdicts(calls, exposed, state, events, answers)
+            verdicts = await self._policy.evaluate(calls, exposed, state, events, answers)
         except ToolUseError as error:
             error.history = state.messages[:-1]
             raise
@@ -169,7 +173,7 @@ class ToolLoopRunner:
         if not pending:
             await self._dispatcher.run(calls, verdicts, state, events)
             return None
-        paused = Paused(str(uuid.uuid4()), state, calls, [item.name for item in exposed.exposed], pending)
+        paused = PausedRun(str(uuid.uuid4()), state, calls, [item.name for item in exposed.exposed], pending)
         await events.emit("confirmation_required", calls={item.call_id: item.tool for item in pending})
         return RunResult(
             status="paused",
@@ -177,41 +181,44 @@ class ToolLoopRunner:
             history=state.messages[:-1],
             trace=state.trace,
             pending=pending,
-            continuation=self._shelf.put(paused),
+            continuation=self._paused_runs.seal_run(paused),
         )
 
-    async def _exposed(self, state: RunState, events: Events) -> Catalog:
+    async def _select_tools(self, state: RunState, events: Events) -> Catalog:
         """The tools that the model is shown, and may call, in this turn."""
-        is_last_question = state.is_nudged and not self._options.empty_final_keeps_tools
-        if self._options.tool_use_mode == "disabled" or is_last_question:
+        is_final_request = state.is_nudged and not self._options.empty_final_keeps_tools
+        if self._options.tool_use_mode == "disabled" or is_final_request:
             return Catalog()
         if self._narrow is None:
             return self._registry
         names = [definition.name for definition in self._registry.exposed]
         try:
             narrowed = self._narrow(self._registry.exposed, state.context)
-            kept = set(await narrowed if inspect.isawaitable(narrowed) else narrowed)
-            if strangers := kept - set(names):
-                raise InvalidParams(f"{len(strangers)} tools that there are not were to be shown")
+            shown = set(await narrowed if inspect.isawaitable(narrowed) else narrowed)
+            if unknown := shown - set(names):
+                listed = ", ".join(sorted(map(str, unknown)))
+                raise InvalidParams(f"The filter returned {len(unknown)} unknown tool names: {listed}")
         except Exception as error:  # A filter that raises must not show more tools.
-            told = f"{type(error).__name__}: {redact(str(error))}"
-            await events.emit("policy_error", stage="exposure", message=shortened(told))
+            detail = f"{type(error).__name__}: {redact(str(error))}"
+            await events.emit("policy_error", stage="exposure", message=shorten(detail))
             if self._options.policy_error_mode == "raise":
-                raise PolicyFailed("Which tools to show could not be found out", state.messages) from error
-            kept = set()
-        if len(kept) < len(names):
-            hidden = [name for name in names if name not in kept]
-            await events.emit("tools_filtered", before=len(names), after=len(kept), hidden=hidden[:_SAMPLE])
-        return self._registry.narrowed(kept)
+                raise PolicyFailed("The filter `narrow` failed to select tools", state.messages) from error
+            shown = set()
+        if len(shown) < len(names):
+            hidden = [name for name in names if name not in shown]
+            await events.emit("tools_filtered", before=len(names), after=len(shown), hidden=hidden[:_MAX_HIDDEN_NAMES])
+        return self._registry.narrowed(shown)
 
     # -- one answer -------------------------------------------------------------------
 
-    async def _ask(self, state: RunState, exposed: Catalog, events: Events, on_text: OnText | None) -> ModelAnswer:
+    async def _request_answer(
+        self, state: RunState, exposed: Catalog, events: Events, on_text: OnText | None
+    ) -> ModelAnswer:
         fallbacks = self._options.fallback_retry_count if self._options.tool_use_mode == "relaxed" else 0
         tools, backoff = exposed.openai_tools(), Backoff()
         while True:
             try:
-                return await self._ask_once(state, tools, events, on_text)
+                return await self._send_request(state, tools, events, on_text)
             except ModelError as error:
                 await events.emit("llm_request_error", code=error.code, status=error.status)
                 wait_s = self._retry_wait_s(error, backoff)
@@ -234,9 +241,9 @@ class ToolLoopRunner:
         wait_s = backoff.next_s()
         if error.retry_after_s is None:
             return wait_s
-        return error.retry_after_s if error.retry_after_s <= bounds.MODEL_RETRY_WAIT_S else None
+        return error.retry_after_s if error.retry_after_s <= bounds.MODEL_RETRY_MAX_S else None
 
-    async def _ask_once(
+    async def _send_request(
         self, state: RunState, tools: list[dict[str, Any]], events: Events, on_text: OnText | None
     ) -> ModelAnswer:
         messages = [{"role": "system", "content": self._system}] if self._system else []
@@ -254,19 +261,19 @@ class ToolLoopRunner:
         answer = await self._chat.complete(request, on_text=on_text)
         elapsed_ms = (time.monotonic() - started) * 1000
         usage = None if answer.usage is None else dict(answer.usage)
-        counted = answer.calls[: self._options.calls_per_turn] if tools else ()
-        ignored = len(answer.calls) - len(counted)
+        accepted = answer.calls[: self._options.calls_per_turn] if tools else ()
+        ignored = len(answer.calls) - len(accepted)
         state.trace.append(TurnTrace(elapsed_ms, answer.finish_reason, usage, ignored_calls=ignored))
         await events.emit(
             "llm_request_end",
             elapsed_ms=elapsed_ms,
             finish_reason=answer.finish_reason,
-            tool_calls=len(counted),
+            tool_calls=len(accepted),
             ignored_calls=ignored,
             text_bytes=len(answer.text.encode(errors="replace")),
             usage=usage,
         )
-        return msgspec.structs.replace(answer, calls=counted)
+        return msgspec.structs.replace(answer, calls=accepted)
 
     # -- the end ----------------------------------------------------------------------
 
@@ -278,7 +285,7 @@ class ToolLoopRunner:
         await events.emit("fix_empty_final")
         return True
 
-    async def _finished(self, answer: ModelAnswer, state: RunState, events: Events) -> RunResult:
+    async def _finish(self, answer: ModelAnswer, state: RunState, events: Events) -> RunResult:
         state.messages.append(assistant_message(answer.text, ()))
         self._check_outcome(state)
         await events.emit(
@@ -296,14 +303,14 @@ class ToolLoopRunner:
         is_enforced = self._options.tool_use_mode == "enforced"
         if is_enforced and not state.calls:
             raise NoToolCalls("The model answered without calling any tool", state.messages)
-        failing = sorted(name for name, is_ok in state.outcomes.items() if not is_ok)
-        if self._options.tool_failure_policy == "fatal" and failing:
-            raise ToolCallsFailed(f"The last calls of these tools failed: {', '.join(failing)}", state.messages)
+        failed_tools = sorted(name for name, is_ok in state.outcomes.items() if not is_ok)
+        if self._options.tool_failure_policy == "fatal" and failed_tools:
+            raise ToolCallsFailed(f"The last calls of these tools failed: {', '.join(failed_tools)}", state.messages)
         if is_enforced and not state.has_success:
-            raise ToolCallsFailed("No tool call went well", state.messages)
+            raise ToolCallsFailed("No tool call succeeded", state.messages)
 
 
-def _own_sealer(clock: Callable[[], float]) -> Sealer:
-    from hubbub.security.sealed import Sealer as RandomSealer
+def _default_sealer(clock: Callable[[], float]) -> Sealer:
+    from hubbub.security.sealer import Sealer as RandomSealer
 
     return RandomSealer(clock=clock)

@@ -18,8 +18,8 @@ from hubbub.agent.definition import NO_PARAMETERS, Definition
 from hubbub.errors import DefinitionError
 from hubbub.server.views import View
 
-_NAMED_DUPLICATES = 10
-_NAMED_BIGGEST = 5
+_MAX_DUPLICATES_IN_ERROR = 10
+_MAX_BIGGEST_IN_ERROR = 5
 
 
 class ToolsBuilder:
@@ -45,56 +45,62 @@ class ToolsBuilder:
         Raises:
             DefinitionError: two tools have the same name, or there are more than a model may be shown.
         """
-        every = [_definition(item) for item in (*definitions, *mcp_definitions)]
-        _check_duplicates(every)
-        filters = [View(("*",) if allow is None else _patterns(allow), _patterns(deny))]
+        combined = [_parse_definition(item) for item in (*definitions, *mcp_definitions)]
+        _check_duplicates(combined)
+        filters = [View(("*",) if allow is None else _parse_patterns(allow), _parse_patterns(deny))]
         if view is not None:
             filters.append(view)
-        catalog = Catalog(item for item in every if all(one.shows(item) for one in filters))
+        catalog = Catalog(item for item in combined if all(tool_filter.shows(item) for tool_filter in filters))
         _check_limits(catalog, max_tools, max_bytes)
         return catalog
 
 
-def _definition(given: Any) -> Definition:
-    if isinstance(given, Definition):
-        return given
-    function = given.get("function", given) if isinstance(given, Mapping) else None
+def _parse_definition(value: Any) -> Definition:
+    if isinstance(value, Definition):
+        return value
+    function = value.get("function", value) if isinstance(value, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise DefinitionError('A tool is a Definition or {"type": "function", "function": {"name": ...}}')
+        raise DefinitionError('A tool must be a Definition or {"type": "function", "function": {"name": ...}}')
     return Definition(
         function["name"], str(function.get("description") or ""), function.get("parameters") or NO_PARAMETERS
     )
 
 
-def _patterns(given: Sequence[str] | str) -> tuple[str, ...]:
-    parts = given.split(",") if isinstance(given, str) else given
+def _parse_patterns(patterns: Sequence[str] | str) -> tuple[str, ...]:
+    parts = patterns.split(",") if isinstance(patterns, str) else patterns
     return tuple(part.strip() for part in parts if part.strip())
 
 
 def _check_duplicates(definitions: Sequence[Definition]) -> None:
     counts = Counter(definition.name for definition in definitions)
-    twice = sorted(name for name, count in counts.items() if count > 1)
-    if twice:
-        more = f" and {len(twice) - _NAMED_DUPLICATES} more" if len(twice) > _NAMED_DUPLICATES else ""
-        raise DefinitionError(f"More than one tool is called {', '.join(twice[:_NAMED_DUPLICATES])}{more}")
+    duplicates = sorted(name for name, count in counts.items() if count > 1)
+    if duplicates:
+        more = (
+            f" and {len(duplicates) - _MAX_DUPLICATES_IN_ERROR} more"
+            if len(duplicates) > _MAX_DUPLICATES_IN_ERROR
+            else ""
+        )
+        raise DefinitionError(
+            f"More than one tool has the name {', '.join(duplicates[:_MAX_DUPLICATES_IN_ERROR])}{more}"
+        )
 
 
 def _check_limits(catalog: Catalog, max_tools: int, max_bytes: int) -> None:
     sizes = {item.name: len(msgspec.json.encode(item.openai())) for item in catalog.exposed}
     if len(sizes) > max_tools:
         raise DefinitionError(
-            f"{len(sizes)} tools are more than the {max_tools} that a model may be shown; narrow them with `allow` or"
-            f" `deny`. {_biggest(sizes)}"
+            f"There are {len(sizes)} tools, but at most {max_tools} are allowed (`max_tools`); filter them with"
+            f" `allow` or `deny`. {_describe_biggest(sizes)}"
         )
     # The array's own brackets and commas.
     total = sum(sizes.values()) + len(sizes) + 1
     if total > max_bytes:
         raise DefinitionError(
-            f"The definitions take {total} bytes, more than the {max_bytes} that a model may be shown; narrow them with"
-            f" `allow` or `deny`. {_biggest(sizes)}"
+            f"The tool definitions have {total} bytes, but at most {max_bytes} are allowed (`max_bytes`);"
+            f" filter them with `allow` or `deny`. {_describe_biggest(sizes)}"
         )
 
 
-def _biggest(sizes: Mapping[str, int]) -> str:
-    biggest = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:_NAMED_BIGGEST]
+def _describe_biggest(sizes: Mapping[str, int]) -> str:
+    biggest = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:_MAX_BIGGEST_IN_ERROR]
     return "The biggest: " + ", ".join(f"{name} ({size} bytes)" for name, size in biggest)

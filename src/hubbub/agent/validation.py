@@ -15,33 +15,33 @@ from hubbub.errors import ArgumentsInvalid, DefinitionError
 from hubbub.protocol.schema_data import SchemaValidator
 
 
-class Checks:
+class SchemaChecks:
     """The compiled schemas of some tools."""
 
     def __init__(self) -> None:
-        self._compiled: dict[tuple[str, str], SchemaValidator | None] = {}
+        self._validators: dict[tuple[str, str], SchemaValidator | None] = {}
 
-    def arguments(self, definition: Definition, arguments: Mapping[str, Any]) -> None:
-        """Raise ArgumentsInvalid, if the arguments do not fit."""
+    def check_arguments(self, definition: Definition, arguments: Mapping[str, Any]) -> None:
+        """Raise ArgumentsInvalid if the arguments do not match the input schema."""
         validator = self._validator(definition.name, "input", definition.parameters)
         if validator is not None:
             validator.validate(dict(arguments))
 
-    def output(self, definition: Definition, structured: Any) -> None:
-        """Raise ArgumentsInvalid, if the structured content does not match the output schema."""
+    def check_output(self, definition: Definition, structured: Any) -> None:
+        """Raise ArgumentsInvalid if the structured content does not match the output schema."""
         if definition.output_schema is None:
             return
         if structured is None:
-            raise ArgumentsInvalid("there is no structured content")
+            raise ArgumentsInvalid("the structured content is missing")
         validator = self._validator(definition.name, "output", definition.output_schema)
         if validator is not None:
             validator.validate(structured)
 
     def _validator(self, name: str, side: str, schema: Mapping[str, Any]) -> SchemaValidator | None:
         key = (name, side)
-        if key not in self._compiled:
+        if key not in self._validators:
             try:
-                self._compiled[key] = SchemaValidator(thaw(schema))
+                self._validators[key] = SchemaValidator(thaw(schema))
             except DefinitionError:
-                self._compiled[key] = None
-        return self._compiled[key]
+                self._validators[key] = None
+        return self._validators[key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hubbub.assembly.checking import refuse_foreign_flags
+from hubbub.assembly.settings_checks import refuse_foreign_flags
 from hubbub.assembly.targets import load_target
 from hubbub.errors import SettingsError
 from hubbub.server.server import Server
@@ -20,11 +20,11 @@ NO_SOURCES = Sources()
 
 
 def assemble(
-    settings: ServeSettings, sources: Sources = NO_SOURCES, *, told: Callable[[str], None] = lambda line: None
+    settings: ServeSettings, sources: Sources = NO_SOURCES, *, report: Callable[[str], None] = lambda line: None
 ) -> Server:
     """Build the server that the settings describe; `sources` hold the settings of packs.
 
-    A hub calls `told` with one line for each reload that changed something.
+    A hub calls `report` with one line for each reload that changed something.
 
     Raises:
         SettingsError: a name or value is wrong.
@@ -34,9 +34,9 @@ def assemble(
     if needs_hub(settings, sources):
         from hubbub.assembly.hub import assemble_hub
 
-        return assemble_hub(settings, sources, told)
+        return assemble_hub(settings, sources, report)
     if settings.target is None or settings.packs or settings.tool_profile is not None:
-        server = _combine(settings, sources, told)
+        server = _assemble_server(settings, sources, report)
     else:
         refuse_foreign_flags(sources, ())
         server = load_target(settings.target)
@@ -59,31 +59,31 @@ def needs_hub(settings: ServeSettings, sources: Sources) -> bool:
     )
 
 
-def _combine(settings: ServeSettings, sources: Sources, told: Callable[[str], None]) -> Server:
+def _assemble_server(settings: ServeSettings, sources: Sources, report: Callable[[str], None]) -> Server:
     from hubbub import __version__
-    from hubbub.assembly.entries import choose_packs, find_packs  # A program on its own needs none of these.
-    from hubbub.assembly.installing import Installed, install_pack, lenient_profile, use_profile
+    from hubbub.assembly.pack_discovery import choose_packs, find_packs  # A program on its own needs none of these.
+    from hubbub.assembly.pack_installation import InstalledPart, install_pack, lenient_profile, use_profile
 
     packs = choose_packs(settings.packs, find_packs()) if settings.packs or settings.target is None else []
     refuse_foreign_flags(sources, packs)
-    parts: list[Installed] = []
+    parts: list[InstalledPart] = []
     if settings.target is None:
         server = Server("hubbub", version=__version__)
     else:
         server = load_target(settings.target)
-        parts.append(Installed("target", tuple(server.tools.names()), dict(server.profiles)))
-    parts += [install_pack(server, pack, settings_for(pack, sources)) for pack in packs]
+        parts.append(InstalledPart("target", tuple(server.tools.names()), dict(server.profiles)))
+    parts += [install_pack(server, pack, read_pack_settings(pack, sources)) for pack in packs]
     if settings.tool_profile is not None:
-        with lenient_profile(sources, told):
+        with lenient_profile(sources, report):
             use_profile(server, settings.tool_profile, parts)
     if len(parts) == 1 and parts[0].pack is not None and parts[0].pack.standalone is not None:
-        from hubbub.server.standalone import serve_alone
+        from hubbub.server.standalone import apply_standalone
 
-        serve_alone(server, parts[0].pack.standalone, parts[0].state)
+        apply_standalone(server, parts[0].pack.standalone, parts[0].state)
     return server
 
 
-def settings_for(pack: Pack, sources: Sources) -> Any:
+def read_pack_settings(pack: Pack, sources: Sources) -> Any:
     """Read the settings of a pack; None if it has none.
 
     Raises: SettingsError.
@@ -94,5 +94,5 @@ def settings_for(pack: Pack, sources: Sources) -> Any:
     file = sources.file
     for key in file.table(section) if file is not None else ():
         assert file is not None
-        raise SettingsError(f"{file.place((*section, key))} is not a setting; the pack {pack.name!r} has none")
+        raise SettingsError(f"{file.locate((*section, key))} is not a setting; the pack {pack.name!r} has no settings")
     return None

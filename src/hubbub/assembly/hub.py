@@ -7,10 +7,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from hubbub.assembly.installing import Installed, install_pack, lenient_profile, use_profile
-from hubbub.assembly.reloading import in_step, loaded_from
+from hubbub.assembly.hub_reload import build_loaded_config, reload_on_change
+from hubbub.assembly.pack_installation import InstalledPart, install_pack, lenient_profile, use_profile
 from hubbub.assembly.targets import load_target
-from hubbub.client.known_eras import SHARED, KnownEras
+from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
 from hubbub.errors import SettingsError
 from hubbub.hub.config import UpstreamConfig
 from hubbub.hub.gateway import Gateway, make_upstream
@@ -19,29 +19,29 @@ from hubbub.hub.local import LocalUpstream
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Sealer
 from hubbub.server.server import Server
-from hubbub.settings import nearest
+from hubbub.settings import format_suggestion
 from hubbub.settings.folders import state_folder
 from hubbub.settings.hub import HubSettings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
 
 
-def assemble_hub(settings: ServeSettings, sources: Sources, told: Callable[[str], None]) -> Server:
+def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[str], None]) -> Server:
     """Build the hub that the settings describe, which reloads its files while it runs; return the front of its view.
 
     Raises: as `assemble`.
     """
-    loaded = loaded_from(settings, sources)
+    loaded = build_loaded_config(settings, sources)
     make = partial(load_upstream, known_eras=KnownEras(state_folder))
     hub = Gateway(loaded.config, make=make, known_names=KnownNames())
-    hub.companions.append(partial(in_step, hub, loaded, sources, told))
-    with lenient_profile(sources, told):
+    hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report))
+    with lenient_profile(sources, report):
         _check_profile(settings.tool_profile, hub)
     return hub.fronts[settings.view or ""]
 
 
 def load_upstream(
-    config: UpstreamConfig, settings: HubSettings, sealer: Sealer, *, known_eras: KnownEras = SHARED
+    config: UpstreamConfig, settings: HubSettings, sealer: Sealer, *, known_eras: KnownEras = DEFAULT_KNOWN_ERAS
 ) -> Upstream:
     """Make the upstream of a config; a pack or a program is loaded into this process.
 
@@ -51,17 +51,17 @@ def load_upstream(
         TargetFailed: the program raised while it was loaded.
     """
     if config.pack is not None or config.target is not None:
-        config = replace(config, server=_load(config))
+        config = replace(config, server=_load_server(config))
     return make_upstream(config, settings, sealer, known_eras=known_eras)
 
 
-def _load(config: UpstreamConfig) -> Server:
+def _load_server(config: UpstreamConfig) -> Server:
     if config.target is not None:
         server = load_target(config.target)
-        part = Installed("target", tuple(server.tools.names()), dict(server.profiles))
+        part = InstalledPart("target", tuple(server.tools.names()), dict(server.profiles))
     else:
         assert config.pack is not None
-        from hubbub.assembly.entries import choose_packs, find_packs
+        from hubbub.assembly.pack_discovery import choose_packs, find_packs
 
         (pack,) = choose_packs((config.pack,), find_packs())
         server = Server(pack.name)
@@ -76,7 +76,7 @@ def _check_profile(profile: str | None, hub: Gateway) -> None:
     """Refuse a profile that no upstream in this process has."""
     if profile is None:
         return
-    here = [upstream for upstream in hub.upstreams.values() if isinstance(upstream, LocalUpstream)]
-    known = {name for upstream in here for name in upstream.server.profiles}
+    local_upstreams = [upstream for upstream in hub.upstreams.values() if isinstance(upstream, LocalUpstream)]
+    known = {name for upstream in local_upstreams for name in upstream.server.profiles}
     if profile not in known:
-        raise SettingsError(f"--tool-profile: there is no profile {profile!r}{nearest(profile, known)}")
+        raise SettingsError(f"--tool-profile: unknown profile {profile!r}{format_suggestion(profile, known)}")

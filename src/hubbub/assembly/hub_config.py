@@ -16,21 +16,21 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from hubbub import __version__, bounds
-from hubbub.assembly.checking import refuse_foreign_flags
-from hubbub.assembly.servers import reached_by
+from hubbub.assembly.server_config import make_server_config
+from hubbub.assembly.settings_checks import refuse_foreign_flags
 from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
 from hubbub.hub.config import (
-    OWN,
+    HUB_ID,
     HubConfig,
     UpstreamConfig,
-    alone,
-    check_number_of_views,
-    check_servers_of_view,
+    check_view_count,
     check_view_name,
+    check_view_servers,
+    without_nested_hub,
 )
-from hubbub.protocol.authority import is_loopback
-from hubbub.settings import nearest
+from hubbub.protocol.host_origin import is_loopback
+from hubbub.settings import format_suggestion
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.read import read_settings
 from hubbub.settings.serve import ServeSettings
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("hubbub.hub")
 
-_EVERYWHERE: Final = ("0.0.0.0", "::")
-_SHOWN: Final = (
+_ANY_ADDRESS: Final = ("0.0.0.0", "::")
+_HUB_FIELDS: Final = (
     "max_calls",
     "sessions",
     "max_sessions",
@@ -66,26 +66,26 @@ def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
     """
     if settings.alone and settings.mcp_json is not None:
         raise SettingsError(
-            "--mcp-json does not go with --alone, which a hub sets for what it starts (HUBBUB_ALONE=true) so as not to "
-            "start itself without end; for a hub behind a hub, set HUBBUB_ALONE to false in that server's env"
+            "--mcp-json cannot be combined with --alone. A hub sets HUBBUB_ALONE=true for the servers that it starts, "
+            "so that it does not start itself; to run a hub behind a hub, set HUBBUB_ALONE=false in that server's env"
         )
     packs = _Packs(sources)
-    written = [] if settings.alone else list(_of_file(sources, packs))
-    has_others = bool(written) or settings.mcp_json is not None
+    file_upstreams = [] if settings.alone else list(_file_upstreams(sources, packs))
+    has_others = bool(file_upstreams) or settings.mcp_json is not None
     upstreams = [
-        *written,
-        *_of_mcp_json(settings.mcp_json),
-        *_of_packs(settings, packs, has_others=has_others),
+        *file_upstreams,
+        *_mcp_json_upstreams(settings.mcp_json),
+        *_pack_upstreams(settings, packs, has_others=has_others),
     ]
     refuse_foreign_flags(sources, packs.used)
-    _refuse_doubles(upstreams)
+    _refuse_duplicates(upstreams)
     upstreams = [upstream for upstream in upstreams if not _is_this_hub(upstream, settings)]
     views = _views(sources, {upstream.id for upstream in upstreams})
     if settings.view is not None and settings.view not in views:
-        raise SettingsError(f"--view: there is no view {settings.view!r} in hubbub.toml{nearest(settings.view, views)}")
+        raise SettingsError(f"--view: unknown view {settings.view!r}{format_suggestion(settings.view, views)}")
     if settings.view is not None and settings.transport != "stdio":
         raise SettingsError(
-            f"--view goes with --transport stdio; over HTTP the address says which: /mcp/{settings.view}"
+            f"--view needs --transport stdio; over HTTP, clients use the path of the view: /mcp/{settings.view}"
         )
     return HubConfig(
         version=__version__,
@@ -106,51 +106,51 @@ class _Packs:
 
     def choose(self, names: tuple[str, ...]) -> Iterator[tuple[Pack, Any]]:
         """Yield the packs of these names, or all that can run, each with its settings."""
-        from hubbub.assembly.assemble import settings_for
-        from hubbub.assembly.entries import choose_packs, find_packs
+        from hubbub.assembly.assemble import read_pack_settings
+        from hubbub.assembly.pack_discovery import choose_packs, find_packs
 
         if self._known is None:
             self._known = find_packs()
         for pack in choose_packs(names, self._known):
             self.used.append(pack)
-            yield pack, settings_for(pack, self._sources)
+            yield pack, read_pack_settings(pack, self._sources)
 
 
-def _of_file(sources: Sources, packs: _Packs) -> Iterator[UpstreamConfig]:
+def _file_upstreams(sources: Sources, packs: _Packs) -> Iterator[UpstreamConfig]:
     for name in sources.file.table((SERVERS,)) if sources.file is not None else {}:
         assert sources.file is not None
         section = (SERVERS, name)
         settings = read_settings(ServerSettings, sources, section)
         if not settings.enabled:
             continue
-        shown = {field: getattr(settings, field) for field in _SHOWN}
-        config = UpstreamConfig(id=name, origin=sources.file.place(section), **shown)
+        hub_fields = {field: getattr(settings, field) for field in _HUB_FIELDS}
+        config = UpstreamConfig(id=name, origin=sources.file.locate(section), **hub_fields)
         if settings.pack is not None:
-            ((_, own),) = packs.choose((settings.pack,))
-            yield replace(config, pack=settings.pack, pack_settings=own, timeout_s=settings.timeout_s)
+            ((_, values),) = packs.choose((settings.pack,))
+            yield replace(config, pack=settings.pack, pack_settings=values, timeout_s=settings.timeout_s)
         elif settings.target is not None:
             yield replace(config, target=settings.target, timeout_s=settings.timeout_s)
         else:
-            yield replace(config, remote=reached_by(name, settings))
+            yield replace(config, remote=make_server_config(name, settings))
 
 
-def _of_mcp_json(path: str | None) -> Iterator[UpstreamConfig]:
+def _mcp_json_upstreams(path: str | None) -> Iterator[UpstreamConfig]:
     if path is not None:
         for found in read_mcp_json(Path(path).expanduser()):
-            remote = replace(alone(found), timeout_s=bounds.COMMAND_S)
+            remote = replace(without_nested_hub(found), timeout_s=bounds.COMMAND_TIMEOUT_S)
             yield UpstreamConfig(id=found.id, remote=remote, origin=f"{path}: {found.id}")
 
 
-def _of_packs(settings: ServeSettings, packs: _Packs, *, has_others: bool) -> Iterator[UpstreamConfig]:
+def _pack_upstreams(settings: ServeSettings, packs: _Packs, *, has_others: bool) -> Iterator[UpstreamConfig]:
     """What `serve` would serve without a hub: its target, the packs it names, or all packs if nothing is named."""
     if settings.target is not None:
         place = settings.target.rpartition(":")[0] or settings.target
         name = re.sub(r"\W+", "_", Path(place.removesuffix(".py")).name.rpartition(".")[2])
         yield UpstreamConfig(id=name, target=settings.target, profile=settings.tool_profile, origin="TARGET")
     if settings.packs or (settings.target is None and not has_others):
-        for pack, own in packs.choose(settings.packs):
+        for pack, values in packs.choose(settings.packs):
             yield UpstreamConfig(
-                id=pack.name, pack=pack.name, pack_settings=own, profile=settings.tool_profile, origin="--pack"
+                id=pack.name, pack=pack.name, pack_settings=values, profile=settings.tool_profile, origin="--pack"
             )
 
 
@@ -160,31 +160,31 @@ def _is_this_hub(upstream: UpstreamConfig, settings: ServeSettings) -> bool:
         return False
     host, port = settings.address
     url = urlsplit(upstream.remote.url)
-    is_here = url.hostname == host or (is_loopback(url.hostname or "") and (is_loopback(host) or host in _EVERYWHERE))
+    is_here = url.hostname == host or (is_loopback(url.hostname or "") and (is_loopback(host) or host in _ANY_ADDRESS))
     if not is_here or url.port != port:
         return False
-    logger.warning("server_left_out", extra={"origin": upstream.origin, "reason": "it is this hub itself"})
+    logger.warning("server_skipped", extra={"origin": upstream.origin, "reason": "it is this hub itself"})
     return True
 
 
-def _refuse_doubles(upstreams: Iterable[UpstreamConfig]) -> None:
+def _refuse_duplicates(upstreams: Iterable[UpstreamConfig]) -> None:
     found: dict[str, UpstreamConfig] = {}
     for upstream in upstreams:
-        if upstream.id == OWN:
-            raise SettingsError(f"{upstream.origin}: a server cannot be called {OWN!r}, which is the hub itself")
+        if upstream.id == HUB_ID:
+            raise SettingsError(f"{upstream.origin}: the server name {HUB_ID!r} is reserved; choose another name")
         other = found.setdefault(upstream.id, upstream)
         if other is not upstream:
-            raise SettingsError(f"{upstream.origin}: another server has this name already ({other.origin})")
+            raise SettingsError(f"{upstream.origin}: another server already has this name ({other.origin}); rename one")
 
 
 def _views(sources: Sources, servers: set[str]) -> dict[str, ViewSettings]:
     views: dict[str, ViewSettings] = {}
-    left_out = {key[1] for key in sources.refused if key[0] == SERVERS and len(key) > 1}
+    untrusted = {key[1] for key in sources.refused if key[0] == SERVERS and len(key) > 1}
     for name in sources.file.table((VIEWS,)) if sources.file is not None else {}:
         assert sources.file is not None
-        check_view_name(name, sources.file.place((VIEWS, name)))
+        check_view_name(name, sources.file.locate((VIEWS, name)))
         view = views[name] = read_settings(ViewSettings, sources, (VIEWS, name))
-        named = [server for server in view.servers or () if server not in left_out]
-        check_servers_of_view(named, servers, sources.file.place((VIEWS, name, "servers")))
-    check_number_of_views(views)
+        named = [server for server in view.servers or () if server not in untrusted]
+        check_view_servers(named, servers, sources.file.locate((VIEWS, name, "servers")))
+    check_view_count(views)
     return views

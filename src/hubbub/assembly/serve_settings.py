@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from hubbub.assembly.assemble import needs_hub
-from hubbub.assembly.checking import check_sources
+from hubbub.assembly.settings_checks import check_sources
 from hubbub.errors import HubbubError
 from hubbub.settings import ServeSettings, Sources, read_settings
 
@@ -20,7 +20,7 @@ def add_pack_aliases(sources: Sources) -> Sources:
     settings = read_settings(ServeSettings, sources)
     if not settings.packs and (settings.target is not None or needs_hub(settings, sources)):
         return sources
-    from hubbub.assembly.entries import find_packs
+    from hubbub.assembly.pack_discovery import find_packs
 
     aliases: dict[str, str] = {}
     for name, entry in find_packs().items():
@@ -35,7 +35,7 @@ def add_pack_aliases(sources: Sources) -> Sources:
 def read_serve_settings(sources: Sources, warn: Callable[[str], None]) -> ServeSettings:
     """Read the settings, refuse unknown keys of files and name unknown variables with `warn`.
 
-    On stdio, where the user is the only client, settings that an untrusted file may not set
+    On stdio, where the user is the only client, settings that an untrusted file must not set
     are ignored and named with `warn`. Over HTTP they are an error: without its key file or
     its limits the server would be open.
 
@@ -49,6 +49,6 @@ def read_serve_settings(sources: Sources, warn: Callable[[str], None]) -> ServeS
         return settings
     if sources.refused:
         warn(sources.refusal)
-    for useless in settings.useless_on_stdio:
-        warn(f"{useless} does nothing with --transport stdio: its only client is the program that started it")
+    for setting_name in settings.ignored_on_stdio:
+        warn(f"{setting_name} has no effect with --transport stdio, whose only client is the program that started it")
     return settings

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from hubbub.errors import HubbubError, SettingsError, TargetFailed
-from hubbub.server.loading import loading
+from hubbub.server.import_guard import importing_program
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server
@@ -26,13 +26,13 @@ def load_target(target: str) -> Server:
         TargetFailed: the program raised while it was loaded.
         DefinitionError: it declares something wrongly, or serves itself instead of being loaded.
     """
-    place, name = _parse(target)
-    with loading():
+    place, name = _parse_target(target)
+    with importing_program():
         module = _load_file(place) if place.endswith(".py") else _load_module(place)
     return _find_server(module, place, name)
 
 
-def _parse(target: str) -> tuple[str, str | None]:
+def _parse_target(target: str) -> tuple[str, str | None]:
     place, colon, name = target.rpartition(":")
     if colon and name.isidentifier():
         return place, name
@@ -44,17 +44,17 @@ def _parse(target: str) -> tuple[str, str | None]:
 def _advice(target: str) -> str:
     if os.path.isdir(target):
         return "a folder; name the program in it, as in `hubbub serve weather.py`"
-    neither = "neither file.py nor module:server"
+    expected_form = "neither file.py nor module:server"
     if target.replace("-", "_").isidentifier():
-        return f"{neither}; to serve a pack, write `hubbub serve --pack {target}`"
-    return f"{neither}, as in `hubbub serve weather.py` or `hubbub serve shop.tools:server`"
+        return f"{expected_form}; to serve a pack, write `hubbub serve --pack {target}`"
+    return f"{expected_form}, as in `hubbub serve weather.py` or `hubbub serve shop.tools:server`"
 
 
 def _load_file(path: str) -> ModuleType:
     if not os.path.isfile(path):
-        raise SettingsError(f"there is no file {path!r} here ({os.getcwd()})")
+        raise SettingsError(f"file {path!r} not found in {os.getcwd()}")
     path = os.path.abspath(path)
-    _search_first(os.path.dirname(path))  # As `python file.py` does, so that modules beside it can be imported.
+    _prepend_to_path(os.path.dirname(path))  # As `python file.py` does, so that modules beside it can be imported.
     # A name of its own, so that a file called json.py does not replace the library.
     name = f"hubbub_target_{os.path.basename(path).removesuffix('.py')}"
     loader = SourceFileLoader(name, path)
@@ -80,13 +80,15 @@ def _load_module(name: str) -> ModuleType:
         raise
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            raise SettingsError(f"there is no module {name!r} here or among the installed ones") from error
+            raise SettingsError(
+                f"module {name!r} not found in {os.getcwd()} or among the installed packages"
+            ) from error
         raise TargetFailed(name, error) from error
     except Exception as error:
         raise TargetFailed(name, error) from error
 
 
-def _search_first(folder: str) -> None:
+def _prepend_to_path(folder: str) -> None:
     if folder not in sys.path:
         sys.path.insert(0, folder)
 
@@ -105,11 +107,13 @@ def _find_server(module: ModuleType, place: str, name: str | None) -> Server:
         return servers[wanted]
     if name is not None:
         raise SettingsError(f"{place} has no server called {name!r}; it has: {', '.join(servers) or 'none'}")
-    different = {id(server): server for server in servers.values()}
-    if len(different) == 1:
-        return next(iter(different.values()))
+    unique_servers = {id(server): server for server in servers.values()}
+    if len(unique_servers) == 1:
+        return next(iter(unique_servers.values()))
     if not servers:
         raise SettingsError(
-            f"{place} holds no server; write at its top level: from hubbub import Server; server = Server('my-tools')"
+            f"{place} defines no server; add at its top level: from hubbub import Server; server = Server('my-tools')"
         )
-    raise SettingsError(f"{place} holds several servers; say which: {' or '.join(f'{place}:{key}' for key in servers)}")
+    raise SettingsError(
+        f"{place} defines several servers; choose one: {' or '.join(f'{place}:{key}' for key in servers)}"
+    )

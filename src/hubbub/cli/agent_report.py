@@ -18,11 +18,11 @@ from hubbub.agent.envelope import ToolEnvelope
 from hubbub.agent.events import RunEvent
 from hubbub.agent.executor import Executor
 from hubbub.agent.run_state import RunResult
-from hubbub.cli.outcomes import clean
-from hubbub.cli.writing import write_json
+from hubbub.cli.exit_codes import replace_controls
+from hubbub.cli.output import write_json
 
-_ARGUMENT_CHARACTERS: Final = 160
-_REASON_CHARACTERS: Final = 300
+_MAX_ARGUMENT_CHARACTERS: Final = 160
+_MAX_REASON_CHARACTERS: Final = 300
 _KILOBYTE: Final = 1024
 
 
@@ -57,7 +57,7 @@ class TextReport:
     def text(self, piece: str) -> None:
         """Write it at once; in a terminal, replace control characters."""
         if piece:
-            click.echo(clean(piece) if sys.stdout.isatty() else piece, nl=False)
+            click.echo(replace_controls(piece) if sys.stdout.isatty() else piece, nl=False)
             self._is_within_line = not piece.endswith("\n")
 
     def event(self, event: RunEvent) -> None:
@@ -65,22 +65,22 @@ class TextReport:
         if event.type == "tool_call_blocked":
             self._line(f"  x {event.details['tool']} was not called ({event.details['code']})", "yellow")
         elif event.type == "llm_request_retry" and event.details["wait_s"]:
-            self._line(f"  the model's endpoint is busy; asking again in {event.details['wait_s']:.1f} s", "yellow")
+            self._line(f"  the model's endpoint is busy; retrying in {event.details['wait_s']:.1f} s", "yellow")
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> None:
         """`-> forecast {"city":"Lima"}`"""
-        self._line(f"  -> {name} {shortened(arguments)}", "cyan")
+        self._line(f"  -> {name} {format_arguments(arguments)}", "cyan")
 
     def result(self, name: str, envelope: ToolEnvelope, seconds: float) -> None:
         """`<- forecast 312 bytes, 0.02 s`"""
         if envelope["ok"]:
             size = len(msgspec.json.encode(envelope["data"], enc_hook=str))
-            self._line(f"  <- {name} {_size(size)}, {seconds:.2f} s", "green")
+            self._line(f"  <- {name} {_format_size(size)}, {seconds:.2f} s", "green")
             return
         reason = "; ".join(f"{each['code']}: {each['message']}" for each in envelope["errors"])
-        said = str(envelope["data"].get("text") or "")
-        told = " ".join(f"{reason} {said}".split())[:_REASON_CHARACTERS]
-        self._line(f"  <- {name} failed after {seconds:.2f} s: {told}", "red")
+        output = str(envelope["data"].get("text") or "")
+        message = " ".join(f"{reason} {output}".split())[:_MAX_REASON_CHARACTERS]
+        self._line(f"  <- {name} failed after {seconds:.2f} s: {message}", "red")
 
     def interrupt(self) -> None:
         """End the line that the model is writing."""
@@ -96,7 +96,7 @@ class TextReport:
 
     def _line(self, text: str, color: str) -> None:
         self.interrupt()
-        click.secho(clean(text), fg=color, err=True)
+        click.secho(replace_controls(text), fg=color, err=True)
 
 
 class JsonReport:
@@ -127,7 +127,7 @@ class JsonReport:
         write_json({"type": "answer", "run_id": result.run_id, "text": result.assistant_text})
 
 
-class ShownExecutor:
+class ReportingExecutor:
     """Runs calls with another executor and shows them."""
 
     def __init__(self, executor: Executor, report: Report) -> None:
@@ -142,11 +142,11 @@ class ShownExecutor:
         return envelope
 
 
-def shortened(arguments: Mapping[str, Any]) -> str:
+def format_arguments(arguments: Mapping[str, Any]) -> str:
     """Arguments in one line that fits the screen."""
     text = msgspec.json.encode(dict(arguments)).decode()
-    return text if len(text) <= _ARGUMENT_CHARACTERS else f"{text[: _ARGUMENT_CHARACTERS - 1]}…"
+    return text if len(text) <= _MAX_ARGUMENT_CHARACTERS else f"{text[: _MAX_ARGUMENT_CHARACTERS - 1]}…"
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     return f"{count} bytes" if count < _KILOBYTE else f"{count / _KILOBYTE:.1f} KB"

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from hubbub import __version__, bounds
-from hubbub.assembly.assemble import settings_for
-from hubbub.assembly.checking import check_sources
-from hubbub.assembly.entries import PackEntry, find_packs
-from hubbub.assembly.servers import reached_by
+from hubbub.assembly.assemble import read_pack_settings
+from hubbub.assembly.pack_discovery import PackEntry, find_packs
+from hubbub.assembly.server_config import make_server_config
+from hubbub.assembly.settings_checks import check_sources
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.server.pack import Check, load_object
-from hubbub.settings import ServeSettings, Sources, gather, nearest, read_settings
+from hubbub.settings import ServeSettings, Sources, collect_sources, format_suggestion, read_settings
 from hubbub.settings.servers import ServerSettings
 from hubbub.settings.sources import SERVERS
 
@@ -60,16 +60,16 @@ def diagnose(needed: Sequence[str] = ()) -> Diagnosis:
     entries = find_packs()
     for name in needed:
         if name not in entries:
-            raise SettingsError(f"there is no pack {name!r}{nearest(name, entries)}")
+            raise SettingsError(f"unknown pack {name!r}{format_suggestion(name, entries)}")
     checks = [_check_python(), *_check_libraries()]
     settings, sources = _check_settings()
     checks.append(settings)
     packs = asyncio.run(_diagnose_packs(list(entries.values()), sources))
-    ok = all(check.ok for check in checks) and all(_is_well(pack) for pack in packs if pack.name in needed)
+    ok = all(check.ok for check in checks) and all(_is_healthy(pack) for pack in packs if pack.name in needed)
     return Diagnosis(ok, __version__, checks, packs, _check_servers(sources, entries))
 
 
-def _is_well(pack: PackDiagnosis) -> bool:
+def _is_healthy(pack: PackDiagnosis) -> bool:
     return pack.ok and all(check.ok or check.optional for check in pack.checks)
 
 
@@ -84,9 +84,7 @@ def _check_libraries() -> list[Check]:
     try:
         required = [line for line in requires("hubbub") or [] if ";" not in line]
     except PackageNotFoundError:
-        return [
-            Check("installation", False, "hubbub runs from a folder, so its packs are not found", "pip install -e .")
-        ]
+        return [Check("installation", False, "hubbub is not installed, so its packs are not found", "pip install -e .")]
     checks = []
     for line in required:
         name = re.split(r"[^\w.-]", line, maxsplit=1)[0]
@@ -99,11 +97,11 @@ def _check_libraries() -> list[Check]:
 
 def _check_settings() -> tuple[Check, Sources]:
     try:
-        sources = gather({}, drops_untrusted=True)
+        sources = collect_sources({}, ignore_untrusted=True)
         read_settings(ServeSettings, sources)
         warning = check_sources(sources)
     except SettingsError as error:
-        return Check("settings", False, error.message, "mend it there, or remove it"), Sources()
+        return Check("settings", False, error.message, "correct or remove it"), Sources()
     if sources.refused:
         return Check("settings", False, sources.refusal, "hubbub trust"), sources
     if warning:
@@ -121,20 +119,22 @@ def _check_server(name: str, settings: ServerSettings, packs: dict[str, PackEntr
     if not settings.enabled:
         return Check(name, True, "is not enabled")
     if settings.pack is not None:
-        is_there = settings.pack in packs
-        return Check(name, is_there, f"pack {settings.pack}", "" if is_there else nearest(settings.pack, packs)[2:])
+        exists = settings.pack in packs
+        return Check(
+            name, exists, f"pack {settings.pack}", "" if exists else format_suggestion(settings.pack, packs)[2:]
+        )
     if settings.target is not None:
         file = settings.target.rpartition(":")[0] if ".py:" in settings.target else settings.target
-        is_there = not file.endswith(".py") or Path(file).is_file()
-        return Check(name, is_there, f"program {settings.target}", "" if is_there else "there is no such file here")
+        exists = not file.endswith(".py") or Path(file).is_file()
+        return Check(name, exists, f"program {settings.target}", "" if exists else "file not found; correct `target`")
     try:
-        config = reached_by(name, settings)
+        config = make_server_config(name, settings)
     except SettingsError as error:
-        return Check(name, False, error.message, "mend it there, or set `enabled = false`")
-    reached = f"{config.transport} {config.target}"
+        return Check(name, False, error.message, "correct it, or set `enabled = false`")
+    description = f"{config.transport} {config.target}"
     if config.is_remote or which(config.target, path=str(Path(config.chdir or ".").resolve())) or which(config.target):
-        return Check(name, True, reached)
-    return Check(name, False, reached, f"there is no program {config.target!r} on the PATH; install it")
+        return Check(name, True, description)
+    return Check(name, False, description, f"{config.target!r} is not on the PATH; install it, or correct `command`")
 
 
 async def _diagnose_packs(entries: list[PackEntry], sources: Sources) -> list[PackDiagnosis]:
@@ -154,9 +154,9 @@ async def _diagnose_pack(entry: PackEntry, sources: Sources) -> PackDiagnosis:
         found.detail, found.advice = f"needs {', '.join(missing)}", pack.advice()
         return found
     try:
-        settings = settings_for(pack, sources)
+        settings = read_pack_settings(pack, sources)
     except SettingsError as error:
-        found.detail, found.advice = error.message, "mend it there, or remove it"
+        found.detail, found.advice = error.message, "correct or remove it"
         return found
     found.ok = True
     found.checks = [await _run_check(check, settings) for check in pack.checks]
@@ -167,9 +167,9 @@ async def _run_check(check: Callable[[Any], Awaitable[Check]] | str, settings: A
     name = check.rpartition(":")[2] if isinstance(check, str) else getattr(check, "__name__", "check")
     try:
         check = load_object(check) if isinstance(check, str) else check
-        async with asyncio.timeout(bounds.CHECK_S):
+        async with asyncio.timeout(bounds.CHECK_TIMEOUT_S):
             return await check(settings)
     except TimeoutError:
-        return Check(name, False, f"did not finish within {bounds.CHECK_S:g} s")
+        return Check(name, False, f"did not finish within {bounds.CHECK_TIMEOUT_S:g} s")
     except Exception as error:  # The pack's own code may raise anything; the other checks go on.
         return Check(name, False, f"{type(error).__name__}: {error}")

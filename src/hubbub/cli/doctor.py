@@ -1,4 +1,4 @@
-"""`hubbub doctor`: what works here, what does not, and what to do about it."""
+"""`hubbub doctor`: checks the installation, the settings, the packs and the servers, and says how to fix problems."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import click
 import msgspec
 
 from hubbub.cli.diagnosis import Diagnosis, diagnose
-from hubbub.cli.failing import FAILED
+from hubbub.cli.errors import FAILED
 
-_HELP = """See what works on this machine, what does not, and what to do.
+_HELP = """Check the installation, and show how to fix what does not work.
 
-Lists the packs that are installed. Those named as PACK must work, the others may.
-What a pack can do without is marked as optional, and is not counted as broken.
-Of the servers in hubbub.toml it tells whether they could be started; it starts none.
-Exits with 1 if something that is needed is broken.
+Checks Python, the libraries, the settings and all installed packs. Problems of a pack count
+only if it is named as PACK; optional features are marked and never count.
+For the servers in hubbub.toml, checks that their programs exist, without starting them.
+Exits with 1 if a required part does not work.
 """
 
 
-@click.command(help=_HELP, short_help="See what works here, and what to do about the rest.")
+@click.command(help=_HELP, short_help="Check the installation, and show how to fix problems.")
 @click.argument("pack", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Write JSON, for machines.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def command(pack: tuple[str, ...], as_json: bool) -> int:
-    """Look at everything and write what was found to stdout."""
+    """Run all checks and write the result to stdout."""
     diagnosis = diagnose(pack)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(diagnosis), indent=2).decode())
@@ -52,5 +52,5 @@ def _as_text(diagnosis: Diagnosis) -> str:
 def _line(ok: bool | None, name: str, detail: str, advice: str, is_optional: bool = False) -> str:
     mark = "-" if is_optional and not ok else {True: "ok", False: "--", None: ""}[ok]
     detail = f"optional: {detail}" if is_optional else detail
-    told = f"  {mark:<3}{name:<18} {detail}".rstrip()
-    return f"{told}\n{'':<24}-> {advice}" if advice else told
+    line = f"  {mark:<3}{name:<18} {detail}".rstrip()
+    return f"{line}\n{'':<24}-> {advice}" if advice else line

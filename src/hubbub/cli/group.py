@@ -7,11 +7,11 @@ from typing import Any, Final
 import click
 
 from hubbub import __version__
-from hubbub.assembly.entries import PackEntry, find_packs
-from hubbub.cli.failing import INTERRUPTED, WRONG_USAGE, say
+from hubbub.assembly.pack_discovery import PackEntry, find_packs
+from hubbub.cli.errors import INTERRUPTED, WRONG_USAGE, print_message
 from hubbub.errors import HubbubError
 from hubbub.server.pack import Command, load_object
-from hubbub.settings import nearest
+from hubbub.settings import format_suggestion
 
 COMMANDS: Final = {
     "agent": "hubbub.cli.agent:command",
@@ -37,7 +37,7 @@ def run_command(arguments: list[str]) -> int:
         return WRONG_USAGE
     except click.ClickException as error:
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "hubbub"
-        say(f"{error.format_message().rstrip('.')} (see `{path} --help`)")
+        print_message(f"{error.format_message().rstrip('.')} (see `{path} --help`)")
         return error.exit_code
     except click.Abort as error:  # click raises it for Ctrl+C and at the end of input.
         return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else WRONG_USAGE
@@ -51,17 +51,19 @@ class Commands(click.Group):
         return [*sorted(COMMANDS), *sorted(_pack_commands())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = COMMANDS.get(cmd_name)
-        if place is not None:
-            command: click.Command = load_object(place)
+        object_path = COMMANDS.get(cmd_name)
+        if object_path is not None:
+            command: click.Command = load_object(object_path)
             return command
         found = _pack_commands().get(cmd_name)
-        return None if found is None else _as_click(cmd_name, *found)
+        return None if found is None else _make_click_command(cmd_name, *found)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command of these arguments; the error for an unknown name suggests the nearest one."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            raise click.UsageError(f"there is no command {args[0]!r}{nearest(args[0], self.list_commands(ctx))}", ctx)
+            raise click.UsageError(
+                f"unknown command {args[0]!r}{format_suggestion(args[0], self.list_commands(ctx))}", ctx
+            )
         return super().resolve_command(ctx, args)
 
 
@@ -75,7 +77,7 @@ def hubbub() -> None:
     hubbub serve                                serve every pack that can run
     hubbub tools https://example.com/mcp        list the tools of a server
     hubbub call weather.py forecast city=Lima   call one
-    hubbub doctor                               see what works here
+    hubbub doctor                               check the installation
     """
 
 
@@ -91,18 +93,18 @@ def _pack_commands() -> dict[str, tuple[PackEntry, Command]]:
     return found
 
 
-def _as_click(name: str, entry: PackEntry, given: Command) -> click.Command:
+def _make_click_command(name: str, entry: PackEntry, pack_command: Command) -> click.Command:
     """Make a command that passes its arguments on unparsed, because packs have their own parsers."""
 
     @click.command(
         name,
         add_help_option=False,
         context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-        short_help=f"{given.summary.rstrip('.')} (pack {entry.name}).",
+        short_help=f"{pack_command.summary.rstrip('.')} (pack {entry.name}).",
     )
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def command(arguments: tuple[str, ...]) -> int:
-        entry.runnable()
-        return int(load_object(given.function)(list(arguments)) or 0)
+        entry.require_runnable()
+        return int(load_object(pack_command.function)(list(arguments)) or 0)
 
     return command

@@ -1,6 +1,6 @@
 """Parses `key=value` words as the arguments of a tool, according to its schema.
 
-    days=3 city=Oslo     an integer and a text, if the schema says so
+    days=3 city=Oslo     an integer and a text, according to the schema
     tags=a tags=b        a list, like tags='["a","b"]'
     filter:='{"a":1}'    JSON, independent of the schema
 
@@ -16,10 +16,10 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
-from hubbub.settings import nearest
+from hubbub.settings import format_suggestion
 
-_WORDS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_KINDS: Final = {
+_BOOLEANS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_TYPE_DESCRIPTIONS: Final = {
     "array": "a list, as JSON",
     "boolean": "true or false",
     "integer": "a whole number",
@@ -27,8 +27,8 @@ _KINDS: Final = {
     "number": "a number",
     "object": "an object, as JSON",
 }
-_SHOWN_DEPTH: Final = 3
-_UNREAD: Final = object()
+_MAX_SHOWN_DEPTH: Final = 3
+_NO_VALUE: Final = object()
 
 
 def read_arguments(words: Sequence[str], schema: Any) -> dict[str, Any]:
@@ -44,16 +44,16 @@ def read_arguments(words: Sequence[str], schema: Any) -> dict[str, Any]:
     for word in words:
         key, value, is_json = _split(word, known)
         if key not in known and schema.get("additionalProperties") is False:
-            raise SettingsError(f"there is no argument {key!r}{nearest(key, known)}")
+            raise SettingsError(f"unknown argument {key!r}{format_suggestion(key, known)}")
         property_schema = known.get(key)
         is_list = not is_json and "array" in _types(property_schema, schema) and not value.lstrip().startswith("[")
         if key in arguments and not (is_list and key in lists):
             raise SettingsError(f"{key} is given twice")
         if is_json:
-            arguments[key] = _as_json(key, value)
+            arguments[key] = _parse_json(key, value)
         elif is_list and "string" not in _types(property_schema, schema):
             lists.add(key)
-            item = _items(property_schema, schema)
+            item = _item_schema(property_schema, schema)
             arguments.setdefault(key, []).append(read_value(key, value, item, schema))
         else:
             arguments[key] = read_value(key, value, property_schema, schema)
@@ -74,7 +74,7 @@ def read_object(text: str | bytes, origin: str) -> dict[str, Any]:
     return found
 
 
-def describe(schema: Any) -> str:
+def describe_arguments(schema: Any) -> str:
     """Describe the arguments of a schema in one line: `city: string, days?: integer`."""
     if not isinstance(schema, Mapping):
         return ""
@@ -90,7 +90,7 @@ def type_name(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
     """Name the type of a value, for people."""
     found = _resolve(schema, root)
     choices = found.get("enum")
-    if depth > _SHOWN_DEPTH:
+    if depth > _MAX_SHOWN_DEPTH:
         return "any"
     if isinstance(choices, list) and choices:
         return "|".join(str(choice) for choice in choices)
@@ -101,16 +101,18 @@ def type_name(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
     return "|".join(types) or "any"
 
 
-def parameters(schema: Any) -> list[tuple[str, str, bool, str]]:
+def list_parameters(schema: Any) -> list[tuple[str, str, bool, str]]:
     """Name, type, whether it is required, and description of each argument."""
     if not isinstance(schema, Mapping):
         return []
     required = schema.get("required")
     found = []
     for name, property_schema in _properties(schema, schema).items():
-        told = _resolve(property_schema, schema).get("description")
+        description = _resolve(property_schema, schema).get("description")
         is_required = isinstance(required, list) and name in required
-        found.append((name, type_name(property_schema, schema), is_required, told if isinstance(told, str) else ""))
+        found.append(
+            (name, type_name(property_schema, schema), is_required, description if isinstance(description, str) else "")
+        )
     return found
 
 
@@ -130,25 +132,27 @@ def read_value(key: str, text: str, schema: Any, root: Mapping[str, Any]) -> Any
     """
     types = _types(schema, root)
     if not types:
-        return _loosely(text)
+        return _parse_any(text)
     for kind in types:
-        value = _as_kind(text, kind)
-        if value is not _UNREAD:
+        value = _parse_kind(text, kind)
+        if value is not _NO_VALUE:
             return value
     if "string" in types:
         return text
-    raise SettingsError(f"{key} must be {' or '.join(_KINDS.get(kind, kind) for kind in types)}, not {text[:80]!r}")
+    raise SettingsError(
+        f"{key} must be {' or '.join(_TYPE_DESCRIPTIONS.get(kind, kind) for kind in types)}, not {text[:80]!r}"
+    )
 
 
-def _as_kind(text: str, kind: str) -> Any:
-    if kind == "string" or kind not in _KINDS:
-        return _UNREAD
+def _parse_kind(text: str, kind: str) -> Any:
+    if kind == "string" or kind not in _TYPE_DESCRIPTIONS:
+        return _NO_VALUE
     if kind == "boolean":
-        return _WORDS.get(text.strip().lower(), _UNREAD)
+        return _BOOLEANS.get(text.strip().lower(), _NO_VALUE)
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return _UNREAD
+        return _NO_VALUE
     fits = {
         "array": isinstance(value, list),
         "integer": isinstance(value, int) and not isinstance(value, bool),
@@ -156,10 +160,10 @@ def _as_kind(text: str, kind: str) -> Any:
         "number": isinstance(value, int | float) and not isinstance(value, bool),
         "object": isinstance(value, dict),
     }
-    return value if fits[kind] else _UNREAD
+    return value if fits[kind] else _NO_VALUE
 
 
-def _loosely(text: str) -> Any:
+def _parse_any(text: str) -> Any:
     """Parse a value without a schema: JSON if it is valid, else text."""
     try:
         return msgspec.json.decode(text)
@@ -167,7 +171,7 @@ def _loosely(text: str) -> Any:
         return text
 
 
-def _as_json(key: str, text: str) -> Any:
+def _parse_json(key: str, text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -182,7 +186,7 @@ def _properties(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     return dict(found) if isinstance(found, Mapping) else {}
 
 
-def _items(schema: Any, root: Mapping[str, Any]) -> Any:
+def _item_schema(schema: Any, root: Mapping[str, Any]) -> Any:
     found = _resolve(schema, root)
     if "items" in found:
         return found["items"]
@@ -237,11 +241,11 @@ def _resolve(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
         reference = schema.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#"):
             return schema
-        schema = _at(root, reference)
+        schema = _resolve_pointer(root, reference)
     return {}
 
 
-def _at(root: Any, reference: str) -> Any:
+def _resolve_pointer(root: Any, reference: str) -> Any:
     for step in filter(None, reference.lstrip("#").split("/")):
         name = step.replace("~1", "/").replace("~0", "~")
         root = root.get(name) if isinstance(root, Mapping) else None

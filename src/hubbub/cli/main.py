@@ -10,7 +10,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from hubbub.cli.failing import INTERRUPTED, tell
+from hubbub.cli.errors import INTERRUPTED, report_error
 from hubbub.errors import HubbubError
 
 
@@ -21,14 +21,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         flags = quick_flags(arguments)
         if flags is not None:
             gc.disable()  # Nothing that is loaded at start is garbage; `serve` turns collecting on again.
-            from hubbub.cli.serving import serve
+            from hubbub.cli.server_runner import serve
 
             return serve(flags)
         from hubbub.cli.group import run_command
 
         return run_command(arguments)
     except HubbubError as error:
-        return tell(error)
+        return report_error(error)
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -10,14 +10,14 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.agent.errors import ModelHttpError
-from hubbub.client.addresses import check_url, shown_url
+from hubbub.client.urls import check_url, redact_url
 from hubbub.errors import DeadlineExceeded, SettingsError
 from hubbub.net.client import HttpClient
 from hubbub.net.egress import egress_policy
 from hubbub.net.redirects import describe_redirect
 from hubbub.settings import Secret
 
-_MOST_NAMED: Final = 10
+_MAX_LISTED_MODELS: Final = 10
 
 
 async def only_model(url: str, key: Secret | None, allow_private_network: bool | None = None) -> str:
@@ -28,35 +28,37 @@ async def only_model(url: str, key: Secret | None, allow_private_network: bool |
         TransportError, DeadlineExceeded, ModelError: it cannot be reached.
     """
     check_url(url, ("https", "http"))
-    names = _names(
+    names = _parse_names(
         await _fetch(f"{url.rstrip('/').removesuffix('/chat/completions')}/models", key, allow_private_network)
     )
     if len(names) == 1:
         return names[0]
-    known = f": {', '.join(names[:_MOST_NAMED])}{', …' if len(names) > _MOST_NAMED else ''}" if names else ""
-    raise SettingsError(f"say which model with --model{known}")
+    if not names:
+        raise SettingsError("the endpoint does not list its models; give --model NAME")
+    known = f"{', '.join(names[:_MAX_LISTED_MODELS])}{', …' if len(names) > _MAX_LISTED_MODELS else ''}"
+    raise SettingsError(f"the endpoint has several models; choose one with --model: {known}")
 
 
 async def _fetch(url: str, key: Secret | None, allow_private_network: bool | None) -> bytes:
-    door = HttpClient(egress_policy(urlsplit(url).hostname or "", allow_private_network))
+    http_client = HttpClient(egress_policy(urlsplit(url).hostname or "", allow_private_network))
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {key.reveal()}"} if key else {})
     try:
-        async with asyncio.timeout(bounds.FETCH_S):
-            answer = await door.send("GET", url, headers=headers)
-            if answer.status in (401, 403):
-                message = f"The model's endpoint answered with status {answer.status}"
-                raise ModelHttpError(message, status=answer.status)
-            if 300 <= answer.status < 400:
-                told = describe_redirect(url, answer.status, answer.header("Location"))
-                raise ModelHttpError(told, status=answer.status)
-            return await answer.read(bounds.RESPONSE_BYTES) if answer.is_success else b""
+        async with asyncio.timeout(bounds.PUBLIC_KEY_FETCH_TIMEOUT_S):
+            response = await http_client.send("GET", url, headers=headers)
+            if response.status in (401, 403):
+                message = f"The model's endpoint answered with status {response.status}"
+                raise ModelHttpError(message, status=response.status)
+            if 300 <= response.status < 400:
+                reason = describe_redirect(url, response.status, response.header("Location"))
+                raise ModelHttpError(reason, status=response.status)
+            return await response.read(bounds.RESPONSE_BYTES) if response.is_success else b""
     except TimeoutError:
-        raise DeadlineExceeded(f"The list of models of {shown_url(url)}", bounds.FETCH_S) from None
+        raise DeadlineExceeded(f"The list of models of {redact_url(url)}", bounds.PUBLIC_KEY_FETCH_TIMEOUT_S) from None
     finally:
-        await door.close()
+        await http_client.close()
 
 
-def _names(body: bytes) -> list[str]:
+def _parse_names(body: bytes) -> list[str]:
     try:
         found: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

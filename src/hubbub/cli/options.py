@@ -13,36 +13,34 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from hubbub.cli.target import Where, config_of
+from hubbub.cli.target import TargetOptions, resolve_target
 from hubbub.client.config import ServerConfig
 from hubbub.errors import SettingsError
 from hubbub.settings import Secret
 
 F = TypeVar("F", bound=Callable[..., Any])
-_COMMAND: Final = "hubbub.command"
+_COMMAND_KEY: Final = "hubbub.command"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The values of the shared options."""
 
-    where: Where
+    target_options: TargetOptions
     command: tuple[str, ...]
     """The command after `--`."""
     as_json: bool
     verbosity: int
 
-    def server(self, words: Sequence[str]) -> tuple[ServerConfig, list[str]]:
+    def resolve_server(self, words: Sequence[str]) -> tuple[ServerConfig, list[str]]:
         """Return the server and the remaining words; a command after `--` replaces TARGET.
 
         Raises: SettingsError.
         """
         if self.command:
-            return config_of(self.command, self.where), list(words)
+            return resolve_target(self.command, self.target_options), list(words)
         if not words:
-            raise SettingsError(
-                "which server? Give an address, file.py, a name from hubbub.toml, or a command after `--`"
-            )
-        return config_of(words[0], self.where), list(words[1:])
+            raise SettingsError("no server; give a URL, file.py, a name from hubbub.toml, or a command after `--`")
+        return resolve_target(words[0], self.target_options), list(words[1:])
 
 
 class ServerCommand(click.Command):
@@ -54,31 +52,31 @@ class ServerCommand(click.Command):
         Raises: click.UsageError.
         """
         if "--" in args:
-            at = args.index("--")
-            args, command = args[:at], args[at + 1 :]
+            split_at = args.index("--")
+            args, command = args[:split_at], args[split_at + 1 :]
             if not command or not command[0].strip():
-                raise click.UsageError("after `--` comes the command that starts a server", ctx)
-            ctx.meta[_COMMAND] = tuple(command)
+                raise click.UsageError("`--` must be followed by the command that starts a server", ctx)
+            ctx.meta[_COMMAND_KEY] = tuple(command)
         return super().parse_args(ctx, args)
 
 
 _OPTIONS: Final = (
-    click.option("--json", "as_json", is_flag=True, help="Write the server's own JSON to stdout, for machines."),
-    click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="How long one answer may take."),
-    click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of each request."),
+    click.option("--json", "as_json", is_flag=True, help="Write the server's JSON to stdout."),
+    click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="The timeout of each request."),
+    click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of requests; repeatable."),
     click.option(
         "--header-env", "header_variables", multiple=True, metavar="NAME=VARIABLE",
-        help="A header whose value is in a variable, unseen by other users of this machine.",
+        help="A header with its value from an environment variable, hidden from other users.",
     ),
     click.option(
         "--env", "variables", multiple=True, metavar="NAME[=VALUE]",
-        help="A variable that the command after `--` gets; without a value, as it is here.",
+        help="An environment variable for the command after `--`; by default with its current value.",
     ),
-    click.option("--mcp-json", metavar="FILE", help="An mcpServers file whose names TARGET may be."),
-    click.option("--config", metavar="FILE", help="The settings file; otherwise hubbub.toml in this folder, if any."),
-    click.option("--protocol-version", metavar="YYYY-MM-DD", help="The only protocol version to speak."),
-    click.option("--allow-private-network", is_flag=True, help="Let the address lead into a private network."),
-    click.option("-v", "--verbose", "verbosity", count=True, help="Show what the server logs; twice: what we do."),
+    click.option("--mcp-json", metavar="FILE", help="An mcpServers file with names for TARGET."),
+    click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder."),
+    click.option("--protocol-version", metavar="YYYY-MM-DD", help="Use only this protocol version."),
+    click.option("--allow-private-network", is_flag=True, help="Allow addresses in private networks."),
+    click.option("-v", "--verbose", "verbosity", count=True, help="Show logs of the server; -vv: also debug logs."),
 )  # fmt: skip
 
 
@@ -88,7 +86,7 @@ def server_options(function: F) -> F:
 
     @functools.wraps(function)
     def with_options(**values: Any) -> Any:
-        return function(options=_read(values), **values)
+        return function(options=_read_options(values), **values)
 
     decorated: Any = with_options
     for option in reversed(_OPTIONS):
@@ -97,54 +95,56 @@ def server_options(function: F) -> F:
     return found
 
 
-def _read(values: dict[str, Any]) -> Options:
+def _read_options(values: dict[str, Any]) -> Options:
     """Remove the shared options from the values and read them."""
-    headers = _pairs(values.pop("headers"), "--header", "NAME=VALUE")
-    for name, variable in _pairs(values.pop("header_variables"), "--header-env", "NAME=VARIABLE").items():
-        headers[name] = _variable(variable, "--header-env")
-    where = Where(
+    headers = _parse_pairs(values.pop("headers"), "--header", "NAME=VALUE")
+    for name, variable in _parse_pairs(values.pop("header_variables"), "--header-env", "NAME=VARIABLE").items():
+        headers[name] = _read_variable(variable, "--header-env")
+    target_options = TargetOptions(
         config=values.pop("config"),
         mcp_json=values.pop("mcp_json"),
         headers={name: Secret(value) for name, value in headers.items()},
-        variables=_variables(values.pop("variables")),
-        timeout_s=_seconds(values.pop("timeout_s")),
+        variables=_read_variables(values.pop("variables")),
+        timeout_s=_check_timeout(values.pop("timeout_s")),
         protocol_version=values.pop("protocol_version"),
         allow_private_network=values.pop("allow_private_network"),
     )
-    command = click.get_current_context().meta.get(_COMMAND, ())
-    return Options(where=where, command=command, as_json=values.pop("as_json"), verbosity=values.pop("verbosity"))
+    command = click.get_current_context().meta.get(_COMMAND_KEY, ())
+    return Options(
+        target_options=target_options, command=command, as_json=values.pop("as_json"), verbosity=values.pop("verbosity")
+    )
 
 
-def _pairs(given: Sequence[str], option: str, form: str) -> dict[str, str]:
+def _parse_pairs(texts: Sequence[str], option: str, form: str) -> dict[str, str]:
     found = {}
-    for text in given:
+    for text in texts:
         # Also `NAME: VALUE`, as curl accepts headers; names contain neither character.
-        at = min((place for place in (text.find("="), text.find(":")) if place > 0), default=0)
-        name, value = text[:at].strip(), text[at + 1 :].strip()
+        split_at = min((candidate for candidate in (text.find("="), text.find(":")) if candidate > 0), default=0)
+        name, value = text[:split_at].strip(), text[split_at + 1 :].strip()
         if not name or not value:
             raise SettingsError(f"{option} must look like {form}")
         found[name] = value
     return found
 
 
-def _variables(given: Sequence[str]) -> dict[str, Secret]:
+def _read_variables(texts: Sequence[str]) -> dict[str, Secret]:
     found = {}
-    for text in given:
+    for text in texts:
         name, is_given, value = text.partition("=")
         if not name:
             raise SettingsError("--env must look like NAME=VALUE or NAME")
-        found[name] = Secret(value if is_given else _variable(name, "--env"))
+        found[name] = Secret(value if is_given else _read_variable(name, "--env"))
     return found
 
 
-def _variable(name: str, option: str) -> str:
+def _read_variable(name: str, option: str) -> str:
     value = os.environ.get(name)
     if not value:
         raise SettingsError(f"{option}: the variable {name} is not set")
     return value
 
 
-def _seconds(given: float | None) -> float | None:
-    if given is not None and not (given > 0 and math.isfinite(given)):
-        raise SettingsError(f"--timeout must be a number of seconds above 0, not {given:g}")
-    return given
+def _check_timeout(seconds: float | None) -> float | None:
+    if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
+        raise SettingsError(f"--timeout must be a number of seconds above 0, not {seconds:g}")
+    return seconds

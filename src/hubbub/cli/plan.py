@@ -10,29 +10,29 @@ from typing import Any, Final
 import click
 import msgspec
 
-from hubbub.assembly.reloading import load_hub
-from hubbub.cli.failing import FAILED, say
-from hubbub.cli.writing import write_json, write_lines
+from hubbub.assembly.hub_reload import load_hub
+from hubbub.cli.errors import FAILED, print_message
+from hubbub.cli.output import write_json, write_lines
 from hubbub.errors import HubbubError, SettingsError
-from hubbub.hub.described import Description, describe
+from hubbub.hub.config_description import ConfigDescription, describe_config
 from hubbub.hub.plan import Field, Plan, Step, compare
-from hubbub.hub.reload import Loaded
+from hubbub.hub.reload import LoadedConfig
 from hubbub.hub.state_file import RunningHub, running_hubs
 from hubbub.settings import ServeSettings, known_variables
 from hubbub.settings.folders import user_settings_path
 
-CHANGES: Final = 3
+EXIT_CHANGES: Final = 3
 """The exit code of `--exit-code` when something would change."""
-_USUAL: Final = "hubbub.toml"
+_DEFAULT_FILE: Final = "hubbub.toml"
 _MARKS: Final = {"add": "+", "remove": "-", "change": "~"}
-_NOBODY: Final = bytes(16)
-_HELP: Final = """Show what would change if a hub took over its files as they are now.
+_NO_KEY: Final = bytes(16)
+_HELP: Final = """Show what would change if a running hub reloaded its files now.
 
-Compares hubbub.toml and mcp.json, as they lie on the disk, with the hub that runs with them
-(the one started last, if several do); with no such hub, everything in them is new.
-Nothing is changed. A hub follows its files by itself; set `reload = false` under [hub]
-to look first, and send it SIGHUP when you are content. Or write the new version into
-another file and name it as NEW: a hubbub.toml, or an mcp.json if it ends with .json.
+Compares hubbub.toml and mcp.json with the hub that was started with them (the newest, if
+several run); without such a hub, everything in them is new. Nothing is changed.
+A hub reloads its files when they change. To review changes first, set `reload = false` under
+[hub], and send SIGHUP to apply them. Or write the new version to another file and give it as
+NEW: a hubbub.toml, or an mcp.json if it ends with .json.
 
 \b
 hubbub plan                        hubbub.toml in this folder against its hub
@@ -40,46 +40,46 @@ hubbub plan new.toml               another file against that hub
 hubbub plan --mcp-json mcp.json --json
 
 \b
-+ comes    - goes    ~ changes
++ added    - removed    ~ changed
 
-Changed servers finish the calls that run. What no running process can change (the
-port, say) is named apart. Of secrets (env, headers) it says only that they differ;
-variables in the files (${NAME}) are those of this shell. Exits with 0, with 1 if the
-files are wrong, and with --exit-code with 3 if something would change.
+Changed servers finish their running calls. Settings that need a restart, such as the port,
+are listed separately. Values of secrets (env, headers) are not shown; variables in the files
+(${NAME}) are read from this shell. Exits with 1 if the files are invalid, and with
+--exit-code with 3 if something would change.
 """
 
 
-@click.command(help=_HELP, short_help="Show what a changed file would change in a running hub.")
+@click.command(help=_HELP, short_help="Show what a reload would change in a running hub.")
 @click.argument("new", required=False, metavar="[NEW]")
-@click.option("--config", metavar="FILE", help="The settings file of the hub; otherwise hubbub.toml in this folder.")
+@click.option("--config", metavar="FILE", help="The settings file of the hub; by default hubbub.toml in this folder.")
 @click.option("--mcp-json", metavar="FILE", help="The mcp.json of the hub, if it has one.")
-@click.option("--exit-code", is_flag=True, help=f"Exit with {CHANGES} if something would change.")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON, for machines.")
+@click.option("--exit-code", is_flag=True, help=f"Exit with {EXIT_CHANGES} if something would change.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def command(new: str | None, config: str | None, mcp_json: str | None, exit_code: bool, as_json: bool) -> int:
-    """Compare, and write what differs to stdout."""
-    hub = _find(config, mcp_json)
+    """Write the differences to stdout."""
+    hub = _find_hub(config, mcp_json)
     flags, folder = _flags(hub, new, config, mcp_json)
     try:
-        loaded = load_hub(flags, _variables(hub), folder)
+        loaded = load_hub(flags, _read_environment(hub), folder)
     except HubbubError as error:
         if as_json:
-            write_json({"ok": False, "problem": error.message, "running": _about(hub)})
+            write_json({"ok": False, "problem": error.message, "running": _summarize_hub(hub)})
         else:
-            say(error.message)
+            print_message(error.message)
         return FAILED
-    plan = _plan(hub, loaded)
+    plan = _make_plan(hub, loaded)
     if as_json:
-        write_json({"ok": True, "running": _about(hub), **msgspec.to_builtins(plan)})
+        write_json({"ok": True, "running": _summarize_hub(hub), **msgspec.to_builtins(plan)})
     else:
-        write_lines(_as_text(hub, plan, loaded))
-    return CHANGES if exit_code and plan else 0
+        write_lines(_format_plan(hub, plan, loaded))
+    return EXIT_CHANGES if exit_code and plan else 0
 
 
-def _find(config: str | None, mcp_json: str | None) -> RunningHub | None:
+def _find_hub(config: str | None, mcp_json: str | None) -> RunningHub | None:
     """Find the hub with these files, or with the file of this folder, or the only hub that runs."""
-    if config is None and mcp_json is None and Path(_USUAL).exists():
-        config = _USUAL
-    wanted = {"config": _whole(config), "mcp_json": _whole(mcp_json)}
+    if config is None and mcp_json is None and Path(_DEFAULT_FILE).exists():
+        config = _DEFAULT_FILE
+    wanted = {"config": _absolute_path(config), "mcp_json": _absolute_path(mcp_json)}
     found = [
         hub for hub in running_hubs() if all(path is None or path == getattr(hub, key) for key, path in wanted.items())
     ]
@@ -101,20 +101,20 @@ def _flags(
         flags = dict(hub.flags) | ({"--config": hub.config} if hub.config and hub.is_config_named else {})
         if "--mcp-json" in flags:
             flags["--mcp-json"] = hub.mcp_json
-    given = {"--config": config, "--mcp-json": mcp_json}
+    paths = {"--config": config, "--mcp-json": mcp_json}
     if new is not None:
-        given["--mcp-json" if new.endswith(".json") else "--config"] = new
-    flags |= {flag: path for flag, path in given.items() if path}
+        paths["--mcp-json" if new.endswith(".json") else "--config"] = new
+    flags |= {flag: path for flag, path in paths.items() if path}
     if flags.get("--config"):
         return flags, None
     if hub is not None and hub.config and not hub.is_config_named:
         return flags, str(Path(hub.config).parent)
-    if not (flags.get("--mcp-json") or Path(_USUAL).exists() or Path(user_settings_path()).exists()):
-        raise SettingsError(f"there is no {_USUAL} in this folder; name the file with --config or --mcp-json")
+    if not (flags.get("--mcp-json") or Path(_DEFAULT_FILE).exists() or Path(user_settings_path()).exists()):
+        raise SettingsError(f"{_DEFAULT_FILE} not found in this folder; give --config FILE or --mcp-json FILE")
     return flags, None
 
 
-def _variables(hub: RunningHub | None) -> Mapping[str, str]:
+def _read_environment(hub: RunningHub | None) -> Mapping[str, str]:
     """The environment, with the hub's own values of the variables that `serve` reads."""
     if hub is None:
         return os.environ
@@ -122,12 +122,12 @@ def _variables(hub: RunningHub | None) -> Mapping[str, str]:
     return {name: value for name, value in os.environ.items() if name not in known} | hub.variables
 
 
-def _plan(hub: RunningHub | None, loaded: Loaded) -> Plan:
+def _make_plan(hub: RunningHub | None, loaded: LoadedConfig) -> Plan:
     if hub is None:
-        after = describe(loaded.config, _NOBODY)
+        after = describe_config(loaded.config, _NO_KEY)
         # Default settings of a hub are not changes.
-        return compare(Description(hub=after.hub), after)
-    plan = compare(hub.description, describe(loaded.config, bytes.fromhex(hub.key), loaded.settings))
+        return compare(ConfigDescription(hub=after.hub), after)
+    plan = compare(hub.description, describe_config(loaded.config, bytes.fromhex(hub.key), loaded.settings))
     return _without_hidden(plan, {f"settings.{key}" for key in hub.hidden_keys})
 
 
@@ -141,36 +141,36 @@ def _without_hidden(plan: Plan, hidden: set[str]) -> Plan:
     return msgspec.structs.replace(plan, steps=tuple(steps))
 
 
-def _about(hub: RunningHub | None) -> Mapping[str, Any] | None:
+def _summarize_hub(hub: RunningHub | None) -> Mapping[str, Any] | None:
     if hub is None:
         return None
     return {"pid": hub.pid, "address": hub.address, "startedAt": hub.started_at, "problem": hub.problem}
 
 
-def _as_text(hub: RunningHub | None, plan: Plan, loaded: Loaded) -> Iterator[str]:
+def _format_plan(hub: RunningHub | None, plan: Plan, loaded: LoadedConfig) -> Iterator[str]:
     files = ", ".join(map(str, loaded.files))
     if hub is None:
-        yield f"No hub runs with {files}; one that starts now would have:"
+        yield f"No hub runs with {files}; a new one would have:"
     elif not plan:
-        yield f"Nothing would change: the hub at {hub.address} (process {hub.pid}) is as {files} says."
+        yield f"Nothing would change: the hub at {hub.address} (process {hub.pid}) matches {files}."
     else:
         yield f"The hub at {hub.address} (process {hub.pid}) would change:"
     for step in plan.steps:
-        yield from _lines_of(step)
+        yield from _step_lines(step)
     if plan.restart:
-        yield "only when it is started anew:"
-        yield from (f"    {_told(field)}" for field in plan.restart)
+        yield "after a restart only:"
+        yield from (f"    {_format_field(field)}" for field in plan.restart)
 
 
-def _lines_of(step: Step) -> Iterator[str]:
+def _step_lines(step: Step) -> Iterator[str]:
     way = f"  {step.way}" if step.way else ""
     name = step.name if step.part == "hub" else f"{step.part} {step.name}"
-    note = {"server": "  (reached anew)", "hub": "  (all servers are reached anew)"}.get(step.part, "")
+    note = {"server": "  (reconnects)", "hub": "  (all servers reconnect)"}.get(step.part, "")
     yield f"  {_MARKS[step.action]} {name}{way}{note if step.reconnects else ''}"
-    yield from (f"      {_told(field)}" for field in step.fields)
+    yield from (f"      {_format_field(field)}" for field in step.fields)
 
 
-def _told(field: Field) -> str:
+def _format_field(field: Field) -> str:
     if field.is_secret:
         return f"{field.key}: differs (secret)"
     if field.before is None:
@@ -178,9 +178,9 @@ def _told(field: Field) -> str:
     if field.after is None:
         return f"{field.key}: no longer {field.before}"
     if field.before == field.after:
-        return f"{field.key}: differs in what is not shown"
+        return f"{field.key}: differs in a part that is not shown"
     return f"{field.key}: {field.before} -> {field.after}"
 
 
-def _whole(path: str | None) -> str | None:
+def _absolute_path(path: str | None) -> str | None:
     return None if path is None else str(Path(path).expanduser().absolute())

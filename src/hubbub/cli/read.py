@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 from msgspec import Raw
 
-from hubbub.cli.contents import resource_lines
-from hubbub.cli.conversation import converse
-from hubbub.cli.listing import raw_list
+from hubbub.cli.client_runner import run_with_client
+from hubbub.cli.content_lines import resource_lines
 from hubbub.cli.options import Options, ServerCommand, server_options
-from hubbub.cli.writing import first_line, write_json, write_lines
+from hubbub.cli.output import first_line, write_json, write_lines
+from hubbub.cli.raw_lists import raw_list
 from hubbub.client.client import Client
 from hubbub.errors import RemoteError, SettingsError
-from hubbub.protocol.error_forms import METHOD_NOT_FOUND
+from hubbub.protocol.error_codes import METHOD_NOT_FOUND
 from hubbub.protocol.wire import TemplateEntry
 
 _HELP = """Read a resource of a server; without a URI, list its resources and templates.
@@ -21,22 +21,22 @@ _HELP = """Read a resource of a server; without a URI, list its resources and te
 hubbub read weather.py
 hubbub read weather.py weather://cities
 
-What is not text is saved to a file whose name is told. Exits with 2 for wrong usage, 3 if
-the server cannot be reached, 4 if it answers with an error.
+Content that is not text is saved to a file, whose name is printed. Exits with 2 for wrong
+usage, 3 if the server cannot be reached, 4 if it answers with an error.
 """
 
 
 @click.command(cls=ServerCommand, help=_HELP, short_help="Read a resource of a server.", options_metavar="[OPTION]…")
 @click.argument("words", nargs=-1, metavar="TARGET [URI]")
-@click.option("--save-to", "folder", metavar="FOLDER", default=".", help="Where what is not text is saved.")
+@click.option("--save-to", "folder", metavar="FOLDER", default=".", help="The folder for content that is not text.")
 @server_options
 def command(options: Options, words: tuple[str, ...], folder: str) -> int:
     """Write the contents, or a table."""
-    config, rest = options.server(words)
+    config, rest = options.resolve_server(words)
     if len(rest) > 1:
-        raise SettingsError(f"one URI at most, not {' '.join(rest)!r}")
+        raise SettingsError(f"give at most one URI, not {' '.join(rest)!r}")
 
-    async def talk(client: Client) -> int:
+    async def work(client: Client) -> int:
         if not rest:
             await _list(client, as_json=options.as_json)
             return 0
@@ -47,7 +47,7 @@ def command(options: Options, words: tuple[str, ...], folder: str) -> int:
             write_lines(resource_lines(result.contents, folder))
         return 0
 
-    return converse(config, talk, verbosity=options.verbosity)
+    return run_with_client(config, work, verbosity=options.verbosity)
 
 
 async def _list(client: Client, *, as_json: bool) -> None:
@@ -55,17 +55,17 @@ async def _list(client: Client, *, as_json: bool) -> None:
         resources = await raw_list(client, client.list_resources, "resources")
         write_json(resources | await _raw_templates(client))
         return
-    rows = [(each.uri, first_line(each.mime_type), _told(each)) for each in await client.resources()]
-    rows += [(each.uri_template, first_line(each.mime_type), _told(each)) for each in await _templates(client)]
+    rows = [(each.uri, first_line(each.mime_type), _summarize(each)) for each in await client.resources()]
+    rows += [(each.uri_template, first_line(each.mime_type), _summarize(each)) for each in await _templates(client)]
     if not rows:
         write_lines(["The server has no resources."])
         return
-    from hubbub.cli.screen import show_table
+    from hubbub.cli.rich_output import show_table
 
     show_table(("RESOURCE", "TYPE", "WHAT IT IS"), rows)
 
 
-def _told(entry: object) -> str:
+def _summarize(entry: object) -> str:
     return first_line(getattr(entry, "description", "")) or first_line(getattr(entry, "name", ""))
 
 

@@ -12,20 +12,20 @@ from typing import Any, Final
 import click
 import msgspec
 
-from hubbub.assembly.entries import find_packs
-from hubbub.cli.serving import serve
+from hubbub.assembly.pack_discovery import find_packs
+from hubbub.cli.server_runner import serve
 from hubbub.errors import HubbubError
 from hubbub.server.pack import Pack
-from hubbub.settings import ServeSettings, nearest
-from hubbub.settings.fields import Setting, settings_of
+from hubbub.settings import ServeSettings, format_suggestion
+from hubbub.settings.fields import Setting, list_settings
 
 _SINGLE_DASH: Final = re.compile(r"-([a-z][a-z-]+)(=.*)?", re.DOTALL)
 
 _HELP: Final = """Serve tools, resources and prompts to MCP clients.
 
-TARGET is a program that makes a server: file.py, or module:server. Without one, every
-pack that can run is served, or those named with --pack. The servers of hubbub.toml and
-of --mcp-json are served too, all behind one endpoint.
+TARGET is a program that defines a server: file.py or module:server. Without TARGET, the packs
+named with --pack are served, or all packs that can run. The servers in hubbub.toml and
+--mcp-json are served too, all behind one endpoint.
 
 \b
 hubbub serve weather.py --transport stdio
@@ -33,8 +33,8 @@ hubbub serve shop.tools:server --port 8000
 hubbub serve --pack demo --transport stdio
 hubbub serve --mcp-json ~/.cursor/mcp.json
 
-Every option is also a variable (--http-addr is HUBBUB_HTTP_ADDR) and a key of
-hubbub.toml (http_addr); options win over variables, variables over the file.
+Every option can also be set as an environment variable (HUBBUB_HTTP_ADDR for --http-addr) or
+in hubbub.toml (http_addr). Options take precedence over variables, and variables over the file.
 """
 
 
@@ -44,7 +44,7 @@ class ServeCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; add the options of packs if one of them is unknown."""
         if any(map(_SINGLE_DASH.fullmatch, args)):
-            flags = {flag for pack in _readable_packs() for flag in pack.single_dash_flags}
+            flags = {flag for pack in _loadable_packs() for flag in pack.single_dash_flags}
             args = [_long_form(argument, flags) for argument in args]
         try:
             return super().parse_args(ctx, list(args))
@@ -53,14 +53,14 @@ class ServeCommand(click.Command):
         try:
             return super().parse_args(ctx, list(args))
         except click.NoSuchOption as error:
-            raise self._whole(error, args) from None
+            raise self._unknown_option_error(error, args) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help of all options."""
         self._add_pack_options()
         super().format_options(ctx, formatter)
 
-    def _whole(self, error: click.NoSuchOption, args: list[str]) -> click.UsageError:
+    def _unknown_option_error(self, error: click.NoSuchOption, args: list[str]) -> click.UsageError:
         """Report an unknown `-word` as it was written; click, which parses it letter by letter, reports a letter."""
         option = error.option_name
         word = next((argument for argument in args if len(argument) > 2 and argument.startswith(option)), option)
@@ -68,13 +68,13 @@ class ServeCommand(click.Command):
             return error
         name = word.partition("=")[0]
         known = [flag for parameter in self.params for flag in parameter.opts if flag.startswith("--")]
-        return click.UsageError(f"there is no option {name!r}{nearest(f'-{name}', known)}", error.ctx)
+        return click.UsageError(f"unknown option {name!r}{format_suggestion(f'-{name}', known)}", error.ctx)
 
     def _add_pack_options(self) -> None:
         known = {name for parameter in self.params for name in parameter.opts}
         for setting in _pack_settings():
             if setting.flag not in known:
-                self.params.append(_option(setting))
+                self.params.append(_make_option(setting))
                 known.add(str(setting.flag))
 
 
@@ -85,12 +85,12 @@ def _long_form(argument: str, flags: Set[str]) -> str:
 
 
 def _pack_settings() -> Iterator[Setting]:
-    for pack in _readable_packs():
+    for pack in _loadable_packs():
         if pack.settings is not None:
-            yield from (setting for setting in settings_of(pack.settings) if setting.flag is not None)
+            yield from (setting for setting in list_settings(pack.settings) if setting.flag is not None)
 
 
-def _readable_packs() -> Iterator[Pack]:
+def _loadable_packs() -> Iterator[Pack]:
     for entry in find_packs().values():
         try:
             yield entry.pack
@@ -98,7 +98,7 @@ def _readable_packs() -> Iterator[Pack]:
             continue
 
 
-def _option(setting: Setting) -> click.Parameter:
+def _make_option(setting: Setting) -> click.Parameter:
     """Make an option whose value stays text: `hubbub.settings` parses and validates it."""
     flag = str(setting.flag)
     if not flag.startswith("-"):
@@ -110,11 +110,11 @@ def _option(setting: Setting) -> click.Parameter:
         metavar=setting.form,
         multiple=setting.is_list,
         default=None,
-        help=f"{setting.description}{_default(setting)}",
+        help=f"{setting.description}{_format_default(setting)}",
     )
 
 
-def _default(setting: Setting) -> str:
+def _format_default(setting: Setting) -> str:
     default = setting.default
     return "" if default in (None, (), "", msgspec.NODEFAULT) else f"  [default: {default}]"
 
@@ -131,7 +131,7 @@ def _run(**values: Any) -> int:
 
 command = ServeCommand(
     "serve",
-    params=[_option(setting) for setting in settings_of(ServeSettings)],
+    params=[_make_option(setting) for setting in list_settings(ServeSettings)],
     callback=_run,
     help=_HELP,
     short_help="Serve tools to MCP clients.",

@@ -12,23 +12,23 @@ import sys
 import threading
 
 from hubbub import bounds
-from hubbub.cli.outcomes import clean
+from hubbub.cli.exit_codes import replace_controls
 
 
-def has_person() -> bool:
+def is_interactive() -> bool:
     """Whether a person can be asked."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def note(text: str) -> None:
     """Write lines for the person to stderr; control characters are replaced."""
-    sys.stderr.write(f"{clean(text)}\n")
+    sys.stderr.write(f"{replace_controls(text)}\n")
     sys.stderr.flush()
 
 
 async def ask(question: str) -> str | None:
     """Ask the person for a line; None at the end of input."""
-    sys.stderr.write(clean(question))
+    sys.stderr.write(replace_controls(question))
     sys.stderr.flush()
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[str | None] = loop.create_future()

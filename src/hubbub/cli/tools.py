@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hubbub.cli.conversation import converse
-from hubbub.cli.key_values import describe, parameters
-from hubbub.cli.listing import raw_list
+from hubbub.cli.client_runner import run_with_client
+from hubbub.cli.key_values import describe_arguments, list_parameters
 from hubbub.cli.options import Options, ServerCommand, server_options
-from hubbub.cli.writing import first_line, write_json, write_lines
+from hubbub.cli.output import first_line, write_json, write_lines
+from hubbub.cli.raw_lists import raw_list
 from hubbub.client.client import Client
 from hubbub.errors import SettingsError
 from hubbub.protocol.wire import ToolAnnotations, ToolEntry
-from hubbub.settings import nearest
+from hubbub.settings import format_suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HELP = """List the tools of a server, or describe one.
 
-TARGET is an address, file.py, a name from hubbub.toml or --mcp-json, a pack, or a
+TARGET is a URL, file.py, a name from hubbub.toml or --mcp-json, a pack, or a
 command after `--`.
 
 \b
@@ -38,11 +38,11 @@ Exits with 2 for wrong usage, 3 if the server cannot be reached, 4 if it answers
 @server_options
 def command(options: Options, words: tuple[str, ...]) -> int:
     """Write a table, or the description of one tool."""
-    config, rest = options.server(words)
+    config, rest = options.resolve_server(words)
     if len(rest) > 1:
-        raise SettingsError(f"one tool at most, not {' '.join(rest)!r}")
+        raise SettingsError(f"give at most one tool, not {' '.join(rest)!r}")
 
-    async def talk(client: Client) -> int:
+    async def work(client: Client) -> int:
         if options.as_json and not rest:
             write_json(await raw_list(client, client.list_tools, "tools"))
             return 0
@@ -54,7 +54,7 @@ def command(options: Options, words: tuple[str, ...]) -> int:
             _show_all(tools)
         return 0
 
-    return converse(config, talk, verbosity=options.verbosity)
+    return run_with_client(config, work, verbosity=options.verbosity)
 
 
 def find_tool(tools: Sequence[ToolEntry], name: str) -> ToolEntry:
@@ -66,16 +66,16 @@ def find_tool(tools: Sequence[ToolEntry], name: str) -> ToolEntry:
     for tool in tools:
         if tool.name == name:
             return tool
-    raise SettingsError(f"the server has no tool {name!r}{nearest(name, [tool.name for tool in tools])}")
+    raise SettingsError(f"the server has no tool {name!r}{format_suggestion(name, [tool.name for tool in tools])}")
 
 
 def _show_all(tools: Sequence[ToolEntry]) -> None:
     if not tools:
         write_lines(["The server has no tools."])
         return
-    from hubbub.cli.screen import show_table
+    from hubbub.cli.rich_output import show_table
 
-    rows = [(tool.name, describe(tool.input_schema), first_line(tool.description)) for tool in tools]
+    rows = [(tool.name, describe_arguments(tool.input_schema), first_line(tool.description)) for tool in tools]
     show_table(("TOOL", "ARGUMENTS", "WHAT IT DOES"), rows)
 
 
@@ -85,22 +85,25 @@ def _show(tool: ToolEntry) -> None:
         lines += ["", tool.description.strip()]
     if isinstance(tool.annotations, ToolAnnotations):
         hints = _hints(tool.annotations)
-        lines += ["", f"Says of itself: {', '.join(hints)}."] if hints else []
+        lines += ["", f"Annotations: {', '.join(hints)}."] if hints else []
     write_lines(lines)
-    taken = parameters(tool.input_schema)
-    if taken:
-        from hubbub.cli.screen import show_table
+    parameter_rows = list_parameters(tool.input_schema)
+    if parameter_rows:
+        from hubbub.cli.rich_output import show_table
 
         write_lines([""])
-        rows = [(name, kind, "required" if required else "", first_line(told)) for name, kind, required, told in taken]
+        rows = [
+            (name, kind, "required" if required else "", first_line(summary))
+            for name, kind, required, summary in parameter_rows
+        ]
         show_table(("ARGUMENT", "TYPE", "", "WHAT IT IS"), rows)
 
 
 def _hints(annotations: ToolAnnotations) -> list[str]:
-    said = {
-        "changes nothing": annotations.read_only_hint,
-        "may destroy": annotations.destructive_hint,
-        "twice is as once": annotations.idempotent_hint,
-        "reaches out into the world": annotations.open_world_hint,
+    flags = {
+        "read-only": annotations.read_only_hint,
+        "destructive": annotations.destructive_hint,
+        "idempotent": annotations.idempotent_hint,
+        "open world": annotations.open_world_hint,
     }
-    return [hint for hint, value in said.items() if value is True]
+    return [hint for hint, value in flags.items() if value is True]

@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import click
 
-from hubbub.cli.failing import FAILED
-from hubbub.cli.outcomes import clean
-from hubbub.cli.terminal import has_person
-from hubbub.cli.writing import write_lines
+from hubbub.cli.errors import FAILED
+from hubbub.cli.exit_codes import replace_controls
+from hubbub.cli.output import write_lines
+from hubbub.cli.terminal import is_interactive
 from hubbub.errors import SettingsError
 from hubbub.security.redact import redact
 from hubbub.settings.fields import Setting
-from hubbub.settings.file_keys import keys_of
+from hubbub.settings.file_keys import iter_keys
 from hubbub.settings.sources import DEFAULT_FILE, Key
 from hubbub.settings.trust import FolderFile, read_folder_file, remove_trust, trust, trusted_folders
 
-_SHOWN_CHARACTERS: Final = 400
+_MAX_SHOWN_CHARACTERS: Final = 400
 _HELP: Final = """Allow the hubbub.toml of FOLDER (default: the current folder) to use every setting.
 
 A hubbub.toml in the current folder may have come with a repository that you cloned, so by
@@ -74,11 +74,11 @@ def ask_for_trust(found: FolderFile, *, says_yes: bool = False) -> bool:
 
     Raises: SettingsError, if there is no terminal to ask at.
     """
-    for line in _description(found):
+    for line in _describe_file(found):
         click.echo(line.replace("\n", "\N{REPLACEMENT CHARACTER}"), err=True)  # names may contain line breaks
     if not says_yes:
-        if not has_person():
-            raise SettingsError("there is no terminal to ask at; read the file, then run `hubbub trust --yes`")
+        if not is_interactive():
+            raise SettingsError("no terminal to ask for confirmation; read the file, then run `hubbub trust --yes`")
         if not click.confirm("Trust it until one of these files changes?", err=True):
             return False
     trust(found)
@@ -86,38 +86,38 @@ def ask_for_trust(found: FolderFile, *, says_yes: bool = False) -> bool:
     return True
 
 
-def _description(found: FolderFile) -> Iterator[str]:
+def _describe_file(found: FolderFile) -> Iterator[str]:
     if found.changed:
-        yield clean(f"{found.problem}.")
-    yield clean(f"{DEFAULT_FILE} in {found.folder} sets:")
-    settings = dict(keys_of(found.file.tree))
+        yield replace_controls(f"{found.problem}.")
+    yield replace_controls(f"{DEFAULT_FILE} in {found.folder} sets:")
+    settings = dict(iter_keys(found.file.tree))
     for key in found.refused:
-        yield f"  {_line(key, settings[key], found)}"
+        yield f"  {_format_setting(key, settings[key], found)}"
     others = [path for path in found.digests if Path(path) != Path(found.folder, DEFAULT_FILE)]
     if others:
         yield "It refers to these files, which may be programs:"
-        yield from (clean(f"  {path}") for path in others)
+        yield from (replace_controls(f"  {path}") for path in others)
 
 
-def _line(key: Key, setting: Setting | None, found: FolderFile) -> str:
+def _format_setting(key: Key, setting: Setting | None, found: FolderFile) -> str:
     value: Any = found.file.tree
     for name in key:
         value = value[name]
     name = ".".join(key)
     if setting is not None and setting.is_secret:
         names = ", ".join(value) if isinstance(value, dict) else ""
-        return clean(f"{name}: {names or 'a secret'} (values are not shown)")
+        return replace_controls(f"{name}: {names or 'a secret'} (values are not shown)")
     text = json.dumps(value, ensure_ascii=False, default=str)
-    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
-    return clean(redact(f"{name} = {shown}"))
+    shown = text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}… ({len(text)} characters)"
+    return replace_controls(redact(f"{name} = {shown}"))
 
 
 def _format_folder(folder: str) -> str:
     path = Path(folder, DEFAULT_FILE)
     if not path.is_file():
-        return clean(f"gone     {folder}")
+        return replace_controls(f"gone     {folder}")
     try:
         found = read_folder_file(str(path))
     except SettingsError:
-        return clean(f"changed  {folder}")
-    return clean(f"{'trusted' if found.is_trusted or not found.refused else 'changed'}  {folder}")
+        return replace_controls(f"changed  {folder}")
+    return replace_controls(f"{'trusted' if found.is_trusted or not found.refused else 'changed'}  {folder}")

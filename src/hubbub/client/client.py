@@ -20,10 +20,10 @@ from typing import Any, Self, TypeVar
 import msgspec
 from msgspec import Raw
 
-from hubbub.client.config import ServerConfig, open_link
+from hubbub.client.config import ServerConfig, open_transport
 from hubbub.client.handlers import Elicit, Handlers, Roots, Sample
-from hubbub.client.known_eras import SHARED, KnownEras
-from hubbub.client.listing import collect
+from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
+from hubbub.client.pagination import collect_items
 from hubbub.client.raw_calls import ForwardOptions, RawCalls, ToolHeaders, notify_back, seconds_left
 from hubbub.client.requests import Progress, Request
 from hubbub.client.results import (
@@ -39,16 +39,24 @@ from hubbub.client.results import (
 )
 from hubbub.client.rpc import JsonRpcClient
 from hubbub.client.session import Session
-from hubbub.client.watching import ACKNOWLEDGED, Cache, Change, Listening, Subscriptions, read_change, read_log
+from hubbub.client.subscriptions import (
+    LISTEN_ACKNOWLEDGED,
+    Change,
+    Listening,
+    ResultCache,
+    Subscriptions,
+    read_change,
+    read_log,
+)
 from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams
-from hubbub.ports import InMemoryServer, Link, ReturnPath
-from hubbub.protocol.model import Call, Note, RawReply, Reply
+from hubbub.ports import ClientTransport, InMemoryServer, ReturnPath
+from hubbub.protocol.calls import Call, Note, RawReply, Reply
 from hubbub.protocol.params import ListenFilter
 from hubbub.protocol.revisions import Era, Revision
 from hubbub.protocol.wire import (
+    DecodedResult,
     LogMessage,
     PromptEntry,
-    Received,
     ResourceEntry,
     TemplateEntry,
     ToolEntry,
@@ -57,7 +65,7 @@ from hubbub.protocol.wire import (
 
 logger = logging.getLogger("hubbub.client")
 
-R = TypeVar("R", bound=Received)
+R = TypeVar("R", bound=DecodedResult)
 
 
 class Client:
@@ -74,9 +82,9 @@ class Client:
         on_log: Callable[[LogMessage], Any] | None = None,
         on_change: Callable[[Change], Any] | None = None,
         on_notification: Callable[[str, Any], Any] | None = None,
-        link: Callable[[ServerConfig], Link] | None = None,
+        link: Callable[[ServerConfig], ClientTransport] | None = None,
         uncorrelated: ReturnPath | None = None,
-        known_eras: KnownEras = SHARED,
+        known_eras: KnownEras = DEFAULT_KNOWN_ERAS,
     ) -> None:
         """Take a config, or a `Server` in this process; `protocol_version` replaces that of the config.
 
@@ -92,20 +100,20 @@ class Client:
             self.config = msgspec.structs.replace(self.config, protocol_version=protocol_version)
         self._handlers = Handlers(elicitation=elicitation, sampling=sampling, roots=roots)
         self._on_log, self._on_notification = on_log, on_notification
-        self._open_link = link
+        self._make_transport = link
         self._uncorrelated = uncorrelated
         self.on_renewed: Callable[[], Any] | None = None
         """Called after a lost session was replaced by a new one."""
-        self._cache = Cache(keeps_private=self.config.headers_provider is None)
+        self._cache = ResultCache(keeps_private=self.config.headers_provider is None)
         self._tool_headers = ToolHeaders()
         self._starting = asyncio.Lock()
         self._is_closed = False
         self._lost = asyncio.Event()
         capabilities = {**self._handlers.capabilities(), **self.config.capabilities}
-        self._session = Session(self.config, capabilities, self._converse, known_eras)
-        self._session.renewed = self._restore
+        self._session = Session(self.config, capabilities, self._make_rpc, known_eras)
+        self._session.on_renewed = self._restore
         self._subscriptions = Subscriptions(self._session, self._cache, on_change, self.config.timeout_s)
-        self._calls = RawCalls(self._session, self._tool_headers, self._answer_for, self._list_tools_again)
+        self._calls = RawCalls(self._session, self._tool_headers, self._answer_for, self._refresh_tools)
 
     def __repr__(self) -> str:
         return f"<Client {self.config.id!r}>"
@@ -193,7 +201,7 @@ class Client:
     @property
     def tells_calls_apart(self) -> bool:
         """Whether each request has a stream of its own, so that messages on it belong to that request."""
-        return self._session.rpc.link.is_http
+        return self._session.rpc.transport.is_http
 
     @property
     def sends_tool_headers(self) -> bool:
@@ -202,7 +210,7 @@ class Client:
 
     def hide(self, value: Any) -> Any:
         """Mask the secrets of the server's config in its JSON, raw or decoded; for callers that forward it."""
-        return self._session.rpc.link.hide(value)
+        return self._session.rpc.transport.hide(value)
 
     def declare(self, capabilities: Mapping[str, Any]) -> None:
         """Declare these capabilities to a modern server with each further request."""
@@ -216,14 +224,14 @@ class Client:
 
     async def list_tools(self, cursor: str | None = None, *, timeout_s: float | None = None) -> ToolsPage:
         """Return one page of tools. Over HTTP, tools whose headers cannot be sent are left out."""
-        page = await self._page("tools/list", ToolsPage, cursor, timeout_s)
+        page = await self._fetch_page("tools/list", ToolsPage, cursor, timeout_s)
         if self.sends_tool_headers:
-            page.tools = self._tool_headers.learn(page.tools)
+            page.tools = self._tool_headers.read_annotations(page.tools)
         return page
 
     async def tools(self, *, timeout_s: float | None = None) -> list[ToolEntry]:
         """Return all tools. `timeout_s` is for all pages together, here and in the lists below."""
-        return await collect(self, self.list_tools, lambda page: page.tools, timeout_s)
+        return await collect_items(self, self.list_tools, lambda page: page.tools, timeout_s)
 
     async def call_tool(
         self,
@@ -242,14 +250,14 @@ class Client:
             TransportError, ConnectionClosed: the connection broke; `may_have_executed` says if the call may have run.
         """
         if not name.strip():
-            raise InvalidParams("A tool call needs the name of a tool")
+            raise InvalidParams("The name of the tool is empty")
         params: dict[str, Any] = {"name": name, "arguments": {} if arguments is None else arguments}
         if meta is not None:
             params["_meta"] = meta
         raw = await self._calls.call_tool(params, timeout_s=timeout_s, progress=progress)
         return decode_result(raw, ToolResult)
 
-    async def _list_tools_again(self, timeout_s: float | None) -> None:
+    async def _refresh_tools(self, timeout_s: float | None) -> None:
         self._cache.drop("tools/list")
         await self.tools(timeout_s=timeout_s)
 
@@ -257,23 +265,23 @@ class Client:
 
     async def list_resources(self, cursor: str | None = None, *, timeout_s: float | None = None) -> ResourcesPage:
         """Return one page of resources."""
-        return await self._page("resources/list", ResourcesPage, cursor, timeout_s)
+        return await self._fetch_page("resources/list", ResourcesPage, cursor, timeout_s)
 
     async def resources(self, *, timeout_s: float | None = None) -> list[ResourceEntry]:
         """Return all resources."""
-        return await collect(self, self.list_resources, lambda page: page.resources, timeout_s)
+        return await collect_items(self, self.list_resources, lambda page: page.resources, timeout_s)
 
     async def list_templates(self, cursor: str | None = None, *, timeout_s: float | None = None) -> TemplatesPage:
         """Return one page of resource templates."""
-        return await self._page("resources/templates/list", TemplatesPage, cursor, timeout_s)
+        return await self._fetch_page("resources/templates/list", TemplatesPage, cursor, timeout_s)
 
     async def templates(self, *, timeout_s: float | None = None) -> list[TemplateEntry]:
         """Return all resource templates."""
-        return await collect(self, self.list_templates, lambda page: page.resource_templates, timeout_s)
+        return await collect_items(self, self.list_templates, lambda page: page.resource_templates, timeout_s)
 
     async def read_resource(self, uri: str, *, timeout_s: float | None = None) -> ResourceResult:
         """Return the contents of a resource."""
-        return await self._kept("resources/read", {"uri": uri}, uri, ResourceResult, timeout_s)
+        return await self._request_cached("resources/read", {"uri": uri}, uri, ResourceResult, timeout_s)
 
     async def subscribe(self, uri: str, *, timeout_s: float | None = None) -> None:
         """Subscribe to changes of a resource, which are passed to `on_change`."""
@@ -287,11 +295,11 @@ class Client:
 
     async def list_prompts(self, cursor: str | None = None, *, timeout_s: float | None = None) -> PromptsPage:
         """Return one page of prompts."""
-        return await self._page("prompts/list", PromptsPage, cursor, timeout_s)
+        return await self._fetch_page("prompts/list", PromptsPage, cursor, timeout_s)
 
     async def prompts(self, *, timeout_s: float | None = None) -> list[PromptEntry]:
         """Return all prompts."""
-        return await collect(self, self.list_prompts, lambda page: page.prompts, timeout_s)
+        return await collect_items(self, self.list_prompts, lambda page: page.prompts, timeout_s)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, timeout_s: float | None = None
@@ -396,10 +404,10 @@ class Client:
 
     # -- internals -------------------------------------------------------------------------
 
-    async def _page(self, method: str, kind: type[R], cursor: str | None, timeout_s: float | None) -> R:
-        return await self._kept(method, {} if cursor is None else {"cursor": cursor}, cursor, kind, timeout_s)
+    async def _fetch_page(self, method: str, kind: type[R], cursor: str | None, timeout_s: float | None) -> R:
+        return await self._request_cached(method, {} if cursor is None else {"cursor": cursor}, cursor, kind, timeout_s)
 
-    async def _kept(
+    async def _request_cached(
         self, method: str, params: dict[str, Any], key: str | None, kind: type[R], timeout_s: float | None
     ) -> R:
         if self._session.agreement is not None and self._session.revision.caching:
@@ -412,23 +420,23 @@ class Client:
             self._cache.put(method, key, result)
         return result
 
-    def _converse(self, over_old_pair: bool) -> JsonRpcClient:
-        if self._open_link is not None:
-            link = self._open_link(self.config)
+    def _make_rpc(self, over_http_sse: bool) -> JsonRpcClient:
+        if self._make_transport is not None:
+            transport = self._make_transport(self.config)
         else:
-            link = open_link(self.config, over_old_pair=over_old_pair)
+            transport = open_transport(self.config, over_http_sse=over_http_sse)
         return JsonRpcClient(
-            link,
+            transport,
             timeout_s=self.config.timeout_s,
             answer=self._answer,
-            notified=self._notified,
-            lost=lambda error: self._take_loss(link),
+            on_notification=self._handle_notification,
+            on_lost=lambda error: self._handle_loss(transport),
             on_line=self.config.on_stdout_line,
             correlates=self._uncorrelated is None,
         )
 
-    def _take_loss(self, link: Link) -> None:
-        if self._session.agreement is not None and self._session.rpc.link is link:
+    def _handle_loss(self, transport: ClientTransport) -> None:
+        if self._session.agreement is not None and self._session.rpc.transport is transport:
             self._lost.set()
 
     async def _answer(self, method: str, params: Raw, request: Request | None) -> Any:
@@ -439,18 +447,18 @@ class Client:
             return await self._calls.request_back(back, method, self.hide(params))
         return await self._handlers.answer(method, params)
 
-    def _notified(self, method: str, params: Raw, request: Request | None) -> Any:
-        if method == ACKNOWLEDGED:
+    def _handle_notification(self, method: str, params: Raw, request: Request | None) -> Any:
+        if method == LISTEN_ACKNOWLEDGED:
             return self._subscriptions.acknowledge(params)
         change = read_change(method, params)
         if change is not None:
-            return self._subscriptions.take(change)
+            return self._subscriptions.handle_change(change)
         back = self._uncorrelated if request is None else request.back
         if back is not None:
             return notify_back(back, Note(method, self.hide(params)))
         if method == "notifications/message" and self._on_log is not None:
-            said = read_log(params)
-            return None if said is None else self._on_log(said)
+            log_message = read_log(params)
+            return None if log_message is None else self._on_log(log_message)
         return None if self._on_notification is None else self._on_notification(method, msgspec.json.decode(params))
 
     def assume_changed(self) -> None:

@@ -1,4 +1,4 @@
-"""The configuration of a server, and the link that it describes.
+"""The configuration of a server, and the transport that it describes.
 
 A config is a frozen value, checked when it is made: `ServerConfig(id="files", command="mcp-files")`
 or `ServerConfig(id="remote", transport="streamable_http", url="https://...")`. Values of
@@ -19,13 +19,13 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from hubbub import bounds
-from hubbub.client.addresses import check_url, shown_url
+from hubbub.client.urls import check_url, redact_url
 from hubbub.errors import HubbubError, SettingsError, TransportError
-from hubbub.nearest import nearest
-from hubbub.ports import InMemoryServer, Link
-from hubbub.protocol.http_headers import check_outgoing
+from hubbub.ports import ClientTransport, InMemoryServer
+from hubbub.protocol.http_headers import check_request_header
 from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN, SUPPORTED_VERSIONS
 from hubbub.settings.secret import Secret
+from hubbub.suggestions import format_suggestion
 
 if TYPE_CHECKING:
     from hubbub.client.known_secrets import KnownSecrets
@@ -37,7 +37,7 @@ Provider: TypeAlias = "Callable[[], Values | Awaitable[Values]]"
 
 DEFAULT_PROTOCOL_VERSION: Final = NEWEST_LEGACY.version
 """The version that `initialize` offers unless one is pinned."""
-DEFAULT_TIMEOUT_S: Final = bounds.REQUEST_S
+DEFAULT_TIMEOUT_S: Final = bounds.REQUEST_TIMEOUT_S
 """Time limit of one request unless `timeout_s` is set."""
 SUPPORTED_PROTOCOL_VERSIONS: Final = SUPPORTED_VERSIONS
 """The versions of MCP that clients and servers speak, oldest first."""
@@ -112,15 +112,15 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the host may have a private address; unset: only if its name or address is private itself."""
 
     def __post_init__(self) -> None:
-        self._set("id", _required_text("id", self.id))
-        self._set("transport", "memory" if self.server is not None else _transport(self.transport))
+        self._set("id", _parse_required_text("id", self.id))
+        self._set("transport", "memory" if self.server is not None else _parse_transport(self.transport))
         for name in ("command", "chdir", "url", "protocol_version"):
-            self._set(name, _text(name, getattr(self, name)))
-        self._set("args", tuple(str(item) for item in _sequence("args", self.args)))
-        self._set("env", _values("env", self.env, keep_none=True))
-        self._set("headers", _values("headers", self.headers, keep_none=False))
-        self._set("client_info", None if self.client_info is None else _mapping("client_info", self.client_info))
-        self._set("capabilities", _mapping("capabilities", self.capabilities))
+            self._set(name, _parse_text(name, getattr(self, name)))
+        self._set("args", tuple(str(item) for item in _parse_sequence("args", self.args)))
+        self._set("env", _parse_values("env", self.env, keep_none=True))
+        self._set("headers", _parse_values("headers", self.headers, keep_none=False))
+        self._set("client_info", None if self.client_info is None else _parse_mapping("client_info", self.client_info))
+        self._set("capabilities", _parse_mapping("capabilities", self.capabilities))
         for name in _CALLABLES:
             if not (getattr(self, name) is None or callable(getattr(self, name))):
                 raise SettingsError(f"`{name}` must be a function, not {type(getattr(self, name)).__name__}")
@@ -129,8 +129,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         if self.server is not None and self.protocol_version is None:
             self._set("protocol_version", NEWEST_MODERN.version)  # so that no version is negotiated
         if self.protocol_version is not None and self.protocol_version not in SUPPORTED_PROTOCOL_VERSIONS:
-            known = nearest(self.protocol_version, SUPPORTED_PROTOCOL_VERSIONS)
-            raise SettingsError(f"`protocol_version` {self.protocol_version!r} is none that we speak{known}")
+            known = format_suggestion(self.protocol_version, SUPPORTED_PROTOCOL_VERSIONS)
+            raise SettingsError(f"`protocol_version` {self.protocol_version!r} is not supported{known}")
 
     @classmethod
     def coerce(cls, value: ServerConfig | Mapping[str, Any] | InMemoryServer) -> ServerConfig:
@@ -143,14 +143,16 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             return value
         if isinstance(value, InMemoryServer):
             return cls(id=value.info.name, server=value)
-        given: Any = value
-        if not isinstance(given, Mapping):
+        candidate: Any = value
+        if not isinstance(candidate, Mapping):
             raise SettingsError(
-                f"A server is a Server, a ServerConfig or a mapping of its fields, not {type(value).__name__}"
+                f"A server must be a Server, a ServerConfig or a mapping of its fields, not {type(value).__name__}"
             )
         for key in value:
             if key not in cls.__struct_fields__:
-                raise SettingsError(f"A server has no field {key!r}{nearest(str(key), cls.__struct_fields__)}")
+                raise SettingsError(
+                    f"Unknown field {key!r} of a server{format_suggestion(str(key), cls.__struct_fields__)}"
+                )
         if "id" not in value:
             raise SettingsError("A server needs an `id`")
         return cls(**value)
@@ -165,7 +167,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         """The command or URL for messages, without arguments, queries and secrets."""
         if self.server is not None:
             return self.server.info.name
-        return shown_url(self.url) if self.url else str(self.command)
+        return redact_url(self.url) if self.url else str(self.command)
 
     def __repr__(self) -> str:
         return f"ServerConfig(id={self.id!r}, transport={self.transport!r}, target={self.target!r})"
@@ -176,7 +178,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     def _check_numbers(self) -> None:
         for name in ("timeout_s", "open_timeout_s", "read_timeout_s"):
             if (value := getattr(self, name)) is not None:
-                self._set(name, positive_seconds(name, value))
+                self._set(name, check_seconds(name, value))
         for name in ("sse_max_reconnects", "max_response_bytes"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value <= 0):
@@ -184,11 +186,13 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check_transport(self) -> None:
         in_memory = self.server is not None
-        foreign = (*_ONLY_STDIO, *_ONLY_REMOTE) if in_memory else _ONLY_STDIO if self.is_remote else _ONLY_REMOTE
-        for name in foreign:
+        disallowed = (*_ONLY_STDIO, *_ONLY_REMOTE) if in_memory else _ONLY_STDIO if self.is_remote else _ONLY_REMOTE
+        for name in disallowed:
             value = getattr(self, name)
             if value is not None and value not in ((), {}):
-                raise SettingsError(f"`{name}` does not go with the transport {self.transport}")
+                raise SettingsError(
+                    f"`{name}` cannot be used with the transport {self.transport}; remove it, or change `transport`"
+                )
         if in_memory:
             return
         if not self.is_remote:
@@ -199,10 +203,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         else:
             check_url(self.url, _SCHEMES[self.transport])
             for name, value in self.headers.items():
-                check_outgoing(name, value.reveal() if isinstance(value, Secret) else "")
+                check_request_header(name, value.reveal() if isinstance(value, Secret) else "")
 
 
-def positive_seconds(name: str, value: Any) -> float:
+def check_seconds(name: str, value: Any) -> float:
     """Check a time limit.
 
     Raises: SettingsError.
@@ -214,21 +218,21 @@ def positive_seconds(name: str, value: Any) -> float:
     return float(value)
 
 
-def _transport(value: Any) -> Transport:
+def _parse_transport(value: Any) -> Transport:
     name = str(value or "").strip()
     if name not in _TRANSPORTS:
-        raise SettingsError(f"The transport {name!r} is not known{nearest(name, filter(None, _TRANSPORTS))}")
+        raise SettingsError(f"Unknown transport {name!r}{format_suggestion(name, filter(None, _TRANSPORTS))}")
     return _TRANSPORTS[name]
 
 
-def _required_text(name: str, value: Any) -> str:
+def _parse_required_text(name: str, value: Any) -> str:
     text = str("" if value is None else value).strip()
     if not text:
         raise SettingsError(f"A server needs an `{name}`")
     return text
 
 
-def _text(name: str, value: Any) -> str | None:
+def _parse_text(name: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         if not hasattr(value, "__fspath__"):
             raise SettingsError(f"`{name}` must be text, not {type(value).__name__}")
@@ -236,7 +240,7 @@ def _text(name: str, value: Any) -> str | None:
     return (value or "").strip() or None
 
 
-def _sequence(name: str, value: Any) -> Sequence[Any]:
+def _parse_sequence(name: str, value: Any) -> Sequence[Any]:
     if value is None:
         return ()
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
@@ -244,7 +248,7 @@ def _sequence(name: str, value: Any) -> Sequence[Any]:
     return value
 
 
-def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+def _parse_mapping(name: str, value: Any) -> Mapping[str, Any]:
     if value is None:
         return MappingProxyType({})
     if not isinstance(value, Mapping):
@@ -252,45 +256,45 @@ def _mapping(name: str, value: Any) -> Mapping[str, Any]:
     return MappingProxyType(dict(value))
 
 
-def _values(name: str, value: Any, *, keep_none: bool) -> Mapping[str, Secret | None]:
-    return MappingProxyType(secret_values(name, value, keep_none=keep_none))
+def _parse_values(name: str, value: Any, *, keep_none: bool) -> Mapping[str, Secret | None]:
+    return MappingProxyType(wrap_secrets(name, value, keep_none=keep_none))
 
 
-def secret_values(name: str, value: Any, *, keep_none: bool) -> dict[str, Secret | None]:
+def wrap_secrets(name: str, value: Any, *, keep_none: bool) -> dict[str, Secret | None]:
     """Convert headers or variables: trim names and wrap values as secrets.
 
     Raises: SettingsError.
     """
     found: dict[str, Secret | None] = {}
-    for key, item in _mapping(name, value).items():
+    for key, item in _parse_mapping(name, value).items():
         if not str(key).strip() or (item is None and not keep_none):
             continue
         found[str(key).strip()] = item if item is None or isinstance(item, Secret) else Secret(str(item))
     return found
 
 
-def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
-    """Make the link for a config, ready to be started. Modules of a transport are imported only here."""
+def open_transport(config: ServerConfig, *, over_http_sse: bool = False) -> ClientTransport:
+    """Make the transport for a config, ready to be started. Modules of a transport are imported only here."""
     if config.server is not None:
-        from hubbub.transports.memory import MemoryLink
+        from hubbub.transports.memory import MemoryTransport
 
-        return MemoryLink(config.server)
+        return MemoryTransport(config.server)
     from hubbub.client.known_secrets import KnownSecrets
 
     secrets = KnownSecrets()
     if config.transport == "stdio":
-        from hubbub.transports.stdio_client import StdioLink
+        from hubbub.transports.stdio_client import StdioTransport
 
         secrets.learn_arguments(config.args)
 
-        async def variables() -> dict[str, str | None]:
-            found = await gathered("env", config.env, config.env_provider)
-            secrets.learn(found, only_telling_names=True)
+        async def resolve_env() -> dict[str, str | None]:
+            found = await resolve_values("env", config.env, config.env_provider)
+            secrets.learn(found, only_secret_names=True)
             return found
 
-        return StdioLink(
+        return StdioTransport(
             (str(config.command), *config.args),
-            variables,
+            resolve_env,
             folder=config.chdir,
             on_stderr_line=config.on_stderr_line,
             mask=secrets.mask,
@@ -303,22 +307,24 @@ def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
     secrets.learn_url(url)
     egress = egress_policy(urlsplit(url).hostname or "", config.allow_private_network)
 
-    def make_door() -> HttpClient:
-        return HttpClient(egress, connect_s=config.open_timeout_s or bounds.CONNECT_S, idle_s=config.read_timeout_s)
+    def make_http_client() -> HttpClient:
+        return HttpClient(
+            egress, connect_s=config.open_timeout_s or bounds.CONNECT_TIMEOUT_S, idle_s=config.read_timeout_s
+        )
 
-    headers = _headers(config, secrets)
+    headers = _headers_function(config, secrets)
     limit = config.max_response_bytes or bounds.RESPONSE_BYTES
     if config.transport == "websocket":
-        from hubbub.transports.websocket_client import WebSocketLink
+        from hubbub.transports.websocket_client import WebSocketTransport
 
-        return WebSocketLink(
-            make_door(), url, headers, limit=limit, on_diagnostic=config.on_stderr_line, hide=secrets.hide
+        return WebSocketTransport(
+            make_http_client(), url, headers, limit=limit, on_diagnostic=config.on_stderr_line, hide=secrets.hide
         )
-    if over_old_pair:
-        from hubbub.transports.old_pair_client import OldPairLink
+    if over_http_sse:
+        from hubbub.transports.http_sse_client import HttpSseTransport
 
-        return OldPairLink(
-            make_door(),
+        return HttpSseTransport(
+            make_http_client(),
             url,
             headers,
             limit=limit,
@@ -326,34 +332,34 @@ def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
             mask=secrets.mask,
             hide=secrets.hide,
         )
-    from hubbub.transports.http_client import HttpLink
+    from hubbub.transports.http_client import HttpTransport
 
-    return HttpLink(
-        make_door,
+    return HttpTransport(
+        make_http_client,
         url,
         headers,
         limit=limit,
-        most_reconnects=config.sse_max_reconnects or bounds.RECONNECTS,
+        max_reconnects=config.sse_max_reconnects or bounds.RECONNECTS,
         on_diagnostic=config.on_stderr_line,
         mask=secrets.mask,
         hide=secrets.hide,
     )
 
 
-def _headers(config: ServerConfig, secrets: KnownSecrets) -> Callable[[], Awaitable[dict[str, str]]]:
-    """Return a function that gives the headers of each request, before the transport adds its own."""
+def _headers_function(config: ServerConfig, secrets: KnownSecrets) -> Callable[[], Awaitable[dict[str, str]]]:
+    """Return a function that returns the headers of each request, before the transport adds its own."""
 
     async def headers() -> dict[str, str]:
         if config.headers_provider is None and not config.headers:
             return {}
-        kept: dict[str, tuple[str, str]] = {}
-        for name, value in (await gathered("headers", config.headers, config.headers_provider)).items():
-            kept.pop(name.lower(), None)
+        by_lower_name: dict[str, tuple[str, str]] = {}
+        for name, value in (await resolve_values("headers", config.headers, config.headers_provider)).items():
+            by_lower_name.pop(name.lower(), None)
             if value is not None:
-                kept[name.lower()] = name, value
+                by_lower_name[name.lower()] = name, value
         if config.headers_provider is not None:
-            _check_headers(kept.values())
-        found = dict(kept.values())
+            _check_headers(by_lower_name.values())
+        found = dict(by_lower_name.values())
         secrets.learn(found)
         return found
 
@@ -363,26 +369,26 @@ def _headers(config: ServerConfig, secrets: KnownSecrets) -> Callable[[], Awaita
 def _check_headers(headers: Iterable[tuple[str, str]]) -> None:
     try:
         for name, value in headers:
-            check_outgoing(name, value)
+            check_request_header(name, value)
     except SettingsError as error:
         raise TransportError(error.message, may_have_executed=False) from None
 
 
-async def gathered(name: str, given: Values, provider: Provider | None) -> dict[str, str | None]:
+async def resolve_values(name: str, fixed: Values, provider: Provider | None) -> dict[str, str | None]:
     """Reveal headers or variables: the fixed ones, updated with those of the provider.
 
     Raises:
         TransportError: the provider failed; its exception is hidden, because it may contain a secret.
     """
-    values: dict[str, Any] = dict(given)
+    values: dict[str, Any] = dict(fixed)
     if provider is not None:
         try:
             provided = provider()
             if inspect.isawaitable(provided):
                 provided = await provided
-            values |= secret_values(f"{name}_provider", provided, keep_none=True)
+            values |= wrap_secrets(f"{name}_provider", provided, keep_none=True)
         except HubbubError:
-            raise TransportError(f"`{name}_provider` must give a mapping", may_have_executed=False) from None
+            raise TransportError(f"`{name}_provider` must return a mapping", may_have_executed=False) from None
         except Exception as error:
             raise TransportError(
                 f"`{name}_provider` failed ({type(error).__name__})", may_have_executed=False

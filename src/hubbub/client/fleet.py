@@ -19,8 +19,8 @@ from typing import Any, Self
 
 from hubbub import bounds
 from hubbub.client.client import Client
-from hubbub.client.config import ServerConfig, positive_seconds
-from hubbub.client.keeping import Keeper
+from hubbub.client.config import ServerConfig, check_seconds
+from hubbub.client.reconnecting_client import ReconnectingClient
 from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, SettingsError
 from hubbub.net.backoff import Backoff
 from hubbub.protocol.wire import ToolEntry
@@ -35,25 +35,25 @@ class Fleet:
         self,
         configs: Iterable[ServerConfig | Mapping[str, Any]],
         *,
-        deadline_s: float = bounds.FLEET_S,
+        deadline_s: float = bounds.FLEET_CONNECT_TIMEOUT_S,
         make: Callable[[ServerConfig], Client] = Client,
         restart: bool = True,
     ) -> None:
         self.configs: dict[str, ServerConfig] = {}
         for config in map(ServerConfig.coerce, configs):
             if config.id in self.configs:
-                raise SettingsError(f"Two servers have the id {config.id!r}")
+                raise SettingsError(f"Two servers have the id {config.id!r}; give each its own id")
             self.configs[config.id] = config
         self.clients: dict[str, Client] = {}
         """The connected clients."""
         self.errors: dict[str, HubbubError] = {}
         """Why the others are not connected, or why a request to one failed last time."""
-        self._deadline_s = positive_seconds("deadline_s", deadline_s)
+        self._deadline_s = check_seconds("deadline_s", deadline_s)
         self._make = make
         self._restart = restart
         self.last_tools: dict[str, list[ToolEntry]] = {}
         """The tools of each server as it last listed them."""
-        self._keepers: dict[str, Keeper] = {}
+        self._connections: dict[str, ReconnectingClient] = {}
         self._is_closed = False
 
     async def start(self, *, lists_tools: bool = False) -> Self:
@@ -67,18 +67,18 @@ class Fleet:
         """
         if self._is_closed:
             raise ConnectionClosed("The fleet is closed")
-        if self._keepers:
+        if self._connections:
             return self
         for name, config in self.configs.items():
-            self._keepers[name] = self._keep(config)
+            self._connections[name] = self._connect(config)
         tasks = {
-            asyncio.create_task(self._reach(name, keeper, lists_tools=lists_tools)): name
-            for name, keeper in self._keepers.items()
+            asyncio.create_task(self._wait_connected(name, connection, lists_tools=lists_tools)): name
+            for name, connection in self._connections.items()
         }
         try:
-            late: set[asyncio.Task[None]] = set()
+            unfinished: set[asyncio.Task[None]] = set()
             if tasks:
-                _, late = await asyncio.wait(tasks, timeout=_finite(self._deadline_s))
+                _, unfinished = await asyncio.wait(tasks, timeout=_seconds_or_none(self._deadline_s))
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -86,11 +86,11 @@ class Fleet:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        self._leave_behind(sorted(tasks[task] for task in late))
+        self._record_timeouts(sorted(tasks[task] for task in unfinished))
         return self
 
-    async def _reach(self, name: str, keeper: Keeper, *, lists_tools: bool) -> None:
-        await keeper.tried()
+    async def _wait_connected(self, name: str, connection: ReconnectingClient, *, lists_tools: bool) -> None:
+        await connection.wait_for_attempt()
         if lists_tools and (client := self.clients.get(name)) is not None:
             await self._refresh(name, client, self._deadline_s)
 
@@ -102,7 +102,7 @@ class Fleet:
             HubbubError: it is not connected; the error is the reason.
         """
         if name not in self.configs:
-            raise SettingsError(f"There is no server {name!r}; there are: {', '.join(sorted(self.configs)) or 'none'}")
+            raise SettingsError(f"Unknown server {name!r}; known: {', '.join(sorted(self.configs)) or 'none'}")
         client = self.clients.get(name)
         if client is None:
             raise self.errors.get(name) or ConnectionClosed(f"The server {name!r} is not connected")
@@ -123,10 +123,10 @@ class Fleet:
     async def close(self) -> None:
         """Disconnect from all servers, in parallel."""
         self._is_closed = True
-        for keeper in self._keepers.values():
-            keeper.cancel()
-        for keeper in self._keepers.values():
-            await keeper.close()
+        for connection in self._connections.values():
+            connection.cancel()
+        for connection in self._connections.values():
+            await connection.close()
         self.clients.clear()
 
     async def __aenter__(self) -> Self:
@@ -146,35 +146,35 @@ class Fleet:
         else:
             self.errors.pop(name, None)
 
-    def _leave_behind(self, names: Iterable[str]) -> None:
+    def _record_timeouts(self, names: Iterable[str]) -> None:
         for name in names:
             what = "list of tools of" if name in self.clients else "connection to"
             self.errors[name] = DeadlineExceeded(f"The {what} {name}", self._deadline_s)
             if not self._restart and name not in self.clients:
-                self._keepers[name].cancel()
+                self._connections[name].cancel()
 
-    def _keep(self, config: ServerConfig) -> Keeper:
+    def _connect(self, config: ServerConfig) -> ReconnectingClient:
         """Keep one server connected for as long as the fleet is open."""
 
-        def changed() -> None:
-            if keeper.client is not None:
-                self.clients[config.id] = keeper.client
+        def update_client() -> None:
+            if connection.client is not None:
+                self.clients[config.id] = connection.client
                 self.errors.pop(config.id, None)
                 return
             self.clients.pop(config.id, None)
-            if keeper.error is not None:
-                self.errors[config.id] = keeper.error
+            if connection.error is not None:
+                self.errors[config.id] = connection.error
 
-        keeper = Keeper(
+        connection = ReconnectingClient(
             config.id,
             lambda: self._make(config),
             restart=self._restart,
             backoff=Backoff(),
-            on_change=changed,
+            on_change=update_client,
         )
-        keeper.start()
-        return keeper
+        connection.start()
+        return connection
 
 
-def _finite(seconds: float) -> float | None:
+def _seconds_or_none(seconds: float) -> float | None:
     return None if seconds == math.inf else seconds

@@ -55,7 +55,7 @@ class SamplingRequest(msgspec.Struct, rename="camel"):
 
 
 class SamplingAnswer(msgspec.Struct, rename="camel"):
-    """The answer of the model."""
+    """The model's answer to a `SamplingRequest`."""
 
     content: Any
     model: str
@@ -101,22 +101,22 @@ class Handlers:
             InvalidParams: its parameters are invalid.
         """
         if method == ELICITATION and self._elicitation is not None:
-            return await _settled(self._elicitation(_read(params, ElicitationRequest)))
+            return await _await_if_needed(self._elicitation(_decode_params(params, ElicitationRequest)))
         if method == SAMPLING and self._sampling is not None:
-            return await _settled(self._sampling(_read(params, SamplingRequest)))
+            return await _await_if_needed(self._sampling(_decode_params(params, SamplingRequest)))
         if method == ROOTS and self._roots is not None:
             roots = self._roots() if callable(self._roots) else self._roots
-            found = await _settled(roots)
+            found = await _await_if_needed(roots)
             return {"roots": [Root(root) if isinstance(root, str) else root for root in found]}
         raise MethodNotFound(method)
 
 
-def _read(params: Raw, kind: type[Any]) -> Any:
+def _decode_params(params: Raw, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(params, type=kind)
     except msgspec.DecodeError as error:
-        raise InvalidParams(f"The question makes no sense: {error}") from None
+        raise InvalidParams(f"Invalid params: {error}") from None
 
 
-async def _settled(value: Any) -> Any:
+async def _await_if_needed(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value

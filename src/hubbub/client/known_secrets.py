@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Raw
 
 from hubbub import bounds
-from hubbub.client.addresses import is_token
+from hubbub.client.urls import looks_like_token
 from hubbub.security.redact import MASK, redact
 
-_TELLING: Final = re.compile(
+_SECRET_NAME: Final = re.compile(
     r"(?:^|[_-])(?:key|pass|pat|pw|dsn|bearer|cookie|credentials?)(?:[_-]|$)|apikey|passw|passphrase|secret|token"
     r"|^(?:proxy-)?authorization$",
     re.IGNORECASE,
@@ -29,9 +29,9 @@ _NON_SECRET_NAME: Final = re.compile(
 )
 """Names of values that describe a secret but are not one."""
 _PASSWORD_IN_URL: Final = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
-_LEAST_CHARACTERS: Final = 6
-_LEAST_CERTAIN_CHARACTERS: Final = 8
-_LONG_CHARACTERS: Final = 16
+_MIN_CHARACTERS: Final = 6
+_MIN_CERTAIN_CHARACTERS: Final = 8
+_UNCOMMON_CHARACTERS: Final = 16
 """Values of this length are not common words."""
 _BASE64_BLOCK: Final = 3
 
@@ -41,20 +41,20 @@ class KnownSecrets:
 
     def __init__(self) -> None:
         self._values: dict[str, None] = {}
-        self._certain: dict[str, tuple[bytes, ...]] = {}
+        self._forms_by_value: dict[str, tuple[bytes, ...]] = {}
         """The encoded forms of each value that is masked in results too."""
 
-    def learn(self, values: Mapping[str, str | None], *, only_telling_names: bool = False) -> None:
-        """Remember values; with `only_telling_names`, only those named like secrets, as most are paths or flags."""
+    def learn(self, values: Mapping[str, str | None], *, only_secret_names: bool = False) -> None:
+        """Remember values; with `only_secret_names`, only those named like secrets, as most are paths or flags."""
         for name, value in values.items():
             if value is None:
                 continue
             for password in _PASSWORD_IN_URL.findall(value):
                 self._add(password, is_certain=True)
-            is_telling = _TELLING.search(name) is not None
-            if only_telling_names and not is_telling:
+            has_secret_name = _SECRET_NAME.search(name) is not None
+            if only_secret_names and not has_secret_name:
                 continue
-            is_certain = is_telling and _NON_SECRET_NAME.search(name) is None
+            is_certain = has_secret_name and _NON_SECRET_NAME.search(name) is None
             scheme, _, token = value.partition(" ")
             if scheme != value and " " not in token:  # the token of `Bearer ...` by itself
                 self._add(token, is_certain=is_certain)
@@ -67,25 +67,25 @@ class KnownSecrets:
         """Remember the values of a URL's query, and segments of its path that look like tokens."""
         parts = urlsplit(url)
         for value in (value for _, value in parse_qsl(parts.query)):
-            self._add(value, is_certain=is_token(value))
+            self._add(value, is_certain=looks_like_token(value))
         for segment in parts.path.split("/"):
-            if is_token(segment):
+            if looks_like_token(segment):
                 self._add(unquote(segment), is_certain=True)
 
     def learn_arguments(self, arguments: Sequence[str]) -> None:
         """Remember the values of options that are named like secrets: `--api-key X`, `--token=X`."""
-        before = ""
+        previous = ""
         for word in arguments:
             name, equals, value = word.partition("=")
             if not equals:
-                name, value = before, word
+                name, value = previous, word
             if name.startswith("-") and not value.startswith("-"):
-                self.learn({name.lstrip("-"): value}, only_telling_names=True)
-            before = word
+                self.learn({name.lstrip("-"): value}, only_secret_names=True)
+            previous = word
 
     def mask(self, text: str) -> str:
         """Mask known secrets in a text, and everything that looks like one."""
-        return redact(self._without(text))
+        return redact(self._mask_values(text))
 
     def hide(self, value: Any) -> Any:
         """Mask only known secrets in JSON: programs read it, and may need values that only look like secrets."""
@@ -93,9 +93,9 @@ class KnownSecrets:
             return value
         match value:
             case Raw():
-                return self._hide_raw(value) if self._certain else value
+                return self._hide_raw(value) if self._forms_by_value else value
             case str():
-                return self._without(value)
+                return self._mask_values(value)
             case list():
                 return [self.hide(item) for item in value]
             case dict():
@@ -104,7 +104,7 @@ class KnownSecrets:
 
     def _hide_raw(self, raw: Raw) -> Raw:
         body = bytes(raw)
-        found = [form for forms in self._certain.values() for form in forms if form in body]
+        found = [form for forms in self._forms_by_value.values() for form in forms if form in body]
         if not found:
             return raw
         for form in sorted(found, key=len, reverse=True):
@@ -126,21 +126,21 @@ class KnownSecrets:
         self._add(pair.partition(":")[2], is_certain=True)
 
     def _add(self, value: str, *, is_certain: bool) -> None:
-        if len(value) < _LEAST_CHARACTERS:
+        if len(value) < _MIN_CHARACTERS:
             return
         if value not in self._values:
             if len(self._values) >= bounds.KNOWN_SECRETS:
                 oldest = next(iter(self._values))
                 del self._values[oldest]
-                self._certain.pop(oldest, None)
+                self._forms_by_value.pop(oldest, None)
             self._values[value] = None
-        if is_certain and value not in self._certain and _is_uncommon(value):
-            self._certain[value] = tuple(dict.fromkeys(_forms(value)))
+        if is_certain and value not in self._forms_by_value and _is_uncommon(value):
+            self._forms_by_value[value] = tuple(dict.fromkeys(_encoded_forms(value)))
 
-    def _without(self, text: str) -> str:
+    def _mask_values(self, text: str) -> str:
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, MASK)
-        for forms in self._certain.values():
+        for forms in self._forms_by_value.values():
             for form in forms:
                 text = text.replace(form.decode(), MASK)
         return text
@@ -148,14 +148,14 @@ class KnownSecrets:
 
 def _is_uncommon(value: str) -> bool:
     """Whether a value is long or mixed enough that it is not a common word."""
-    if len(value) < _LEAST_CERTAIN_CHARACTERS:
+    if len(value) < _MIN_CERTAIN_CHARACTERS:
         return False
     kinds = (str.islower, str.isupper, str.isdigit, lambda letter: not letter.isalnum())
     is_mixed = sum(any(map(kind, value)) for kind in kinds) > 1
-    return is_mixed or len(value) >= _LONG_CHARACTERS
+    return is_mixed or len(value) >= _UNCOMMON_CHARACTERS
 
 
-def _forms(value: str) -> Iterator[bytes]:
+def _encoded_forms(value: str) -> Iterator[bytes]:
     """Yield the forms in which a value may occur in JSON."""
     from base64 import b64encode, urlsafe_b64encode  # few servers are given secrets
     from json import dumps
@@ -168,7 +168,7 @@ def _forms(value: str) -> Iterator[bytes]:
         for offset in range(_BASE64_BLOCK):
             # Leave out the characters at both ends, which also encode neighbouring bytes.
             encoded = encode(b"\0" * offset + data).rstrip(b"=")
-            spare = (offset + len(data)) % _BASE64_BLOCK != 0
-            form = encoded[offset + 1 if offset else 0 : len(encoded) - spare]
-            if len(form) >= _LEAST_CERTAIN_CHARACTERS:
+            has_partial_end = (offset + len(data)) % _BASE64_BLOCK != 0
+            form = encoded[offset + 1 if offset else 0 : len(encoded) - has_partial_end]
+            if len(form) >= _MIN_CERTAIN_CHARACTERS:
                 yield form

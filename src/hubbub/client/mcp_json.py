@@ -22,7 +22,7 @@ from hubbub.client.config import ServerConfig
 from hubbub.errors import SettingsError
 
 _VARIABLE: Final = re.compile(r"\$\{([^{}]*)\}")
-_NAME: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_VARIABLE_NAME: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _TYPES: Final = {
     "stdio": "stdio",
     "local": "stdio",
@@ -35,7 +35,7 @@ _TYPES: Final = {
     "ws": "websocket",
     "websocket": "websocket",
 }
-_URLS: Final = ("url", "serverUrl", "httpUrl")
+_URL_KEYS: Final = ("url", "serverUrl", "httpUrl")
 
 
 def read_mcp_json(path: str | Path, environ: Mapping[str, str] | None = None) -> list[ServerConfig]:
@@ -62,83 +62,90 @@ def parse_mcp_json(text: str | bytes, environ: Mapping[str, str] | None = None) 
     try:
         tree = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
-        raise SettingsError(f"{_line_of(error, text)}this is not JSON: {error}") from None
-    servers = _servers(tree)
+        raise SettingsError(f"{_line_prefix(error, text)}invalid JSON: {error}") from None
+    servers = _find_servers(tree)
     variables = os.environ if environ is None else environ
     return [
-        _config(name, entry, variables)
+        _parse_entry(name, entry, variables)
         for name, entry in servers.items()
         if not (isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False))
     ]
 
 
-def _line_of(error: Exception, text: str | bytes) -> str:
+def _line_prefix(error: Exception, text: str | bytes) -> str:
     """Return `line 3: `, from the byte offset in the error."""
     byte = re.search(r"\(byte (\d+)\)", str(error))
     data = text.encode(errors="replace") if isinstance(text, str) else text
     return "" if byte is None else f"line {data.count(10, 0, int(byte[1])) + 1}: "
 
 
-def _servers(tree: Any) -> dict[str, Any]:
+def _find_servers(tree: Any) -> dict[str, Any]:
     if isinstance(tree, dict):
         nested = tree.get("mcp")
         in_settings = nested.get("servers") if isinstance(nested, dict) else None
         for found in (tree.get("mcpServers"), tree.get("servers"), in_settings):
             if isinstance(found, dict):
                 return found
-    raise SettingsError('there is no object "mcpServers" (or "servers") with the servers by name')
+    raise SettingsError('the object "mcpServers" (or "servers") is missing; it maps names to servers')
 
 
-def _config(name: str, entry: Any, variables: Mapping[str, str]) -> ServerConfig:
+def _parse_entry(name: str, entry: Any, variables: Mapping[str, str]) -> ServerConfig:
     if not isinstance(entry, dict):
         raise SettingsError(f"server {name!r}: must be an object")
-    url_key = next((key for key in _URLS if entry.get(key)), None)
-    fields: dict[str, Any] = {"id": name, "transport": _transport(name, entry, url_key)}
+    url_key = next((key for key in _URL_KEYS if entry.get(key)), None)
+    fields: dict[str, Any] = {"id": name, "transport": _parse_transport(name, entry, url_key)}
     if url_key is not None:
-        fields["url"] = _filled(entry[url_key], name, url_key, variables)
-        fields["headers"] = _filled(entry.get("headers") or {}, name, "headers", variables)
+        fields["url"] = _substitute_variables(entry[url_key], name, url_key, variables)
+        fields["headers"] = _substitute_variables(entry.get("headers") or {}, name, "headers", variables)
     else:
         command = entry.get("command")
         command, *rest = command if isinstance(command, list) and command else [command]
-        fields["command"] = _filled(command, name, "command", variables)
-        fields["args"] = _filled([*rest, *(entry.get("args") or [])], name, "args", variables)
-        fields["env"] = _filled(entry.get("env") or {}, name, "env", variables)
-        fields["chdir"] = _filled(entry.get("cwd"), name, "cwd", variables)
-    fields["protocol_version"] = _filled(entry.get("protocolVersion"), name, "protocolVersion", variables)
+        fields["command"] = _substitute_variables(command, name, "command", variables)
+        fields["args"] = _substitute_variables([*rest, *(entry.get("args") or [])], name, "args", variables)
+        fields["env"] = _substitute_variables(entry.get("env") or {}, name, "env", variables)
+        fields["chdir"] = _substitute_variables(entry.get("cwd"), name, "cwd", variables)
+    fields["protocol_version"] = _substitute_variables(entry.get("protocolVersion"), name, "protocolVersion", variables)
     try:
         return ServerConfig.coerce(fields)
     except SettingsError as error:
         raise SettingsError(f"server {name!r}: {error.message}") from None
 
 
-def _transport(name: str, entry: dict[str, Any], url_key: str | None) -> str:
-    written = entry.get("type", entry.get("transport"))
-    if written is None:
+def _parse_transport(name: str, entry: dict[str, Any], url_key: str | None) -> str:
+    type_name = entry.get("type", entry.get("transport"))
+    if type_name is None:
         if url_key is None:
             return "stdio"
         return "websocket" if str(entry[url_key]).startswith(("ws:", "wss:")) else "streamable_http"
-    transport = _TYPES.get(str(written))
+    transport = _TYPES.get(str(type_name))
     if transport is None:
-        raise SettingsError(f"server {name!r}: the type {written!r} is not known; known: {', '.join(_TYPES)}")
+        raise SettingsError(f"server {name!r}: unknown type {type_name!r}; known: {', '.join(_TYPES)}")
     return transport
 
 
-def _filled(value: Any, name: str, key: str, variables: Mapping[str, str]) -> Any:
+def _substitute_variables(value: Any, name: str, key: str, variables: Mapping[str, str]) -> Any:
     """Replace the variables in a value, at any depth."""
     if isinstance(value, dict):
-        return {inner: _filled(item, name, f"{key}.{inner}", variables) for inner, item in value.items()}
+        return {
+            member: _substitute_variables(item, name, f"{key}.{member}", variables) for member, item in value.items()
+        }
     if isinstance(value, list):
-        return [_filled(item, name, key, variables) for item in value]
+        return [_substitute_variables(item, name, key, variables) for item in value]
     if not isinstance(value, str):
         return value
 
-    def fill(found: re.Match[str]) -> str:
-        variable = _NAME.fullmatch(found[1])
+    def substitute(found: re.Match[str]) -> str:
+        variable = _VARIABLE_NAME.fullmatch(found[1])
         if variable is None:
-            raise SettingsError(f"server {name!r}: {key} has {found[0]}, which only other clients can fill in")
+            raise SettingsError(
+                f"server {name!r}: {key} contains {found[0]}, which Hubbub cannot fill in; use ${{NAME}} for a variable"
+            )
         text = variables.get(variable[1]) or variable[2]
         if text is None and variable[1] not in variables:
-            raise SettingsError(f"server {name!r}: {key} needs the variable {variable[1]}, which is not set")
+            raise SettingsError(
+                f"server {name!r}: {key} needs the variable {variable[1]}, which is not set;"
+                f" set it, or write ${{{variable[1]}:-default}}"
+            )
         return text or ""
 
-    return _VARIABLE.sub(fill, value)
+    return _VARIABLE.sub(substitute, value)

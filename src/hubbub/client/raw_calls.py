@@ -21,10 +21,10 @@ from hubbub.client.requests import NO_HEADERS, Progress, Request
 from hubbub.client.session import Session
 from hubbub.errors import DefinitionError, InvalidParams, RemoteError
 from hubbub.ports import ReturnPath
-from hubbub.protocol.error_forms import HEADER_MISMATCH
-from hubbub.protocol.headers import encode_value, header_parameters, parameter_at
+from hubbub.protocol.calls import NO_META, Call, Caller, Note, RawReply
+from hubbub.protocol.error_codes import HEADER_MISMATCH
 from hubbub.protocol.jsonrpc import NULL
-from hubbub.protocol.model import NO_META, Call, Caller, Note, RawReply
+from hubbub.protocol.mcp_headers import encode_value, find_argument, header_parameters
 from hubbub.protocol.params import CallToolParams, CompleteParams, Reference
 from hubbub.protocol.wire import ProgressParams, ToolEntry
 
@@ -55,9 +55,9 @@ _NAME_MEMBERS: Final = {
     "resources/unsubscribe": "uri",
 }
 _RESERVED_PREFIX: Final = "io.modelcontextprotocol/"
-_TOKEN: Final = "progressToken"
-_CALL: Final = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":'
-_ARGUMENTS: Final = b',"arguments":'
+_PROGRESS_TOKEN: Final = "progressToken"
+_TOOL_CALL_START: Final = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":'
+_ARGUMENTS_KEY: Final = b',"arguments":'
 
 
 class _Meta(msgspec.Struct):
@@ -76,9 +76,9 @@ class ToolHeaders:
     def __init__(self) -> None:
         self._parameters: dict[str, dict[str, tuple[str, ...]]] = {}
 
-    def learn(self, tools: list[ToolEntry]) -> list[ToolEntry]:
+    def read_annotations(self, tools: list[ToolEntry]) -> list[ToolEntry]:
         """Read the annotations; return the tools that can be called, and log a warning for each other one."""
-        lawful = []
+        callable_tools = []
         for tool in tools:
             self._parameters.pop(tool.name, None)
             try:
@@ -88,25 +88,25 @@ class ToolHeaders:
             except DefinitionError as error:
                 logger.warning("the tool %r was left out of a server's list: %s", tool.name[:128], error.message)
                 continue
-            lawful.append(tool)
+            callable_tools.append(tool)
         while len(self._parameters) > bounds.LIST_ITEMS:  # a server that keeps renaming its tools
             del self._parameters[next(iter(self._parameters))]
-        return lawful
+        return callable_tools
 
     async def send(
-        self, base: Mapping[str, str], params: Mapping[str, Any], send: Send, learn_anew: Callable[[], Awaitable[None]]
+        self, base: Mapping[str, str], params: Mapping[str, Any], send: Send, refresh: Callable[[], Awaitable[None]]
     ) -> Raw:
         """Send a call with its known headers; if they do not match, read the list of tools again and send once more."""
         try:
-            return await send({**base, **self.of(params)})
+            return await send({**base, **self.headers_for(params)})
         except RemoteError as error:
             if error.code != HEADER_MISMATCH:
                 raise
         # Refused before it ran: the known headers of the tool are missing or out of date.
-        await learn_anew()
-        return await send({**base, **self.of(params)})
+        await refresh()
+        return await send({**base, **self.headers_for(params)})
 
-    def of(self, params: Mapping[str, Any]) -> dict[str, str]:
+    def headers_for(self, params: Mapping[str, Any]) -> dict[str, str]:
         """Return the headers of one call.
 
         Raises:
@@ -120,13 +120,15 @@ class ToolHeaders:
             arguments = msgspec.json.decode(arguments)
         headers = {}
         for header, path in parameters.items():
-            value = parameter_at(arguments, path)
+            value = find_argument(arguments, path)
             if isinstance(value, float) and value.is_integer():
                 value = int(value)
             if isinstance(value, str | int):
                 headers[header] = encode_value(value)
             elif value is not None:
-                raise InvalidParams(f"The argument {'.'.join(path)} must be text, a whole number, or yes or no")
+                raise InvalidParams(
+                    f"The argument {'.'.join(path)} is sent as a header; it must be a string, an integer or a boolean"
+                )
         return headers
 
 
@@ -167,7 +169,7 @@ class RawCalls:
         """Send a tool call once and return its result."""
         if not self._session.sends_tool_headers:
             return await self.request("tools/call", params, **options)
-        return await self._with_tool_headers(
+        return await self._send_with_tool_headers(
             params["name"],
             params.get("arguments"),
             lambda headers: self.request("tools/call", params, headers=headers, **options),
@@ -188,7 +190,7 @@ class RawCalls:
         return reply.body if isinstance(reply, RawReply) else reply
 
     async def _forward(self, call: Call, options: ForwardOptions) -> RawReply:
-        params = _params(call)
+        params = _forwarded_params(call)
         if options.request_state is not None:
             params["requestState"] = options.request_state
         raw = await self.request(
@@ -204,27 +206,29 @@ class RawCalls:
         """Forward a tool call, the most frequent kind: build it from raw parts, without decoding arguments."""
         session = self._session
         seconds = session.timeout_s if options.timeout_s is None else options.timeout_s
-        if not session.is_settled:
-            await session.wait_for_agreement(seconds)
+        if not session.is_ready:
+            await session.wait_until_ready(seconds)
         revision = session.revision
         if session.sends_tool_headers:
 
             def send(headers: Mapping[str, str]) -> Awaitable[Raw]:
-                return session.send(self._tool_request(call, options, headers), seconds)
+                return session.send(self._build_tool_request(call, options, headers), seconds)
 
-            raw = await self._with_tool_headers(call.params.name, call.params.arguments, send, seconds)
+            raw = await self._send_with_tool_headers(call.params.name, call.params.arguments, send, seconds)
         else:
-            raw = await session.send(self._tool_request(call, options, NO_HEADERS), seconds)
+            raw = await session.send(self._build_tool_request(call, options, NO_HEADERS), seconds)
         if revision.rounds and options.resolve_input and not rounds.is_complete(raw):
-            raw = await self._resolve_input("tools/call", _params(call), raw, **self._request_options(call, options))
+            raw = await self._resolve_input(
+                "tools/call", _forwarded_params(call), raw, **self._request_options(call, options)
+            )
         return RawReply(body=self._hide(raw), revision=revision)
 
-    def _tool_request(self, call: Call, options: ForwardOptions, headers: Mapping[str, str]) -> Request:
+    def _build_tool_request(self, call: Call, options: ForwardOptions, headers: Mapping[str, str]) -> Request:
         session, params = self._session, call.params
         rpc = session.rpc
         token = None if call.meta.progress_token is UNSET else call.meta.progress_token
         identifier = rpc.next_id()
-        parts = [_CALL % identifier, _encode(params.name), _ARGUMENTS, params.arguments]
+        parts = [_TOOL_CALL_START % identifier, _encode(params.name), _ARGUMENTS_KEY, params.arguments]
         if params.input_responses is not UNSET:
             parts += (b',"inputResponses":', params.input_responses)
         if options.request_state is not None:
@@ -236,10 +240,10 @@ class RawCalls:
             identifier,
             call.method,
             b"".join(parts),
-            rpc.new_answer(),
+            rpc.new_response_future(),
             headers,
             session.revision.stateless,
-            None if token is None else self._progress(options.back),
+            None if token is None else self._progress_forwarder(options.back),
             options.back,
             token,
         )
@@ -251,10 +255,10 @@ class RawCalls:
             "client_meta": options.client_meta,
         }
         if call.meta.progress_token is not UNSET:
-            found |= {"progress": self._progress(options.back), "token": call.meta.progress_token}
+            found |= {"progress": self._progress_forwarder(options.back), "token": call.meta.progress_token}
         return found
 
-    def _progress(self, back: ReturnPath) -> Progress:
+    def _progress_forwarder(self, back: ReturnPath) -> Progress:
         def forward(params: ProgressParams) -> Awaitable[None] | None:
             if params.message is not UNSET:
                 params.message = self._hide(params.message)
@@ -262,29 +266,29 @@ class RawCalls:
 
         return forward
 
-    async def _with_tool_headers(self, name: str, arguments: Any, send: Send, timeout_s: float | None) -> Raw:
+    async def _send_with_tool_headers(self, name: str, arguments: Any, send: Send, timeout_s: float | None) -> Raw:
         """Call a tool with the headers that it requires."""
 
-        async def learn_anew() -> None:
+        async def refresh() -> None:
             await self._list_tools(timeout_s)
 
-        base = self._session.headers_of_call(name)
-        return await self._tool_headers.send(base, {"name": name, "arguments": arguments}, send, learn_anew)
+        base = self._session.tool_call_headers(name)
+        return await self._tool_headers.send(base, {"name": name, "arguments": arguments}, send, refresh)
 
     async def _resolve_input(self, method: str, params: dict[str, Any], raw: Raw, **options: Any) -> Raw:
         """Answer the input that a result requires, until the result is complete."""
         back = options.get("back")
 
-        async def send(repeated: dict[str, Any]) -> Raw:
-            return await self._session.request(method, repeated, **options)
+        async def send(next_params: dict[str, Any]) -> Raw:
+            return await self._session.request(method, next_params, **options)
 
-        async def answer(asked: str, raw_params: Raw) -> Any:
-            return await self._answer(back, asked, raw_params)
+        async def answer(request_method: str, raw_params: Raw) -> Any:
+            return await self._answer(back, request_method, raw_params)
 
-        return await rounds.play(raw, params, send, answer)
+        return await rounds.resolve_input(raw, params, send, answer)
 
     def _hide(self, value: Any) -> Any:
-        return self._session.rpc.link.hide(value)
+        return self._session.rpc.transport.hide(value)
 
 
 def notify_back(back: ReturnPath, note: Note) -> Awaitable[None] | None:
@@ -307,29 +311,31 @@ def _forwarded_meta(raw: Raw) -> dict[str, Raw] | None:
         raise InvalidParams(f"Invalid params for tools/call: {error}") from None
     if not meta:
         return None
-    return {key: value for key, value in meta.items() if key != _TOKEN and not key.startswith(_RESERVED_PREFIX)}
+    return {
+        key: value for key, value in meta.items() if key != _PROGRESS_TOKEN and not key.startswith(_RESERVED_PREFIX)
+    }
 
 
-def _params(call: Call) -> dict[str, Any]:
+def _forwarded_params(call: Call) -> dict[str, Any]:
     try:
         params: dict[str, Any] = dict(_decode(call.raw))
         key = _NAME_MEMBERS.get(call.method)
         if key is not None:
-            given = getattr(call.params, key, None)
-            params[key] = _decode_text(params[key]) if given is None else given
+            parsed = getattr(call.params, key, None)
+            params[key] = _decode_text(params[key]) if parsed is None else parsed
         elif isinstance(call.params, CompleteParams):
-            params["ref"] = _reference(call.params.ref, params["ref"])
+            params["ref"] = _forwarded_reference(call.params.ref, params["ref"])
         meta = params.pop("_meta", None)
         if meta is not None:
-            kept = {key: value for key, value in _decode(meta).items() if not key.startswith(_RESERVED_PREFIX)}
-            kept.pop(_TOKEN, None)
-            if kept:
-                params["_meta"] = kept
+            members = {key: value for key, value in _decode(meta).items() if not key.startswith(_RESERVED_PREFIX)}
+            members.pop(_PROGRESS_TOKEN, None)
+            if members:
+                params["_meta"] = members
     except (msgspec.DecodeError, KeyError) as error:
         raise InvalidParams(f"Invalid params for {call.method}: {error}") from None
     return params
 
 
-def _reference(reference: Reference, raw: Raw) -> dict[str, Any]:
+def _forwarded_reference(reference: Reference, raw: Raw) -> dict[str, Any]:
     kind = "name" if reference.type == "ref/prompt" else "uri"
     return {**_decode(raw), kind: getattr(reference, kind)}

@@ -51,13 +51,13 @@ class Deadlines:
     def __init__(self) -> None:
         self._open: dict[Deadline, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._rings_at = math.inf
+        self._fires_at = math.inf
 
     def add(self, answer: asyncio.Future[Any], at: float) -> Deadline:
         """Add a deadline for an answer."""
         deadline = Deadline(self, answer, at)
         self._open[deadline] = None
-        if at < self._rings_at:
+        if at < self._fires_at:
             self.watch(at)
         return deadline
 
@@ -69,21 +69,21 @@ class Deadlines:
         """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer, self._rings_at = None, math.inf
+            self._timer, self._fires_at = None, math.inf
 
     def watch(self, at: float) -> None:
         """Check the deadlines at this time, if not earlier."""
-        if at >= self._rings_at:
+        if at >= self._fires_at:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._rings_at = at
-        self._timer = asyncio.get_running_loop().call_at(at, self._ring)
+        self._fires_at = at
+        self._timer = asyncio.get_running_loop().call_at(at, self._on_timer)
 
-    def _ring(self) -> None:
-        self._timer, self._rings_at = None, math.inf
+    def _on_timer(self) -> None:
+        self._timer, self._fires_at = None, math.inf
         now = asyncio.get_running_loop().time()
-        following = math.inf
+        next_at = math.inf
         for deadline in self._open:
             at = deadline.when()
             if at is None or deadline.answer.done():
@@ -91,8 +91,8 @@ class Deadlines:
             if at <= now:
                 deadline.answer.set_exception(TimeoutError())
             else:
-                following = min(following, at)
-        self.watch(following)
+                next_at = min(next_at, at)
+        self.watch(next_at)
 
 
 class Request(msgspec.Struct, eq=False):

@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 from hubbub.errors import InvalidResponse, TransportError
 from hubbub.protocol import wire
 from hubbub.protocol.content import Content
-from hubbub.protocol.wire import Received, ToolResult
+from hubbub.protocol.wire import DecodedResult, ToolResult
 
 logger = logging.getLogger("hubbub.client")
 
@@ -30,31 +30,31 @@ class Block(msgspec.Struct, frozen=True):
     """All its members, including `type`."""
 
 
-class ToolsPage(wire.ToolsReply, Received):
+class ToolsPage(wire.ToolsReply, DecodedResult):
     """One page of `tools/list`."""
 
 
-class ResourcesPage(wire.ResourcesReply, Received):
+class ResourcesPage(wire.ResourcesReply, DecodedResult):
     """One page of `resources/list`."""
 
 
-class TemplatesPage(wire.TemplatesReply, Received):
+class TemplatesPage(wire.TemplatesReply, DecodedResult):
     """One page of `resources/templates/list`."""
 
 
-class PromptsPage(wire.PromptsReply, Received):
+class PromptsPage(wire.PromptsReply, DecodedResult):
     """One page of `prompts/list`."""
 
 
-class ResourceResult(wire.ReadReply, Received):
+class ResourceResult(wire.ReadReply, DecodedResult):
     """The result of `resources/read`."""
 
 
-class PromptResult(wire.PromptReply, Received):
+class PromptResult(wire.PromptReply, DecodedResult):
     """The result of `prompts/get`. The content of a message may be a `Block`."""
 
 
-class CompletionResult(wire.CompleteReply, Received):
+class CompletionResult(wire.CompleteReply, DecodedResult):
     """The result of `completion/complete`."""
 
 
@@ -68,8 +68,8 @@ class ServerInfo(msgspec.Struct, rename="camel"):
     website_url: str | UnsetType = UNSET
 
 
-R = TypeVar("R", bound=Received)
-_LISTS: dict[type[Received], tuple[str, str, type[Any]]] = {
+R = TypeVar("R", bound=DecodedResult)
+_LIST_MEMBERS: dict[type[DecodedResult], tuple[str, str, type[Any]]] = {
     ToolsPage: ("tools", "tools", wire.ToolEntry),
     ResourcesPage: ("resources", "resources", wire.ResourceEntry),
     TemplatesPage: ("resourceTemplates", "resource_templates", wire.TemplateEntry),
@@ -94,15 +94,15 @@ def decode_result(raw: Raw, kind: type[R]) -> R:
         result: R = _decoder(kind).decode(raw)
     except (ValueError, RecursionError) as error:
         try:
-            result = _piece_by_piece(raw, kind, error)
+            result = _decode_leniently(raw, kind, error)
         except (ValueError, RecursionError):
-            raise _invalid(kind, error) from None
-    _fill(result)
+            raise _invalid_response(kind, error) from None
+    _fill_missing_lists(result)
     result.__dict__["raw"] = raw
     return result
 
 
-def _fill(result: Received) -> None:
+def _fill_missing_lists(result: DecodedResult) -> None:
     """Replace missing lists by empty ones, so that callers can iterate over them."""
     match result:
         case ToolResult(content=msgspec.UNSET):
@@ -113,38 +113,38 @@ def _fill(result: Received) -> None:
                     prompt.arguments = []
 
 
-def _piece_by_piece(raw: Raw, kind: type[R], cause: Exception) -> R:
-    list_of = _LISTS.get(kind)
+def _decode_leniently(raw: Raw, kind: type[R], cause: Exception) -> R:
+    list_spec = _LIST_MEMBERS.get(kind)
     parts = _decoder(dict[str, Raw]).decode(raw)
-    if list_of is None:
-        raise _invalid(kind, cause)
-    member, attribute, entry = list_of
+    if list_spec is None:
+        raise _invalid_response(kind, cause)
+    member, attribute, entry = list_spec
     items = _decoder(list[Raw]).decode(parts.pop(member, Raw(b"[]")))
-    result: R = _decoder(kind).decode(msgspec.json.encode({**_fitting(parts, kind), member: []}))
+    result: R = _decoder(kind).decode(msgspec.json.encode({**_valid_members(parts, kind), member: []}))
     read = {ToolResult: _read_block, PromptResult: _read_message}.get(kind) or _read_entry
     setattr(result, attribute, [found for item in items if (found := read(item, entry)) is not None])
     return result
 
 
-def _fitting(parts: dict[str, Raw], kind: type[R]) -> dict[str, Raw]:
+def _valid_members(parts: dict[str, Raw], kind: type[R]) -> dict[str, Raw]:
     """Return the members that are valid; an invalid `ttlMs` must not make the whole result fail."""
-    fitting = {}
+    valid = {}
     types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
     for name, value in parts.items():
         try:
             _decoder(types.get(name, Any)).decode(value)
         except msgspec.ValidationError:
-            logger.warning("a server's answer has a member %s that makes no sense; it was left out", name[:64])
+            logger.warning("a server's result has an invalid member %s; it was left out", name[:64])
             continue
-        fitting[name] = value
-    return fitting
+        valid[name] = value
+    return valid
 
 
 def _read_entry(raw: Raw, entry: Any) -> Any:
     try:
         return _decoder(entry).decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
-        logger.warning("a server's list has an entry that makes no sense; it was left out: %s", error)
+        logger.warning("a server's list has an invalid entry; it was left out: %s", error)
         return None
 
 
@@ -163,5 +163,5 @@ def _read_message(raw: Raw, _: Any) -> Any:
     return None if content is None else wire.PromptMessage(str(role), content)
 
 
-def _invalid(kind: type[Any], cause: Exception) -> TransportError:
-    return InvalidResponse(f"The server's answer is no {kind.__name__}: {cause}")
+def _invalid_response(kind: type[Any], cause: Exception) -> TransportError:
+    return InvalidResponse(f"The server's result is not a valid {kind.__name__}: {cause}")

@@ -16,53 +16,53 @@ from msgspec import UNSET, Raw, UnsetType
 from hubbub import bounds
 from hubbub.errors import InputRefused, InvalidResponse, MethodNotFound
 from hubbub.net.backoff import Backoff
-from hubbub.protocol.params import EMPTY
+from hubbub.protocol.params import EMPTY_PARAMS
 
 Send = Callable[[dict[str, Any]], Awaitable[Raw]]
 Answer = Callable[[str, Raw], Awaitable[Any]]
 
 
-class _Kind(msgspec.Struct, rename="camel"):
+class _ResultType(msgspec.Struct, rename="camel"):
     result_type: str | UnsetType = UNSET
 
 
-class _Question(msgspec.Struct):
+class _InputRequest(msgspec.Struct):
     method: str
-    params: Raw = EMPTY
+    params: Raw = EMPTY_PARAMS
 
 
 class _InputRequired(msgspec.Struct, rename="camel"):
-    input_requests: dict[str, _Question] = {}
+    input_requests: dict[str, _InputRequest] = {}
     request_state: str | UnsetType = UNSET
 
 
-_decode_kind = msgspec.json.Decoder(_Kind).decode
+_decode_result_type = msgspec.json.Decoder(_ResultType).decode
 _decode_required = msgspec.json.Decoder(_InputRequired).decode
 
 
-async def play(raw: Raw, params: dict[str, Any], send: Send, answer: Answer) -> Raw:
+async def resolve_input(raw: Raw, params: dict[str, Any], send: Send, answer: Answer) -> Raw:
     """Return the complete result, after answering all input that the server requires.
 
     Raises:
         InputRefused: the client cannot answer it, or there were too many rounds.
         InvalidResponse: the result type is unknown.
     """
-    pause = Backoff(bounds.EMPTY_ROUND_PAUSES_S, jitter=0)
+    empty_round_backoff = Backoff(bounds.EMPTY_ROUND_PAUSES_S, jitter=0)
     for _ in range(bounds.CLIENT_ROUNDS):
         if is_complete(raw):
             return raw
-        required = _read(raw)
-        repeated = dict(params)
+        required = _read_input_required(raw)
+        next_params = dict(params)
         if required.input_requests:
-            repeated["inputResponses"] = await _answers(required, answer)
+            next_params["inputResponses"] = await _collect_responses(required, answer)
         else:
-            await asyncio.sleep(pause.next_s())
+            await asyncio.sleep(empty_round_backoff.next_s())
         if required.request_state is not UNSET:
-            repeated["requestState"] = required.request_state
-        raw = await send(repeated)
+            next_params["requestState"] = required.request_state
+        raw = await send(next_params)
     if is_complete(raw):
         return raw
-    raise InputRefused(f"The server answered with a question {bounds.CLIENT_ROUNDS} times; that is enough")
+    raise InputRefused(f"The server still requires input after {bounds.CLIENT_ROUNDS} rounds, the limit")
 
 
 def is_complete(raw: Raw) -> bool:
@@ -72,31 +72,31 @@ def is_complete(raw: Raw) -> bool:
         InvalidResponse: it is neither.
     """
     try:
-        kind = _decode_kind(raw).result_type
+        kind = _decode_result_type(raw).result_type
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidResponse(f"The server's answer cannot be read: {error}") from None
+        raise InvalidResponse(f"The server's result cannot be read: {error}") from None
     if kind is UNSET or kind == "complete":
         return True
     if kind != "input_required":
-        raise InvalidResponse(f"The server's answer is of an unknown type: {kind[:64]!r}")
+        raise InvalidResponse(f"The server's result is of an unknown type: {kind[:64]!r}")
     return False
 
 
-def _read(raw: Raw) -> _InputRequired:
+def _read_input_required(raw: Raw) -> _InputRequired:
     try:
         required = _decode_required(raw)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidResponse(f"The server's question cannot be read: {error}") from None
+        raise InvalidResponse(f"The server's input_required result cannot be read: {error}") from None
     if not required.input_requests and required.request_state is UNSET:
-        raise InvalidResponse("The server wants input and does not say which")
+        raise InvalidResponse("The server's input_required result has neither inputRequests nor requestState")
     return required
 
 
-async def _answers(required: _InputRequired, answer: Answer) -> dict[str, Any]:
+async def _collect_responses(required: _InputRequired, answer: Answer) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for key, question in required.input_requests.items():
+    for key, request in required.input_requests.items():
         try:
-            found[key] = await answer(question.method, question.params)
+            found[key] = await answer(request.method, request.params)
         except MethodNotFound:
-            raise InputRefused(f"The server asks for {question.method}, and nobody here answers that") from None
+            raise InputRefused(f"The server requires {request.method}, but the client has no handler for it") from None
     return found

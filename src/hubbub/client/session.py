@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub import __version__
-from hubbub.client import era
+from hubbub.client import negotiation
 from hubbub.client.config import DEFAULT_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS, ServerConfig
 from hubbub.client.known_eras import KnownEras
 from hubbub.client.requests import NO_HEADERS, Progress, Request
@@ -36,12 +36,12 @@ from hubbub.errors import (
     TransportError,
 )
 from hubbub.ports import ReturnPath
-from hubbub.protocol.headers import encode_value
+from hubbub.protocol.mcp_headers import encode_value
 from hubbub.protocol.revisions import LEGACY, MODERN, Era, Revision
 
 logger = logging.getLogger("hubbub.client")
-_PREFIX = "io.modelcontextprotocol/"
-_METHOD = "Mcp-Method"
+_META_PREFIX = "io.modelcontextprotocol/"
+_METHOD_HEADER = "Mcp-Method"
 
 
 class Agreement(msgspec.Struct, kw_only=True):
@@ -60,26 +60,26 @@ class Session:
         self,
         config: ServerConfig,
         capabilities: Mapping[str, Any],
-        converse: Callable[[bool], JsonRpcClient],
+        make_rpc: Callable[[bool], JsonRpcClient],
         known_eras: KnownEras,
     ) -> None:
         self._config = config
-        self._converse = converse
+        self._make_rpc = make_rpc
         """Makes a JSON-RPC connection; True: over the transport of 2024-11-05."""
         self.capabilities = dict(capabilities)
         self.client_info = dict(config.client_info or {"name": "hubbub", "version": __version__})
-        self.rpc = converse(config.transport == "sse")
+        self.rpc = make_rpc(config.transport == "sse")
         self.known_eras = known_eras
         self.agreement: Agreement | None = None
         self.generation = 0
         self.log_level: str | None = None
-        self.is_settled = False
+        self.is_ready = False
         """Whether requests can be sent: a version is agreed on, and no lost session is being renewed."""
         self._renewal: asyncio.Task[HubbubError | None] | None = None
         self.refusal: HubbubError | None = None
         """Why the server refused Streamable HTTP, if the transport of 2024-11-05 was tried after it."""
         self._meta_start = b""
-        self.renewed: Callable[[], Any] | None = None
+        self.on_renewed: Callable[[], Any] | None = None
         """Called after a lost session was replaced."""
 
     @property
@@ -100,13 +100,15 @@ class Session:
         Raises: TransportError, if none is agreed on yet.
         """
         if self.agreement is None:
-            raise TransportError("The client was not started", may_have_executed=False)
+            raise TransportError(
+                "The client was not started; use `async with`, or call `start`", may_have_executed=False
+            )
         return self.agreement.revision
 
     @property
     def sends_tool_headers(self) -> bool:
         """Whether arguments of tools are repeated in headers, if tools ask for that."""
-        return self.rpc.link.is_http and self.revision.stateless
+        return self.rpc.transport.is_http and self.revision.stateless
 
     @property
     def era(self) -> Era:
@@ -114,44 +116,44 @@ class Session:
         return self.revision.era
 
     async def establish(self) -> None:
-        """Start the link and agree on a version; the time limit includes restarts.
+        """Start the transport and agree on a version; the time limit includes restarts.
 
         Raises: errors of `hubbub.errors`; the caller must close the session then.
         """
-        what, hint = "The connection to the server", ""
+        operation, hint = "The connection to the server", ""
         try:
-            async with asyncio.timeout(_finite(self.timeout_s)):
+            async with asyncio.timeout(_seconds_or_none(self.timeout_s)):
                 await self.rpc.start()
-                what = "The answer to the handshake"
-                await era.agree(self, self._config.protocol_version)
+                operation = "The answer to the handshake"
+                await negotiation.negotiate(self, self._config.protocol_version)
         except TimeoutError:
-            if what.endswith("handshake"):
-                hint = era.note_silence(self, self._config.protocol_version)
-            raise (self.refusal or DeadlineExceeded(what, self.timeout_s, hint)) from None
+            if operation.endswith("handshake"):
+                hint = negotiation.record_handshake_timeout(self, self._config.protocol_version)
+            raise (self.refusal or DeadlineExceeded(operation, self.timeout_s, hint)) from None
 
-    # -- the two handshakes, called by `era` -----------------------------------------
+    # -- the two handshakes, called by `negotiation` -----------------------------------------
 
     async def discover(self, version: str) -> dict[str, Any]:
         """Send `server/discover` to a modern server and return its result.
 
-        Raises: errors of `hubbub.errors`, which `era` reads as signs.
+        Raises: errors of `hubbub.errors`, which `negotiation` reads as signs of an era.
         """
-        self._speak(MODERN[version])
+        self._set_revision(MODERN[version])
         raw = await self._send("server/discover", {}, timeout_s=self._config.timeout_s)
-        found = _object(raw, "server/discover")
+        found = _decode_object(raw, "server/discover")
         versions = found.get("supportedVersions")
         known = [str(item) for item in versions] if isinstance(versions, list) else [version]
         if version not in known:
             raise ProtocolVersionNotSupported(version, known, SUPPORTED_PROTOCOL_VERSIONS)
         meta = found.get("_meta")
-        info = (meta.get(f"{_PREFIX}serverInfo") if isinstance(meta, dict) else None) or found.get("serverInfo")
-        self._agree(MODERN[version], info, found)
+        info = (meta.get(f"{_META_PREFIX}serverInfo") if isinstance(meta, dict) else None) or found.get("serverInfo")
+        self._set_agreement(MODERN[version], info, found)
         return found
 
-    def assume(self, version: str) -> None:
+    def assume_version(self, version: str) -> None:
         """Use a modern version with a server that does not implement `server/discover`."""
-        self._speak(MODERN[version])
-        self._agree(MODERN[version], None, {})
+        self._set_revision(MODERN[version])
+        self._set_agreement(MODERN[version], None, {})
 
     async def initialize(self, version: str | None = None) -> None:
         """Open a legacy session.
@@ -160,7 +162,7 @@ class Session:
             ProtocolVersionNotSupported: the server speaks none of our versions.
         """
         offered = version or DEFAULT_PROTOCOL_VERSION
-        await self.accept(offered, await self.send_initialize(offered))
+        await self.accept_initialize(offered, await self.send_initialize(offered))
 
     async def send_initialize(self, offered: str) -> dict[str, Any]:
         """Send `initialize` and return its result; nothing is agreed yet."""
@@ -170,35 +172,35 @@ class Session:
             "clientInfo": self.client_info,
         }
         # A server that supports the modern headers may require them for this request too; others ignore them.
-        raw = await self.rpc.request("initialize", params, headers={_METHOD: "initialize"})
-        return _object(raw, "initialize")
+        raw = await self.rpc.request("initialize", params, headers={_METHOD_HEADER: "initialize"})
+        return _decode_object(raw, "initialize")
 
-    async def accept(self, offered: str, found: dict[str, Any]) -> None:
+    async def accept_initialize(self, offered: str, found: dict[str, Any]) -> None:
         """Open the legacy session that a result of `initialize` describes.
 
         Raises:
             ProtocolVersionNotSupported: the server speaks none of our versions.
         """
-        answered = found.get("protocolVersion") or offered
-        revision = LEGACY.get(str(answered))
+        answered_version = found.get("protocolVersion") or offered
+        revision = LEGACY.get(str(answered_version))
         if revision is None:
-            raise ProtocolVersionNotSupported(offered, [str(answered)], tuple(LEGACY))
-        self.rpc.link.settle(revision.version)
-        await self.rpc.notify("notifications/initialized", headers={_METHOD: "notifications/initialized"})
-        self._agree(revision, found.get("serverInfo"), found)
+            raise ProtocolVersionNotSupported(offered, [str(answered_version)], tuple(LEGACY))
+        self.rpc.transport.finish_handshake(revision.version)
+        await self.rpc.notify("notifications/initialized", headers={_METHOD_HEADER: "notifications/initialized"})
+        self._set_agreement(revision, found.get("serverInfo"), found)
         self.generation += 1
 
-    async def fall_back(self) -> None:
+    async def fall_back_to_http_sse(self) -> None:
         """Reconnect over the transport of 2024-11-05."""
-        await self._start_over(over_old_pair=True)
+        await self._restart_rpc(over_http_sse=True)
 
     async def restart(self) -> None:
         """Start the server again."""
-        await self._start_over(over_old_pair=False)
+        await self._restart_rpc(over_http_sse=False)
 
-    async def _start_over(self, *, over_old_pair: bool) -> None:
+    async def _restart_rpc(self, *, over_http_sse: bool) -> None:
         await self.rpc.close()
-        self.rpc = self._converse(over_old_pair)
+        self.rpc = self._make_rpc(over_http_sse)
         await self.rpc.start()
 
     # -- requests --------------------------------------------------------------------
@@ -225,8 +227,8 @@ class Session:
         all of that.
         """
         started, seconds = monotonic(), self.timeout_s if timeout_s is None else timeout_s
-        if not self.is_settled:
-            await self.wait_for_agreement(seconds)
+        if not self.is_ready:
+            await self.wait_until_ready(seconds)
             timeout_s = _seconds_left(started, seconds)
         generation = self.generation
         options: dict[str, Any] = {
@@ -264,7 +266,7 @@ class Session:
     async def notify(self, method: str, params: Any = UNSET) -> None:
         """Send a notification, with the headers that the era requires."""
         is_stateless = self.revision.stateless
-        headers = self._headers(method, {}) if is_stateless else NO_HEADERS
+        headers = self._request_headers(method, {}) if is_stateless else NO_HEADERS
         await self.rpc.notify(method, params, is_stateless=is_stateless, headers=headers)
 
     async def renew(self, generation: int, seconds: float) -> None:
@@ -277,11 +279,11 @@ class Session:
         if self.generation != generation:
             return
         if self._renewal is None:
-            self.is_settled = False
+            self.is_ready = False
             self._renewal = self.rpc.spawn(self._renew())
         await self._wait_for_renewal(self._renewal, seconds)
 
-    async def wait_for_agreement(self, seconds: float) -> None:
+    async def wait_until_ready(self, seconds: float) -> None:
         """Wait while a session is being renewed.
 
         Raises:
@@ -294,12 +296,12 @@ class Session:
             except DeadlineExceeded:
                 raise
             except HubbubError as error:
-                message = f"The server no longer knows this session, and a new one failed: {error.message}"
+                message = f"The server lost this session, and opening a new one failed: {error.message}"
                 raise SessionLost(message) from None
         self.revision  # noqa: B018  raises if there is none
 
     async def _wait_for_renewal(self, renewal: asyncio.Task[HubbubError | None], seconds: float) -> None:
-        done, _ = await asyncio.wait([renewal], timeout=_finite(seconds))
+        done, _ = await asyncio.wait([renewal], timeout=_seconds_or_none(seconds))
         if not done:
             raise DeadlineExceeded(f"A new session with {self._config.id!r}", seconds)
         if renewal.cancelled():
@@ -309,17 +311,17 @@ class Session:
 
     async def _renew(self) -> HubbubError | None:
         """Open a new session; return the error if that failed. The old agreement stays until there is a new one."""
-        agreed = self.agreement
+        previous = self.agreement
         try:
-            await self.initialize(agreed.revision.version if agreed is not None else self._config.protocol_version)
+            await self.initialize(previous.revision.version if previous is not None else self._config.protocol_version)
         except HubbubError as error:
-            logger.warning("the session with %s was lost and not renewed: %s", self._config.id, error.message)
+            logger.warning("the session with %s was lost and could not be renewed: %s", self._config.id, error.message)
             return error
         finally:
             self._renewal = None
-            self.is_settled = self.agreement is not None
-        if self.renewed is not None:
-            self.renewed()
+            self.is_ready = self.agreement is not None
+        if self.on_renewed is not None:
+            self.on_renewed()
         return None
 
     async def _send(
@@ -336,12 +338,12 @@ class Session:
     ) -> Raw:
         rpc, is_stateless = self.rpc, bool(self._meta_start)
         if is_stateless:
-            if rpc.link.is_http:
-                headers = {**self._headers(method, params), **headers}
+            if rpc.transport.is_http:
+                headers = {**self._request_headers(method, params), **headers}
         elif progress is None:
             return await rpc.request(method, params or UNSET, timeout_s=timeout_s, **more)
 
-        def prepared(identifier: int) -> dict[str, Any]:
+        def make_params(identifier: int) -> dict[str, Any]:
             if on_id is not None:
                 on_id(identifier)
             token = identifier if progress is not None else None
@@ -353,7 +355,7 @@ class Session:
             progress=progress,
             headers=headers,
             is_stateless=is_stateless,
-            prepare=prepared,
+            prepare=make_params,
             **more,
         )
 
@@ -362,40 +364,44 @@ class Session:
         if not self._meta_start:
             return b""
         meta = {
-            f"{_PREFIX}protocolVersion": self._version,
-            f"{_PREFIX}clientCapabilities": capabilities,
-            f"{_PREFIX}clientInfo": self.client_info,
+            f"{_META_PREFIX}protocolVersion": self._version,
+            f"{_META_PREFIX}clientCapabilities": capabilities,
+            f"{_META_PREFIX}clientInfo": self.client_info,
         }
         if log_level is not None:
-            meta[f"{_PREFIX}logLevel"] = log_level
+            meta[f"{_META_PREFIX}logLevel"] = log_level
         return msgspec.json.encode(meta)[:-1]
 
     def declare(self, capabilities: Mapping[str, Any]) -> None:
         """Change the capabilities that each request to a modern server carries."""
         self.capabilities = dict(capabilities)
-        self._speak(self.revision)
+        self._set_revision(self.revision)
 
-    def headers_of_call(self, name: str) -> dict[str, str]:
+    def tool_call_headers(self, name: str) -> dict[str, str]:
         """Return the headers that repeat parts of a tool call in the modern era."""
-        return {"MCP-Protocol-Version": self._version, _METHOD: "tools/call", "Mcp-Name": encode_value(name)}
+        return {"MCP-Protocol-Version": self._version, _METHOD_HEADER: "tools/call", "Mcp-Name": encode_value(name)}
 
-    def meta(self, given: Mapping[str, Any] | None, token: int | None, client_meta: bytes) -> bytes:
+    def meta(self, caller_meta: Mapping[str, Any] | None, token: int | None, client_meta: bytes) -> bytes:
         """Encode `_meta` of one request; empty if it has no members."""
         start = client_meta or self._meta_start
-        if not given and token is None and (client_meta or self.log_level is None):
+        if not caller_meta and token is None and (client_meta or self.log_level is None):
             return start + b"}" if start else b""
-        return bytes(self._meta(given, token, client_meta))
+        return bytes(self._meta(caller_meta, token, client_meta))
 
-    def _meta(self, given: Any, token: int | None, client_meta: bytes = b"") -> Raw:
+    def _meta(self, caller_meta: Any, token: int | None, client_meta: bytes = b"") -> Raw:
         """Encode `_meta` of one request: what the era requires, the progress token, and the caller's members."""
         meta = bytearray(client_meta or self._meta_start or b"{")
         extra: dict[str, Any] = {}
-        if isinstance(given, Mapping):
-            extra = {key: value for key, value in given.items() if not key.startswith(_PREFIX) or not self._meta_start}
+        if isinstance(caller_meta, Mapping):
+            extra = {
+                key: value
+                for key, value in caller_meta.items()
+                if not key.startswith(_META_PREFIX) or not self._meta_start
+            }
         if token is not None:
             extra["progressToken"] = token
         if self.log_level is not None and self._meta_start and not client_meta:
-            extra[f"{_PREFIX}logLevel"] = self.log_level
+            extra[f"{_META_PREFIX}logLevel"] = self.log_level
         if extra:
             if len(meta) > 1:
                 meta += b","
@@ -404,47 +410,47 @@ class Session:
             meta += b"}"
         return Raw(bytes(meta))
 
-    def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        headers = {"MCP-Protocol-Version": self._version, _METHOD: method}
+    def _request_headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        headers = {"MCP-Protocol-Version": self._version, _METHOD_HEADER: method}
         if method in ("tools/call", "prompts/get"):
             headers["Mcp-Name"] = encode_value(str(params.get("name", "")))
         elif method == "resources/read":
             headers["Mcp-Name"] = encode_value(str(params.get("uri", "")))
         return headers
 
-    def _speak(self, revision: Revision) -> None:
+    def _set_revision(self, revision: Revision) -> None:
         self._version = revision.version
         self._meta_start = b"{" if revision.stateless else b""
         self._meta_start = self.client_meta(self.capabilities, None)
 
-    def _agree(self, revision: Revision, info: Any, found: Mapping[str, Any]) -> None:
-        self._speak(revision)
+    def _set_agreement(self, revision: Revision, info: Any, found: Mapping[str, Any]) -> None:
+        self._set_revision(revision)
         instructions = found.get("instructions")
         capabilities = found.get("capabilities")
         self.agreement = Agreement(
             revision=revision,
-            server_info=_server_info(info),
+            server_info=_parse_server_info(info),
             capabilities=capabilities if isinstance(capabilities, dict) else {},
             instructions=instructions if isinstance(instructions, str) else None,
         )
-        self.is_settled = True
+        self.is_ready = True
 
 
-def _object(raw: Raw, method: str) -> dict[str, Any]:
+def _decode_object(raw: Raw, method: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
-        raise InvalidResponse(f"The server's answer to {method} is not an object") from None
+        raise InvalidResponse(f"The server's response to {method} is not an object") from None
 
 
-def _server_info(info: Any) -> ServerInfo:
+def _parse_server_info(info: Any) -> ServerInfo:
     if not isinstance(info, dict):
         return ServerInfo()
     texts = {key: value for key, value in info.items() if isinstance(value, str)}
     return msgspec.convert(texts, ServerInfo)
 
 
-def _finite(seconds: float) -> float | None:
+def _seconds_or_none(seconds: float) -> float | None:
     return None if seconds == math.inf else seconds
 
 

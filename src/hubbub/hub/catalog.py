@@ -1,7 +1,7 @@
 """Everything that the upstreams offer, under the names that clients see.
 
 A `Catalog` is a value: it is rebuilt when a snapshot or the config changes, and replaced as a whole. Finding an item is
-a dictionary lookup. `Shown` is the part of it that a view shows.
+a dictionary lookup. `CatalogView` is the part of it that a view shows.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import DefinitionError
-from hubbub.hub.config import OWN, OWN_TOOLS, HubConfig, UpstreamConfig
-from hubbub.hub.known_names import NOTHING_KNOWN, Known
-from hubbub.hub.names import Collision, Names, Offer, Rule, Style, assign, scheme_of
+from hubbub.hub.config import BUILTIN_TOOLS, HUB_ID, HubConfig, UpstreamConfig
+from hubbub.hub.known_names import NO_KNOWN_NAMES, UpstreamNames
+from hubbub.hub.names import Collision, Names, NameStyle, NamingRule, Offer, assign_names, uri_scheme
 from hubbub.hub.snapshot import Entry, Snapshot
-from hubbub.protocol.headers import header_parameters
+from hubbub.protocol.mcp_headers import header_parameters
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.uri_template import UriTemplate
 from hubbub.protocol.wire import ToolAnnotations
@@ -26,9 +26,9 @@ from hubbub.server.views import EVERYTHING, View
 from hubbub.settings.hub import ViewSettings
 from hubbub.settings.servers import ToolSettings
 
-_RESERVED = tuple(Offer(OWN, name) for name in OWN_TOOLS)
-_AS_IT_IS = ToolSettings()
-_SCHEMA = "outputSchema"
+_RESERVED_OFFERS = tuple(Offer(HUB_ID, name) for name in BUILTIN_TOOLS)
+_DEFAULT_TOOL_SETTINGS = ToolSettings()
+_OUTPUT_SCHEMA = "outputSchema"
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 
 
@@ -43,28 +43,28 @@ class Item:
         revision: Revision,
         description: str | None = None,
         *,
-        wanted: str | None = None,
+        preferred_name: str | None = None,
     ) -> None:
         self.name = name
         """The name or URI that clients use."""
-        self.wanted = name if wanted is None else wanted
+        self.preferred_name = name if preferred_name is None else preferred_name
         """The name that it would have without collisions and without the length limit."""
         self.server = server
         """The id of the upstream that has it."""
         self.entry = entry
-        self.own = entry.name
+        self.upstream_name = entry.name
         """The name or URI on its own server."""
         self.revision = revision
         """The protocol revision of that server."""
         self.description = description
         """Replaces the server's description; None keeps it."""
         self.encoded: dict[tuple[str, str | None], bytes] = {}
-        """Encoded list entries, by revision and description: see `hubbub.hub.entries`."""
+        """Encoded list entries, by revision and description: see `hubbub.hub.list_entries`."""
 
     @property
-    def qualified(self) -> str:
+    def qualified_name(self) -> str:
         """`server/name`, which patterns with a slash are matched against."""
-        return f"{self.server}/{self.own}"
+        return f"{self.server}/{self.upstream_name}"
 
     @property
     def scopes(self) -> frozenset[str]:
@@ -91,12 +91,12 @@ class Item:
     def template(self) -> UriTemplate | None:
         """The parsed URI template; None if it cannot be matched."""
         try:
-            return UriTemplate(self.own)
+            return UriTemplate(self.upstream_name)
         except DefinitionError:
             return None
 
 
-class Offered(NamedTuple):
+class OfferedEntry(NamedTuple):
     """An entry of one server, before it gets its name in the catalog."""
 
     offer: Offer
@@ -105,7 +105,7 @@ class Offered(NamedTuple):
     description: str | None = None
 
 
-class Named(msgspec.Struct, frozen=True):
+class NamedItems(msgspec.Struct, frozen=True):
     """The tools or the prompts of a catalog, by name."""
 
     listed: dict[str, Item] = {}
@@ -114,14 +114,14 @@ class Named(msgspec.Struct, frozen=True):
     collisions: tuple[Collision, ...] = ()
 
 
-class Addressed(msgspec.Struct, frozen=True):
+class UriItems(msgspec.Struct, frozen=True):
     """The resources or the resource templates of a catalog, by URI."""
 
     listed: dict[str, Item] = {}
     collisions: tuple[Collision, ...] = ()
 
 
-class ShownNames(msgspec.Struct, frozen=True):
+class ListedNames(msgspec.Struct, frozen=True):
     """What each name meant when it was last listed to a client."""
 
     tools: dict[str, Offer] = {}
@@ -132,7 +132,7 @@ class ShownNames(msgspec.Struct, frozen=True):
         for names, kind in ((self.tools, catalog.tools), (self.prompts, catalog.prompts)):
             for name, item in kind.listed.items():
                 names.pop(name, None)
-                names[name] = Offer(item.server, item.own)
+                names[name] = Offer(item.server, item.upstream_name)
             while len(names) > bounds.HUB_SHOWN_NAMES:
                 del names[next(iter(names))]
 
@@ -140,23 +140,23 @@ class ShownNames(msgspec.Struct, frozen=True):
 class Catalog(msgspec.Struct, frozen=True):
     """Everything that the upstreams offer."""
 
-    tools: Named = Named()
-    prompts: Named = Named()
-    resources: Addressed = Addressed()
-    templates: Addressed = Addressed()
+    tools: NamedItems = NamedItems()
+    prompts: NamedItems = NamedItems()
+    resources: UriItems = UriItems()
+    templates: UriItems = UriItems()
     schemes: Mapping[str, str] = {}
     """Maps the prefix of a URI (`server` in `server+file:///a`) to the id of its upstream."""
     scopes: frozenset[str] = frozenset()
     """Every scope that an entry requires."""
 
-    def visible_with(self, held: frozenset[str]) -> Catalog:
+    def visible_with(self, held_scopes: frozenset[str]) -> Catalog:
         """The part of the catalog that a caller with these scopes sees; names do not change."""
         return msgspec.structs.replace(
             self,
-            tools=_visible_names(self.tools, held),
-            prompts=_visible_names(self.prompts, held),
-            resources=_visible_addresses(self.resources, held),
-            templates=_visible_addresses(self.templates, held),
+            tools=_filter_names(self.tools, held_scopes),
+            prompts=_filter_names(self.prompts, held_scopes),
+            resources=_filter_uris(self.resources, held_scopes),
+            templates=_filter_uris(self.templates, held_scopes),
         )
 
     @property
@@ -165,80 +165,84 @@ class Catalog(msgspec.Struct, frozen=True):
         found = (self.tools, self.prompts, self.resources, self.templates)
         return tuple(collision for part in found for collision in part.collisions)
 
-    def own_uri(self, uri: str) -> tuple[str, str] | None:
+    def resolve_uri(self, uri: str) -> tuple[str, str] | None:
         """Resolve a URI with a `server+` prefix to the upstream and the URI there; None if it has no known prefix."""
         scheme, plus, rest = uri.partition("+")
         server = self.schemes.get(scheme) if plus else None
         return None if server is None else (server, rest)
 
 
-def build(
+def build_catalog(
     config: HubConfig,
     snapshots: Mapping[str, Snapshot],
-    known: Callable[[UpstreamConfig], Known] = lambda upstream: NOTHING_KNOWN,
-    shown: ShownNames | None = None,
+    known: Callable[[UpstreamConfig], UpstreamNames] = lambda upstream: NO_KNOWN_NAMES,
+    listed_names: ListedNames | None = None,
 ) -> Catalog:
     """Build the catalog of these upstreams, in the order of the config.
 
-    Upstreams that were not reached yet take part in the naming with what is `known` of them. Names that were `shown`
-    before stay callable.
+    Upstreams that were not reached yet take part in the naming with what is `known` of them. Names in
+    `listed_names` were listed before and stay callable.
     """
-    shown = ShownNames() if shown is None else shown
-    style = Style(config.hub.name_limit, config.lists_safe_names)
-    rules = {OWN: Rule("never")} | {upstream.id: _rule(upstream) for upstream in config.upstreams}
-    found: dict[str, list[Offered]] = {"tools": [], "prompts": [], "resources": [], "templates": []}
-    offered: dict[str, list[Offer]] = {"tools": list(_RESERVED), "prompts": []}
+    listed_names = ListedNames() if listed_names is None else listed_names
+    style = NameStyle(config.hub.name_limit, config.lists_safe_names)
+    rules = {HUB_ID: NamingRule("never")} | {upstream.id: _naming_rule(upstream) for upstream in config.upstreams}
+    found: dict[str, list[OfferedEntry]] = {"tools": [], "prompts": [], "resources": [], "templates": []}
+    offered: dict[str, list[Offer]] = {"tools": list(_RESERVED_OFFERS), "prompts": []}
     for upstream in config.upstreams:
         snapshot = snapshots.get(upstream.id)
         if snapshot is None or snapshot.revision is None:
             for kind, offers in _expected_offers(upstream, known(upstream)).items():
                 offered[kind] += offers
             continue
-        for kind, entries in _shown(upstream, snapshot).items():
+        for kind, entries in _shown_entries(upstream, snapshot).items():
             for entry in entries:
-                if kind == "tools" and not config.hub.output_schemas and _SCHEMA in entry.members:
-                    members = {name: value for name, value in entry.members.items() if name != _SCHEMA}
+                if kind == "tools" and not config.hub.output_schemas and _OUTPUT_SCHEMA in entry.members:
+                    members = {name: value for name, value in entry.members.items() if name != _OUTPUT_SCHEMA}
                     entry = msgspec.structs.replace(entry, members=members)
-                said = upstream.tools.get(entry.name, _AS_IT_IS) if kind == "tools" else _AS_IT_IS
+                tool_settings = (
+                    upstream.tools.get(entry.name, _DEFAULT_TOOL_SETTINGS)
+                    if kind == "tools"
+                    else _DEFAULT_TOOL_SETTINGS
+                )
                 offer = Offer(upstream.id, entry.name)
                 if kind in offered:
                     offered[kind].append(offer)
-                found[kind].append(Offered(offer, entry, snapshot.revision, said.description))
-    schemes = _schemes(config)
+                found[kind].append(OfferedEntry(offer, entry, snapshot.revision, tool_settings.description))
+    schemes = _assign_schemes(config)
     plain = {server: msgspec.structs.replace(rule, renamed={}) for server, rule in rules.items()}
     return Catalog(
-        _named(found["tools"], _assigned(offered["tools"], rules, style), shown.tools),
-        _named(found["prompts"], assign(offered["prompts"], plain, style), shown.prompts),
-        _addressed(found["resources"], schemes),
-        _addressed(found["templates"], schemes),
+        _build_named_items(found["tools"], _assign_tool_names(offered["tools"], rules, style), listed_names.tools),
+        _build_named_items(found["prompts"], assign_names(offered["prompts"], plain, style), listed_names.prompts),
+        _build_uri_items(found["resources"], schemes),
+        _build_uri_items(found["templates"], schemes),
         {scheme: server for server, scheme in schemes.items()},
         frozenset().union(*(one.entry.scopes for part in found.values() for one in part)),
     )
 
 
-def _visible_names(part: Named, held: frozenset[str]) -> Named:
-    listed, callable = _visible_items(part.listed, held), _visible_items(part.callable, held)
-    return Named(listed, callable, part.ambiguous, _visible_collisions(part.collisions, listed))
+def _filter_names(part: NamedItems, held_scopes: frozenset[str]) -> NamedItems:
+    listed, callable = _filter_items(part.listed, held_scopes), _filter_items(part.callable, held_scopes)
+    return NamedItems(listed, callable, part.ambiguous, _filter_collisions(part.collisions, listed))
 
 
-def _visible_addresses(part: Addressed, held: frozenset[str]) -> Addressed:
-    listed = _visible_items(part.listed, held)
-    return Addressed(listed, _visible_collisions(part.collisions, listed))
+def _filter_uris(part: UriItems, held_scopes: frozenset[str]) -> UriItems:
+    listed = _filter_items(part.listed, held_scopes)
+    return UriItems(listed, _filter_collisions(part.collisions, listed))
 
 
-def _visible_items(items: Mapping[str, Item], held: frozenset[str]) -> dict[str, Item]:
-    return {name: item for name, item in items.items() if item.scopes <= held}
+def _filter_items(items: Mapping[str, Item], held_scopes: frozenset[str]) -> dict[str, Item]:
+    return {name: item for name, item in items.items() if item.scopes <= held_scopes}
 
 
-def _visible_collisions(collisions: Iterable[Collision], listed: Mapping[str, Item]) -> tuple[Collision, ...]:
+def _filter_collisions(collisions: Iterable[Collision], listed: Mapping[str, Item]) -> tuple[Collision, ...]:
     return tuple(one for one in collisions if all(name in listed for name in one.listed if name))
 
 
-def _shown(upstream: UpstreamConfig, snapshot: Snapshot) -> dict[str, list[Entry]]:
+def _shown_entries(upstream: UpstreamConfig, snapshot: Snapshot) -> dict[str, list[Entry]]:
     """The entries of a server that its config does not hide, by kind."""
-    tools = _view(upstream.include, upstream.exclude, upstream.read_only)
-    prompts = _view(upstream.include, upstream.exclude)
-    hidden = {name for name, said in upstream.tools.items() if said.hidden}
+    tools = _make_view(upstream.include, upstream.exclude, upstream.read_only)
+    prompts = _make_view(upstream.include, upstream.exclude)
+    hidden = {name for name, tool_settings in upstream.tools.items() if tool_settings.hidden}
     return {
         "tools": [entry for entry in snapshot.tools if tools.shows(entry) and entry.name not in hidden],
         "prompts": [entry for entry in snapshot.prompts if prompts.shows(entry)],
@@ -247,37 +251,39 @@ def _shown(upstream: UpstreamConfig, snapshot: Snapshot) -> dict[str, list[Entry
     }
 
 
-def _view(include: tuple[str, ...], exclude: tuple[str, ...], read_only: bool = False) -> View:
+def _make_view(include: tuple[str, ...], exclude: tuple[str, ...], read_only: bool = False) -> View:
     view = View(include, exclude, read_only)
     return EVERYTHING if view == EVERYTHING else view  # `View.shows` skips all comparisons for this object
 
 
-def _assigned(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> Names:
+def _assign_tool_names(offers: Sequence[Offer], rules: Mapping[str, NamingRule], style: NameStyle) -> Names:
     """The names of tools, without those that belong to the hub itself."""
-    names = assign(offers, rules, style)
+    names = assign_names(offers, rules, style)
     return msgspec.structs.replace(
         names,
-        listed={offer: name for offer, name in names.listed.items() if offer.server != OWN},
-        callable={name: offer for name, offer in names.callable.items() if offer.server != OWN},
+        listed={offer: name for offer, name in names.listed.items() if offer.server != HUB_ID},
+        callable={name: offer for name, offer in names.callable.items() if offer.server != HUB_ID},
     )
 
 
-def _rule(upstream: UpstreamConfig) -> Rule:
-    renamed = {own: said.name for own, said in upstream.tools.items() if said.name is not None}
-    return Rule(upstream.prefix, upstream.prefix_text, renamed)
+def _naming_rule(upstream: UpstreamConfig) -> NamingRule:
+    renamed = {
+        own: tool_settings.name for own, tool_settings in upstream.tools.items() if tool_settings.name is not None
+    }
+    return NamingRule(upstream.prefix, upstream.prefix_text, renamed)
 
 
-def _expected_offers(upstream: UpstreamConfig, known: Known) -> dict[str, list[Offer]]:
+def _expected_offers(upstream: UpstreamConfig, known: UpstreamNames) -> dict[str, list[Offer]]:
     """The offers that a server had when it was last reached, without those that its config hides."""
-    view = _view(upstream.include, upstream.exclude)
-    hidden = {name for name, said in upstream.tools.items() if said.hidden}
+    view = _make_view(upstream.include, upstream.exclude)
+    hidden = {name for name, tool_settings in upstream.tools.items() if tool_settings.hidden}
     return {
         "tools": [Offer(upstream.id, name) for name in known.tools if view.names(name) and name not in hidden],
         "prompts": [Offer(upstream.id, name) for name in known.prompts if view.names(name)],
     }
 
 
-def _named(found: Iterable[Offered], names: Names, shown: Mapping[str, Offer]) -> Named:
+def _build_named_items(found: Iterable[OfferedEntry], names: Names, listed_names: Mapping[str, Offer]) -> NamedItems:
     items = {
         one.offer: Item(
             names.listed.get(one.offer, one.offer.name),
@@ -285,15 +291,15 @@ def _named(found: Iterable[Offered], names: Names, shown: Mapping[str, Offer]) -
             one.entry,
             one.revision,
             one.description,
-            wanted=names.wanted.get(one.offer),
+            preferred_name=names.preferred.get(one.offer),
         )
         for one in found
     }
     callable_ = {name: items[offer] for name, offer in names.callable.items() if offer in items}
-    for name, offer in shown.items():
+    for name, offer in listed_names.items():
         if name not in names.callable and offer in items:
             callable_[name] = items[offer]
-    return Named(
+    return NamedItems(
         {name: items[offer] for offer, name in names.listed.items() if offer in items},
         callable_,
         {name: others for name, others in names.ambiguous.items() if name not in callable_},
@@ -301,11 +307,11 @@ def _named(found: Iterable[Offered], names: Names, shown: Mapping[str, Offer]) -
     )
 
 
-def _schemes(config: HubConfig) -> dict[str, str]:
+def _assign_schemes(config: HubConfig) -> dict[str, str]:
     """A unique URI prefix for each server."""
     schemes: dict[str, str] = {}
     for upstream in config.upstreams:
-        first = scheme = scheme_of(upstream.id)
+        first = scheme = uri_scheme(upstream.id)
         number = 1
         while scheme in schemes.values():
             number += 1
@@ -314,7 +320,7 @@ def _schemes(config: HubConfig) -> dict[str, str]:
     return schemes
 
 
-def _addressed(found: Iterable[Offered], schemes: Mapping[str, str]) -> Addressed:
+def _build_uri_items(found: Iterable[OfferedEntry], schemes: Mapping[str, str]) -> UriItems:
     """The first server in the config keeps a URI; the same URI of later servers gets a prefix."""
     listed: dict[str, Item] = {}
     owners: dict[str, list[str]] = {}
@@ -327,10 +333,10 @@ def _addressed(found: Iterable[Offered], schemes: Mapping[str, str]) -> Addresse
         for uri, servers in owners.items()
         if len(servers) > 1
     )
-    return Addressed(listed, collisions)
+    return UriItems(listed, collisions)
 
 
-class Shown:
+class CatalogView:
     """The part of a catalog that one front shows: chosen servers, names that match patterns, or read-only tools.
 
     A value for one catalog and one view; without settings it shows everything. Lists, calls, reads, searches and
@@ -341,78 +347,78 @@ class Shown:
         self.catalog = catalog
         self._settings = settings
         self._servers = None if settings is None or settings.servers is None else frozenset(settings.servers)
-        chosen = ViewSettings() if settings is None else settings
-        self._tools = View(chosen.include, chosen.exclude, chosen.read_only)
-        self._prompts = View(chosen.include, chosen.exclude)
-        self.descriptions = chosen.descriptions
+        view_settings = ViewSettings() if settings is None else settings
+        self._tool_view = View(view_settings.include, view_settings.exclude, view_settings.read_only)
+        self._prompt_view = View(view_settings.include, view_settings.exclude)
+        self.descriptions = view_settings.descriptions
 
-    def has(self, server: str) -> bool:
+    def has_server(self, server: str) -> bool:
         """Whether anything of this server may be shown."""
         return self._servers is None or server in self._servers
 
-    def tool(self, name: str) -> Item | None:
+    def find_tool(self, name: str) -> Item | None:
         """The tool that a name means, listed or not."""
         item = self.catalog.tools.callable.get(name)
-        return item if item is None or self._settings is None or self._shows(item, self._tools) else None
+        return item if item is None or self._settings is None or self._shows(item, self._tool_view) else None
 
-    def prompt(self, name: str) -> Item | None:
+    def find_prompt(self, name: str) -> Item | None:
         """The prompt that a name means."""
         item = self.catalog.prompts.callable.get(name)
-        return item if item is None or self._settings is None or self._shows(item, self._prompts) else None
+        return item if item is None or self._settings is None or self._shows(item, self._prompt_view) else None
 
-    def alternatives(self, name: str, kind: Named) -> list[str]:
+    def alternatives(self, name: str, kind: NamedItems) -> list[str]:
         """The shown names that an ambiguous name may stand for."""
         return [other for other in kind.ambiguous.get(name, ()) if self._is_shown(other, kind)]
 
     @cached_property
     def tools(self) -> dict[str, Item]:
         """Every tool by its name here."""
-        return self._named(self.catalog.tools, self._tools)
+        return self._select_names(self.catalog.tools, self._tool_view)
 
     @cached_property
     def prompts(self) -> dict[str, Item]:
         """Every prompt by its name here."""
-        return self._named(self.catalog.prompts, self._prompts)
+        return self._select_names(self.catalog.prompts, self._prompt_view)
 
     @cached_property
     def resources(self) -> dict[str, Item]:
         """Every listed resource by its URI here."""
-        return self._addressed(self.catalog.resources)
+        return self._select_uris(self.catalog.resources)
 
     @cached_property
     def templates(self) -> dict[str, Item]:
         """Every resource template by its URI template here."""
-        return self._addressed(self.catalog.templates)
+        return self._select_uris(self.catalog.templates)
 
     def _shows(self, item: Item, view: View) -> bool:
-        return self.has(item.server) and view.names(item.name, item.qualified) and _may_be_used(item, view)
+        return self.has_server(item.server) and view.names(item.name, item.qualified_name) and _is_allowed(item, view)
 
-    def _is_shown(self, name: str, kind: Named) -> bool:
-        return (self.tool(name) if kind is self.catalog.tools else self.prompt(name)) is not None
+    def _is_shown(self, name: str, kind: NamedItems) -> bool:
+        return (self.find_tool(name) if kind is self.catalog.tools else self.find_prompt(name)) is not None
 
-    def _named(self, kind: Named, view: View) -> dict[str, Item]:
+    def _select_names(self, kind: NamedItems, view: View) -> dict[str, Item]:
         if self._settings is None:
             return kind.listed
-        found, servers = view.choose(kind.listed, _qualified), self._servers
+        found, servers = view.choose(kind.listed, _qualified_name), self._servers
         return {
             name: item
             for name, item in found.items()
-            if (servers is None or item.server in servers) and _may_be_used(item, view)
+            if (servers is None or item.server in servers) and _is_allowed(item, view)
         }
 
-    def _addressed(self, kind: Addressed) -> dict[str, Item]:
+    def _select_uris(self, kind: UriItems) -> dict[str, Item]:
         if self._servers is None:
             return kind.listed
         return {uri: item for uri, item in kind.listed.items() if item.server in self._servers}
 
 
-def _qualified(item: Item) -> str:
-    return item.qualified
+def _qualified_name(item: Item) -> str:
+    return item.qualified_name
 
 
-def _may_be_used(item: Item, view: View) -> bool:
+def _is_allowed(item: Item, view: View) -> bool:
     """Whether the view does not exclude the item's unprefixed name and, if it is read-only, the tool is too."""
     # An excluded name stays excluded when a collision with another server gives it a prefix.
-    if item.wanted != item.name and view.leaves_out(item.wanted):
+    if item.preferred_name != item.name and view.leaves_out(item.preferred_name):
         return False
     return not view.read_only or ((hints := item.annotations) is not None and hints.read_only_hint is True)

@@ -15,8 +15,8 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
-from hubbub.hub.names import Prefixing
-from hubbub.settings import nearest
+from hubbub.hub.names import PrefixMode
+from hubbub.settings import format_suggestion
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.secret import Secret
 from hubbub.settings.servers import ToolSettings
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from hubbub.client.config import ServerConfig
     from hubbub.server.server import Server
 
-OWN: Final = "hub"
+HUB_ID: Final = "hub"
 """The id of the hub's own tools and resources among those of its servers."""
 STATUS: Final = "hub.status"
 SEARCH: Final = "hub.search"
 CALL: Final = "hub.call"
 READ_RESULT: Final = "hub.read_result"
 STATUS_URI: Final = "hub://status"
-OWN_TOOLS: Final = (STATUS, SEARCH, CALL, READ_RESULT)
+BUILTIN_TOOLS: Final = (STATUS, SEARCH, CALL, READ_RESULT)
 """Reserved names, which no server behind the hub gets."""
-_ALONE: Final = "HUBBUB_ALONE"
+_ALONE_VARIABLE: Final = "HUBBUB_ALONE"
 _VIEW_NAME: Final = re.compile(r"[a-z0-9-]{1,64}")
 _RESERVED_VIEWS: Final = ("health",)
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,19 +61,19 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_calls: int = bounds.UPSTREAM_CALLS
     sessions: Literal["shared", "own"] = "shared"
     max_sessions: int = bounds.UPSTREAM_SESSIONS
-    prefix: Prefixing = "collision"
+    prefix: PrefixMode = "collision"
     prefix_text: str | None = None
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
     read_only: bool = False
-    tools: Mapping[str, ToolSettings] = _NOTHING
+    tools: Mapping[str, ToolSettings] = _EMPTY
     """By the tool's own name on its server."""
     origin: str = ""
     """Where it is configured, for messages."""
 
     def is_reached_like(self, other: UpstreamConfig) -> bool:
         """Whether the two differ at most in `origin` and in how their tools are shown."""
-        return _as_reached(self) == _as_reached(other)
+        return _connection_fields(self) == _connection_fields(other)
 
 
 class HubConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class HubConfig(msgspec.Struct, frozen=True, kw_only=True):
     version: str = "0"
     upstreams: tuple[UpstreamConfig, ...] = ()
     hub: HubSettings = HubSettings()
-    views: Mapping[str, ViewSettings] = _NOTHING
+    views: Mapping[str, ViewSettings] = _EMPTY
     lists_safe_names: bool = False
     """Whether names are listed with only the characters that every model provider accepts."""
 
@@ -91,33 +91,36 @@ class HubConfig(msgspec.Struct, frozen=True, kw_only=True):
 def check_view_name(name: str, place: str) -> None:
     """Raises: SettingsError, which begins with `place`, if a view cannot have this name."""
     if not _VIEW_NAME.fullmatch(name) or name in _RESERVED_VIEWS:
-        raise SettingsError(f"{place}: a view has a name of a-z, 0-9 and -, and not {', '.join(_RESERVED_VIEWS)}")
+        reserved = ", ".join(map(repr, _RESERVED_VIEWS))
+        raise SettingsError(
+            f"{place}: {name!r} is not a valid view name; use 1 to 64 of a-z, 0-9 and -, and not {reserved}"
+        )
 
 
-def check_servers_of_view(named: Iterable[str], servers: Collection[str], place: str) -> None:
+def check_view_servers(named: Iterable[str], servers: Collection[str], place: str) -> None:
     """Raises: SettingsError, which begins with `place`, if a view names a server that the hub does not have."""
     for server in named:
-        if server not in servers and server != OWN:
-            raise SettingsError(f"{place}: there is no server {server!r}{nearest(server, servers)}")
+        if server not in servers and server != HUB_ID:
+            raise SettingsError(f"{place}: unknown server {server!r}{format_suggestion(server, servers)}")
 
 
-def check_number_of_views(views: Sized) -> None:
+def check_view_count(views: Sized) -> None:
     """Raises: SettingsError, if there are too many."""
     if len(views) > bounds.HUB_VIEWS:
-        raise SettingsError(f"a hub has at most {bounds.HUB_VIEWS} views")
+        raise SettingsError(f"{len(views)} views are configured, but a hub has at most {bounds.HUB_VIEWS}; remove some")
 
 
-def alone(config: ServerConfig) -> ServerConfig:
+def without_nested_hub(config: ServerConfig) -> ServerConfig:
     """The config with a variable that keeps `hubbub serve` from becoming a hub of the same file, recursively."""
     if config.transport != "stdio":
         return config
-    return msgspec.structs.replace(config, env={_ALONE: Secret("true"), **config.env})
+    return msgspec.structs.replace(config, env={_ALONE_VARIABLE: Secret("true"), **config.env})
 
 
-SHOWN_KEYS: Final = ("prefix", "prefix_text", "include", "exclude", "read_only", "tools")
+DISPLAY_KEYS: Final = ("prefix", "prefix_text", "include", "exclude", "read_only", "tools")
 """Settings of a server that affect only how it is shown, so that changing them does not reconnect it."""
 
 
-def _as_reached(config: UpstreamConfig) -> dict[str, Any]:
-    skipped = (*SHOWN_KEYS, "origin")
-    return {name: getattr(config, name) for name in config.__struct_fields__ if name not in skipped}
+def _connection_fields(config: UpstreamConfig) -> dict[str, Any]:
+    display_keys = (*DISPLAY_KEYS, "origin")
+    return {name: getattr(config, name) for name in config.__struct_fields__ if name not in display_keys}

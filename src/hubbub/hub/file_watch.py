@@ -17,7 +17,7 @@ from typing import Any
 from hubbub import bounds
 
 logger = logging.getLogger("hubbub.hub")
-Contents = tuple[bytes | None, ...]
+FileDigests = tuple[bytes | None, ...]
 
 
 class FileWatch:
@@ -28,27 +28,27 @@ class FileWatch:
 
     def __init__(self, files: Iterable[Path]) -> None:
         self.files = tuple(files)
-        self._seen: Contents | None = None
+        self._last_digests: FileDigests | None = None
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Whether the files have changed since the last look; a file that can no longer be read has changed."""
         now = tuple(map(_digest, self.files))
-        is_changed = now != self._seen
-        self._seen = now
+        is_changed = now != self._last_digests
+        self._last_digests = now
         return is_changed
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield after each change, once the files have settled."""
         if not self.files:
             return
-        async for _ in self._moments():
-            if await asyncio.to_thread(self.look):
+        async for _ in self._wait_for_events():
+            if await asyncio.to_thread(self.poll):
                 yield
 
-    async def _moments(self) -> AsyncIterator[None]:
+    async def _wait_for_events(self) -> AsyncIterator[None]:
         """Yield after each event in the folders, and periodically in case an event was missed."""
         try:
-            awatch = await asyncio.to_thread(_load)
+            awatch = await asyncio.to_thread(_import_awatch)
             async for _ in awatch(
                 *self._folders(),
                 recursive=False,
@@ -69,7 +69,7 @@ class FileWatch:
         return sorted({path.parent for file in self.files for path in (file.absolute(), file.resolve())})
 
 
-def _load() -> Callable[..., AsyncIterator[Any]]:
+def _import_awatch() -> Callable[..., AsyncIterator[Any]]:
     """Import watchfiles; called in a thread, because it takes as long as some servers take to start."""
     from watchfiles import awatch
 

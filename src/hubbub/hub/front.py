@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 from hubbub import bounds
 from hubbub.errors import PromptNotFound, ToolNotFound
-from hubbub.hub.catalog import Catalog, Item, Shown
+from hubbub.hub.builtin_tools import builtin_items, register_builtins
+from hubbub.hub.catalog import Catalog, CatalogView, Item
 from hubbub.hub.config import CALL, SEARCH
-from hubbub.hub.entries import Kind
+from hubbub.hub.list_entries import ListKind
+from hubbub.hub.list_pages import ListPages
 from hubbub.hub.local import LocalUpstream
 from hubbub.hub.methods import METHODS, call_by_name
-from hubbub.hub.own import add_own, own_items
-from hubbub.hub.pages import Pages
-from hubbub.hub.search import Index
-from hubbub.hub.status import figures_of
-from hubbub.hub.subscriptions import Watched
-from hubbub.ports import Connect, Peer, Sealer
-from hubbub.protocol.model import Call, Caller, Reply
+from hubbub.hub.search import SearchIndex
+from hubbub.hub.status import upstream_metrics
+from hubbub.hub.subscriptions import ResourceLocation
+from hubbub.ports import ConnectionFactory, Peer, Sealer
+from hubbub.protocol.calls import Call, Caller, Reply
 from hubbub.server.connection import Connection
-from hubbub.server.methods import cacheable
+from hubbub.server.methods import add_cache_hint
 from hubbub.server.server import Server
 from hubbub.server.views import View
 from hubbub.settings.hub import ViewSettings
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
     from hubbub.hub.gateway import Gateway
 
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
-_SEARCHING = (SEARCH, CALL)
-_GONE = ViewSettings(servers=())
+_SEARCH_TOOLS = (SEARCH, CALL)
+_REMOVED_VIEW = ViewSettings(servers=())
 """Settings of a removed view: it shows nothing to clients that are still connected."""
 
 
 class VisibleItems:
     """The part of a view that callers with the same scopes see."""
 
-    def __init__(self, shown: Shown, pages: Pages) -> None:
-        self.shown = shown
+    def __init__(self, catalog_view: CatalogView, pages: ListPages) -> None:
+        self.catalog_view = catalog_view
         self.pages = pages
 
     @cached_property
-    def index(self) -> Index:
+    def index(self) -> SearchIndex:
         """Search index of all tools."""
-        return Index(self.shown.tools.values(), self.shown.descriptions)
+        return SearchIndex(self.catalog_view.tools.values(), self.catalog_view.descriptions)
 
 
 class Front(Server):
@@ -64,23 +64,23 @@ class Front(Server):
         self.hub = hub
         self.view_name = view_name
         self._catalog: Catalog | None = None
-        self._seen: dict[frozenset[str] | None, VisibleItems] = {}
-        self._own: dict[str, dict[str, Item]] | None = None
-        self.audience.left = self._someone_left
+        self._visible_by_scopes: dict[frozenset[str] | None, VisibleItems] = {}
+        self._builtins: dict[str, dict[str, Item]] | None = None
+        self.audience.on_remove = self._on_client_left
         if not view_name:
             self.views = hub.views
-            self.metrics += figures_of(hub.upstreams)
+            self.metrics += upstream_metrics(hub.upstreams)
         self.tools.lists_safe_names = hub.config.lists_safe_names
-        add_own(self)
+        register_builtins(self)
 
-    # -- what there is -----------------------------------------------------------------
+    # -- visible items -----------------------------------------------------------------
 
     @property
     def settings(self) -> ViewSettings | None:
         """Settings of the view; None shows everything."""
-        return self.hub.config.views.get(self.view_name, _GONE) if self.view_name else None
+        return self.hub.config.views.get(self.view_name, _REMOVED_VIEW) if self.view_name else None
 
-    def has(self, server: str) -> bool:
+    def has_server(self, server: str) -> bool:
         """Whether the view shows anything of this server; must not rebuild the catalog."""
         settings = self.settings
         return settings is None or settings.servers is None or server in settings.servers
@@ -89,150 +89,156 @@ class Front(Server):
         """The items that the view shows now to this caller; None: to a caller with every scope."""
         catalog = self.hub.catalog
         if self._catalog is not catalog:
-            self._seen.clear()
+            self._visible_by_scopes.clear()
             self._catalog = catalog
-        held: frozenset[str] | None = None
+        held_scopes: frozenset[str] | None = None
         if catalog.scopes and caller is not None and not caller.holds(catalog.scopes):
-            held = catalog.scopes & caller.principal.scopes
-        seen = self._seen.get(held)
-        if seen is None:
-            if len(self._seen) >= bounds.HUB_VISIBLE_SETS:
-                self._seen.clear()
-            shown = Shown(catalog if held is None else catalog.visible_with(held), self.settings)
-            pages = Pages(partial(self._items, shown=shown), self.hub.health)
-            seen = self._seen[held] = VisibleItems(shown, pages)
-        return seen
+            held_scopes = catalog.scopes & caller.principal.scopes
+        visible = self._visible_by_scopes.get(held_scopes)
+        if visible is None:
+            if len(self._visible_by_scopes) >= bounds.HUB_CACHED_SCOPE_SETS:
+                self._visible_by_scopes.clear()
+            shown = CatalogView(catalog if held_scopes is None else catalog.visible_with(held_scopes), self.settings)
+            pages = ListPages(partial(self._listed_items, shown=shown), self.hub.entry_meta)
+            visible = self._visible_by_scopes[held_scopes] = VisibleItems(shown, pages)
+        return visible
 
     @property
-    def shown(self) -> Shown:
+    def catalog_view(self) -> CatalogView:
         """The items that the view shows now to a caller with every scope."""
-        return self.visible_to().shown
+        return self.visible_to().catalog_view
 
-    def outdated(self) -> None:
+    def invalidate(self) -> None:
         """Drop what was derived from the catalog and the view, because one of them has changed."""
-        self._catalog = self._own = None
+        self._catalog = self._builtins = None
 
-    def forget_pages(self) -> None:
+    def clear_pages(self) -> None:
         """Encode the lists again, because they contain the state of a server, which has changed."""
-        for seen in self._seen.values():
-            seen.pages.forget()
+        for visible in self._visible_by_scopes.values():
+            visible.pages.clear()
 
-    def page(self, kind: Kind, call: Call) -> Reply:
+    def page(self, kind: ListKind, call: Call) -> Reply:
         """One page of a list."""
-        seen, params = self.visible_to(call.caller), call.params
+        visible, params = self.visible_to(call.caller), call.params
         self.hub.remember_names(self.hub.catalog)
-        page = seen.pages.page(kind, call.caller.revision, params.cursor, self.sealer, seen.shown.descriptions)
-        return cacheable(self, page)
+        page = visible.pages.page(
+            kind, call.caller.revision, params.cursor, self.sealer, visible.catalog_view.descriptions
+        )
+        return add_cache_hint(self, page)
 
-    def _items(self, kind: Kind, shown: Shown) -> Mapping[str, Item]:
-        if self._own is None:
-            self._own = own_items(self)
-        own = self._own[kind]
+    def _listed_items(self, kind: ListKind, shown: CatalogView) -> Mapping[str, Item]:
+        if self._builtins is None:
+            self._builtins = builtin_items(self)
+        own = self._builtins[kind]
         if kind != "tools":
             found: dict[str, Item] = getattr(shown, kind)
             return own | found | own if own else found  # own entries come first, and servers cannot replace them
-        search = self._search
-        hides_searching = search == "off" or (search == "auto" and len(shown.tools) <= bounds.HUB_SEARCH_TOOLS)
+        search = self._search_mode
+        hides_search = search == "off" or (search == "auto" and len(shown.tools) <= bounds.HUB_SEARCH_TOOLS)
         own = {
             name: item
             for name, item in own.items()
-            if not (hides_searching and item.own in _SEARCHING) and self._keeps(item.own)
+            if not (hides_search and item.upstream_name in _SEARCH_TOOLS) and self._shows_builtin(item.upstream_name)
         }
         return own if search == "only" else own | shown.tools
 
     @property
-    def _search(self) -> str:
+    def _search_mode(self) -> str:
         settings = self.settings
-        chosen = None if settings is None else settings.search
-        return self.hub.config.hub.search if chosen is None else chosen
+        view_search = None if settings is None else settings.search
+        return self.hub.config.hub.search if view_search is None else view_search
 
-    def _keeps(self, name: str) -> bool:
+    def _shows_builtin(self, name: str) -> bool:
         """Whether the view shows one of the hub's own tools; only `exclude` hides them."""
         settings = self.settings
         return settings is None or View(exclude=settings.exclude).names(name)
 
-    def introduce(self) -> None:
+    def collect_instructions(self) -> None:
         """Join the instructions of all servers that have been reached."""
-        said = []
+        sections = []
         for id, upstream in self.hub.upstreams.items():
             text = upstream.snapshot.instructions
-            if text and self.has(id):
-                said.append(f"{id}: {text.strip()}")
-        self.instructions = "\n\n".join(said)[: bounds.HUB_INSTRUCTIONS_CHARACTERS] or None
+            if text and self.has_server(id):
+                sections.append(f"{id}: {text.strip()}")
+        self.instructions = "\n\n".join(sections)[: bounds.HUB_INSTRUCTIONS_CHARACTERS] or None
 
-    # -- finding -----------------------------------------------------------------------
+    # -- lookup ------------------------------------------------------------------------
 
-    def has_own_tool(self, name: str) -> bool:
+    def has_builtin_tool(self, name: str) -> bool:
         """Whether this is the name of one of the hub's own tools that the view shows."""
         tool = self.tools.find(name)
-        if tool is None or not self._keeps(tool.name):
+        if tool is None or not self._shows_builtin(tool.name):
             return False
-        return tool.name not in _SEARCHING or self._search != "off"
+        return tool.name not in _SEARCH_TOOLS or self._search_mode != "off"
 
     async def find_tool(self, name: str, caller: Caller) -> Item:
         """Find a tool by name, after connecting to servers that were not tried yet.
 
         Raises: ToolNotFound.
         """
-        await self.hub.connected_for(name)
-        shown = self.visible_to(caller).shown
-        item = shown.tool(name)
+        await self.hub.wait_connected_for(name)
+        shown = self.visible_to(caller).catalog_view
+        item = shown.find_tool(name)
         if item is not None:
             return item
         others = shown.alternatives(name, shown.catalog.tools)
         if others:
-            raise ToolNotFound(name, others, f"several servers have it: call {' or '.join(others)}")
-        available = list(self._items("tools", shown))
-        raise ToolNotFound(name, available[: bounds.HUB_NAMED_TOOLS], self._missing())
+            raise ToolNotFound(name, others, f"several servers have a tool of this name: call {' or '.join(others)}")
+        available = list(self._listed_items("tools", shown))
+        raise ToolNotFound(name, available[: bounds.HUB_LISTED_TOOL_NAMES], self._describe_unreached())
 
     async def find_prompt(self, name: str, caller: Caller) -> Item:
         """Find a prompt by name; if there is none, connect to servers that were not tried yet and look again.
 
         Raises: PromptNotFound.
         """
-        item = self.visible_to(caller).shown.prompt(name)
+        item = self.visible_to(caller).catalog_view.find_prompt(name)
         if item is None:
-            await self.hub.connected_for(name)
-            item = self.visible_to(caller).shown.prompt(name)
+            await self.hub.wait_connected_for(name)
+            item = self.visible_to(caller).catalog_view.find_prompt(name)
         if item is None:
-            shown = self.visible_to(caller).shown
+            shown = self.visible_to(caller).catalog_view
             others = shown.alternatives(name, shown.catalog.prompts)
-            hint = f"several servers have it: get {' or '.join(others)}" if others else self._missing()
+            hint = (
+                f"several servers have a prompt of this name: get {' or '.join(others)}"
+                if others
+                else self._describe_unreached()
+            )
             raise PromptNotFound(name, hint)
         return item
 
-    def _missing(self) -> str:
+    def _describe_unreached(self) -> str:
         """Name the servers that were never reached and may have the missing item."""
-        shown = self.shown
+        shown = self.catalog_view
         unknown = [
             f"{id} ({upstream.state.reason or 'still connecting'})"
             for id, upstream in self.hub.upstreams.items()
-            if shown.has(id) and upstream.snapshot.revision is None
+            if shown.has_server(id) and upstream.snapshot.revision is None
         ]
-        return f"these servers could not be reached so far: {', '.join(unknown)}" if unknown else ""
+        return f"these servers are not connected: {', '.join(unknown)}" if unknown else ""
 
-    def locate(self, uri: str, caller: Caller | None = None) -> Watched | None:
+    def locate_resource(self, uri: str, caller: Caller | None = None) -> ResourceLocation | None:
         """Find the upstream of a resource that this caller may see, and its URI there; None if it is not known."""
-        shown = self.visible_to(caller).shown
+        shown = self.visible_to(caller).catalog_view
         item = shown.resources.get(uri)
         if item is not None:
-            return Watched(item.server, item.own)
-        addressed = shown.catalog.own_uri(uri)
+            return ResourceLocation(item.server, item.upstream_name)
+        resolved = shown.catalog.resolve_uri(uri)
         for item in shown.templates.values():
             if item.template is None:
                 continue
             own = uri
-            if item.name != item.own:
-                if addressed is None or addressed[0] != item.server:
+            if item.name != item.upstream_name:
+                if resolved is None or resolved[0] != item.server:
                     continue
-                own = addressed[1]
+                own = resolved[1]
             if item.template.match(own) is not None:
-                return Watched(item.server, own)
-        if addressed is not None and shown.has(addressed[0]) and not self._hides(*addressed, caller):
-            return Watched(*addressed)
+                return ResourceLocation(item.server, own)
+        if resolved is not None and shown.has_server(resolved[0]) and not self._is_hidden(*resolved, caller):
+            return ResourceLocation(*resolved)
         return None
 
-    def _hides(self, server: str, uri: str, caller: Caller | None) -> bool:
+    def _is_hidden(self, server: str, uri: str, caller: Caller | None) -> bool:
         """Whether a server has a resource that this caller must not see."""
         catalog = self.hub.catalog
         if not catalog.scopes or caller is None:
@@ -240,44 +246,46 @@ class Front(Server):
         return any(
             item.server == server
             and not caller.holds(item.scopes)
-            and (item.own == uri or (item.template is not None and item.template.match(uri) is not None))
+            and (item.upstream_name == uri or (item.template is not None and item.template.match(uri) is not None))
             for part in (catalog.resources, catalog.templates)
             for item in part.listed.values()
         )
 
     def may_watch(self, uri: str, caller: Caller) -> bool:
         """Whether a caller may subscribe to a resource."""
-        return self.locate(uri, caller) is not None or self.locate(uri) is None
+        return self.locate_resource(uri, caller) is not None or self.locate_resource(uri) is None
 
     def scoped_names(self) -> list[str]:
         """Names of the items that require scopes, of the servers in this process."""
         local = [upstream for upstream in self.hub.upstreams.values() if isinstance(upstream, LocalUpstream)]
         return [name for upstream in local for name in upstream.server.scoped_names()]
 
-    def readers(self) -> list[str]:
+    def servers_with_resources(self) -> list[str]:
         """The servers that may have resources which they do not list."""
-        shown = self.shown
+        shown = self.catalog_view
         return [
-            id for id, upstream in self.hub.upstreams.items() if shown.has(id) and upstream.snapshot.has("resources")
+            id
+            for id, upstream in self.hub.upstreams.items()
+            if shown.has_server(id) and upstream.snapshot.has_capability("resources")
         ]
 
     def tool_headers(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
         """Which arguments of a tool HTTP clients mirror in headers."""
-        item = self.visible_to(caller).shown.tool(name)
+        item = self.visible_to(caller).catalog_view.find_tool(name)
         return _NO_HEADERS if item is None else item.headers
 
-    # -- being a server ----------------------------------------------------------------
+    # -- the interface of `Server` -----------------------------------------------------
 
     async def problems(self) -> list[str]:
         """The problems of all servers if none of them works; otherwise empty, because the hub is still useful."""
-        found = await self._servers_in_trouble()
+        found = await self._server_problems()
         return list(found.values()) if len(found) == len(self.hub.upstreams) else []
 
     async def degradations(self) -> list[str]:
         """Problems of servers that are down while others work."""
-        return list((await self._servers_in_trouble()).values())
+        return list((await self._server_problems()).values())
 
-    async def _servers_in_trouble(self) -> dict[str, str]:
+    async def _server_problems(self) -> dict[str, str]:
         """The problem of each server that is down or reports that it is not ready."""
         found: dict[str, str] = {}
         for id, upstream in self.hub.upstreams.items():
@@ -308,15 +316,15 @@ class Front(Server):
         """Use this sealer in the whole hub from now on."""
         self.hub.use_sealer(sealer)
 
-    def _someone_left(self) -> None:
-        self.hub.subscriptions.settle()
+    def _on_client_left(self) -> None:
+        self.hub.subscriptions.prune()
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Keep the whole hub open."""
         return self.hub.running()
 
     @asynccontextmanager
-    async def in_memory(self) -> AsyncIterator[Connect]:
+    async def in_memory(self) -> AsyncIterator[ConnectionFactory]:
         """Run the hub for clients in this process; the last client of any of its fronts closes it."""
         async with self.hub.running():
             yield partial(Connection, self)
@@ -329,12 +337,12 @@ class Front(Server):
 
     def reopen(self) -> None:
         """Serve again after `close`."""
-        self.audience.left = self._someone_left
-        self.forget_pages()
+        self.audience.on_remove = self._on_client_left
+        self.clear_pages()
 
     async def close(self) -> None:
         """End the open streams, suspended calls and threads of this view."""
-        self.audience.left = None
-        self.audience.end_listens()
+        self.audience.on_remove = None
+        self.audience.end_subscriptions()
         await self.rounds.close()
         self.threads.close()

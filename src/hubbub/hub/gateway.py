@@ -17,36 +17,36 @@ import msgspec
 from msgspec import Raw
 
 from hubbub import bounds
-from hubbub.client.known_eras import SHARED, KnownEras
-from hubbub.client.watching import Change
+from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
+from hubbub.client.subscriptions import Change
 from hubbub.errors import DefinitionError
-from hubbub.hub.catalog import Catalog, ShownNames, build
+from hubbub.hub.builtin_tools import is_status_tool
+from hubbub.hub.catalog import Catalog, ListedNames, build_catalog
 from hubbub.hub.config import STATUS_URI, HubConfig, UpstreamConfig
-from hubbub.hub.entries import Health, came_through
-from hubbub.hub.forwarding.forwarded_call import can_be_asked
+from hubbub.hub.forwarding.forwarded_call import accepts_client_requests
 from hubbub.hub.front import Front
-from hubbub.hub.known_names import NOTHING_KNOWN, Known, KnownNames
-from hubbub.hub.large import Results
-from hubbub.hub.listing import LISTS
+from hubbub.hub.known_names import NO_KNOWN_NAMES, KnownNames, UpstreamNames
+from hubbub.hub.list_entries import EntryMeta, passed_through
+from hubbub.hub.list_fetcher import LIST_KINDS
 from hubbub.hub.local import LocalUpstream
-from hubbub.hub.names import SEPARATOR, Rule, prefix_of
-from hubbub.hub.own import is_status_of
+from hubbub.hub.names import SEPARATOR, NamingRule, name_prefix
 from hubbub.hub.reload import ReloadState
 from hubbub.hub.remote import RemoteUpstream
+from hubbub.hub.result_offload import ResultOffload
 from hubbub.hub.snapshot import Snapshot
-from hubbub.hub.subscriptions import Subscriptions, Watched
-from hubbub.hub.upstream import Succession, Upstream, UpstreamOptions
+from hubbub.hub.subscriptions import ResourceLocation, Subscriptions
+from hubbub.hub.upstream import DrainingPeer, Upstream, UpstreamOptions
 from hubbub.ports import Peer, Sealer
-from hubbub.protocol.model import Caller, Note
-from hubbub.security.sealed import Sealer as KeyedSealer
-from hubbub.server.audience import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
+from hubbub.protocol.calls import Caller, Note
+from hubbub.security.sealer import Sealer as KeyedSealer
 from hubbub.server.shared_run import SharedRun
+from hubbub.server.subscriptions import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
 from hubbub.settings.hub import HubSettings
 
 logger = logging.getLogger("hubbub.hub")
 
-Make: TypeAlias = Callable[[UpstreamConfig, HubSettings, Sealer], Upstream]
-_NOTES = {"tools": TOOLS_CHANGED, "prompts": PROMPTS_CHANGED, "resources": RESOURCES_CHANGED}
+MakeUpstream: TypeAlias = Callable[[UpstreamConfig, HubSettings, Sealer], Upstream]
+_CHANGE_METHODS = {"tools": TOOLS_CHANGED, "prompts": PROMPTS_CHANGED, "resources": RESOURCES_CHANGED}
 
 
 class Gateway:
@@ -56,45 +56,45 @@ class Gateway:
         self,
         config: HubConfig,
         *,
-        make: Make | None = None,
+        make: MakeUpstream | None = None,
         known_names: KnownNames | None = None,
     ) -> None:
         """`known_names` stores the names that servers list between runs; None: store nothing."""
         self.config = config
         self.id = secrets.token_hex(8)
         """Identifies this hub in `_meta`, so that it is recognized among its own upstreams."""
-        self.sealer = _HubSealer()
+        self.sealer = _ReplaceableSealer()
         self.upstreams: dict[str, Upstream] = {}
         """By id, in the order of the config."""
         self.peers: dict[str, Peer] = {}
         """The upstreams by id, each wrapped in the peers that change or count its calls."""
         self.problems: list[str] = []
         """Problems of the hub itself, shown by `hub.status`."""
-        self.reloading: ReloadState | None = None
+        self.reload_state: ReloadState | None = None
         """The outcome of the last reload of the settings files; None if they are not reloaded."""
-        self.companions: list[Callable[[], AbstractAsyncContextManager[None]]] = []
+        self.lifespans: list[Callable[[], AbstractAsyncContextManager[None]]] = []
         """Context managers that are open while the hub runs."""
         self._make = make or make_upstream
-        self._results = Results(lambda: self.config.hub)
+        self._results = ResultOffload(lambda: self.config.hub)
         self._wrappers: list[Callable[[Peer], Peer]] = []
         self.known_names = known_names
         self._catalog: Catalog | None = None
-        self._listed: Catalog | None = None
-        self._shown = ShownNames()
-        self._told: set[str] = set()
-        self._tried: set[str] = set()
+        self._listed_catalog: Catalog | None = None
+        self._listed_names = ListedNames()
+        self._reported: set[str] = set()
+        self._tried_ids: set[str] = set()
         self._refreshes: dict[Upstream, asyncio.Task[None]] = {}
-        self._awaited: set[str] = set()
-        self._leaving: dict[Upstream, asyncio.Task[None]] = {}
+        self._awaited_ids: set[str] = set()
+        self._draining: dict[Upstream, asyncio.Task[None]] = {}
         """Replaced upstreams that still finish their calls."""
         self.is_running = False
         self._was_closed = False
         self._shared_run = SharedRun(f"hub {config.name!r}", self._open)
-        self._only: Caller | None = None
+        self._sole_caller: Caller | None = None
         self._expects_capable = False
         for upstream in config.upstreams:
-            self._add(self._made(upstream, config.hub))
-        self.subscriptions = Subscriptions(self.upstreams, self._watched)
+            self._add(self._make_upstream(upstream, config.hub))
+        self.subscriptions = Subscriptions(self.upstreams, self._watched_uris)
         self.fronts: dict[str, Front] = {}
         """By the name of the view; the one with an empty name shows everything."""
         self.views: dict[str, Front] = {}
@@ -104,7 +104,7 @@ class Gateway:
             self._add_front(name)
 
     @property
-    def main(self) -> Front:
+    def main_front(self) -> Front:
         """The front that shows everything."""
         return self.fronts[""]
 
@@ -112,85 +112,89 @@ class Gateway:
     def catalog(self) -> Catalog:
         """What all upstreams offer at present."""
         if self._catalog is None:
-            snapshots = {id: self._others(up.snapshot) for id, up in self.upstreams.items() if not self._is(up)}
-            self._catalog = build(self.config, snapshots, self._known_names, self._shown)
-            self._tell_collisions(self._catalog)
+            snapshots = {
+                id: self._without_own_entries(up.snapshot)
+                for id, up in self.upstreams.items()
+                if not self._is_this_hub(up)
+            }
+            self._catalog = build_catalog(self.config, snapshots, self._known_names, self._listed_names)
+            self._log_collisions(self._catalog)
             for front in self.fronts.values():
-                front.outdated()
+                front.invalidate()
         return self._catalog
 
     def remember_names(self, catalog: Catalog) -> None:
         """Record that a catalog was listed to a client: its names keep their meaning from now on."""
-        if self._listed is not catalog:
-            self._listed = catalog
-            self._shown.add(catalog)
+        if self._listed_catalog is not catalog:
+            self._listed_catalog = catalog
+            self._listed_names.add(catalog)
 
-    def _known_names(self, config: UpstreamConfig) -> Known:
-        return NOTHING_KNOWN if self.known_names is None else self.known_names.load(config)
+    def _known_names(self, config: UpstreamConfig) -> UpstreamNames:
+        return NO_KNOWN_NAMES if self.known_names is None else self.known_names.load(config)
 
-    def _keep_names(self) -> None:
+    def _save_names(self) -> None:
         """Save the names of the servers for the next run."""
         if self.known_names is not None:
             for config in self.config.upstreams:
                 self.known_names.save(config, self.upstreams[config.id].snapshot)
 
-    def _is(self, upstream: Upstream) -> bool:
+    def _is_this_hub(self, upstream: Upstream) -> bool:
         """Whether an upstream is this hub itself, whose lists would grow each time they are read."""
-        if not any(is_status_of(entry, self.id) for entry in upstream.snapshot.tools):
+        if not any(is_status_tool(entry, self.id) for entry in upstream.snapshot.tools):
             return False
-        if upstream.id not in self._told:
-            self._told.add(upstream.id)
-            self.problems.append(f"{upstream.id}: is this hub itself, and not shown")
-            logger.warning("server_left_out", extra={"server": upstream.id, "reason": "it is this hub itself"})
+        if upstream.id not in self._reported:
+            self._reported.add(upstream.id)
+            self.problems.append(f"{upstream.id}: this server is the hub itself, so its tools are not shown")
+            logger.warning("server_skipped", extra={"server": upstream.id, "reason": "it is this hub itself"})
         return True
 
-    def _others(self, snapshot: Snapshot) -> Snapshot:
+    def _without_own_entries(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot without entries that came through this hub: an upstream hub may be a client of ours."""
-        lists = {name: getattr(snapshot, name) for name in LISTS}
-        kept = {name: tuple(one for one in found if not came_through(one, self.id)) for name, found in lists.items()}
+        lists = {name: getattr(snapshot, name) for name in LIST_KINDS}
+        kept = {name: tuple(one for one in found if not passed_through(one, self.id)) for name, found in lists.items()}
         changed = {name: found for name, found in kept.items() if len(found) != len(lists[name])}
         return msgspec.structs.replace(snapshot, **changed) if changed else snapshot
 
-    def health(self, server: str) -> Health:
+    def entry_meta(self, server: str) -> EntryMeta:
         """Health of the upstream that an entry belongs to."""
         name = Raw(msgspec.json.encode(server))
         upstream = self.upstreams.get(server)
         if upstream is None:
-            return Health(name, self.id)
+            return EntryMeta(name, self.id)
         state = upstream.state
-        return Health(name, self.id, state.is_stale, state.reason if state.is_stale else None)
+        return EntryMeta(name, self.id, state.is_stale, state.reason if state.is_stale else None)
 
     # -- connecting ------------------------------------------------------------------
 
-    async def connected(self, most_s: float | None = None) -> None:
-        """Wait until every upstream was tried once, concurrently and for at most `most_s` and `list_s` seconds."""
-        if len(self._tried) < len(self.upstreams):
-            await self._try([id for id in self.upstreams if id not in self._tried], most_s)
+    async def wait_connected(self, max_s: float | None = None) -> None:
+        """Wait until every upstream was tried once, concurrently and for at most `max_s` and `list_s` seconds."""
+        if len(self._tried_ids) < len(self.upstreams):
+            await self._connect([id for id in self.upstreams if id not in self._tried_ids], max_s)
 
-    async def connected_for(self, name: str) -> None:
+    async def wait_connected_for(self, name: str) -> None:
         """Wait for the upstream whose prefix a name has, if it was not tried yet; otherwise for all of them."""
         named = [
             config.id
             for config in self.config.upstreams
-            if name.startswith(prefix_of(config.id, Rule(prefix_text=config.prefix_text)) + SEPARATOR)
-            or name.startswith(prefix_of(config.id, Rule()) + SEPARATOR)
+            if name.startswith(name_prefix(config.id, NamingRule(prefix_text=config.prefix_text)) + SEPARATOR)
+            or name.startswith(name_prefix(config.id, NamingRule()) + SEPARATOR)
         ]
-        if len(named) == 1 and named[0] not in self._tried:
-            await self._try(named)
+        if len(named) == 1 and named[0] not in self._tried_ids:
+            await self._connect(named)
         else:
-            await self.connected()
+            await self.wait_connected()
 
-    async def _try(self, ids: list[str], most_s: float | None = None) -> None:
-        seconds = self.config.hub.list_s if most_s is None else min(most_s, self.config.hub.list_s)
+    async def _connect(self, ids: list[str], max_s: float | None = None) -> None:
+        seconds = self.config.hub.list_s if max_s is None else min(max_s, self.config.hub.list_s)
         upstreams = [self.upstreams[id] for id in ids]
         for upstream in upstreams:
             if upstream not in self._refreshes:
                 self._refreshes[upstream] = asyncio.get_running_loop().create_task(self._refresh(upstream))
-        self._awaited.update(ids)
+        self._awaited_ids.update(ids)
         try:
             await asyncio.wait([self._refreshes[upstream] for upstream in upstreams], timeout=seconds)
         finally:
-            self._awaited.difference_update(ids)
+            self._awaited_ids.difference_update(ids)
 
     async def _refresh(self, upstream: Upstream) -> None:
         try:
@@ -198,50 +202,50 @@ class Gateway:
         finally:
             del self._refreshes[upstream]
             if self.upstreams.get(upstream.id) is upstream:
-                self._tried.add(upstream.id)
+                self._tried_ids.add(upstream.id)
                 self._catalog = None
-                if len(self._tried) == len(self.upstreams):
-                    self._keep_names()
+                if len(self._tried_ids) == len(self.upstreams):
+                    self._save_names()
 
     # -- changes of upstreams --------------------------------------------------------
 
-    def _heard(self, upstream: Upstream, change: Change) -> None:
+    def _on_upstream_change(self, upstream: Upstream, change: Change) -> None:
         if self.upstreams.get(upstream.id) is not upstream:
             return
         if change.kind == "resource":
-            for uri in self.subscriptions.shown_as(Watched(upstream.id, change.uri)):
+            for uri in self.subscriptions.client_uris(ResourceLocation(upstream.id, change.uri)):
                 for front in self.fronts.values():
-                    if front.has(upstream.id):
+                    if front.has_server(upstream.id):
                         front.resource_updated(uri, scope=change.scope, principal=change.principal)
             return
         self._catalog = None
-        if upstream.id not in self._awaited:  # a request that waits for its lists will read them anyway
+        if upstream.id not in self._awaited_ids:  # a request that waits for its lists will read them anyway
             self._publish(change.kind, upstream.id)
 
-    def _scope_ended(self, scope: str) -> None:
+    def _on_scope_end(self, scope: str) -> None:
         for upstream in self.upstreams.values():
             upstream.end_scope(scope)
 
-    def _state_changed(self, upstream: Upstream) -> None:
+    def _on_state_change(self, upstream: Upstream) -> None:
         for front in self.fronts.values():
-            front.forget_pages()
-            if front.has(upstream.id):
+            front.clear_pages()
+            if front.has_server(upstream.id):
                 front.resource_updated(STATUS_URI)
 
     def _publish(self, kind: str, server: str) -> None:
         for front in self.fronts.values():
-            if front.has(server):
-                front.audience.publish(Note(_NOTES[kind]))
+            if front.has_server(server):
+                front.audience.publish(Note(_CHANGE_METHODS[kind]))
 
-    def _watched(self) -> set[str]:
-        return {uri for front in self.fronts.values() for uri in front.audience.watched()}
+    def _watched_uris(self) -> set[str]:
+        return {uri for front in self.fronts.values() for uri in front.audience.watched_uris()}
 
-    def _tell_collisions(self, catalog: Catalog) -> None:
+    def _log_collisions(self, catalog: Catalog) -> None:
         for collision in catalog.collisions:
-            if collision.name not in self._told:
-                self._told.add(collision.name)
+            if collision.name not in self._reported:
+                self._reported.add(collision.name)
                 servers, listed = ", ".join(collision.servers), ", ".join(filter(None, collision.listed))
-                logger.warning("several_have_it", extra={"item": collision.name, "servers": servers, "listed": listed})
+                logger.warning("name_collision", extra={"item": collision.name, "servers": servers, "listed": listed})
 
     # -- reconfiguring ---------------------------------------------------------------
 
@@ -253,18 +257,18 @@ class Gateway:
 
     def note_capabilities(self, caller: Caller) -> None:
         """List tools for capable clients too, if this caller is one."""
-        if self._expects_capable or self._only is not None or not can_be_asked(caller):
+        if self._expects_capable or self._sole_caller is not None or not accepts_client_requests(caller):
             return
         self._expects_capable = True
         for config in self.config.upstreams:
             if self.upstreams[config.id].expect_capable(self._known_names(config).plain_version):
-                self._tried.discard(config.id)  # so that the next list waits for it
+                self._tried_ids.discard(config.id)  # so that the next list waits for it
 
-    def dedicate(self, caller: Caller) -> None:
+    def set_sole_caller(self, caller: Caller) -> None:
         """Declare the capabilities of this caller on each default session, because there is no other client."""
-        self._only = caller
+        self._sole_caller = caller
         for upstream in self.upstreams.values():
-            upstream.dedicate(caller)
+            upstream.set_sole_caller(caller)
 
     def use_sealer(self, sealer: Sealer) -> None:
         """Use this sealer from now on."""
@@ -272,22 +276,22 @@ class Gateway:
 
     def _add(self, upstream: Upstream) -> None:
         self.upstreams[upstream.id] = upstream
-        self.peers[upstream.id] = self._results.around(upstream)
-        upstream.on_change = self._heard
-        upstream.on_state = self._state_changed
+        self.peers[upstream.id] = self._results.wrap(upstream)
+        upstream.on_change = self._on_upstream_change
+        upstream.on_state = self._on_state_change
 
-    def _made(self, config: UpstreamConfig, settings: HubSettings) -> Upstream:
+    def _make_upstream(self, config: UpstreamConfig, settings: HubSettings) -> Upstream:
         upstream = self._make(config, settings, self.sealer)
-        if self._only is not None:
-            upstream.dedicate(self._only)
+        if self._sole_caller is not None:
+            upstream.set_sole_caller(self._sole_caller)
         if self._expects_capable:
             upstream.expect_capable(self._known_names(config).plain_version)
         return upstream
 
     def _add_front(self, name: str) -> None:
         front = Front(self, name)
-        self._results.offer(front)
-        front.on_scope_end(self._scope_ended)
+        self._results.register(front)
+        front.on_scope_end(self._on_scope_end)
         for wrapper in self._wrappers:
             front.peer = wrapper(front.peer)
         self.fronts[name] = front
@@ -302,27 +306,27 @@ class Gateway:
         Raises:
             HubbubError: an upstream cannot be made; nothing has changed then.
         """
-        made = await self._make_what_differs(config)
+        made = await self._make_changed_upstreams(config)
         gone = self._swap(config, made)
         for view in self._change_views(config):
             await view.close()
         for id in made:
-            await self.subscriptions.renew(id)
+            await self.subscriptions.resubscribe(id)
         for front in self.fronts.values():
-            for note in _NOTES.values():
+            for note in _CHANGE_METHODS.values():
                 front.audience.publish(Note(note))
         for upstream in gone:
-            self._leaving[upstream] = asyncio.get_running_loop().create_task(self._part(upstream))
+            self._draining[upstream] = asyncio.get_running_loop().create_task(self._close_replaced(upstream))
 
-    async def _part(self, upstream: Upstream) -> None:
+    async def _close_replaced(self, upstream: Upstream) -> None:
         """Close a replaced upstream after its calls in flight."""
         await upstream.close()
-        del self._leaving[upstream]
+        del self._draining[upstream]
         for id, peer in self.peers.items():
-            if isinstance(peer, Succession) and peer.leaving is upstream:
-                self.peers[id] = peer.new
+            if isinstance(peer, DrainingPeer) and peer.draining is upstream:
+                self.peers[id] = peer.replacement
 
-    async def _make_what_differs(self, config: HubConfig) -> dict[str, Upstream]:
+    async def _make_changed_upstreams(self, config: HubConfig) -> dict[str, Upstream]:
         """Make the upstreams that are new or changed. Those that replace one in use are connected first, so that
         nothing is missing from the catalog in between."""
         known = {upstream.id: upstream for upstream in self.config.upstreams}
@@ -332,14 +336,14 @@ class Gateway:
             for upstream in config.upstreams:
                 old = known.get(upstream.id)
                 if old is None or limits_differ or not old.is_reached_like(upstream):
-                    made[upstream.id] = self._made(upstream, config.hub)
+                    made[upstream.id] = self._make_upstream(upstream, config.hub)
                     if self.is_running:
                         await made[upstream.id].start()
-            used = [upstream for id, upstream in made.items() if id in self._tried and id in self.upstreams]
+            used = [upstream for id, upstream in made.items() if id in self._tried_ids and id in self.upstreams]
             await asyncio.gather(*(upstream.refresh() for upstream in used))
         except BaseException:
-            for useless in made.values():
-                await useless.close(0)
+            for unused in made.values():
+                await unused.close(0)
             raise
         return made
 
@@ -352,14 +356,14 @@ class Gateway:
                 old = self.peers.get(upstream.id)
                 self._add(made[upstream.id])
                 if old is not None:
-                    self.peers[upstream.id] = Succession(self.peers[upstream.id], old, before[upstream.id])
+                    self.peers[upstream.id] = DrainingPeer(self.peers[upstream.id], old, before[upstream.id])
                 else:
-                    self._tried.discard(upstream.id)
+                    self._tried_ids.discard(upstream.id)
             else:
                 self.upstreams[upstream.id] = before[upstream.id]
         for id in before.keys() - self.upstreams.keys():
             del self.peers[id]
-            self._tried.discard(id)
+            self._tried_ids.discard(id)
         self.config, self._catalog = config, None
         return [upstream for id, upstream in before.items() if self.upstreams.get(id) is not upstream]
 
@@ -371,7 +375,7 @@ class Gateway:
                 self._add_front(name)
         for front in self.fronts.values():
             front.tools.lists_safe_names = config.lists_safe_names
-            front.outdated()
+            front.invalidate()
         for name in gone:
             del self.fronts[name]
         return [self.views.pop(name) for name in gone]
@@ -385,24 +389,24 @@ class Gateway:
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:
         if self._was_closed:
-            self._renew()
+            self._recreate_upstreams()
         try:
             self.is_running = True
             for upstream in self.upstreams.values():
                 await upstream.start()
             async with AsyncExitStack() as stack:
-                for companion in self.companions:
-                    await stack.enter_async_context(companion())
+                for lifespan in self.lifespans:
+                    await stack.enter_async_context(lifespan())
                 yield
         finally:
             self.is_running = False
-            self._keep_names()
+            self._save_names()
             for task in list(self._refreshes.values()):
                 task.cancel()
             await self.subscriptions.close()
             for front in self.fronts.values():
                 await front.close()
-            leaving = dict(self._leaving)
+            leaving = dict(self._draining)
             for task in leaving.values():
                 task.cancel()
             await asyncio.gather(*leaving.values(), return_exceptions=True)
@@ -411,18 +415,18 @@ class Gateway:
             await asyncio.gather(*ending, return_exceptions=True)
             self._was_closed = True
 
-    def _renew(self) -> None:
+    def _recreate_upstreams(self) -> None:
         """Make the upstreams again, because closed ones cannot be started again, and reset what was tried."""
         for config in self.config.upstreams:
-            self._add(self._made(config, self.config.hub))
-        self._tried.clear()
+            self._add(self._make_upstream(config, self.config.hub))
+        self._tried_ids.clear()
         self._catalog = None
         self._results.spill.reopen()
         for front in self.fronts.values():
             front.reopen()
 
 
-class _HubSealer:
+class _ReplaceableSealer:
     """Delegates to the current sealer, so that upstreams need not know when it is replaced."""
 
     def __init__(self) -> None:
@@ -436,7 +440,7 @@ class _HubSealer:
 
 
 def make_upstream(
-    config: UpstreamConfig, settings: HubSettings, sealer: Sealer, *, known_eras: KnownEras = SHARED
+    config: UpstreamConfig, settings: HubSettings, sealer: Sealer, *, known_eras: KnownEras = DEFAULT_KNOWN_ERAS
 ) -> Upstream:
     """Make the upstream that a config describes; packs and programs must have been loaded into `server`.
 
@@ -445,7 +449,7 @@ def make_upstream(
     """
     timeout_s = config.timeout_s if config.remote is None else config.remote.timeout_s
     options = UpstreamOptions(
-        timeout_s=bounds.UPSTREAM_CALL_S if timeout_s is None else timeout_s,
+        timeout_s=bounds.UPSTREAM_CALL_TIMEOUT_S if timeout_s is None else timeout_s,
         list_s=settings.list_s,
         max_calls=config.max_calls,
         sessions=config.sessions,
@@ -456,4 +460,4 @@ def make_upstream(
         return RemoteUpstream(config.remote, options, sealer, known_eras=known_eras)
     if config.server is not None:
         return LocalUpstream(config.id, config.server, options)
-    raise DefinitionError(f"the server {config.id!r} has neither an address, a command nor a program")
+    raise DefinitionError(f"the server {config.id!r} cannot be reached: its UpstreamConfig needs `remote` or `server`")

@@ -12,19 +12,19 @@ from msgspec.structs import replace
 from hubbub.client.config import ServerConfig
 from hubbub.errors import SettingsError
 from hubbub.hub.config import (
-    OWN,
+    HUB_ID,
     HubConfig,
     UpstreamConfig,
-    alone,
-    check_number_of_views,
-    check_servers_of_view,
+    check_view_count,
     check_view_name,
+    check_view_servers,
+    without_nested_hub,
 )
 from hubbub.hub.gateway import Gateway
-from hubbub.ports import Connect
+from hubbub.ports import ConnectionFactory
 from hubbub.server.middleware import Middleware
 from hubbub.server.server import Server
-from hubbub.settings import Sources, nearest, read_settings
+from hubbub.settings import Sources, format_suggestion, read_settings
 from hubbub.settings.hub import HubSettings, ViewSettings
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Hub:
         """
         if isinstance(servers, Server | Hub | ServerConfig | UpstreamConfig):
             raise SettingsError("Hub takes a list of servers: write `Hub([server])`")
-        upstreams = tuple(_config_of(server) for server in servers)
+        upstreams = tuple(_make_upstream_config(server) for server in servers)
         ids = [upstream.id for upstream in upstreams]
         _check_ids(ids)
         if settings is not None:
@@ -84,7 +84,7 @@ class Hub:
         )
         self.info = self.front().info
         self.message_bytes = self.front().message_bytes
-        self._entered: list[AbstractAsyncContextManager[None]] = []
+        self._open_runs: list[AbstractAsyncContextManager[None]] = []
 
     def __repr__(self) -> str:
         return f"<Hub {self._gateway.config.name!r}: {', '.join(self._gateway.upstreams)}>"
@@ -97,7 +97,7 @@ class Hub:
         """
         found = self._gateway.fronts.get(view)
         if found is None:
-            raise SettingsError(f"The hub has no view {view!r}{nearest(view, self._gateway.views)}")
+            raise SettingsError(f"The hub has no view {view!r}{format_suggestion(view, self._gateway.views)}")
         return found
 
     def middleware(self, middleware: Middleware) -> Middleware:
@@ -111,23 +111,23 @@ class Hub:
         """
         return self.front().asgi(**options)
 
-    def in_memory(self) -> AbstractAsyncContextManager[Connect]:
+    def in_memory(self) -> AbstractAsyncContextManager[ConnectionFactory]:
         """Run the hub for clients in this process; used by `Client(hub)`."""
         return self.front().in_memory()
 
     async def __aenter__(self) -> Self:
         running = self._gateway.running()
         await running.__aenter__()
-        self._entered.append(running)
+        self._open_runs.append(running)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._entered.pop().__aexit__(kind, error, trace)
+        await self._open_runs.pop().__aexit__(kind, error, trace)
 
 
-def _config_of(server: Server | Hub | ServerConfig | UpstreamConfig) -> UpstreamConfig:
+def _make_upstream_config(server: Server | Hub | ServerConfig | UpstreamConfig) -> UpstreamConfig:
     if isinstance(server, Server | Hub):
         return UpstreamConfig(id=server.info.name, server=server.front() if isinstance(server, Hub) else server)
     config = UpstreamConfig(id=server.id, remote=server) if isinstance(server, ServerConfig) else server
@@ -136,15 +136,15 @@ def _config_of(server: Server | Hub | ServerConfig | UpstreamConfig) -> Upstream
             f"A hub is made of Server, Hub, ServerConfig and UpstreamConfig objects, not {type(server).__name__}; "
             "read_mcp_json returns the configs of an mcpServers file"
         )
-    return config if config.remote is None else replace(config, remote=alone(config.remote))
+    return config if config.remote is None else replace(config, remote=without_nested_hub(config.remote))
 
 
 def _check_ids(ids: list[str]) -> None:
     for id in ids:
-        if id == OWN:
-            raise SettingsError(f"A server behind a hub cannot have the id {OWN!r}: the hub's own tools have it")
+        if id == HUB_ID:
+            raise SettingsError(f"A server of a hub cannot have the id {HUB_ID!r}, which is reserved; give it another")
         if ids.count(id) > 1:
-            raise SettingsError(f"Two servers of the hub have the id {id!r}; give one an `UpstreamConfig` with another")
+            raise SettingsError(f"Two servers of the hub have the id {id!r}; pass an `UpstreamConfig` with another id")
 
 
 def _check_views(views: Mapping[str, ViewSettings], servers: Collection[str]) -> None:
@@ -152,8 +152,8 @@ def _check_views(views: Mapping[str, ViewSettings], servers: Collection[str]) ->
         place = f"views[{name!r}]"
         check_view_name(name, place)
         _check_settings(ViewSettings, view, place)
-        check_servers_of_view(view.servers or (), servers, f"{place}.servers")
-    check_number_of_views(views)
+        check_view_servers(view.servers or (), servers, f"{place}.servers")
+    check_view_count(views)
 
 
 def _check_settings(kind: type[HubSettings | ViewSettings], given: object, place: str) -> None:

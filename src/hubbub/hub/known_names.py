@@ -24,7 +24,7 @@ logger = logging.getLogger("hubbub.hub")
 _FOLDER: Final = "names"
 
 
-class Known(msgspec.Struct, frozen=True):
+class UpstreamNames(msgspec.Struct, frozen=True):
     """The names that one server had."""
 
     tools: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Known(msgspec.Struct, frozen=True):
     """The version of the server that is known to list the same tools to every client."""
 
 
-NOTHING_KNOWN: Final = Known()
+NO_KNOWN_NAMES: Final = UpstreamNames()
 
 
 class KnownNames:
@@ -41,27 +41,27 @@ class KnownNames:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._last: dict[str, Known] = {}
+        self._cache: dict[str, UpstreamNames] = {}
 
-    def load(self, config: UpstreamConfig) -> Known:
+    def load(self, config: UpstreamConfig) -> UpstreamNames:
         """Load the last known names of a server; empty for servers in this process, which are always listed."""
         if config.remote is None:
-            return NOTHING_KNOWN
+            return NO_KNOWN_NAMES
         path = self._path(config)
-        found = self._last.get(path.name)
+        found = self._cache.get(path.name)
         if found is None:
             try:
-                found = msgspec.json.decode(path.read_bytes(), type=Known)
+                found = msgspec.json.decode(path.read_bytes(), type=UpstreamNames)
             except (OSError, msgspec.DecodeError):
-                found = NOTHING_KNOWN
-            self._last[path.name] = found
+                found = NO_KNOWN_NAMES
+            self._cache[path.name] = found
         return found
 
     def save(self, config: UpstreamConfig, snapshot: Snapshot) -> None:
         """Save the names that a server has now. Blocks on the disk if they have changed."""
         if config.remote is None or snapshot.revision is None:
             return
-        known = Known(
+        known = UpstreamNames(
             tuple(tool.name for tool in snapshot.tools),
             tuple(prompt.name for prompt in snapshot.prompts),
             snapshot.plain_version,
@@ -69,19 +69,19 @@ class KnownNames:
         if known == self.load(config):
             return
         path = self._path(config)
-        self._last[path.name] = known
+        self._cache[path.name] = known
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft = path.with_suffix(f".{secrets.token_hex(4)}")
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            temporary = path.with_suffix(f".{secrets.token_hex(4)}")
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(msgspec.json.encode(known))
-            draft.replace(path)
-            self._forget_oldest(path.parent)
+            temporary.replace(path)
+            self._delete_oldest(path.parent)
         except OSError as error:
-            logger.debug("names_not_kept", extra={"reason": error.strerror or str(error)})
+            logger.debug("names_not_saved", extra={"reason": error.strerror or str(error)})
 
-    def _forget_oldest(self, folder: Path) -> None:
+    def _delete_oldest(self, folder: Path) -> None:
         paths = list(folder.iterdir())
         if len(paths) > bounds.HUB_KNOWN_SERVERS:
             min(paths, key=lambda path: path.stat().st_mtime).unlink(missing_ok=True)
@@ -91,5 +91,5 @@ class KnownNames:
 
         remote = config.remote
         assert remote is not None
-        way = msgspec.json.encode([remote.command, list(remote.args), remote.url])
-        return (self._folder or state_folder() / _FOLDER) / f"{sha256(way).hexdigest()[:32]}.json"
+        target = msgspec.json.encode([remote.command, list(remote.args), remote.url])
+        return (self._folder or state_folder() / _FOLDER) / f"{sha256(target).hexdigest()[:32]}.json"

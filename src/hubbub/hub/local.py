@@ -18,21 +18,21 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub import bounds
-from hubbub.client.watching import LISTS as CHANGED_LISTS
-from hubbub.client.watching import Change
+from hubbub.client.subscriptions import LIST_CHANGED_METHODS as CHANGED_LISTS
+from hubbub.client.subscriptions import Change
 from hubbub.errors import DeadlineExceeded, HubbubError, UpstreamUnavailable
-from hubbub.hub.admission import Breaker, Breakers, Slots
+from hubbub.hub.admission import Breaker, Breakers, CallLimiter
 from hubbub.hub.forwarding.forwarded_call import NoCaller
-from hubbub.hub.snapshot import EMPTY_SNAPSHOT, Entry, Snapshot, entries
+from hubbub.hub.snapshot import EMPTY_SNAPSHOT, Entry, Snapshot, parse_entries
 from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
+from hubbub.protocol.calls import NO_META, Call, Caller, Note, Reply
 from hubbub.protocol.jsonrpc import NULL
-from hubbub.protocol.model import NO_META, Call, Caller, Note, Reply
 from hubbub.protocol.params import PageParams
 from hubbub.protocol.revisions import NEWEST_MODERN
 from hubbub.protocol.shape import shape
-from hubbub.server.audience import EVERY_SCOPE, RESOURCE_UPDATED
 from hubbub.server.methods import capabilities
 from hubbub.server.server import Server
+from hubbub.server.subscriptions import EVERY_SCOPE, RESOURCE_UPDATED
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -56,12 +56,12 @@ class LocalUpstream:
         self.on_state: Callable[[Upstream], None] | None = None
         self._options = options
         self._snapshot = EMPTY_SNAPSHOT
-        self._watched: set[str] = set()
-        self._outdated = False
-        self._refreshing: asyncio.Task[None] | None = None
-        self._running: asyncio.Task[None] | None = None
-        self._stop = asyncio.Event()
-        self._slots = Slots(f"calls to {id}", options.max_calls, options.max_waiting)
+        self._watched_uris: set[str] = set()
+        self._is_outdated = False
+        self._refresh_task: asyncio.Task[None] | None = None
+        self._run_task: asyncio.Task[None] | None = None
+        self._stop_event = asyncio.Event()
+        self._limiter = CallLimiter(f"calls to {id}", options.max_calls, options.max_waiting)
         self._breakers = Breakers(options.breaker_failures)
         self._phase: Phase = "idle"
         self._since = time.time()
@@ -87,27 +87,27 @@ class LocalUpstream:
             reason=None if self._breakers.is_closed else self._breakers.reason,
             retry_in_s=self._breakers.retry_in_s,
             since=self._since,
-            in_flight=self._slots.running + self._slots.lent,
-            waiting=self._slots.waiting,
+            in_flight=self._limiter.running + self._limiter.yielded,
+            waiting=self._limiter.waiting,
             calls=self._calls,
             failures=self._failures,
         )
 
-    # -- life ----------------------------------------------------------------------------
+    # -- lifecycle -----------------------------------------------------------------------
 
     async def start(self) -> None:
         """Open the server's lifespan, and read its lists.
 
         Raises: the exceptions of the lifespan.
         """
-        if self._running is not None:
+        if self._run_task is not None:
             return
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._running = asyncio.create_task(self._run(opened))
+        self._run_task = asyncio.create_task(self._run(opened))
         try:
             await opened
         except asyncio.CancelledError:
-            self._stop.set()
+            self._stop_event.set()
             raise
         await self.refresh()
 
@@ -115,15 +115,15 @@ class LocalUpstream:
         """Take no more calls, let those that run finish, then close the lifespan."""
         self._set_phase("closing")
         try:
-            async with asyncio.timeout(bounds.UPSTREAM_DRAIN_S if drain_s is None else drain_s):
-                await self._slots.idle()
+            async with asyncio.timeout(bounds.UPSTREAM_DRAIN_TIMEOUT_S if drain_s is None else drain_s):
+                await self._limiter.wait_until_idle()
         except TimeoutError:
             pass  # They go on for as long as their callers wait.
-        self._stop.set()
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-        if self._running is not None:
-            await asyncio.wait([self._running])
+        self._stop_event.set()
+        if self._refresh_task is not None:
+            self._refresh_task.cancel()
+        if self._run_task is not None:
+            await asyncio.wait([self._run_task])
 
     async def _run(self, opened: asyncio.Future[None]) -> None:
         """Open and close the lifespan in one task, because some context managers must be closed by their own task."""
@@ -133,7 +133,7 @@ class LocalUpstream:
                 self._set_phase("ready")
                 if not opened.done():  # `start` may have been cancelled
                     opened.set_result(None)
-                await self._stop.wait()
+                await self._stop_event.wait()
                 self.server.audience.remove(self)
         except BaseException as error:
             self._set_phase("down")
@@ -161,49 +161,49 @@ class LocalUpstream:
         if call.deadline is not None:
             deadline = min(deadline, call.deadline)
         try:
-            await self._slots.take(deadline, owner)
+            await self._limiter.acquire(deadline, owner)
         except BaseException:
-            breaker.abandoned()
+            breaker.record_abandoned()
             raise
         try:
-            return await self._serve(call, asyncio.timeout_at(deadline), breaker)
+            return await self._forward(call, asyncio.timeout_at(deadline), breaker)
         finally:
-            self._slots.give_back(owner)
+            self._limiter.release(owner)
 
-    async def _serve(self, call: Call, limit: asyncio.Timeout, breaker: Breaker) -> Reply:
+    async def _forward(self, call: Call, limit: asyncio.Timeout, breaker: Breaker) -> Reply:
         self._calls += 1
         if call.caller.capabilities:
-            call = msgspec.structs.replace(call, back=_ReturnPath(call, self._slots, limit))
+            call = msgspec.structs.replace(call, back=_ReturnPath(call, self._limiter, limit))
         try:
             async with limit:
                 reply = await self.server.peer.request(call)
         except TimeoutError:
-            raise self._failed(DeadlineExceeded("The answer", self._options.timeout_s), breaker) from None
+            raise self._record_failure(DeadlineExceeded("The answer", self._options.timeout_s), breaker) from None
         except asyncio.CancelledError:
-            breaker.abandoned()
+            breaker.record_abandoned()
             raise
         except HubbubError:
-            self._answered(breaker)
+            self._record_answer(breaker)
             raise
-        self._answered(breaker)
+        self._record_answer(breaker)
         return reply
 
-    def _answered(self, breaker: Breaker) -> None:
+    def _record_answer(self, breaker: Breaker) -> None:
         was_closed = breaker.is_closed
-        breaker.succeeded()
+        breaker.record_success()
         if not was_closed and self.on_state is not None:
             self.on_state(self)
 
-    def _failed(self, error: HubbubError, breaker: Breaker) -> UpstreamUnavailable:
+    def _record_failure(self, error: HubbubError, breaker: Breaker) -> UpstreamUnavailable:
         self._failures += 1
-        breaker.failed(error.message)
+        breaker.record_failure(error.message)
         if not breaker.is_closed and self.on_state is not None:
             self.on_state(self)
         return UpstreamUnavailable(self.id, error.message, breaker.retry_in_s, may_have_executed=True)
 
     def holds(self, call: Call) -> bool:
         """Whether a call resumes a suspended call of the server."""
-        return self.server.rounds.holds(call)
+        return self.server.rounds.can_resume(call)
 
     async def notify(self, note: Note) -> None:
         """Hand the notification to the server."""
@@ -214,7 +214,7 @@ class LocalUpstream:
     async def refresh(self) -> None:
         """Read all lists."""
         before = self._snapshot
-        found: dict[str, Any] = {name: await self._list(*where) for name, where in _LISTS.items()}
+        found: dict[str, Any] = {name: await self._read_list(*list_spec) for name, list_spec in _LISTS.items()}
         info = self.server.info
         self._snapshot = Snapshot(
             **found,
@@ -234,11 +234,11 @@ class LocalUpstream:
 
     async def subscribe(self, uri: str, principal: str | None = None) -> None:
         """Report changes of a resource through `on_change`."""
-        self._watched.add(uri)
+        self._watched_uris.add(uri)
 
     async def unsubscribe(self, uri: str) -> None:
         """Stop reporting changes of a resource."""
-        self._watched.discard(uri)
+        self._watched_uris.discard(uri)
 
     @property
     def scope(self) -> str:
@@ -253,7 +253,7 @@ class LocalUpstream:
         """Do nothing: it lists the same tools to every client."""
         return False
 
-    def dedicate(self, caller: Caller) -> None:
+    def set_sole_caller(self, caller: Caller) -> None:
         """Do nothing: each call carries the capabilities of its caller."""
 
     def end_scope(self, scope: str) -> None:
@@ -267,32 +267,32 @@ class LocalUpstream:
     @property
     def watching(self) -> set[str]:
         """The resources whose changes it receives."""
-        return self._watched
+        return self._watched_uris
 
-    def hear(self, note: Note) -> None:
+    def handle_change(self, note: Note) -> None:
         """Handle a notification of the server about a change."""
         if note.method == RESOURCE_UPDATED:
-            if note.params.uri in self._watched and self.on_change is not None:
+            if note.params.uri in self._watched_uris and self.on_change is not None:
                 self.on_change(self, Change("resource", note.params.uri, note.scope, note.principal))
         elif note.method in CHANGED_LISTS:
-            self._outdated = True
-            if self._refreshing is None or self._refreshing.done():
-                self._refreshing = asyncio.create_task(self._refresh_while_outdated())
+            self._is_outdated = True
+            if self._refresh_task is None or self._refresh_task.done():
+                self._refresh_task = asyncio.create_task(self._refresh_while_outdated())
 
     async def _refresh_while_outdated(self) -> None:
-        while self._outdated:
-            self._outdated = False
+        while self._is_outdated:
+            self._is_outdated = False
             await self.refresh()
 
-    async def _list(self, method: str, member: str, key: str) -> tuple[Entry, ...]:
+    async def _read_list(self, method: str, member: str, key: str) -> tuple[Entry, ...]:
         found: list[dict[str, Raw]] = []
         cursor: Any = UNSET
         while True:
-            reply = await self.server.request(_asking(method, PageParams(cursor=cursor)))
+            reply = await self.server.request(_make_list_call(method, PageParams(cursor=cursor)))
             members = _decode(msgspec.json.encode(shape(reply, NEWEST_MODERN, {})))
             found += _decode_entries(members[member])
             if "nextCursor" not in members:
-                return tuple(self._with_scopes(method, entry) for entry in entries(found, key))
+                return tuple(self._with_scopes(method, entry) for entry in parse_entries(found, key))
             cursor = msgspec.json.decode(members["nextCursor"], type=str)
 
     def _with_scopes(self, method: str, entry: Entry) -> Entry:
@@ -313,12 +313,12 @@ class LocalUpstream:
 
 
 class _ReturnPath:
-    """The `ReturnPath` of one call: while its caller answers a request, its timeout is paused and its slot is lent."""
+    """The `ReturnPath` of one call: while its caller answers a request, its timeout is paused and its slot is free."""
 
-    def __init__(self, call: Call, slots: Slots, limit: asyncio.Timeout) -> None:
+    def __init__(self, call: Call, limiter: CallLimiter, limit: asyncio.Timeout) -> None:
         self._back = call.back
         self._owner = call.caller.owner
-        self._slots = slots
+        self._limiter = limiter
         self._limit = limit
 
     async def request(self, call: Call) -> Reply:
@@ -327,15 +327,15 @@ class _ReturnPath:
         if when is None:  # another request to the caller is pending
             return await self._back.request(call)
         left = when - loop.time()
-        self._set_deadline(None)
-        self._slots.lend(self._owner)
+        self._reschedule(None)
+        self._limiter.yield_slot(self._owner)
         try:
             return await self._back.request(call)
         finally:
-            self._slots.take_again(self._owner)
-            self._set_deadline(loop.time() + left)
+            self._limiter.retake_slot(self._owner)
+            self._reschedule(loop.time() + left)
 
-    def _set_deadline(self, when: float | None) -> None:
+    def _reschedule(self, when: float | None) -> None:
         with suppress(RuntimeError):  # The call has ended, but a task that it left behind still sends requests.
             self._limit.reschedule(when)
 
@@ -352,7 +352,7 @@ class _ReturnPath:
         await self._back.release()
 
 
-def _asking(method: str, params: PageParams) -> Call:
+def _make_list_call(method: str, params: PageParams) -> Call:
     """A list request of the hub itself, with every scope; the front filters the items for each caller."""
     caller = Caller(revision=NEWEST_MODERN, has_every_scope=True)
     raw = Raw(msgspec.json.encode(params))

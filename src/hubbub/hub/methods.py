@@ -20,25 +20,25 @@ from hubbub.errors import (
     ResourceNotFound,
     ToolNotFound,
 )
+from hubbub.hub.builtin_tools import CallArguments
 from hubbub.hub.config import CALL
-from hubbub.hub.forwarding.forwarded_call import principal_of
-from hubbub.hub.own import CallArguments
-from hubbub.hub.rewriting import (
-    bare,
-    called_by_name,
-    readdressed,
-    reading,
-    referring,
-    renamed,
+from hubbub.hub.forwarding.forwarded_call import principal_name
+from hubbub.hub.rewrite import (
+    as_tool_call,
+    make_read_call,
+    unwrap_reply,
     with_arguments,
-    with_uri,
+    with_name,
+    with_reference,
+    with_reply_uri,
+    with_resource_uri,
 )
-from hubbub.hub.subscriptions import Watched
-from hubbub.ports import THE_PROCESS
+from hubbub.hub.subscriptions import ResourceLocation
+from hubbub.ports import PROCESS_SCOPE
 from hubbub.protocol import wire
-from hubbub.protocol.error_forms import METHOD_NOT_FOUND
-from hubbub.protocol.model import Call, Reply
-from hubbub.protocol.params import readable
+from hubbub.protocol.calls import Call, Reply
+from hubbub.protocol.error_codes import METHOD_NOT_FOUND
+from hubbub.protocol.params import format_decode_error
 from hubbub.server import methods as own
 
 if TYPE_CHECKING:
@@ -46,42 +46,44 @@ if TYPE_CHECKING:
     from hubbub.hub.front import Front
 
 _decode_call = msgspec.json.Decoder(CallArguments).decode
-_OWN_SCHEME = "hub://"
+_HUB_SCHEME = "hub://"
 
 # -- tools ---------------------------------------------------------------
 
 
 def call_tool(front: Front, call: Call) -> Coroutine[Any, Any, Reply]:
-    item = front.visible_to(call.caller).shown.tool(call.params.name)
+    item = front.visible_to(call.caller).catalog_view.find_tool(call.params.name)
     if item is not None:
-        return _pass_on(front, call, item)
-    return _call_own(front, call) if front.has_own_tool(call.params.name) else _call_unlisted(front, call)
+        return _forward(front, call, item)
+    return _call_builtin(front, call) if front.has_builtin_tool(call.params.name) else _call_unlisted(front, call)
 
 
 async def _call_unlisted(front: Front, call: Call) -> Reply:
-    return await _pass_on(front, call, await front.find_tool(call.params.name, call.caller))
+    return await _forward(front, call, await front.find_tool(call.params.name, call.caller))
 
 
-def _pass_on(front: Front, call: Call, item: Item) -> Coroutine[Any, Any, Reply]:
-    return front.hub.peers[item.server].request(call if item.own == call.params.name else renamed(call, item.own))
+def _forward(front: Front, call: Call, item: Item) -> Coroutine[Any, Any, Reply]:
+    return front.hub.peers[item.server].request(
+        call if item.upstream_name == call.params.name else with_name(call, item.upstream_name)
+    )
 
 
-async def _call_own(front: Front, call: Call) -> Reply:
+async def _call_builtin(front: Front, call: Call) -> Reply:
     tool = front.tools.find(call.params.name)
     assert tool is not None
     if tool.name != CALL:
         return await own.run_tool(front, tool, call.params.arguments, call)
     try:
-        wanted = _decode_call(call.params.arguments)
+        requested = _decode_call(call.params.arguments)
     except msgspec.DecodeError as error:
-        raise ArgumentsInvalid(f"Invalid arguments for {CALL}: {readable(error)}") from None
-    inner = front.tools.find(wanted.name)
+        raise ArgumentsInvalid(f"Invalid arguments for {CALL}: {format_decode_error(error)}") from None
+    inner = front.tools.find(requested.name)
     if inner is not None and inner.name == CALL:
-        raise ArgumentsInvalid(f"{CALL} does not call itself; name the tool that it should call")
+        raise ArgumentsInvalid(f"{CALL} cannot call itself; give the name of another tool")
     try:
-        return await call_tool(front, with_arguments(call, wanted.name, wanted.arguments))
+        return await call_tool(front, with_arguments(call, requested.name, requested.arguments))
     except ToolNotFound as missing:
-        raise ArgumentsInvalid(f"{missing.message}: {wanted.name}", data={"available": missing.available}) from None
+        raise ArgumentsInvalid(f"{missing.message}: {requested.name}", data={"available": missing.available}) from None
 
 
 async def call_by_name(front: Front, call: Call) -> Reply:
@@ -89,14 +91,14 @@ async def call_by_name(front: Front, call: Call) -> Reply:
     if call.caller.revision.is_mcp:
         raise MethodNotFound(call.method)
     try:
-        return bare(await call_tool(front, called_by_name(call, call.method)))
+        return unwrap_reply(await call_tool(front, as_tool_call(call, call.method)))
     except ToolNotFound:
         raise MethodNotFound(call.method) from None
 
 
 async def list_tools(front: Front, call: Call) -> Reply:
     front.hub.note_capabilities(call.caller)
-    await front.hub.connected()
+    await front.hub.wait_connected()
     return front.page("tools", call)
 
 
@@ -104,43 +106,43 @@ async def list_tools(front: Front, call: Call) -> Reply:
 
 
 async def list_resources(front: Front, call: Call) -> Reply:
-    await front.hub.connected()
+    await front.hub.wait_connected()
     return front.page("resources", call)
 
 
 async def list_templates(front: Front, call: Call) -> Reply:
-    await front.hub.connected()
+    await front.hub.wait_connected()
     return front.page("templates", call)
 
 
 async def read_resource(front: Front, call: Call) -> Reply:
     uri = call.params.uri
-    if uri.startswith(_OWN_SCHEME) and front.resources.find(uri) is not None:
+    if uri.startswith(_HUB_SCHEME) and front.resources.find(uri) is not None:
         return await own.read_resource(front, call)
-    found = front.locate(uri, call.caller)
+    found = front.locate_resource(uri, call.caller)
     if found is None:
-        await front.hub.connected()
-        found = front.locate(uri, call.caller)
+        await front.hub.wait_connected()
+        found = front.locate_resource(uri, call.caller)
     if found is not None:
-        return await _read(front, call, found)
-    _, reply = await _read_somewhere(front, call)
+        return await _read_located(front, call, found)
+    _, reply = await _read_unlisted(front, call)
     return reply
 
 
-async def _read(front: Front, call: Call, found: Watched) -> Reply:
+async def _read_located(front: Front, call: Call, found: ResourceLocation) -> Reply:
     peer, uri = front.hub.peers[found.server], call.params.uri
     if found.uri == uri:
         return await peer.request(call)
     try:
-        return with_uri(await peer.request(readdressed(call, found.uri)), found.uri, uri)
+        return with_reply_uri(await peer.request(with_resource_uri(call, found.uri)), found.uri, uri)
     except ResourceNotFound:
         raise ResourceNotFound(uri) from None
 
 
-async def _read_somewhere(front: Front, call: Call) -> tuple[str, Reply]:
+async def _read_unlisted(front: Front, call: Call) -> tuple[str, Reply]:
     """Try every upstream that has resources, in order; return the first that has this unlisted URI."""
     failure: HubbubError = ResourceNotFound(call.params.uri)
-    for server in front.readers():
+    for server in front.servers_with_resources():
         try:
             return server, await front.hub.peers[server].request(call)
         except ResourceNotFound:
@@ -156,7 +158,7 @@ async def subscribe(front: Front, call: Call) -> Reply:
     is_new = uri not in watching
     watching.add(uri)
     try:
-        await _watch(front, call, uri)
+        await _subscribe_upstream(front, call, uri)
     except BaseException:
         if is_new:
             watching.discard(uri)
@@ -166,75 +168,77 @@ async def subscribe(front: Front, call: Call) -> Reply:
 
 async def unsubscribe(front: Front, call: Call) -> Reply:
     call.caller.watching.discard(call.params.uri)
-    front.hub.subscriptions.settle()
+    front.hub.subscriptions.prune()
     return wire.EmptyReply()
 
 
-async def _watch(front: Front, call: Call, uri: str) -> Watched | None:
+async def _subscribe_upstream(front: Front, call: Call, uri: str) -> ResourceLocation | None:
     """Subscribe to a resource at its upstream; None for resources of the hub itself."""
-    if uri.startswith(_OWN_SCHEME) and front.resources.find(uri) is not None:
+    if uri.startswith(_HUB_SCHEME) and front.resources.find(uri) is not None:
         return None
-    found = front.locate(uri, call.caller)
+    found = front.locate_resource(uri, call.caller)
     if found is None:
-        await front.hub.connected()
-        found = front.locate(uri, call.caller)
+        await front.hub.wait_connected()
+        found = front.locate_resource(uri, call.caller)
     if found is None:
         # Many servers accept a subscription to any URI, so a read has to show which server has it.
-        server, _ = await _read_somewhere(front, reading(call, uri))
-        found = Watched(server, uri)
-    await front.hub.subscriptions.watch(found, uri, principal_of(call.caller))
+        server, _ = await _read_unlisted(front, make_read_call(call, uri))
+        found = ResourceLocation(server, uri)
+    await front.hub.subscriptions.watch(found, uri, principal_name(call.caller))
     return found
 
 
 async def listen(front: Front, call: Call) -> Reply:
     uris = call.params.notifications.resource_subscriptions
     own.check_subscriptions(uris)
-    held: list[Watched] = []
+    held_locations: list[ResourceLocation] = []
     try:
         for uri in dict.fromkeys(uris):
             try:
-                place = await _watch(front, call, uri)
+                location = await _subscribe_upstream(front, call, uri)
             except HubbubError:
                 continue  # this resource is not watched; the others are
-            if place is not None:
-                front.hub.subscriptions.hold(place)
-                held.append(place)
+            if location is not None:
+                front.hub.subscriptions.hold(location)
+                held_locations.append(location)
         return await own.listen(front, call)
     finally:
-        for place in held:
-            front.hub.subscriptions.release(place)
+        for location in held_locations:
+            front.hub.subscriptions.release(location)
 
 
 # -- prompts and completion ------------------------------------------------
 
 
 async def list_prompts(front: Front, call: Call) -> Reply:
-    await front.hub.connected()
+    await front.hub.wait_connected()
     return front.page("prompts", call)
 
 
 async def get_prompt(front: Front, call: Call) -> Reply:
     item = await front.find_prompt(call.params.name, call.caller)
     peer = front.hub.peers[item.server]
-    return await peer.request(call if item.own == item.name == call.params.name else renamed(call, item.own))
+    return await peer.request(
+        call if item.upstream_name == item.name == call.params.name else with_name(call, item.upstream_name)
+    )
 
 
 async def complete(front: Front, call: Call) -> Reply:
     reference = call.params.ref
     if reference.type == "ref/prompt":
         item = await front.find_prompt(reference.name, call.caller)
-        server, changed = item.server, {"name": item.own} if item.own != reference.name else {}
+        server, changed = item.server, {"name": item.upstream_name} if item.upstream_name != reference.name else {}
     else:
-        await front.hub.connected()
-        template = front.visible_to(call.caller).shown.templates.get(reference.uri)
-        found = front.locate(reference.uri, call.caller)
+        await front.hub.wait_connected()
+        template = front.visible_to(call.caller).catalog_view.templates.get(reference.uri)
+        found = front.locate_resource(reference.uri, call.caller)
         if template is not None:
-            found = Watched(template.server, template.own)
+            found = ResourceLocation(template.server, template.upstream_name)
         if found is None:
             raise ResourceNotFound(reference.uri)
         server, changed = found.server, {"uri": found.uri} if found.uri != reference.uri else {}
     try:
-        return await front.hub.peers[server].request(referring(call, **changed) if changed else call)
+        return await front.hub.peers[server].request(with_reference(call, **changed) if changed else call)
     except RemoteError as error:
         if error.code != METHOD_NOT_FOUND:
             raise
@@ -244,27 +248,27 @@ async def complete(front: Front, call: Call) -> Reply:
 # -- the connection itself -------------------------------------------------
 
 
-async def _introduce(front: Front) -> None:
+async def _update_instructions(front: Front) -> None:
     """Collect the instructions; clients read them only once, so wait a short time for servers to connect."""
-    await front.hub.connected(bounds.HUB_GREETING_S)
-    front.introduce()
+    await front.hub.wait_connected(bounds.HUB_INSTRUCTIONS_WAIT_S)
+    front.collect_instructions()
 
 
 async def initialize(front: Front, call: Call) -> Reply:
-    if call.caller.scope == THE_PROCESS:  # as on stdio: there is no other client
-        front.hub.dedicate(call.caller)
+    if call.caller.scope == PROCESS_SCOPE:  # as on stdio: there is no other client
+        front.hub.set_sole_caller(call.caller)
     front.hub.note_capabilities(call.caller)
-    await _introduce(front)
+    await _update_instructions(front)
     return await own.initialize(front, call)
 
 
 async def discover(front: Front, call: Call) -> Reply:
     front.hub.note_capabilities(call.caller)
-    await _introduce(front)
+    await _update_instructions(front)
     return await own.discover(front, call)
 
 
-_FORWARDED: dict[str, Any] = {
+_HUB_METHODS: dict[str, Any] = {
     "tools/list": list_tools,
     "tools/call": call_tool,
     "resources/list": list_resources,
@@ -280,7 +284,7 @@ _FORWARDED: dict[str, Any] = {
     "subscriptions/listen": listen,
 }
 METHODS: dict[str, dict[str, own.Method]] = {
-    era: {name: _FORWARDED.get(name, method) for name, method in methods.items()}
+    era: {name: _HUB_METHODS.get(name, method) for name, method in methods.items()}
     for era, methods in own.METHODS.items()
 }
 """The methods of a server, with those that a hub forwards in place of the server's own."""

@@ -11,15 +11,15 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from hubbub.hub.config import SHOWN_KEYS, HubConfig
-from hubbub.hub.described import NOTHING, Description, Leaves, describe
-from hubbub.settings.hub import LIMITS_OF_SERVERS
+from hubbub.hub.config import DISPLAY_KEYS, HubConfig
+from hubbub.hub.config_description import EMPTY_LIST_TEXT, ConfigDescription, FieldDigests, describe_config
+from hubbub.settings.hub import SERVER_LIMIT_FIELDS
 from hubbub.settings.serve import ServeSettings
 
 Action: TypeAlias = Literal["add", "remove", "change"]
 Part: TypeAlias = Literal["server", "view", "hub"]
 
-_WAYS: Final = ("url", "command", "pack", "target", "server")
+_TARGET_KEYS: Final = ("url", "command", "pack", "target", "server")
 _KEY_BYTES: Final = 16
 
 
@@ -60,64 +60,64 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def diff(before: HubConfig, after: HubConfig, settings: tuple[ServeSettings, ServeSettings] | None = None) -> Plan:
     """Compare two configurations, and the settings of their processes if given."""
     key = secrets.token_bytes(_KEY_BYTES)
-    then, now = settings if settings is not None else (None, None)
-    return compare(describe(before, key, then), describe(after, key, now))
+    old_settings, new_settings = settings if settings is not None else (None, None)
+    return compare(describe_config(before, key, old_settings), describe_config(after, key, new_settings))
 
 
-def compare(before: Description, after: Description) -> Plan:
+def compare(before: ConfigDescription, after: ConfigDescription) -> Plan:
     """Compare two descriptions that were made with the same key."""
-    hub = (*_fields(before.hub, after.hub), *_order(before, after))
-    reconnects = any(field.key in LIMITS_OF_SERVERS for field in hub)
+    hub = (*_fields(before.hub, after.hub), *_order_fields(before, after))
+    reconnects = any(field.key in SERVER_LIMIT_FIELDS for field in hub)
     settings = [Step(action="change", part="hub", name="hub", fields=hub, reconnects=reconnects)] if hub else []
     servers = _steps("server", before.servers, after.servers)
     views = _steps("view", before.views, after.views)
     return Plan(steps=(*servers, *views, *settings), restart=tuple(_fields(before.serve, after.serve)))
 
 
-def _steps(part: Part, before: Mapping[str, Leaves], after: Mapping[str, Leaves]) -> Iterator[Step]:
-    for name, leaves in before.items():
+def _steps(part: Part, before: Mapping[str, FieldDigests], after: Mapping[str, FieldDigests]) -> Iterator[Step]:
+    for name, field_digests in before.items():
         if name not in after:
-            yield Step(action="remove", part=part, name=name, way=_way(leaves))
-    for name, leaves in after.items():
+            yield Step(action="remove", part=part, name=name, way=_describe_target(field_digests))
+    for name, field_digests in after.items():
         if name not in before:
-            yield Step(action="add", part=part, name=name, way=_way(leaves))
+            yield Step(action="add", part=part, name=name, way=_describe_target(field_digests))
             continue
-        fields = tuple(_fields(before[name], leaves))
+        fields = tuple(_fields(before[name], field_digests))
         if fields:
             yield Step(
                 action="change",
                 part=part,
                 name=name,
                 fields=fields,
-                way=_way(leaves),
-                reconnects=part == "server" and not all(_is_shown(field.key) for field in fields),
+                way=_describe_target(field_digests),
+                reconnects=part == "server" and not all(_is_display_key(field.key) for field in fields),
             )
 
 
-def _fields(before: Leaves, after: Leaves) -> Iterator[Field]:
+def _fields(before: FieldDigests, after: FieldDigests) -> Iterator[Field]:
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key), after.get(key)
         if (old and old.digest) == (new and new.digest):
             continue
-        is_secret = any(leaf is not None and leaf.shown is None for leaf in (old, new))
+        is_secret = any(field_digest is not None and field_digest.shown is None for field_digest in (old, new))
         yield Field(key, None if old is None else old.shown, None if new is None else new.shown, is_secret)
 
 
-def _order(before: Description, after: Description) -> Iterator[Field]:
+def _order_fields(before: ConfigDescription, after: ConfigDescription) -> Iterator[Field]:
     """Compare the order of the servers, which decides which of two servers keeps a name."""
-    then = [name for name in before.servers if name in after.servers]
-    now = [name for name in after.servers if name in before.servers]
-    if then != now:
-        yield Field("order of servers", ", ".join(then), ", ".join(now))
+    old_order = [name for name in before.servers if name in after.servers]
+    new_order = [name for name in after.servers if name in before.servers]
+    if old_order != new_order:
+        yield Field("order of servers", ", ".join(old_order), ", ".join(new_order))
 
 
-def _way(leaves: Leaves) -> str:
+def _describe_target(field_digests: FieldDigests) -> str:
     """How a server is reached, as text for people."""
-    ways = [str(leaves[key].shown) for key in _WAYS if key in leaves]
-    if "command" in leaves and "args" in leaves and leaves["args"].shown != NOTHING:
-        ways.append(str(leaves["args"].shown))
-    return " ".join(ways)
+    texts = [str(field_digests[key].shown) for key in _TARGET_KEYS if key in field_digests]
+    if "command" in field_digests and "args" in field_digests and field_digests["args"].shown != EMPTY_LIST_TEXT:
+        texts.append(str(field_digests["args"].shown))
+    return " ".join(texts)
 
 
-def _is_shown(key: str) -> bool:
-    return key.partition(".")[0] in SHOWN_KEYS
+def _is_display_key(key: str) -> bool:
+    return key.partition(".")[0] in DISPLAY_KEYS

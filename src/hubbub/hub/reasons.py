@@ -25,7 +25,7 @@ from hubbub.errors import (
 
 def public_reason(error: HubbubError, transport: str) -> str:
     """Describe a failure without quoting the server or the system."""
-    otherwise = "the program cannot be started" if transport == "stdio" else "it cannot be reached"
+    default_reason = "the program cannot be started" if transport == "stdio" else "it cannot be reached"
     match error:
         case DeadlineExceeded() | ProtocolVersionNotSupported():
             return error.message
@@ -39,7 +39,7 @@ def public_reason(error: HubbubError, transport: str) -> str:
             return "the connection was closed"
         case RemoteError():
             return "it refused the connection"
-    return otherwise
+    return default_reason
 
 
 def _describe_exit(error: TransportError) -> str | None:

@@ -2,7 +2,7 @@
 
 The files are read again when one of them changes, and on SIGHUP. Invalid files change nothing: the hub keeps its
 configuration, and the log and `hub.status` report the problem. Settings that need a new process are reported too.
-`hubbub.assembly.reloading` reads the files; `Gateway.apply` changes connections and lists.
+`hubbub.assembly.hub_reload` reads the files; `Gateway.apply` changes connections and lists.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from hubbub.settings.serve import ServeSettings
 logger = logging.getLogger("hubbub.hub")
 
 
-class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration that was read from the files."""
 
     config: HubConfig
     settings: ServeSettings
     files: tuple[Path, ...] = ()
     """The files that it was read from."""
-    also_watched: tuple[Path, ...] = ()
+    trust_records: tuple[Path, ...] = ()
     """Trust records, which decide whether the files are used."""
 
 
 class ReloadState(msgspec.Struct, kw_only=True, rename="camel"):
-    """How the last reading went, for `hub.status`."""
+    """The outcome of the last reload, for `hub.status`."""
 
     files: list[str] = []
     is_watching: bool = False
@@ -69,37 +69,37 @@ class Reloader:
     def __init__(
         self,
         hub: Reloadable,
-        loaded: Loaded,
-        load: Callable[[], Loaded],
+        loaded: LoadedConfig,
+        load: Callable[[], LoadedConfig],
         *,
-        told: Callable[[str], None] = lambda line: None,
-        changed: Callable[[Reloader], None] = lambda reloader: None,
+        report: Callable[[str], None] = lambda line: None,
+        on_reload: Callable[[Reloader], None] = lambda reloader: None,
     ) -> None:
         self.loaded = loaded
         """The configuration in effect."""
         self.state = ReloadState(files=list(map(str, loaded.files)))
         self._hub = hub
         self._load = load
-        self._told = told
+        self._report = report
         """Called with a line for the person who started the hub."""
-        self._changed = changed
+        self._on_reload = on_reload
         """Called after each reload."""
-        self.started_with = loaded.settings
+        self.initial_settings = loaded.settings
         """The settings that are fixed for the life of the process."""
-        self._asked = asyncio.Event()
-        self._watching: asyncio.Task[None] | None = None
+        self._requested = asyncio.Event()
+        self._watch_task: asyncio.Task[None] | None = None
 
-    def ask(self) -> None:
+    def request_reload(self) -> None:
         """Request a reload, whether or not a file has changed."""
-        self._asked.set()
+        self._requested.set()
 
     async def run(self) -> None:
         """Watch the files and reload until cancelled."""
         try:
             while True:
                 self._watch()
-                await self._asked.wait()
-                self._asked.clear()
+                await self._requested.wait()
+                self._requested.clear()
                 await self.reload()
         finally:
             self._unwatch()
@@ -113,57 +113,57 @@ class Reloader:
             if plan:
                 await self._hub.apply(loaded.config)
         except HubbubError as error:
-            self._refused(redact(error.message))
+            self._record_failure(redact(error.message))
             return None
-        except Exception as error:  # No error in new settings may end a hub that works.
+        except Exception as error:  # An error in new settings must not end a hub that works.
             logger.exception("reload_failed")
-            self._refused(redact(f"{type(error).__name__}: {error}"))
+            self._record_failure(redact(f"{type(error).__name__}: {error}"))
             return None
-        self._taken_over(loaded, plan)
+        self._record_success(loaded, plan)
         return plan
 
-    def _refused(self, reason: str) -> None:
+    def _record_failure(self, reason: str) -> None:
         if reason != self.state.problem:
-            logger.error("settings_not_taken_over", extra={"reason": reason})
+            logger.error("settings_not_applied", extra={"reason": reason})
         self.state.problem = reason
-        self._changed(self)
+        self._on_reload(self)
 
-    def _taken_over(self, loaded: Loaded, plan: Plan) -> None:
-        fixed = diff(loaded.config, loaded.config, (self.started_with, loaded.settings)).restart
+    def _record_success(self, loaded: LoadedConfig, plan: Plan) -> None:
+        fixed = diff(loaded.config, loaded.config, (self.initial_settings, loaded.settings)).restart
         needs_restart = [field.key for field in fixed]
         if needs_restart and needs_restart != self.state.needs_restart:
             logger.warning("restart_needed", extra={"settings": ", ".join(needs_restart)})
         if plan:
             self.state.reloads += 1
-            marks = summary(plan)
-            logger.info("settings_taken_over", extra={"changes": ", ".join(marks)})
-            self._told(f"took over {', '.join(marks)}")
+            marks = summarize_plan(plan)
+            logger.info("settings_applied", extra={"changes": ", ".join(marks)})
+            self._report(f"applied {', '.join(marks)}")
         self.loaded = loaded
         self.state.needs_restart, self.state.problem = needs_restart, None
         self.state.files = list(map(str, loaded.files))
-        self._changed(self)
+        self._on_reload(self)
 
     def _watch(self) -> None:
         """Watch the files that are in effect, if `reload` is set."""
-        files = (*self.loaded.files, *self.loaded.also_watched) if self.loaded.config.hub.reload else ()
+        files = (*self.loaded.files, *self.loaded.trust_records) if self.loaded.config.hub.reload else ()
         self.state.is_watching = bool(files)
-        if self._watching is not None and self._watching.get_name() == str(files) and not self._watching.done():
+        if self._watch_task is not None and self._watch_task.get_name() == str(files) and not self._watch_task.done():
             return
         self._unwatch()
         if files:
-            self._watching = asyncio.create_task(self._listen(FileWatch(files)), name=str(files))
+            self._watch_task = asyncio.create_task(self._watch_files(FileWatch(files)), name=str(files))
 
-    async def _listen(self, watch: FileWatch) -> None:
+    async def _watch_files(self, watch: FileWatch) -> None:
         async for _ in watch.changes():
-            self._asked.set()
+            self._requested.set()
 
     def _unwatch(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            self._watching = None
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+            self._watch_task = None
 
 
-def summary(plan: Plan) -> list[str]:
+def summarize_plan(plan: Plan) -> list[str]:
     """A plan in a few words: `+files`, `~view reader`."""
     marks = {"add": "+", "remove": "-", "change": "~"}
     return [

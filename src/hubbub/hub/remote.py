@@ -18,9 +18,9 @@ from msgspec import UNSET
 from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
-from hubbub.client.keeping import Keeper
-from hubbub.client.known_eras import SHARED, KnownEras
-from hubbub.client.watching import Change
+from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
+from hubbub.client.reconnecting_client import ReconnectingClient
+from hubbub.client.subscriptions import Change
 from hubbub.errors import (
     ConnectionClosed,
     DeadlineExceeded,
@@ -30,24 +30,24 @@ from hubbub.errors import (
     TransportError,
     UpstreamUnavailable,
 )
-from hubbub.hub.admission import Breaker, Breakers, Slots
-from hubbub.hub.capable_listing import CapableListing, check_capable
-from hubbub.hub.forwarding.forwarded_call import INPUT_METHODS, ForwardedCall, can_be_asked
+from hubbub.hub.admission import Breaker, Breakers, CallLimiter
+from hubbub.hub.capable_tools import CapableTools, check_capable
+from hubbub.hub.forwarding.forwarded_call import INPUT_METHODS, ForwardedCall, accepts_client_requests
 from hubbub.hub.forwarding.session_pool import UpstreamSession
 from hubbub.hub.forwarding.upstream_link import UpstreamLink
-from hubbub.hub.lists import Lists
+from hubbub.hub.list_refresher import ListRefresher
 from hubbub.hub.reasons import public_reason
 from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer
-from hubbub.protocol.error_forms import in_dialect
-from hubbub.protocol.model import Call, Caller, Note, Reply
+from hubbub.protocol.calls import Call, Caller, Note, Reply
+from hubbub.protocol.error_codes import translate_error
 from hubbub.rounds import Rounds
 
 logger = logging.getLogger("hubbub.hub")
 
-_NO_ANSWER: Final = (TransportError, ConnectionClosed, DeadlineExceeded, ProtocolVersionNotSupported)
+_NO_ANSWER_ERRORS: Final = (TransportError, ConnectionClosed, DeadlineExceeded, ProtocolVersionNotSupported)
 
 
 class RemoteUpstream:
@@ -60,15 +60,15 @@ class RemoteUpstream:
         sealer: Sealer,
         *,
         backoff: Callable[[], Backoff] = Backoff,
-        known_eras: KnownEras = SHARED,
+        known_eras: KnownEras = DEFAULT_KNOWN_ERAS,
     ) -> None:
         self.id = config.id
         self.on_change: Callable[[Upstream, Change], None] | None = None
         self.on_state: Callable[[Upstream], None] | None = None
         self._transport = config.transport
         self._options = options
-        self._keeps_own = options.sessions == "own"
-        self._slots = Slots(f"calls to {config.id}", options.max_calls, options.max_waiting)
+        self._keeps_client_sessions = options.sessions == "own"
+        self._limiter = CallLimiter(f"calls to {config.id}", options.max_calls, options.max_waiting)
         self._breakers = Breakers(options.breaker_failures, backoff)
         self._rounds = Rounds(sealer)
         self._link = UpstreamLink(
@@ -77,21 +77,23 @@ class RemoteUpstream:
             sealer,
             backoff=backoff(),
             known_eras=known_eras,
-            make_room=lambda principal: self._rounds.give_one_up(after_s=bounds.UNANSWERED_S, owner=principal),
+            make_room=lambda principal: self._rounds.drop_oldest(
+                after_s=bounds.UNANSWERED_INPUT_MAX_S, owner=principal
+            ),
             on_connection=self._connection_changed,
-            on_change=self._heard,
-            on_renewed=self._renewed,
+            on_change=self._handle_change,
+            on_renewed=self._refresh_lists,
         )
-        self._keeper = self._link.keeper
-        self._health = UpstreamHealth(config, self._keeper, self._breakers, self._tell_state)
-        self._capable = CapableListing(config.id, self._link.config_with, options.list_s)
-        self._lists = Lists(
+        self._connection = self._link.connection
+        self._health = UpstreamHealth(config, self._connection, self._breakers, self._report_state)
+        self._capable_tools = CapableTools(config.id, self._link.config_with, options.list_s)
+        self._lists = ListRefresher(
             config.id,
-            self._keeper.ready,
+            self._connection.get_client,
             list_s=options.list_s,
-            capable=self._capable,
-            on_change=self._changed,
-            on_outcome=self._listed,
+            capable=self._capable_tools,
+            on_change=self._report_change,
+            on_outcome=self._on_lists_read,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._calls = 0
@@ -99,7 +101,7 @@ class RemoteUpstream:
     def __repr__(self) -> str:
         return f"<RemoteUpstream {self.id!r}: {self._health.phase}>"
 
-    # -- what is known of it -----------------------------------------------------------
+    # -- state -------------------------------------------------------------------------
 
     @property
     def snapshot(self) -> Snapshot:
@@ -119,15 +121,15 @@ class RemoteUpstream:
             reason=self._health.reason,
             retry_in_s=self._health.retry_in_s(),
             since=self._health.since,
-            in_flight=self._slots.running + self._slots.lent,
-            waiting=self._slots.waiting,
+            in_flight=self._limiter.running + self._limiter.yielded,
+            waiting=self._limiter.waiting,
             calls=self._calls,
             failures=self._health.failures,
             sessions=len(self._link),
             is_stale=self._lists.is_stale or self._health.phase == "down",
         )
 
-    # -- life ----------------------------------------------------------------------------
+    # -- lifecycle -----------------------------------------------------------------------
 
     async def start(self) -> None:
         """Do nothing: the server is connected when first needed."""
@@ -136,7 +138,7 @@ class RemoteUpstream:
         """Connect if needed and read all lists; a failure keeps the last lists."""
         if self._health.is_closing:
             return
-        if not self._breakers.is_closed and self._keeper.client is None:
+        if not self._breakers.is_closed and self._connection.client is None:
             return  # It failed just now; the breaker decides when it is tried again.
         await self._lists.refresh()
 
@@ -145,28 +147,28 @@ class RemoteUpstream:
         self._health.is_closing = True
         self._health.update()
         try:
-            async with asyncio.timeout(bounds.UPSTREAM_DRAIN_S if drain_s is None else drain_s):
-                await self._slots.idle()
+            async with asyncio.timeout(bounds.UPSTREAM_DRAIN_TIMEOUT_S if drain_s is None else drain_s):
+                await self._limiter.wait_until_idle()
         except TimeoutError:
             pass  # Their callers get an error when the session ends.
         await self._lists.close()
         await self._rounds.close()
         await self._link.close()
 
-    def dedicate(self, caller: Caller) -> None:
+    def set_sole_caller(self, caller: Caller) -> None:
         """Declare the capabilities of this caller on the default session, because there is no other client."""
-        self._link.dedicate(caller)
+        self._link.set_sole_caller(caller)
 
     def expect_capable(self, plain_version: str | None = None) -> bool:
         """List tools for capable clients too; return whether the lists must be read again."""
         revision = self.snapshot.revision
-        return self._capable.want(plain_version) and revision is not None and not revision.stateless
+        return self._capable_tools.enable(plain_version) and revision is not None and not revision.stateless
 
     # -- calls ---------------------------------------------------------------------------
 
     def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Forward a call, once; see `Upstream`."""
-        client = self._keeper.client
+        client = self._connection.client
         if (
             self._health.is_closing
             or client is None
@@ -176,59 +178,59 @@ class RemoteUpstream:
             return self._request(call)
         if call.caller.revision.rounds and not client.revision.rounds:
             return self._request(call)
-        return self._serve(call)  # the path of most calls
+        return self._forward(call)  # the path of most calls
 
     async def _request(self, call: Call) -> Reply:
         if self._health.is_closing:
-            if self._rounds.holds(call):
+            if self._rounds.can_resume(call):
                 return await self._rounds.resume(call)
-            raise self._unavailable(call, "it is being taken out of the hub")
-        client = self._keeper.client
+            raise self._make_unavailable(call, "it is being removed from the hub")
+        client = self._connection.client
         if client is None or not client.is_open or not self._breakers.get(call.caller).is_closed:
-            client = await self._reach(call)
+            client = await self._connect_for(call)
         if call.caller.revision.rounds and not client.revision.rounds and call.method in INPUT_METHODS:
             # A modern caller answers in a new request, but a legacy server waits within the call: it is suspended here.
             if call.params.request_state is not UNSET:
                 return await self._rounds.resume(call)
-            if can_be_asked(call.caller):
-                return await self._rounds.begin(call, self._serve)
-        return await self._serve(call)
+            if accepts_client_requests(call.caller):
+                return await self._rounds.begin(call, self._forward)
+        return await self._forward(call)
 
     def holds(self, call: Call) -> bool:
         """Whether a call resumes a call that is suspended here."""
-        return self._rounds.holds(call)
+        return self._rounds.can_resume(call)
 
     async def notify(self, note: Note) -> None:
         """Do nothing: notifications of clients are not forwarded."""
 
-    async def _reach(self, call: Call) -> Client:
+    async def _connect_for(self, call: Call) -> Client:
         """The client of the default session, after connecting if needed and if the breaker admits the call."""
         breaker = self._breakers.get(call.caller)
         if not breaker.admit():
-            raise self._unavailable(call, breaker.reason)
+            raise self._make_unavailable(call, breaker.reason)
         was_trial = not breaker.is_closed
-        if (client := self._keeper.open_client) is not None:
-            return client  # `_serve` reports the outcome of the trial call
+        if (client := self._connection.open_client) is not None:
+            return client  # `_forward` reports the outcome of the trial call
         self._health.update()
-        seconds = self._seconds(call)
+        seconds = self._timeout_for(call)
         try:
             async with asyncio.timeout(seconds):
-                return await self._keeper.ready()
+                return await self._connection.get_client()
         except TimeoutError:
-            raise self._failed(call, DeadlineExceeded(f"The connection to {self.id}", seconds)) from None
+            raise self._record_failure(call, DeadlineExceeded(f"The connection to {self.id}", seconds)) from None
         except HubbubError as error:
-            raise self._failed(call, error, may_have_executed=False) from None
+            raise self._record_failure(call, error, may_have_executed=False) from None
         except asyncio.CancelledError:
             if was_trial:
-                breaker.abandoned()
+                breaker.record_abandoned()
             raise
 
-    async def _serve(self, call: Call) -> Reply:
+    async def _forward(self, call: Call) -> Reply:
         if self.snapshot.capable_only:
             check_capable(call, self.snapshot.capable_only)
-        deadline = self._loop_time() + self._seconds(call)
-        forwarded = ForwardedCall(call, self._slots, keeps_own=self._keeps_own)
-        await self._slots.take(deadline, forwarded.owner)
+        deadline = self._loop_time() + self._timeout_for(call)
+        forwarded = ForwardedCall(call, self._limiter, keeps_client_sessions=self._keeps_client_sessions)
+        await self._limiter.acquire(deadline, forwarded.owner)
         self._calls += 1
         is_answered = False
         session: UpstreamSession | None = None
@@ -237,27 +239,29 @@ class RemoteUpstream:
             session = link.default_session_for(forwarded) or await link.acquire(forwarded, deadline)
             reply = await link.forward(forwarded, session, max(deadline - self._loop_time(), 0.001))
             is_answered = True
-            self._succeeded(call)
+            self._record_success(call)
             if session.client.revision.rounds:
                 link.bridge.finish_reply(reply, call, self.snapshot)
             return reply
         except RemoteError as error:
             if session is None:  # The server refused a new session; that does not answer the call.
-                raise self._failed(call, error, may_have_executed=False) from None
+                raise self._record_failure(call, error, may_have_executed=False) from None
             is_answered = True
-            self._succeeded(call)
-            raise in_dialect(error, call, session.client.revision) from None
-        except _NO_ANSWER as error:
+            self._record_success(call)
+            raise translate_error(error, call, session.client.revision) from None
+        except _NO_ANSWER_ERRORS as error:
             if isinstance(error, DeadlineExceeded) and session is not None and call.deadline is None:
                 # Report the configured time: a part of it was spent before the request was sent.
                 error = DeadlineExceeded(f"The answer to {call.method}", self._options.timeout_s)
-            raise self._failed(call, error) from None
+            raise self._record_failure(call, error) from None
         except TimeoutError:
-            raise self._failed(call, DeadlineExceeded(f"A session with {self.id}", self._options.timeout_s)) from None
+            raise self._record_failure(
+                call, DeadlineExceeded(f"A session with {self.id}", self._options.timeout_s)
+            ) from None
         finally:
             if not is_answered:
-                self._breakers.get(call.caller).abandoned()
-            self._slots.give_back(forwarded.owner)
+                self._breakers.get(call.caller).record_abandoned()
+            self._limiter.release(forwarded.owner)
             if session is not None:
                 link.release(session, forwarded, is_answered=is_answered)
             if not is_answered:
@@ -270,33 +274,35 @@ class RemoteUpstream:
             self._loop = asyncio.get_running_loop()
         return self._loop.time()
 
-    def _seconds(self, call: Call) -> float:
+    def _timeout_for(self, call: Call) -> float:
         seconds = self._options.timeout_s
         if call.deadline is not None:
             seconds = min(seconds, max(call.deadline - self._loop_time(), 0.001))
         return seconds
 
-    # -- failing -------------------------------------------------------------------------
+    # -- failures ------------------------------------------------------------------------
 
-    def _succeeded(self, call: Call) -> None:
-        if self._health.succeeded(call.caller):
-            self._renewed()  # Changes may have been missed.
+    def _record_success(self, call: Call) -> None:
+        if self._health.record_success(call.caller):
+            self._refresh_lists()  # Changes may have been missed.
 
-    def _failed(self, call: Call, error: HubbubError, *, may_have_executed: bool | None = None) -> UpstreamUnavailable:
-        reason = self._health.failed(call.caller, error)
+    def _record_failure(
+        self, call: Call, error: HubbubError, *, may_have_executed: bool | None = None
+    ) -> UpstreamUnavailable:
+        reason = self._health.record_failure(call.caller, error)
         if may_have_executed is None:
             may_have_executed = not isinstance(error, TransportError) or error.may_have_executed
-        return self._unavailable(call, reason, may_have_executed=may_have_executed)
+        return self._make_unavailable(call, reason, may_have_executed=may_have_executed)
 
-    def _unavailable(self, call: Call, reason: str, *, may_have_executed: bool = False) -> UpstreamUnavailable:
+    def _make_unavailable(self, call: Call, reason: str, *, may_have_executed: bool = False) -> UpstreamUnavailable:
         since = self._health.since if self._health.phase == "down" else None
         wait_s = self._health.retry_in_s(self._breakers.get(call.caller))
         error = UpstreamUnavailable(self.id, reason, wait_s, may_have_executed=may_have_executed, since=since)
         if call.method == "tools/call":
-            error.has_schema = self.snapshot.promises_data(call.params.name)
+            error.has_schema = self.snapshot.has_output_schema(call.params.name)
         return error
 
-    # -- what changes ----------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------
 
     async def subscribe(self, uri: str, principal: str | None = None) -> None:
         """Report changes of a resource, also after the server was restarted."""
@@ -315,48 +321,50 @@ class RemoteUpstream:
 
     async def unsubscribe(self, uri: str) -> None:
         """Stop reporting changes of a resource."""
-        await self._link.watch.remove(uri, self._keeper.client)
+        await self._link.watch.remove(uri, self._connection.client)
 
     def _connection_changed(self) -> None:
-        if self._keeper.client is not None:
-            self._breakers.let_try()
-            self._renewed()
+        if self._connection.client is not None:
+            self._breakers.allow_trial()
+            self._refresh_lists()
         self._health.update()
 
-    def _renewed(self) -> None:
+    def _refresh_lists(self) -> None:
         """Read all lists again, because the server may have been replaced."""
         if not self._health.is_closing:
-            self._lists.outdate("tools", "prompts", "resources", "templates")
+            self._lists.mark_outdated("tools", "prompts", "resources", "templates")
 
-    def _heard(self, change: Change, client: Client | None) -> None:
+    def _handle_change(self, change: Change, client: Client | None) -> None:
         """Handle a change; `client` is None if the session belongs to one principal."""
         if change.kind == "resource":
-            self._changed(change)
+            self._report_change(change)
         elif not self._health.is_closing:
-            self._lists.take(change, client)
+            self._lists.handle_change(change, client)
 
-    def _changed(self, change: Change) -> None:
+    def _report_change(self, change: Change) -> None:
         if self.on_change is not None:
             self.on_change(self, change)
 
-    def _listed(self, error: HubbubError | None) -> None:
+    def _on_lists_read(self, error: HubbubError | None) -> None:
         if error is None:
-            self._breakers.shared.succeeded()
-        self._health.update(is_news=True)
+            self._breakers.shared.record_success()
+        self._health.update(always_notify=True)
 
-    def _tell_state(self) -> None:
+    def _report_state(self) -> None:
         if self.on_state is not None:
             self.on_state(self)
 
 
 class UpstreamHealth:
-    """Derives the phase of one upstream from its connection and from how its calls went."""
+    """Derives the phase of one upstream from its connection and the outcomes of its calls."""
 
-    def __init__(self, config: ServerConfig, keeper: Keeper, breakers: Breakers, on_phase: Callable[[], None]) -> None:
+    def __init__(
+        self, config: ServerConfig, connection: ReconnectingClient, breakers: Breakers, on_phase: Callable[[], None]
+    ) -> None:
         """`on_phase` is called after each change of the phase."""
         self._id = config.id
         self._transport = config.transport
-        self._keeper = keeper
+        self._connection = connection
         self._breakers = breakers
         self._on_phase = on_phase
         self.phase: Phase = "idle"
@@ -368,48 +376,48 @@ class UpstreamHealth:
     @property
     def reason(self) -> str | None:
         """Why it is down, in words that callers may read."""
-        if self._keeper.client is None and self._keeper.error is not None:
-            return public_reason(self._keeper.error, self._transport)
+        if self._connection.client is None and self._connection.error is not None:
+            return public_reason(self._connection.error, self._transport)
         return None if self._breakers.is_closed else self._breakers.reason
 
     def retry_in_s(self, breaker: Breaker | None = None) -> float | None:
         """Seconds until calls are admitted again or the server is connected again."""
         waits = [(breaker or self._breakers).retry_in_s]
-        if self._keeper.retry_at is not None:
-            waits.append(max(self._keeper.retry_at - asyncio.get_running_loop().time(), 0.0))
+        if self._connection.retry_at is not None:
+            waits.append(max(self._connection.retry_at - asyncio.get_running_loop().time(), 0.0))
         return min((wait_s for wait_s in waits if wait_s is not None), default=None)
 
-    def succeeded(self, caller: Caller) -> bool:
+    def record_success(self, caller: Caller) -> bool:
         """Record an answer; return whether the server is back after it was down."""
-        self._breakers.get(caller).succeeded()
+        self._breakers.get(caller).record_success()
         if self.phase != "down":
             return False
         self.update()
         return self.phase != "down"
 
-    def failed(self, caller: Caller, error: HubbubError) -> str:
+    def record_failure(self, caller: Caller, error: HubbubError) -> str:
         """Record a call without an answer; return the reason, in words that callers may read."""
         self.failures += 1
         reason = public_reason(error, self._transport)
         if reason != error.message:
             logger.warning("upstream_failed", extra={"server": self._id, "reason": error.message})
-        self._breakers.get(caller).failed(reason)
+        self._breakers.get(caller).record_failure(reason)
         self.update()
         return reason
 
-    def update(self, *, is_news: bool = False) -> None:
-        """Determine the phase again; `is_news`: call `on_phase` even if it is the same."""
+    def update(self, *, always_notify: bool = False) -> None:
+        """Determine the phase again; `always_notify`: call `on_phase` even if it is the same."""
         before, self.phase = self.phase, self._find_phase()
         if self.phase != before:
             self.since = time.time()
-        if self.phase != before or is_news:
+        if self.phase != before or always_notify:
             self._on_phase()
 
     def _find_phase(self) -> Phase:
         if self.is_closing:
             return "closing"
-        if not self._keeper.is_started:
+        if not self._connection.is_started:
             return "idle"
-        if self._keeper.client is not None:
+        if self._connection.client is not None:
             return "ready" if self._breakers.is_closed else "down"
-        return "connecting" if self._keeper.error is None else "down"
+        return "connecting" if self._connection.error is None else "down"

@@ -21,10 +21,10 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _NAME_WEIGHT: Final = 3
 _ARGUMENT_WEIGHT: Final = 2
 _SATURATION: Final = 1.2
-_LENGTH_MATTERS: Final = 0.75
-_SHORTEST_STEM: Final = 3
-_ENDINGS: Final = ("ies", "ing", "ed", "es", "s")
-_SMALL: Final = frozenset(
+_LENGTH_WEIGHT: Final = 0.75
+_MIN_STEM_CHARACTERS: Final = 3
+_SUFFIXES: Final = ("ies", "ing", "ed", "es", "s")
+_STOP_WORDS: Final = frozenset(
     [
         "a",
         "an",
@@ -50,7 +50,6 @@ _SMALL: Final = frozenset(
         "with",
     ]
 )
-"""Stop words."""
 _decode_text = msgspec.json.Decoder(str).decode
 
 
@@ -61,60 +60,60 @@ class _Schema(msgspec.Struct):
 _decode_schema = msgspec.json.Decoder(_Schema).decode
 
 
-class Index:
+class SearchIndex:
     """Search index of a set of tools."""
 
     def __init__(self, items: Iterable[Item], descriptions: Mapping[str, str]) -> None:
         self._items = list(items)
-        self._counts = [_words_of(item, descriptions.get(item.name, item.description)) for item in self._items]
+        self._counts = [_count_words(item, descriptions.get(item.name, item.description)) for item in self._items]
         self._lengths = [counts.total() for counts in self._counts]
-        self._average = (sum(self._lengths) / len(self._lengths)) if self._lengths else 1.0
-        self._holders: dict[str, list[int]] = {}
+        self._average_length = (sum(self._lengths) / len(self._lengths)) if self._lengths else 1.0
+        self._postings: dict[str, list[int]] = {}
         for number, counts in enumerate(self._counts):
             for word in counts:
-                self._holders.setdefault(word, []).append(number)
+                self._postings.setdefault(word, []).append(number)
 
     def find(self, query: str, limit: int) -> list[Item]:
         """Return the best matches, best first; equal ones in the order of the list."""
         scores: dict[int, float] = {}
-        for word in dict.fromkeys(words(query)):
-            holders = self._holders.get(word, [])
-            rarity = math.log(1 + (len(self._items) - len(holders) + 0.5) / (len(holders) + 0.5))
-            for number in holders:
+        for word in dict.fromkeys(split_words(query)):
+            postings = self._postings.get(word, [])
+            idf = math.log(1 + (len(self._items) - len(postings) + 0.5) / (len(postings) + 0.5))
+            for number in postings:
                 count = self._counts[number][word]
-                length = 1 - _LENGTH_MATTERS + _LENGTH_MATTERS * self._lengths[number] / self._average
-                worth = rarity * count * (_SATURATION + 1) / (count + _SATURATION * length)
-                scores[number] = scores.get(number, 0.0) + worth
+                length = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * self._lengths[number] / self._average_length
+                score = idf * count * (_SATURATION + 1) / (count + _SATURATION * length)
+                scores[number] = scores.get(number, 0.0) + score
         best = sorted(scores, key=lambda number: (-scores[number], number))
         return [self._items[number] for number in best[:limit]]
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Split a name or a sentence into stemmed words: `createIssues` is `creat`, `issu`."""
-    return [_stem(word) for word in map(str.lower, _WORD.findall(text)) if word not in _SMALL]
+    return [_stem(word) for word in map(str.lower, _WORD.findall(text)) if word not in _STOP_WORDS]
 
 
 def _stem(word: str) -> str:
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
-            word = word.removesuffix(ending)
+    for suffix in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= _MIN_STEM_CHARACTERS:
+            word = word.removesuffix(suffix)
             break
-    return word[:-1] if word.endswith(("e", "y")) and len(word) > _SHORTEST_STEM else word
+    return word[:-1] if word.endswith(("e", "y")) and len(word) > _MIN_STEM_CHARACTERS else word
 
 
-def _words_of(item: Item, description: str | None) -> Counter[str]:
-    found = Counter(dict.fromkeys(words(item.server), 1))
-    for word in words(item.name) + words(item.own):
+def _count_words(item: Item, description: str | None) -> Counter[str]:
+    found = Counter(dict.fromkeys(split_words(item.server), 1))
+    for word in split_words(item.name) + split_words(item.upstream_name):
         found[word] = _NAME_WEIGHT
-    for name in _arguments(item):
-        for word in words(name):
+    for name in _argument_names(item):
+        for word in split_words(name):
             found[word] += _ARGUMENT_WEIGHT
-    for word in words(_description(item) if description is None else description):
+    for word in split_words(_description(item) if description is None else description):
         found[word] += 1
     return found
 
 
-def _arguments(item: Item) -> Iterable[str]:
+def _argument_names(item: Item) -> Iterable[str]:
     try:
         return _decode_schema(item.entry.members.get("inputSchema", b"{}")).properties
     except msgspec.DecodeError:

@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Raw
 
 from hubbub.protocol.revisions import Revision
-from hubbub.protocol.shape import is_wrapped
+from hubbub.protocol.shape import needs_wrapping
 from hubbub.protocol.wire import ToolAnnotations
 
-_NO_HINTS = ToolAnnotations()
+_NO_ANNOTATIONS = ToolAnnotations()
 _decode_text = msgspec.json.Decoder(str).decode
-_decode_hints = msgspec.json.Decoder(ToolAnnotations).decode
+_decode_annotations = msgspec.json.Decoder(ToolAnnotations).decode
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class Entry(msgspec.Struct, frozen=True):
     """The name of a tool or prompt, the URI of a resource, or a URI template."""
     members: dict[str, Raw]
     """All members as received, including the name."""
-    annotations: ToolAnnotations = _NO_HINTS
+    annotations: ToolAnnotations = _NO_ANNOTATIONS
     """Annotations of a tool; empty if they cannot be decoded."""
     scopes: frozenset[str] = frozenset()
     """Scopes that a caller needs to see it; known for servers in this process only."""
@@ -58,14 +58,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.revision is not None and self.revision.structured == "any":
-            found = frozenset(entry.name for entry in self.tools if is_wrapped(entry.members))
+            found = frozenset(entry.name for entry in self.tools if needs_wrapping(entry.members))
             msgspec.structs.force_setattr(self, "wrapped", found)
 
-    def promises_data(self, tool: str) -> bool:
+    def has_output_schema(self, tool: str) -> bool:
         """Whether this tool has an output schema."""
         return any(entry.name == tool and "outputSchema" in entry.members for entry in self.tools)
 
-    def has(self, capability: str, mode: str | None = None) -> bool:
+    def has_capability(self, capability: str, mode: str | None = None) -> bool:
         """Whether the server declares this capability, and this mode of it."""
         if mode is None:
             return capability in self.capabilities
@@ -76,7 +76,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 EMPTY_SNAPSHOT = Snapshot()
 
 
-def entries(raw: Iterable[dict[str, Raw]], key: str) -> tuple[Entry, ...]:
+def parse_entries(raw: Iterable[dict[str, Raw]], key: str) -> tuple[Entry, ...]:
     """The entries of a list that have a name under `key`; of two with the same name, the first."""
     found: dict[str, Entry] = {}
     for members in raw:
@@ -84,15 +84,15 @@ def entries(raw: Iterable[dict[str, Raw]], key: str) -> tuple[Entry, ...]:
             name = _decode_text(members[key])
         except (KeyError, msgspec.DecodeError):
             continue
-        found.setdefault(name, Entry(name, members, _hints(members) if key == "name" else _NO_HINTS))
+        found.setdefault(name, Entry(name, members, _parse_annotations(members) if key == "name" else _NO_ANNOTATIONS))
     return tuple(found.values())
 
 
-def _hints(members: dict[str, Raw]) -> ToolAnnotations:
-    given = members.get("annotations")
-    if given is None:
-        return _NO_HINTS
+def _parse_annotations(members: dict[str, Raw]) -> ToolAnnotations:
+    raw_annotations = members.get("annotations")
+    if raw_annotations is None:
+        return _NO_ANNOTATIONS
     try:
-        return _decode_hints(given)
+        return _decode_annotations(raw_annotations)
     except msgspec.DecodeError:
-        return _NO_HINTS
+        return _NO_ANNOTATIONS

@@ -2,7 +2,7 @@
 
 One file for each process in the user's state folder, readable by that user only, locked while the process lives and
 removed when it ends. A file without a lock belongs to a process that was killed, and is deleted. It contains digests of
-values instead of secrets: see `hubbub.hub.described`.
+values instead of secrets: see `hubbub.hub.config_description`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from hubbub import bounds
-from hubbub.hub.described import Description
+from hubbub.hub.config_description import ConfigDescription
 from hubbub.settings.folders import make_private_folder, state_folder
 
 logger = logging.getLogger("hubbub.hub")
@@ -45,7 +45,7 @@ class RunningHub(msgspec.Struct, frozen=True, kw_only=True):
     """Keys of the secret flags that it was started with."""
     key: str
     """The key of the digests, in hex."""
-    description: Description
+    description: ConfigDescription
     problem: str | None = None
     """Why its current files are not in effect."""
 
@@ -81,10 +81,10 @@ class StateFile:
         folder = _folder(self._folder)
         make_private_folder(folder)
         path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.json"
-        draft = path.with_suffix(".new")  # Readers must not find it before it is locked.
-        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        _hold(descriptor)
-        self._path = draft.replace(path)
+        temporary = path.with_suffix(".new")  # Readers must not find it before it is locked.
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        _lock(descriptor)
+        self._path = temporary.replace(path)
         return descriptor
 
 
@@ -96,24 +96,24 @@ def running_hubs(folder: Path | None = None) -> list[RunningHub]:
     except OSError:
         return []
     for path in paths:
-        hub = _read(path)
+        hub = _read_hub(path)
         if hub is not None:
             found.append(hub)
     return sorted(found, key=lambda hub: hub.started_at, reverse=True)
 
 
-def _read(path: Path) -> RunningHub | None:
+def _read_hub(path: Path) -> RunningHub | None:
     try:
         with path.open("rb") as file:
-            if not _is_held(file.fileno()):
+            if not _is_locked(file.fileno()):
                 path.unlink(missing_ok=True)
                 return None
-            return _decoded(lambda: os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0))
+            return _decode_with_retries(lambda: os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0))
     except OSError:
         return None
 
 
-def _decoded(read: Callable[[], bytes]) -> RunningHub | None:
+def _decode_with_retries(read: Callable[[], bytes]) -> RunningHub | None:
     for _ in range(bounds.STATE_FILE_TRIES):  # It may be written at the same time.
         try:
             return msgspec.json.decode(read(), type=RunningHub)
@@ -122,14 +122,14 @@ def _decoded(read: Callable[[], bytes]) -> RunningHub | None:
     return None
 
 
-def _hold(descriptor: int) -> None:
+def _lock(descriptor: int) -> None:
     if sys.platform != "win32":
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _is_held(descriptor: int) -> bool:
+def _is_locked(descriptor: int) -> bool:
     """Whether the process that wrote the file still runs; always True on Windows, where it is not locked."""
     if sys.platform == "win32":
         return True

@@ -11,7 +11,7 @@ from hubbub.hub.reload import ReloadState
 from hubbub.hub.snapshot import Entry
 from hubbub.hub.upstream import Upstream, UpstreamState
 from hubbub.observe import Metric
-from hubbub.protocol.model import Caller
+from hubbub.protocol.calls import Caller
 
 if TYPE_CHECKING:
     from hubbub.hub.front import Front
@@ -37,26 +37,26 @@ class HubStatus(msgspec.Struct, rename="camel", kw_only=True):
     """State of reloading; None if the hub was not made from files."""
 
 
-def _visible(entries: Iterable[Entry], caller: Caller) -> int:
+def _count_visible(entries: Iterable[Entry], caller: Caller) -> int:
     return sum(caller.holds(entry.scopes) for entry in entries)
 
 
-def status_of(front: Front, caller: Caller) -> HubStatus:
+def build_status(front: Front, caller: Caller) -> HubStatus:
     """Build the status of one view, as far as this caller may see it."""
-    hub, shown = front.hub, front.visible_to(caller).shown
-    visible = {id: upstream for id, upstream in hub.upstreams.items() if shown.has(id)}
+    hub, shown = front.hub, front.visible_to(caller).catalog_view
+    visible = {id: upstream for id, upstream in hub.upstreams.items() if shown.has_server(id)}
     servers = []
     problems = list(hub.problems)
-    if hub.reloading is not None and hub.reloading.problem is not None:
-        problems.append(f"the files as they are now are not in effect: {hub.reloading.problem}")
+    if hub.reload_state is not None and hub.reload_state.problem is not None:
+        problems.append(f"the changed settings files were not applied: {hub.reload_state.problem}")
     for id, upstream in visible.items():
         state, snapshot = upstream.state, upstream.snapshot
         servers.append(
             msgspec.to_builtins(state)
             | {
-                "tools": _visible(snapshot.tools, caller),
-                "prompts": _visible(snapshot.prompts, caller),
-                "resources": _visible(snapshot.resources, caller) + _visible(snapshot.templates, caller),
+                "tools": _count_visible(snapshot.tools, caller),
+                "prompts": _count_visible(snapshot.prompts, caller),
+                "resources": _count_visible(snapshot.resources, caller) + _count_visible(snapshot.templates, caller),
                 "server": {"name": snapshot.name, "version": snapshot.version},
             }
         )
@@ -77,32 +77,34 @@ def status_of(front: Front, caller: Caller) -> HubStatus:
         servers=servers,
         collisions=collisions,
         problems=problems,
-        reload=hub.reloading,
+        reload=hub.reload_state,
     )
 
 
-def figures_of(upstreams: Mapping[str, Upstream]) -> list[Metric]:
+def upstream_metrics(upstreams: Mapping[str, Upstream]) -> list[Metric]:
     """Metrics of each server, read at each scrape, so that calls have no extra cost."""
 
-    def each(read: Callable[[UpstreamState], float]) -> Callable[[], dict[str, float]]:
+    def read_each(read: Callable[[UpstreamState], float]) -> Callable[[], dict[str, float]]:
         return lambda: {id: read(upstream.state) for id, upstream in upstreams.items()}
 
     return [
-        Metric("upstream_calls", "Calls passed on.", _LABEL, each(lambda state: state.calls), is_count=True),
+        Metric("upstream_calls", "Calls forwarded.", _LABEL, read_each(lambda state: state.calls), is_count=True),
         Metric(
             "upstream_failures",
-            "Calls passed on that got no answer; errors and failed tools are answers.",
+            "Calls forwarded that got no answer; errors and failed tools are answers.",
             _LABEL,
-            each(lambda state: state.failures),
+            read_each(lambda state: state.failures),
             is_count=True,
         ),
-        Metric("upstream_in_flight", "Calls that wait for the server.", _LABEL, each(lambda state: state.in_flight)),
-        Metric("upstream_waiting", "Calls that wait for others to end.", _LABEL, each(lambda state: state.waiting)),
-        Metric("upstream_sessions", "Open connections.", _LABEL, each(lambda state: state.sessions)),
+        Metric(
+            "upstream_in_flight", "Calls that wait for the server.", _LABEL, read_each(lambda state: state.in_flight)
+        ),
+        Metric("upstream_waiting", "Calls that wait for a slot.", _LABEL, read_each(lambda state: state.waiting)),
+        Metric("upstream_sessions", "Open connections.", _LABEL, read_each(lambda state: state.sessions)),
         Metric(
             "upstream_down",
-            "1 while the server is not called because it failed.",
+            "1 while the server is down and gets no calls.",
             _LABEL,
-            each(lambda state: float(state.phase == "down")),
+            read_each(lambda state: float(state.phase == "down")),
         ),
     ]

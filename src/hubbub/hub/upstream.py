@@ -13,10 +13,10 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from hubbub import bounds
-from hubbub.client.watching import Change
+from hubbub.client.subscriptions import Change
 from hubbub.hub.snapshot import Snapshot
 from hubbub.ports import Peer
-from hubbub.protocol.model import Call, Caller, Note, Reply
+from hubbub.protocol.calls import Call, Caller, Note, Reply
 
 Phase: TypeAlias = Literal["idle", "connecting", "ready", "down", "closing"]
 
@@ -24,19 +24,19 @@ Phase: TypeAlias = Literal["idle", "connecting", "ready", "down", "closing"]
 class UpstreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one upstream."""
 
-    timeout_s: float = msgspec.field(default_factory=lambda: bounds.UPSTREAM_CALL_S)
+    timeout_s: float = msgspec.field(default_factory=lambda: bounds.UPSTREAM_CALL_TIMEOUT_S)
     """Time limit of one call, including its wait for a slot but not the time in which its caller is asked for input."""
-    list_s: float = msgspec.field(default_factory=lambda: bounds.UPSTREAM_LIST_S)
+    list_s: float = msgspec.field(default_factory=lambda: bounds.UPSTREAM_LIST_TIMEOUT_S)
     """Time limit for connecting and reading all lists."""
     max_calls: int = msgspec.field(default_factory=lambda: bounds.UPSTREAM_CALLS)
     """Number of concurrent calls."""
-    max_waiting: int = msgspec.field(default_factory=lambda: bounds.UPSTREAM_WAITING)
+    max_waiting: int = msgspec.field(default_factory=lambda: bounds.UPSTREAM_QUEUED_CALLS)
     """Number of calls that may wait for a slot."""
     sessions: Literal["shared", "own"] = "shared"
     """Whether a session may be reused for another client, or each client keeps its own."""
     max_sessions: int = msgspec.field(default_factory=lambda: bounds.UPSTREAM_SESSIONS)
     """Number of sessions besides the default session."""
-    idle_s: float = msgspec.field(default_factory=lambda: bounds.UPSTREAM_IDLE_S)
+    idle_s: float = msgspec.field(default_factory=lambda: bounds.UPSTREAM_SESSION_IDLE_S)
     """Time after which such a session is closed if it has no calls."""
     breaker_failures: int = msgspec.field(default_factory=lambda: bounds.BREAKER_FAILURES)
     """Consecutive failures that open the circuit breaker."""
@@ -120,7 +120,7 @@ class Upstream(Peer, Protocol):
         `plain_version` is the version of the server that is known to have no such tools.
         """
 
-    def dedicate(self, caller: Caller) -> None:
+    def set_sole_caller(self, caller: Caller) -> None:
         """Treat this caller as the only client, as on stdio."""
 
     def end_scope(self, scope: str) -> None:
@@ -133,23 +133,23 @@ class Upstream(Peer, Protocol):
         """Take no more calls, let calls in flight finish within this time, then disconnect."""
 
 
-class Succession:
+class DrainingPeer:
     """Replaces the peer of an upstream: new calls go to the new one, calls that wait for input stay with the old.
 
     A modern caller that was asked for input comes back with a new request, which may arrive after the server was
     replaced. `Gateway.apply` puts this in place until the old upstream is closed.
     """
 
-    def __init__(self, new: Peer, old: Peer, leaving: Upstream) -> None:
-        self.new = new
+    def __init__(self, replacement: Peer, old: Peer, draining: Upstream) -> None:
+        self.replacement = replacement
         self._old = old
-        self.leaving = leaving
+        self.draining = draining
         """The upstream inside the old peer."""
 
     async def request(self, call: Call) -> Reply:
         """Forward a call to the peer that it belongs to."""
-        return await (self._old if self.leaving.holds(call) else self.new).request(call)
+        return await (self._old if self.draining.holds(call) else self.replacement).request(call)
 
     async def notify(self, note: Note) -> None:
         """Forward a notification to the new peer."""
-        await self.new.notify(note)
+        await self.replacement.notify(note)

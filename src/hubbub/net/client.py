@@ -18,11 +18,11 @@ from hubbub.errors import ConnectionFailed, EgressRefused, TransportError
 from hubbub.net.egress import EgressPolicy, address_kind
 
 if TYPE_CHECKING:
-    from hubbub.net.pool import Pool
+    from hubbub.net.pool import ConnectionPool
     from hubbub.net.response import HttpResponse
     from hubbub.net.websocket import WebSocket
 
-_REFUSED: Final = "the name leads to an address that this client does not connect to"
+_REFUSED_MESSAGE: Final = "The host resolves to an address that the egress policy blocks"
 
 
 class _RefusedAddress(OSError):
@@ -52,11 +52,11 @@ class HttpClient:
         socket; it must not block, and must check by itself where it connects.
         """
         self._egress = egress
-        self._connect_s = bounds.CONNECT_S if connect_s is None else connect_s
+        self._connect_s = bounds.CONNECT_TIMEOUT_S if connect_s is None else connect_s
         self._idle_s = idle_s
         self._connect = connect
-        self._pool: Pool | None = None
-        self._sockets: set[WebSocket] = set()
+        self._pool: ConnectionPool | None = None
+        self._websockets: set[WebSocket] = set()
         self._is_closed = False
 
     async def send(
@@ -67,12 +67,12 @@ class HttpClient:
         There is no timeout: use `asyncio.timeout`.
 
         Raises:
-            TransportError: there is no response.
+            TransportError: no response arrived.
         """
         try:
-            return await self._opened_pool().send(method, url, headers, body, None if is_stream else self._idle_s)
+            return await self._get_pool().send(method, url, headers, body, None if is_stream else self._idle_s)
         except (OSError, ValueError, RuntimeError) as error:
-            raise _unreachable(error) from error
+            raise _connection_error(error) from error
 
     async def open_websocket(
         self, url: str, *, headers: Mapping[str, str], protocols: Sequence[str], limit: int
@@ -82,61 +82,61 @@ class HttpClient:
         Raises:
             TransportError: it cannot be opened.
         """
-        from hubbub.net.websocket import make_connection, shake_hands
+        from hubbub.net.websocket import make_connection, perform_handshake
 
         try:
             async with asyncio.timeout(self._connect_s):
                 connection = make_connection(url, protocols, limit)
-                await self._opened_pool().connect(url, connection)
-                opened = await shake_hands(connection, url, headers, limit)
+                await self._get_pool().connect(url, connection)
+                opened = await perform_handshake(connection, url, headers, limit)
         except TimeoutError as error:
-            told = f"The server did not open a WebSocket within {self._connect_s:g} s"
-            raise ConnectionFailed(told, may_have_executed=False) from error
+            reason = f"The server did not open a WebSocket within {self._connect_s:g} s"
+            raise ConnectionFailed(reason, may_have_executed=False) from error
         except (OSError, ValueError, RuntimeError) as error:
-            raise _unreachable(error) from error
-        if self._is_closed:  # while it was being opened: nobody else would close it
+            raise _connection_error(error) from error
+        if self._is_closed:  # closed while it was being opened
             opened.abort()
             raise _closed()
-        self._sockets = {each for each in self._sockets if not each.is_closed} | {opened}
+        self._websockets = {each for each in self._websockets if not each.is_closed} | {opened}
         return opened
 
     async def close(self) -> None:
-        """Close every connection. Later requests fail, so that none opens a connection that nobody closes."""
+        """Close every connection. Later requests fail, so that they leave no connection open."""
         self._is_closed = True
-        for each in self._sockets:
+        for each in self._websockets:
             each.abort()
-        self._sockets.clear()
+        self._websockets.clear()
         if self._pool is not None:
             await self._pool.close()
 
-    def _opened_pool(self) -> Pool:
+    def _get_pool(self) -> ConnectionPool:
         if self._is_closed:
             raise _closed()
         if self._pool is None:
-            from hubbub.net.pool import Pool
+            from hubbub.net.pool import ConnectionPool
 
-            self._pool = Pool(self._make_socket, self._connect_s, self._connect)
+            self._pool = ConnectionPool(self._make_socket, self._connect_s, self._connect)
         return self._pool
 
     def _make_socket(self, info: tuple[Any, ...]) -> socket.socket:
         family, kind, protocol, _, address = info
         if not self._egress.allows(str(address[0])):
             raise (
-                _ForbiddenAddress(_REFUSED)
+                _ForbiddenAddress(_REFUSED_MESSAGE)
                 if address_kind(str(address[0])) == "forbidden"
-                else _RefusedAddress(_REFUSED)
+                else _RefusedAddress(_REFUSED_MESSAGE)
             )
-        made = socket.socket(family=family, type=kind, proto=protocol)
-        made.setblocking(False)
-        return made
+        new_socket = socket.socket(family=family, type=kind, proto=protocol)
+        new_socket.setblocking(False)
+        return new_socket
 
 
 def _closed() -> TransportError:
     return ConnectionFailed("The client is closed", may_have_executed=False)
 
 
-def _unreachable(error: Exception) -> TransportError:
+def _connection_error(error: Exception) -> TransportError:
     if isinstance(error, _RefusedAddress):
-        return EgressRefused(f"Refused: {_REFUSED}", can_be_allowed=not isinstance(error, _ForbiddenAddress))
-    told = getattr(error, "strerror", None) or type(error).__name__
-    return ConnectionFailed(f"The server cannot be reached: {told}", may_have_executed=False)
+        return EgressRefused(_REFUSED_MESSAGE, can_be_allowed=not isinstance(error, _ForbiddenAddress))
+    reason = getattr(error, "strerror", None) or type(error).__name__
+    return ConnectionFailed(f"The server cannot be reached: {reason}", may_have_executed=False)

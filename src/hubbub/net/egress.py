@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-Kind: TypeAlias = Literal["public", "private", "loopback", "forbidden"]
+AddressKind: TypeAlias = Literal["public", "private", "loopback", "forbidden"]
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -28,7 +28,7 @@ def _networks(*texts: str) -> tuple[_Network, ...]:
 
 
 _LOOPBACK: Final = _networks("127.0.0.0/8", "::1/128")
-_PUBLIC_WITHIN: Final = _networks(
+_PUBLIC_EXCEPTIONS: Final = _networks(
     "192.0.0.9/32", "192.0.0.10/32",  # anycast of PCP and TURN
     "2001:1::1/128", "2001:1::2/128", "2001:1::3/128", "2001:3::/32", "2001:4:112::/48", "2001:20::/28", "2001:30::/28",
 )  # fmt: skip
@@ -55,7 +55,7 @@ _FORBIDDEN: Final = _networks(
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 """Other IPv6 addresses that are not listed above are discarded (100::/64), for routers (5f00::/16), or unassigned."""
 
-_EMBEDDING: Final = tuple(
+_IPV4_EMBEDDING: Final = tuple(
     ipaddress.IPv6Network(text)
     for text in (
         "::ffff:0:0/96",  # IPv4-mapped
@@ -66,15 +66,15 @@ _EMBEDDING: Final = tuple(
     )
 )
 """IPv6 networks whose addresses embed an IPv4 address in the last 32 bits."""
-_ORDER: Final[tuple[Kind, ...]] = ("public", "private", "loopback", "forbidden")
+_KINDS_BY_RESTRICTION: Final[tuple[AddressKind, ...]] = ("public", "private", "loopback", "forbidden")
 _PRIVATE_SUFFIXES: Final = (".local", ".internal", ".lan", ".home.arpa", ".intranet", ".corp", ".home", ".private")
-_NAME: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?")
-_ENDS_IN_A_NUMBER: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?", re.DOTALL)
-_NAME_CHARACTERS: Final = 254
+_NAME_PATTERN: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?")
+_NUMERIC_HOST: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?", re.DOTALL)
+_MAX_NAME_CHARACTERS: Final = 254
 
 
 @functools.lru_cache(maxsize=1024)
-def normal_host(host: str) -> str:
+def normalize_host(host: str) -> str:
     """Normalize a URL's host to what is looked up or connected to: a canonical address, or a lower-case ASCII name.
 
     Parses what resolvers accept: every dot and every digit of IDNA, and IPv4 addresses as `inet_aton` parses them
@@ -87,16 +87,16 @@ def normal_host(host: str) -> str:
     if ":" in bare:
         return str(ipaddress.IPv6Address(bare))
     name = (bare if bare.isascii() else bare.encode("idna").decode("ascii")).lower()
-    if _ENDS_IN_A_NUMBER.fullmatch(name):
-        return str(_ipv4(name.removesuffix(".")))
-    if len(name) > _NAME_CHARACTERS or not _NAME.fullmatch(name):
+    if _NUMERIC_HOST.fullmatch(name):
+        return str(_parse_ipv4(name.removesuffix(".")))
+    if len(name) > _MAX_NAME_CHARACTERS or not _NAME_PATTERN.fullmatch(name):
         raise ValueError("not a valid host name")
     return name
 
 
-def _ipv4(text: str) -> ipaddress.IPv4Address:
+def _parse_ipv4(text: str) -> ipaddress.IPv4Address:
     """Parse as `inet_aton` does: up to four numbers, decimal, octal or hexadecimal; the last fills the rest."""
-    numbers = [_number(part) for part in text.split(".")]
+    numbers = [_parse_number(part) for part in text.split(".")]
     *leading, last = numbers
     if len(numbers) > 4 or any(number > 255 for number in leading) or last >= 256 ** (4 - len(leading)):
         raise ValueError("not an IPv4 address")
@@ -104,7 +104,7 @@ def _ipv4(text: str) -> ipaddress.IPv4Address:
     return ipaddress.IPv4Address(value)
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     if not text or len(text) > 64:
         raise ValueError("not an IPv4 address")
     if text.startswith("0x"):
@@ -115,22 +115,22 @@ def _number(text: str) -> int:
 
 
 @functools.lru_cache(maxsize=1024)
-def address_kind(text: str) -> Kind:
+def address_kind(text: str) -> AddressKind:
     """Return the kind of an address: the most restricted kind of all addresses that it may stand for."""
     try:
         address: _Address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return "forbidden"
-    return max((_kind(each) for each in _meanings(address)), key=_ORDER.index)
+    return max((_classify(each) for each in _possible_addresses(address)), key=_KINDS_BY_RESTRICTION.index)
 
 
-def _meanings(address: _Address) -> list[_Address]:
+def _possible_addresses(address: _Address) -> list[_Address]:
     """The address, or those that it embeds."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
     number = int(address)
     last = ipaddress.IPv4Address(number & 0xFFFF_FFFF)
-    if number > 1 and any(address in network for network in _EMBEDDING):
+    if number > 1 and any(address in network for network in _IPV4_EMBEDDING):
         # With a NAT64 prefix of 64 bits, the IPv4 address is further left, followed by zeros only (RFC 6052).
         shifted = ipaddress.IPv4Address(number >> 24 & 0xFFFF_FFFF)
         return [last, shifted] if number >> 80 == 0x64FF9B0001 and not number & 0xFF_FFFF else [last]
@@ -143,12 +143,12 @@ def _meanings(address: _Address) -> list[_Address]:
     return [address]
 
 
-def _kind(address: _Address) -> Kind:
+def _classify(address: _Address) -> AddressKind:
     if _is_in(address, _FORBIDDEN):
         return "forbidden"
     if _is_in(address, _LOOPBACK):
         return "loopback"
-    if _is_in(address, _PRIVATE) and not _is_in(address, _PUBLIC_WITHIN):
+    if _is_in(address, _PRIVATE) and not _is_in(address, _PUBLIC_EXCEPTIONS):
         return "private"
     return "public" if address.version == 4 or address in _GLOBAL_UNICAST else "forbidden"
 
@@ -160,7 +160,7 @@ def _is_in(address: _Address, networks: tuple[_Network, ...]) -> bool:
 class EgressPolicy(msgspec.Struct, frozen=True):
     """The kinds of addresses that a client may connect to."""
 
-    kinds: frozenset[Kind]
+    kinds: frozenset[AddressKind]
 
     def allows(self, address: str) -> bool:
         """Whether a client may connect to this address."""
@@ -184,7 +184,7 @@ def egress_policy(host: str, allow_private_network: bool | None = None) -> Egres
     if allow_private_network is False:
         return PUBLIC
     try:
-        bare = normal_host(host).removesuffix(".")
+        bare = normalize_host(host).removesuffix(".")
     except ValueError:
         return PUBLIC  # no connection will be made
     try:

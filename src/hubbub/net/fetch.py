@@ -20,22 +20,22 @@ async def fetch(url: str) -> bytes:
 
     Raises:
         MessageTooLarge: it is larger than `KEY_FILE_BYTES`.
-        ConnectionClosed: there is no such response.
+        ConnectionClosed: the request failed, or its status is not 200.
     """
-    door = HttpClient(ANY_ADDRESS)
+    http_client = HttpClient(ANY_ADDRESS)
     try:
-        async with asyncio.timeout(bounds.FETCH_S):
-            answer = await door.send("GET", url, headers={})
-            if 300 <= answer.status < 400:
-                raise ConnectionClosed(f"{url}: {describe_redirect(url, answer.status, answer.header('Location'))}")
-            if answer.status != 200:
-                raise ConnectionClosed(f"{url} answered with status {answer.status}")
-            return await answer.read(bounds.KEY_FILE_BYTES)
+        async with asyncio.timeout(bounds.PUBLIC_KEY_FETCH_TIMEOUT_S):
+            response = await http_client.send("GET", url, headers={})
+            if 300 <= response.status < 400:
+                raise ConnectionClosed(f"{url}: {describe_redirect(url, response.status, response.header('Location'))}")
+            if response.status != 200:
+                raise ConnectionClosed(f"{url} answered with status {response.status}")
+            return await response.read(bounds.KEY_FILE_BYTES)
     except ResponseTooLarge as error:
         raise MessageTooLarge(f"The document at {url}", bounds.KEY_FILE_BYTES) from error
     except TransportError as error:
         raise ConnectionClosed(f"{url} cannot be reached: {error.message}") from error
     except TimeoutError as error:
-        raise ConnectionClosed(f"{url} cannot be reached: TimeoutError") from error
+        raise ConnectionClosed(f"{url} did not answer within {bounds.PUBLIC_KEY_FETCH_TIMEOUT_S:g} s") from error
     finally:
-        await door.close()
+        await http_client.close()

@@ -21,15 +21,15 @@ from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from hubbub import bounds
-from hubbub.net.connection import Connection, broken
-from hubbub.net.egress import normal_host
+from hubbub.net.connection import Connection, broken_error
+from hubbub.net.egress import normalize_host
 from hubbub.net.response import HttpResponse
 
 Opened = TypeVar("Opened")
 MakeSocket = Callable[[tuple[Any, ...]], socket.socket]
-_TARGET: Final = re.compile(r"[!-~]*")
-_CONNECTING: Final = (errno.EINPROGRESS, errno.EALREADY)
-_TURNS: Final = 100
+_TARGET_PATTERN: Final = re.compile(r"[!-~]*")
+_CONNECT_PENDING: Final = (errno.EINPROGRESS, errno.EALREADY)
+_MAX_CLOSE_TURNS: Final = 100
 """Iterations of the event loop within which dropped connections are closed."""
 
 
@@ -41,15 +41,15 @@ class Origin(NamedTuple):
     is_tls: bool
 
 
-class Place(NamedTuple):
+class ParsedUrl(NamedTuple):
     """The origin of a URL, and the constant start of its requests."""
 
     origin: Origin
-    start: str
+    head_prefix: str
     """Path and protocol, then the headers that all requests have in common."""
 
 
-class Pool:
+class ConnectionPool:
     """Connections to the servers of the requested URLs, usually one server."""
 
     def __init__(
@@ -57,13 +57,13 @@ class Pool:
     ) -> None:
         self._make_socket = make_socket
         self._connect_s = connect_s
-        self._connect_instead = connect
-        self._free: dict[Origin, list[Connection]] = {}
-        self._all: dict[Connection, Origin] = {}
-        self._opening: set[asyncio.Timeout] = set()
-        self._waiting: deque[asyncio.Future[bool]] = deque()
+        self._custom_connect = connect
+        self._idle: dict[Origin, list[Connection]] = {}
+        self._connections: dict[Connection, Origin] = {}
+        self._open_timeouts: set[asyncio.Timeout] = set()
+        self._waiters: deque[asyncio.Future[bool]] = deque()
         """Requests that wait for a connection; the result is False if the pool was closed."""
-        self._sweeping: asyncio.TimerHandle | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
         self._tls: Any = None
         self._is_closed = False
 
@@ -74,22 +74,22 @@ class Pool:
 
         Raises:
             OSError, TimeoutError, ValueError: the server cannot be reached, or the request is not valid.
-            TransportError: it does not answer.
+            TransportError: it does not respond.
         """
-        place = place_of(url)
-        request = _request(method, place, headers, body)
-        connection = self._take(place) or await self._wait_for_room(place)
-        answer = (
+        parsed = parse_url(url)
+        request = _encode_request(method, parsed, headers, body)
+        connection = self._take_idle(parsed) or await self._wait_for_capacity(parsed)
+        response = (
             connection.send(request, idle_s)
             if connection is not None
-            else await self._send_anew(place.origin, request, idle_s)
+            else await self._send_on_new_connection(parsed.origin, request, idle_s)
         )
         try:
-            await answer.head()
+            await response.head()
         except BaseException:
-            answer.close()
+            response.close()
             raise
-        return answer
+        return response
 
     async def connect(self, url: str, protocol: asyncio.Protocol) -> None:
         """Open a connection for a protocol other than HTTP, which the pool does not keep; the caller sets the deadline.
@@ -97,137 +97,142 @@ class Pool:
         Raises:
             OSError, TimeoutError, ValueError: the server cannot be reached.
         """
-        loop, origin = asyncio.get_running_loop(), place_of(url).origin
+        loop, origin = asyncio.get_running_loop(), parse_url(url).origin
         deadline = loop.time() + self._connect_s
-        connected = await self._connect(origin, deadline)
+        connected_socket = await self._connect(origin, deadline)
         tls = {"ssl": self._tls_context(), "server_hostname": origin.host} if origin.is_tls else {}
         try:
-            await self._in_time(deadline, loop.create_connection(lambda: protocol, sock=connected, **tls))
+            await self._await_until(deadline, loop.create_connection(lambda: protocol, sock=connected_socket, **tls))
         except BaseException:
-            connected.close()
+            connected_socket.close()
             raise
 
     async def close(self) -> None:
         """Drop every connection; requests that wait for one fail, and so do later ones."""
         self._is_closed = True
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            self._sweeping = None
-        self._free.clear()
-        while self._waiting:
-            self._next_turn(go_on=False)
-        for connection in list(self._all):
-            connection.drop()
-        for opening in self._opening:
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+            self._sweep_timer = None
+        self._idle.clear()
+        while self._waiters:
+            self._wake_next(may_connect=False)
+        for connection in list(self._connections):
+            connection.abort()
+        for opening in self._open_timeouts:
             if not opening.expired():
                 opening.reschedule(0)
-        for _ in range(_TURNS):
-            if not self._all:
+        for _ in range(_MAX_CLOSE_TURNS):
+            if not self._connections:
                 return
             await asyncio.sleep(0)
 
-    def _take(self, place: Place) -> Connection | None:
+    def _take_idle(self, parsed: ParsedUrl) -> Connection | None:
         """Take a free connection: the last used, as the server is least likely to be closing that one."""
-        free = self._free.get(place.origin)
-        while free:
-            connection = free.pop()
+        idle = self._idle.get(parsed.origin)
+        while idle:
+            connection = idle.pop()
             if connection.is_usable:
                 return connection
-            connection.drop()
+            connection.abort()
         return None
 
-    async def _wait_for_room(self, place: Place) -> Connection | None:
-        """Wait while there are too many; return a connection that became free, or None if a new one may be opened."""
-        while len(self._all) >= bounds.IN_FLIGHT:
-            turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
+    async def _wait_for_capacity(self, parsed: ParsedUrl) -> Connection | None:
+        """Wait while too many are open; return a connection that became free, or None if a new one may be opened."""
+        while len(self._connections) >= bounds.IN_FLIGHT:
+            waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
             try:
-                if not await turn:
-                    raise _closed()
+                if not await waiter:
+                    raise _closed_error()
             except asyncio.CancelledError:
-                if not turn.cancelled():  # its turn came at the same moment: pass it on
-                    self._next_turn()
+                if not waiter.cancelled():  # its turn came at the same moment: pass it on
+                    self._wake_next()
                 raise
             finally:
-                if turn in self._waiting:
-                    self._waiting.remove(turn)
-            if (connection := self._take(place)) is not None:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+            if (connection := self._take_idle(parsed)) is not None:
                 return connection
-            self._drop_one_that_is_free()
+            self._drop_idle()
         return None
 
-    async def _send_anew(self, origin: Origin, request: bytes, idle_s: float | None) -> HttpResponse:
+    async def _send_on_new_connection(self, origin: Origin, request: bytes, idle_s: float | None) -> HttpResponse:
         """Send over a new connection. Without TLS the request is written before yielding to the event loop."""
         if self._is_closed:
-            raise _closed()
-        connection = Connection(self._take_back, self._forget)
-        self._all[connection] = origin
+            raise _closed_error()
+        connection = Connection(self._release, self._remove)
+        self._connections[connection] = origin
         deadline = asyncio.get_running_loop().time() + self._connect_s
         try:
-            connected = await self._connect(origin, deadline)
+            connected_socket = await self._connect(origin, deadline)
             try:
-                if connection.is_lost:
-                    raise _closed()
-                return await self._send_first(connection, connected, deadline, request, idle_s)
+                if connection.is_closed:
+                    raise _closed_error()
+                return await self._send_first_request(connection, connected_socket, deadline, request, idle_s)
             except BaseException:
-                if connection.is_open:  # closes the socket; otherwise the loop would wait for it forever
-                    connection.drop()
+                if connection.was_opened:  # closes the socket; otherwise the loop would wait for it forever
+                    connection.abort()
                 else:
-                    connected.close()
+                    connected_socket.close()
                 raise
         except BaseException as error:
-            self._forget(connection)
-            if isinstance(error, TimeoutError) and connection.is_lost:
-                raise _closed() from None
+            self._remove(connection)
+            if isinstance(error, TimeoutError) and connection.is_closed:
+                raise _closed_error() from None
             raise
 
-    async def _send_first(
-        self, connection: Connection, connected: socket.socket, deadline: float, request: bytes, idle_s: float | None
+    async def _send_first_request(
+        self,
+        connection: Connection,
+        connected_socket: socket.socket,
+        deadline: float,
+        request: bytes,
+        idle_s: float | None,
     ) -> HttpResponse:
-        loop, origin = asyncio.get_running_loop(), self._all[connection]
+        loop, origin = asyncio.get_running_loop(), self._connections[connection]
         if origin.is_tls:
             tls = {"ssl": self._tls_context(), "server_hostname": origin.host}
-            await self._in_time(deadline, loop.create_connection(lambda: connection, sock=connected, **tls))
+            await self._await_until(deadline, loop.create_connection(lambda: connection, sock=connected_socket, **tls))
             return connection.send(request, idle_s)
         # From here on no deadline, and only this error: other errors would mean that nothing was sent.
-        answer = connection.send(request[_written_at_once(connected, request) :], idle_s)
+        response = connection.send(request[_write_now(connected_socket, request) :], idle_s)
         try:
-            await loop.create_connection(lambda: connection, sock=connected)
+            await loop.create_connection(lambda: connection, sock=connected_socket)
         except OSError as error:
-            raise broken(type(error).__name__) from error
-        return answer
+            raise broken_error(type(error).__name__) from error
+        return response
 
     async def _connect(self, origin: Origin, deadline: float) -> socket.socket:
-        if self._connect_instead is not None:
-            return self._connect_instead()
-        family = _family_of(origin.host)
+        if self._custom_connect is not None:
+            return self._custom_connect()
+        family = _address_family(origin.host)
         if family is None:
-            return await self._in_time(deadline, self._connect_name(origin))
+            return await self._await_until(deadline, self._connect_by_name(origin))
         address = (origin.host, origin.port)
-        made = self._make_socket((family, socket.SOCK_STREAM, 0, "", address))
+        new_socket = self._make_socket((family, socket.SOCK_STREAM, 0, "", address))
         try:
-            if not _connects_at_once(made, address):
-                await self._in_time(deadline, _connected(made, address))
+            if not _try_connect(new_socket, address):
+                await self._await_until(deadline, _finish_connect(new_socket, address))
         except BaseException:
-            made.close()
+            new_socket.close()
             raise
-        return made
+        return new_socket
 
-    async def _in_time(self, deadline: float, opening: Awaitable[Opened]) -> Opened:
+    async def _await_until(self, deadline: float, opening: Awaitable[Opened]) -> Opened:
         """Wait until the deadline, or until the pool is closed."""
-        async with asyncio.timeout_at(deadline) as left:
-            self._opening.add(left)
+        async with asyncio.timeout_at(deadline) as timeout:
+            self._open_timeouts.add(timeout)
             try:
                 return await opening
             finally:
-                self._opening.discard(left)
+                self._open_timeouts.discard(timeout)
 
-    async def _connect_name(self, origin: Origin) -> socket.socket:
+    async def _connect_by_name(self, origin: Origin) -> socket.socket:
         import aiohappyeyeballs
 
         found = await asyncio.get_running_loop().getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
         return await aiohappyeyeballs.start_connection(
-            found, happy_eyeballs_delay=bounds.NEXT_ADDRESS_S, socket_factory=self._make_socket
+            found, happy_eyeballs_delay=bounds.NEXT_ADDRESS_DELAY_S, socket_factory=self._make_socket
         )
 
     def _tls_context(self) -> Any:
@@ -237,89 +242,89 @@ class Pool:
             self._tls = ssl.create_default_context()
         return self._tls
 
-    def _take_back(self, connection: Connection) -> None:
+    def _release(self, connection: Connection) -> None:
         """Make a connection available to the next request; unused ones are closed after a while."""
         loop = asyncio.get_running_loop()
-        connection.freed_at = loop.time()
-        self._free.setdefault(self._all[connection], []).append(connection)
-        self._next_turn()
-        if self._sweeping is None:
-            self._sweeping = loop.call_later(bounds.KEPT_CONNECTION_S, self._sweep)
+        connection.idle_since = loop.time()
+        self._idle.setdefault(self._connections[connection], []).append(connection)
+        self._wake_next()
+        if self._sweep_timer is None:
+            self._sweep_timer = loop.call_later(bounds.POOLED_CONNECTION_IDLE_S, self._sweep)
 
-    def _forget(self, connection: Connection) -> None:
+    def _remove(self, connection: Connection) -> None:
         """Remove a closed connection."""
-        origin = self._all.pop(connection, None)
-        free = self._free.get(origin) if origin is not None else None
-        if free and connection in free:
-            free.remove(connection)
-        self._next_turn()
+        origin = self._connections.pop(connection, None)
+        idle = self._idle.get(origin) if origin is not None else None
+        if idle and connection in idle:
+            idle.remove(connection)
+        self._wake_next()
 
-    def _next_turn(self, *, go_on: bool = True) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(go_on)
+    def _wake_next(self, *, may_connect: bool = True) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(may_connect)
                 return
 
-    def _drop_one_that_is_free(self) -> None:
+    def _drop_idle(self) -> None:
         """Drop an idle connection to another server, to make room."""
-        for free in self._free.values():
-            if free:
-                free.pop(0).drop()
+        for idle in self._idle.values():
+            if idle:
+                idle.pop(0).abort()
                 return
 
     def _sweep(self) -> None:
-        """Close connections that were idle for `KEPT_CONNECTION_S`."""
+        """Close connections that were idle for `POOLED_CONNECTION_IDLE_S`."""
         loop = asyncio.get_running_loop()
-        long_ago = loop.time() - bounds.KEPT_CONNECTION_S
-        for free in self._free.values():
-            while free and free[0].freed_at <= long_ago:
-                free.pop(0).drop()
-        is_any = any(self._free.values())
-        self._sweeping = loop.call_later(bounds.KEPT_CONNECTION_S, self._sweep) if is_any else None
+        idle_before = loop.time() - bounds.POOLED_CONNECTION_IDLE_S
+        for idle in self._idle.values():
+            while idle and idle[0].idle_since <= idle_before:
+                idle.pop(0).abort()
+        has_idle = any(self._idle.values())
+        self._sweep_timer = loop.call_later(bounds.POOLED_CONNECTION_IDLE_S, self._sweep) if has_idle else None
 
 
-def _closed() -> OSError:
+def _closed_error() -> OSError:
     return ConnectionAbortedError(errno.ECONNABORTED, "the connection was closed before anything was sent")
 
 
-def _connects_at_once(made: socket.socket, address: tuple[str, int]) -> bool:
-    """Start connecting; whether that is complete at once, as it usually is for servers on this machine.
+def _try_connect(new_socket: socket.socket, address: tuple[str, int]) -> bool:
+    """Start connecting; return whether it completed at once, as it usually does for servers on this machine.
 
     Raises: OSError.
     """
     if os.name != "posix":  # elsewhere the loop needs a socket that is not connecting yet
         return False
-    code = made.connect_ex(address)
+    code = new_socket.connect_ex(address)
     if code == errno.EINPROGRESS:
-        code = made.connect_ex(address)
-    if code and code not in (*_CONNECTING, errno.EISCONN):
+        code = new_socket.connect_ex(address)
+    if code and code not in (*_CONNECT_PENDING, errno.EISCONN):
         raise OSError(code, os.strerror(code))
-    return code not in _CONNECTING
+    return code not in _CONNECT_PENDING
 
 
-async def _connected(made: socket.socket, address: tuple[str, int]) -> None:
+async def _finish_connect(new_socket: socket.socket, address: tuple[str, int]) -> None:
     """Wait until a socket that is connecting is connected.
 
     Raises: OSError.
     """
     try:
-        await asyncio.get_running_loop().sock_connect(made, address)
+        await asyncio.get_running_loop().sock_connect(new_socket, address)
     except OSError as error:
         if error.errno != errno.EISCONN:  # macOS reports this if it is connected by now
             raise
 
 
-def _written_at_once(connected: socket.socket, request: bytes) -> int:
+def _write_now(connected_socket: socket.socket, request: bytes) -> int:
     """Write what the socket takes without blocking, usually all of it; return how much."""
     try:
-        return connected.send(request)
+        return connected_socket.send(request)
     except BlockingIOError:
         return 0
 
 
 @functools.lru_cache(maxsize=256)
-def _family_of(host: str) -> int | None:
+def _address_family(host: str) -> int | None:
     """The address family of an IP address; None for a name."""
     try:
         return socket.AF_INET if ipaddress.ip_address(host).version == 4 else socket.AF_INET6
@@ -328,36 +333,36 @@ def _family_of(host: str) -> int | None:
 
 
 @functools.lru_cache(maxsize=256)
-def place_of(url: str) -> Place:
+def parse_url(url: str) -> ParsedUrl:
     """Parse a URL.
 
     Raises:
         ValueError: it is not valid.
     """
     parts = urlsplit(url)
-    host, is_tls = normal_host(parts.hostname or ""), parts.scheme in ("https", "wss")
+    host, is_tls = normalize_host(parts.hostname or ""), parts.scheme in ("https", "wss")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not _TARGET.fullmatch(target):
-        raise ValueError("no address")
+    if not _TARGET_PATTERN.fullmatch(target):
+        raise ValueError("the path or query contains characters that must be percent-encoded")
     name = f"[{host}]" if ":" in host else host
     port = parts.port or (443 if is_tls else 80)
-    shown = name if parts.port is None else f"{name}:{port}"
-    start = f"{target} HTTP/1.1\r\nHost: {shown}\r\nAccept-Encoding: gzip, deflate\r\n"
+    host_header = name if parts.port is None else f"{name}:{port}"
+    start = f"{target} HTTP/1.1\r\nHost: {host_header}\r\nAccept-Encoding: gzip, deflate\r\n"
     if parts.username or parts.password:
-        pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-        start += f"Authorization: Basic {b64encode(pair.encode()).decode()}\r\n"
-    return Place(Origin(host, port, is_tls), start)
+        credentials = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        start += f"Authorization: Basic {b64encode(credentials.encode()).decode()}\r\n"
+    return ParsedUrl(Origin(host, port, is_tls), start)
 
 
-def _request(method: str, place: Place, headers: Mapping[str, str], body: bytes | None) -> bytes:
+def _encode_request(method: str, parsed: ParsedUrl, headers: Mapping[str, str], body: bytes | None) -> bytes:
     """Encode a request, head and body.
 
     Raises:
         ValueError: a header contains a line break or NUL.
     """
-    named = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    if named.count("\n") != len(headers) or named.count("\r") != len(headers) or "\0" in named:
-        raise ValueError("no header")
+    header_lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if header_lines.count("\n") != len(headers) or header_lines.count("\r") != len(headers) or "\0" in header_lines:
+        raise ValueError("a header contains a line break or NUL")
     length = f"Content-Length: {len(body)}\r\n" if body is not None else ""
-    head = f"{method} {place.start}{named}{length}\r\n".encode()
+    head = f"{method} {parsed.head_prefix}{header_lines}{length}\r\n".encode()
     return head if body is None else head + body

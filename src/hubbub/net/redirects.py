@@ -11,13 +11,13 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
-_HOST: Final = re.compile(r"[a-z0-9._:-]{1,253}")
+_HOST_PATTERN: Final = re.compile(r"[a-z0-9._:-]{1,253}")
 
 
 def describe_redirect(url: str, status: int, location: str) -> str:
-    """The error message for a redirect; names the origin only, as path and query may hold secrets."""
+    """Return the error message for a redirect; it names the origin only, as path and query may hold secrets."""
     return (
-        f"The server answered with a redirect (status {status}) to {_shown_target(url, location)}; "
+        f"The server answered with a redirect (status {status}) {_describe_target(url, location)}; "
         "redirects are not followed, so configure the final address if you trust it"
     )
 
@@ -27,31 +27,31 @@ def same_origin_target(url: str, location: str) -> str | None:
     try:
         target = urljoin(url, location)
         parts = urlsplit(target)
-        is_same = _origin(target) == _origin(url) and not parts.username and not parts.password
+        is_same = _parse_origin(target) == _parse_origin(url) and not parts.username and not parts.password
     except ValueError:
         return None
     if not location or not is_same:
         return None
-    asked = urlsplit(url)
+    requested = urlsplit(url)
     # Credentials in the URL belong to the origin, so they stay when the redirect leaves them out.
-    return parts._replace(netloc=asked.netloc, fragment="").geturl()
+    return parts._replace(netloc=requested.netloc, fragment="").geturl()
 
 
-def _shown_target(url: str, location: str) -> str:
+def _describe_target(url: str, location: str) -> str:
     if not location:
-        return "nowhere"
+        return "without a Location header"
     try:
-        scheme, host, port = _origin(urljoin(url, location))
-        if (scheme, host, port) == _origin(url):
-            return "another path of the same server"
+        scheme, host, port = _parse_origin(urljoin(url, location))
+        if (scheme, host, port) == _parse_origin(url):
+            return "to another path of the same server"
     except ValueError:
-        return "an address that cannot be read"
-    if scheme not in _DEFAULT_PORTS or not _HOST.fullmatch(host):
-        return "an address that cannot be read"
-    shown = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{shown}" + ("" if port == _DEFAULT_PORTS[scheme] else f":{port}")
+        return "to an invalid address"
+    if scheme not in _DEFAULT_PORTS or not _HOST_PATTERN.fullmatch(host):
+        return "to an invalid address"
+    display_host = f"[{host}]" if ":" in host else host
+    return f"to {scheme}://{display_host}" + ("" if port == _DEFAULT_PORTS[scheme] else f":{port}")
 
 
-def _origin(url: str) -> tuple[str, str, int | None]:
+def _parse_origin(url: str) -> tuple[str, str, int | None]:
     parts = urlsplit(url)
     return parts.scheme, (parts.hostname or "").lower(), parts.port or _DEFAULT_PORTS.get(parts.scheme)

@@ -1,4 +1,4 @@
-"""The response to one HTTP request, while it arrives: its head, and its body in chunks or whole.
+"""The response to one HTTP request, while it arrives: its head, then its body in chunks or complete.
 
 Filled by `hubbub.net.connection`, read by the sender of the request. Compressed bodies are
 decompressed in bounded pieces, so that the size limit applies to the decompressed data.
@@ -19,7 +19,7 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class HttpResponse:
-    """The response to one request."""
+    """Status, headers and body, each available as soon as it has arrived."""
 
     __slots__ = (
         "_chunks",
@@ -109,15 +109,15 @@ class HttpResponse:
             TransportError: the body is incomplete.
         """
         encoding = self.header("Content-Encoding").lower()
-        inflating = None if encoding in ("", "identity") else _Inflating(encoding)
-        while chunk := await self._next():
-            if inflating is None:
+        decompressor = None if encoding in ("", "identity") else _Decompressor(encoding)
+        while chunk := await self._next_chunk():
+            if decompressor is None:
                 yield chunk
             else:
-                for piece in inflating.feed(chunk):
+                for piece in decompressor.feed(chunk):
                     yield piece
-        if inflating is not None:
-            inflating.end()
+        if decompressor is not None:
+            decompressor.end()
 
     async def read(self, limit: int) -> bytes:
         """Read the whole body, decompressed.
@@ -126,11 +126,11 @@ class HttpResponse:
             ResponseTooLarge: it is larger than `limit` bytes.
             TransportError: the body is incomplete.
         """
-        announced = self.header("Content-Length")
-        if announced.isdecimal() and int(announced) > limit:
+        content_length = self.header("Content-Length")
+        if content_length.isdecimal() and int(content_length) > limit:
             raise self._too_large(limit)
         if self._is_complete and not self.header("Content-Encoding") and self.waiting_bytes <= limit:
-            return self._take_rest()
+            return self._read_rest()
         chunks, size = [], 0
         async for chunk in self.chunks():
             chunks.append(chunk)
@@ -144,7 +144,7 @@ class HttpResponse:
         if not self._is_complete:
             self._drop()
 
-    async def _next(self) -> bytes:
+    async def _next_chunk(self) -> bytes:
         """Wait for the next chunk; empty at the end."""
         while not self._chunks:
             if self._is_complete:
@@ -158,7 +158,7 @@ class HttpResponse:
             self._on_room()
         return chunk
 
-    def _take_rest(self) -> bytes:
+    def _read_rest(self) -> bytes:
         rest = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self.waiting_bytes = 0
@@ -173,41 +173,41 @@ class HttpResponse:
 
     def _too_large(self, limit: int) -> TransportError:
         data = {"max_bytes": limit, "status": self.status, "content_type": self.media_type}
-        return ResponseTooLarge(f"The server's answer is larger than {limit} bytes", data)
+        return ResponseTooLarge(f"The server's response is larger than {limit} bytes", data)
 
 
-class _Inflating:
+class _Decompressor:
     """Decompresses a body in bounded pieces."""
 
     def __init__(self, encoding: str) -> None:
         if encoding not in ("gzip", "x-gzip", "deflate"):
-            raise _broken(f"its body is encoded as {encoding!r}")
+            raise _unreadable_error(f"the Content-Encoding {encoding!r} is not supported")
         self._is_deflate = encoding == "deflate"
-        self._inflate = zlib.decompressobj(zlib.MAX_WBITS if self._is_deflate else zlib.MAX_WBITS | 16)
-        self._has_begun = False
+        self._inflater = zlib.decompressobj(zlib.MAX_WBITS if self._is_deflate else zlib.MAX_WBITS | 16)
+        self._has_started = False
         self._ignored_bytes = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        if not self._has_begun and self._is_deflate and chunk[0] & 0x0F != zlib.DEFLATED:
-            self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers send it without the zlib header
-        self._has_begun = True
-        if self._inflate.eof:  # zlib would buffer everything that follows
+        if not self._has_started and self._is_deflate and chunk[0] & 0x0F != zlib.DEFLATED:
+            self._inflater = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers send it without the zlib header
+        self._has_started = True
+        if self._inflater.eof:  # zlib would buffer everything that follows
             self._ignored_bytes += len(chunk)
-            if self._ignored_bytes > bounds.BODY_PIECE_BYTES:
-                raise _broken(f"more than {bounds.BODY_PIECE_BYTES} bytes follow its compressed body")
+            if self._ignored_bytes > bounds.DECOMPRESS_PIECE_BYTES:
+                raise _unreadable_error(f"more than {bounds.DECOMPRESS_PIECE_BYTES} bytes follow the compressed body")
             return
         try:
             while chunk:
-                if piece := self._inflate.decompress(chunk, bounds.BODY_PIECE_BYTES):
+                if piece := self._inflater.decompress(chunk, bounds.DECOMPRESS_PIECE_BYTES):
                     yield piece
-                chunk = self._inflate.unconsumed_tail
+                chunk = self._inflater.unconsumed_tail
         except zlib.error:
-            raise _broken("its body cannot be decompressed") from None
+            raise _unreadable_error("the body cannot be decompressed") from None
 
     def end(self) -> None:
-        if self._has_begun and not self._inflate.eof:
-            raise _broken("its compressed body breaks off")
+        if self._has_started and not self._inflater.eof:
+            raise _unreadable_error("the compressed body is incomplete")
 
 
-def _broken(told: str) -> TransportError:
-    return ConnectionFailed(f"The server's answer cannot be read: {told}")
+def _unreadable_error(reason: str) -> TransportError:
+    return ConnectionFailed(f"The server's response cannot be read: {reason}")

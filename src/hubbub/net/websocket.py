@@ -1,6 +1,6 @@
 """WebSocket client: the opening handshake over a socket that `hubbub.net.pool` has connected, and messages.
 
-The handshake is one request and one answer, so a redirect is an error. No compression, no cookies, no proxies.
+The handshake is one request and one response, so a redirect is an error. No compression, no cookies, no proxies.
 Owns the library `websockets`, which is loaded with the first WebSocket.
 """
 
@@ -25,12 +25,12 @@ from websockets.uri import parse_uri
 
 from hubbub import bounds
 from hubbub.errors import ConnectionFailed, HttpError, TransportError
-from hubbub.net.connection import broken
+from hubbub.net.connection import broken_error
 from hubbub.net.redirects import describe_redirect
 
-_SILENT: Final = logging.Logger("hubbub.net.websocket", logging.CRITICAL + 1)
+_SILENT_LOGGER: Final = logging.Logger("hubbub.net.websocket", logging.CRITICAL + 1)
 """The library logs the headers of the handshake, which may hold secrets."""
-_REDIRECTS: Final = range(300, 400)
+_REDIRECT_STATUSES: Final = range(300, 400)
 
 
 class _Connection(ClientConnection):
@@ -43,7 +43,7 @@ class _Connection(ClientConnection):
         if self.protocol.parser_exc is not None and not self.transport.is_closing():
             # The library would wait until the server closes the connection, and so would our callers.
             self.transport.close()
-            self.loop.call_later(bounds.CLOSE_S, self.transport.abort)
+            self.loop.call_later(bounds.CLOSE_TIMEOUT_S, self.transport.abort)
 
     def process_event(self, event: Any) -> None:
         if self.paused and isinstance(event, Frame) and event.opcode is Opcode.PING:
@@ -82,7 +82,7 @@ class WebSocket:
         try:
             await self._connection.send(message, text=True)
         except (WebSocketException, OSError) as error:
-            raise broken(type(error).__name__) from error
+            raise broken_error(type(error).__name__) from error
 
     async def receive(self) -> bytes | None:
         """Return the next message, without checking its UTF-8; None after the connection was closed."""
@@ -99,15 +99,15 @@ class WebSocket:
     @property
     def close_reason(self) -> str:
         """Why it was closed on this side, if the server sent something invalid; empty otherwise."""
-        sent = self._connection.protocol.close_sent
-        if sent is not None and sent.code == CloseCode.MESSAGE_TOO_BIG:
+        close_frame = self._connection.protocol.close_sent
+        if close_frame is not None and close_frame.code == CloseCode.MESSAGE_TOO_BIG:
             return f"the server sent a message of more than {self._limit} bytes"
-        if sent is not None and sent.code in (CloseCode.PROTOCOL_ERROR, CloseCode.INVALID_DATA):
+        if close_frame is not None and close_frame.code in (CloseCode.PROTOCOL_ERROR, CloseCode.INVALID_DATA):
             return "the server violated the WebSocket protocol"
         return ""
 
     async def close(self) -> None:
-        """Close it; wait a short time for the server's answer."""
+        """Close it; wait a short time for the server's close frame."""
         await self._connection.close()
 
     def abort(self) -> None:
@@ -127,16 +127,18 @@ def make_connection(url: str, protocols: Sequence[str], limit: int) -> ClientCon
     except WebSocketException:
         raise ValueError("not a WebSocket URL") from None
     return _Connection(
-        ClientProtocol(uri, subprotocols=subprotocols, max_size=limit, logger=_SILENT),
+        ClientProtocol(uri, subprotocols=subprotocols, max_size=limit, logger=_SILENT_LOGGER),
         ping_interval=bounds.KEEP_ALIVE_S,
         ping_timeout=bounds.KEEP_ALIVE_S,
-        close_timeout=bounds.CLOSE_S,
+        close_timeout=bounds.CLOSE_TIMEOUT_S,
         max_queue=bounds.WEBSOCKET_FRAMES,
     )
 
 
-async def shake_hands(connection: ClientConnection, url: str, headers: Mapping[str, str], limit: int) -> WebSocket:
-    """Send the opening handshake and check its answer.
+async def perform_handshake(
+    connection: ClientConnection, url: str, headers: Mapping[str, str], limit: int
+) -> WebSocket:
+    """Send the opening handshake and check the response.
 
     Raises:
         TransportError: the server does not open a WebSocket.
@@ -148,12 +150,12 @@ async def shake_hands(connection: ClientConnection, url: str, headers: Mapping[s
         connection.transport.abort()
         match error:
             case InvalidStatus():
-                raise _refused(url, error) from error
+                raise _handshake_error(url, error) from error
             case InvalidMessage() | EOFError():
-                raise ConnectionResetError("no answer to the handshake") from error
+                raise ConnectionResetError("no response to the handshake") from error
             case InvalidHandshake():
-                told = f"The server did not open a WebSocket: its answer is not valid ({type(error).__name__})"
-                raise ConnectionFailed(told, may_have_executed=False) from error
+                description = f"The server did not open a WebSocket: its handshake is invalid ({type(error).__name__})"
+                raise ConnectionFailed(description, may_have_executed=False) from error
         raise
     opened = WebSocket(connection, limit)
     if not opened.is_closed:  # data that came with the response may already have closed it
@@ -161,9 +163,9 @@ async def shake_hands(connection: ClientConnection, url: str, headers: Mapping[s
     return opened
 
 
-def _refused(url: str, error: InvalidStatus) -> TransportError:
+def _handshake_error(url: str, error: InvalidStatus) -> TransportError:
     status = error.response.status_code
-    told = f"The server did not open a WebSocket (status {status})"
-    if status in _REDIRECTS:
-        told = describe_redirect(url, status, error.response.headers.get("Location", ""))
-    return HttpError(told, status, may_have_executed=False)
+    description = f"The server did not open a WebSocket (status {status})"
+    if status in _REDIRECT_STATUSES:
+        description = describe_redirect(url, status, error.response.headers.get("Location", ""))
+    return HttpError(description, status, may_have_executed=False)

@@ -18,10 +18,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hubbub.net.listening import format_address, listen_error, require_loopback
+    from hubbub.net.bind_address import format_address, listen_error, require_loopback
     from hubbub.observe import Metric, Metrics, rate_limit_logger
     from hubbub.pack.service import run_service
-    from hubbub.protocol.authority import network_prefix
+    from hubbub.protocol.host_origin import network_prefix
     from hubbub.protocol.meta_keys import own_meta
     from hubbub.server.pack import Check, Command, Health, Pack, Standalone
     from hubbub.settings import Secret, read_pack_settings, setting
@@ -53,11 +53,11 @@ __all__ = [
     "setting",
 ]
 
-_HOMES = {
-    "hubbub.net.listening": ("format_address", "listen_error", "require_loopback"),
+_MODULES = {
+    "hubbub.net.bind_address": ("format_address", "listen_error", "require_loopback"),
     "hubbub.observe": ("Metric", "Metrics", "rate_limit_logger"),
     "hubbub.pack.service": ("run_service",),
-    "hubbub.protocol.authority": ("network_prefix",),
+    "hubbub.protocol.host_origin": ("network_prefix",),
     "hubbub.protocol.meta_keys": ("own_meta",),
     "hubbub.server.pack": ("Check", "Command", "Health", "Pack", "Standalone"),
     "hubbub.settings": ("Secret", "read_pack_settings", "setting"),
@@ -68,9 +68,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
+    for module, names in _MODULES.items():
         if name in names:
-            value = globals()[name] = getattr(import_module(home), name)
+            value = globals()[name] = getattr(import_module(module), name)
             return value
     raise AttributeError(f"module 'hubbub.pack' has no attribute {name!r}")
 

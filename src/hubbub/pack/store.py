@@ -9,7 +9,7 @@ Alembic. Both must be in the pack's `requires`.
 
 from typing import TYPE_CHECKING, Any
 
-from hubbub.store.journal import GENESIS, Chain, link
+from hubbub.store.hash_chain import GENESIS, Chain, link
 from hubbub.store.sql import (
     BigInteger,
     CheckConstraint,

@@ -16,14 +16,14 @@ This server gives you a few small tools to try:
 
 - hello-world: greets you; it takes no arguments.
 - echo: sends your text back; give it "text".
-- health: tells how the server is and how long it has been up.
+- health: returns the status, version and uptime of the server.
 
-Ask for `tools/list` to see what each of them takes, and for `tools/call` to use one.
+Call `tools/list` to see their arguments, and `tools/call` to use one.
 """
 
 
 class ServerHealth(msgspec.Struct):
-    """How the server is."""
+    """Status of the server."""
 
     status: str
     name: str
@@ -69,4 +69,4 @@ def install(server: Server, settings: None) -> None:
         return WELCOME
 
 
-pack = Pack(name="demo", summary="hello-world, echo and health, to see that everything works", install=install)
+pack = Pack(name="demo", summary="hello-world, echo and health, to check an installation", install=install)

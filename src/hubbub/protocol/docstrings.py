@@ -3,7 +3,7 @@
 Supports the three forms in common use: Google (`Args:`), NumPy (`Parameters` over
 a dashed line) and reST (`:param name:`). Markup is not rendered, and text that is
 not recognised stays in the description.
-`hubbub.protocol.hints` calls it once for each registered function.
+`hubbub.protocol.signatures` calls it once for each registered function.
 """
 
 import inspect
@@ -13,15 +13,15 @@ from collections.abc import Iterator
 import msgspec
 
 # Compiled with the first docstring of more than one line.
-_GOOGLE = r"(Args|Arguments|Parameters|Params|Returns?|Raises|Yields?):\s*$"
-_NUMPY = r"(Parameters|Other Parameters|Returns?|Raises|Yields?)\s*$"
+_GOOGLE_HEADING = r"(Args|Arguments|Parameters|Params|Returns?|Raises|Yields?):\s*$"
+_NUMPY_HEADING = r"(Parameters|Other Parameters|Returns?|Raises|Yields?)\s*$"
 _DASHES = r"-{3,}\s*$"
-_FIELD = r":(param|parameter|arg|argument|type|rtype|returns?|raises?)\b([^:]*):\s*(.*)"
+_REST_FIELD = r":(param|parameter|arg|argument|type|rtype|returns?|raises?)\b([^:]*):\s*(.*)"
 _GOOGLE_ENTRY = r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)"
 _NUMPY_ENTRY = r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?$"
 
-_ABOUT_PARAMETERS = frozenset({"Args", "Arguments", "Parameters", "Params", "Other Parameters"})
-_FIELDS_OF_PARAMETERS = frozenset({"param", "parameter", "arg", "argument"})
+_PARAMETER_SECTIONS = frozenset({"Args", "Arguments", "Parameters", "Params", "Other Parameters"})
+_PARAMETER_FIELDS = frozenset({"param", "parameter", "arg", "argument"})
 
 
 class Docstring(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ def read_docstring(text: str | None) -> Docstring:
     position = 0
     in_description = True
     while position < len(lines):
-        end, found = _section(lines, position)
+        end, found = _read_section(lines, position)
         if found is None:
             if in_description:
                 description.append(lines[position])
@@ -49,24 +49,24 @@ def read_docstring(text: str | None) -> Docstring:
             in_description = False
             entries.extend(found)
         position = end
-    parameters = {name: _joined(words) for name, words in entries if any(words)}
+    parameters = {name: _join_words(words) for name, words in entries if any(words)}
     return Docstring("\n".join(description).strip(), parameters)
 
 
-def _section(lines: list[str], start: int) -> tuple[int, list[tuple[str, list[str]]] | None]:
+def _read_section(lines: list[str], start: int) -> tuple[int, list[tuple[str, list[str]]] | None]:
     """Return the end and the entries of the section that starts here; no entries (None) if no section starts."""
     line = lines[start]
-    if match := re.match(_GOOGLE, line):
+    if match := re.match(_GOOGLE_HEADING, line):
         end = _indented_end(lines, start + 1)
         if end > start + 1:
-            return end, _google(lines[start + 1 : end]) if match[1] in _ABOUT_PARAMETERS else []
-    if (match := re.match(_NUMPY, line)) and start + 1 < len(lines) and re.match(_DASHES, lines[start + 1]):
+            return end, _read_google(lines[start + 1 : end]) if match[1] in _PARAMETER_SECTIONS else []
+    if (match := re.match(_NUMPY_HEADING, line)) and start + 1 < len(lines) and re.match(_DASHES, lines[start + 1]):
         end = _numpy_end(lines, start + 2)
-        return end, _numpy(lines[start + 2 : end]) if match[1] in _ABOUT_PARAMETERS else []
-    if match := re.match(_FIELD, line):
+        return end, _read_numpy(lines[start + 2 : end]) if match[1] in _PARAMETER_SECTIONS else []
+    if match := re.match(_REST_FIELD, line):
         end = _indented_end(lines, start + 1)
         names = match[2].split()
-        if match[1] not in _FIELDS_OF_PARAMETERS or not names:
+        if match[1] not in _PARAMETER_FIELDS or not names:
             return end, []
         return end, [(names[-1], [match[3], *lines[start + 1 : end]])]
     return start + 1, None
@@ -86,7 +86,7 @@ def _numpy_end(lines: list[str], start: int) -> int:
     return len(lines)
 
 
-def _google(lines: list[str]) -> list[tuple[str, list[str]]]:
+def _read_google(lines: list[str]) -> list[tuple[str, list[str]]]:
     entries: list[tuple[str, list[str]]] = []
     margin = min((_indent(line) for line in lines if line.strip()), default=0)
     for line in lines:
@@ -98,7 +98,7 @@ def _google(lines: list[str]) -> list[tuple[str, list[str]]]:
     return entries
 
 
-def _numpy(lines: list[str]) -> list[tuple[str, list[str]]]:
+def _read_numpy(lines: list[str]) -> list[tuple[str, list[str]]]:
     entries: list[tuple[str, list[str]]] = []
     for line, words in _numpy_items(lines):
         match = re.match(_NUMPY_ENTRY, line)
@@ -120,5 +120,5 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _joined(words: list[str]) -> str:
+def _join_words(words: list[str]) -> str:
     return " ".join(" ".join(words).split())

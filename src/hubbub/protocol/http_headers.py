@@ -4,7 +4,7 @@ ASGI gives headers as pairs of bytes with lower-case names. If a name occurs twi
 of the request may pick different values, so neither is picked: `get` joins them as in RFC 9110
 §5.3, which makes a host, token or session id invalid, and `doubled` lets the gate refuse the
 request. The endpoint creates one for every request; values of `Mcp-Param-*` are encoded in
-`hubbub.protocol.headers`. The client checks headers given by its users with `check_outgoing`.
+`hubbub.protocol.mcp_headers`. The client checks headers given by its users with `check_outgoing`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from hubbub.errors import SettingsError
 
 HeaderList: TypeAlias = Sequence[tuple[bytes, bytes]]
 _COOKIE = b"cookie"
-_NONE: frozenset[bytes] = frozenset()
+_NO_NAMES: frozenset[bytes] = frozenset()
 
 
 class Headers:
     """A mapping over the headers of one request. Names are lower-case bytes."""
 
-    __slots__ = ("_doubled", "_values", "has_doubled", "raw")
+    __slots__ = ("_repeated", "_values", "has_repeated", "raw")
 
     def __init__(self, pairs: HeaderList = ()) -> None:
         self._values: Mapping[bytes, bytes] = dict(pairs)
-        self._doubled: frozenset[bytes] = _NONE
-        self.has_doubled = len(self._values) != len(pairs)
+        self._repeated: frozenset[bytes] = _NO_NAMES
+        self.has_repeated = len(self._values) != len(pairs)
         """Whether any name occurs more than once."""
-        if self.has_doubled:
-            self._values, self._doubled = _joined(pairs)
+        if self.has_repeated:
+            self._values, self._repeated = _join_values(pairs)
         self.raw: Callable[[bytes], bytes | None] = self._values.get
         """The value as received."""
 
@@ -43,12 +43,12 @@ class Headers:
     def __contains__(self, name: object) -> bool:
         return name in self._values
 
-    def doubled(self, name: bytes) -> bool:
+    def is_repeated(self, name: bytes) -> bool:
         """Whether this name occurs more than once."""
-        return name in self._doubled
+        return name in self._repeated
 
 
-def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> tuple[dict[bytes, bytes], frozenset[bytes]]:
+def _join_values(pairs: Iterable[tuple[bytes, bytes]]) -> tuple[dict[bytes, bytes], frozenset[bytes]]:
     values: dict[bytes, list[bytes]] = {}
     for name, value in pairs:
         values.setdefault(name, []).append(value)
@@ -57,7 +57,7 @@ def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> tuple[dict[bytes, bytes], f
     return joined, frozenset(name for name, found in values.items() if len(found) > 1)
 
 
-RESERVED = frozenset(
+RESERVED_HEADERS = frozenset(
     (
         "accept",
         "accept-encoding",
@@ -85,14 +85,14 @@ _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
-def check_outgoing(name: str, value: str) -> None:
+def check_request_header(name: str, value: str) -> None:
     """Refuse a header that would break a request or contradict its transport. The error does not quote the value.
 
     Raises: SettingsError.
     """
     if not _NAME.fullmatch(name):
-        raise SettingsError(f"{name!r} is not the name of a header")
-    if name.lower() in RESERVED or name.lower().startswith("mcp-param-"):
-        raise SettingsError(f"The header {name} is set by the transport itself")
+        raise SettingsError(f"{name!r} is not a valid header name")
+    if name.lower() in RESERVED_HEADERS or name.lower().startswith("mcp-param-"):
+        raise SettingsError(f"The header {name} is set by the transport; remove it")
     if not _VALUE.fullmatch(value):
         raise SettingsError(f"The value of the header {name} must be one line of Latin-1 text")

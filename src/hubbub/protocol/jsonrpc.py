@@ -86,12 +86,12 @@ _ID_AT_END = re.compile(
 )
 _MEMBER_NAME = re.compile(rb"\s*[{,]\s*(" + _STRING + rb")\s*:\s*", re.DOTALL)
 _SCALAR = re.compile(_STRING + rb"|[^,}\s]++", re.DOTALL)
-_SMALLEST_MEMBER = len(b',"id":1')
+_MIN_MEMBER_BYTES = len(b',"id":1')
 """If fewer bytes than this are unaccounted for, they are whitespace; more may be a repeated member."""
-_ALL_BUT_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
-_SHORT_BYTES = 1024
+_NON_STRUCTURAL_BYTES = bytes(set(range(256)) - set(b'[]{}"'))
+_SHORT_MESSAGE_BYTES = 1024
 """Up to this message size, counting all brackets is faster than searching for each."""
-_BITS = bytes.maketrans(b"[{]}", b"1100")
+_BRACKET_BITS = bytes.maketrans(b"[{]}", b"1100")
 """Opening brackets are 1, closing ones 0, so that eight of them fit into one byte."""
 
 
@@ -112,15 +112,15 @@ def decode_envelope(data: bytes) -> Envelope | list[bytes]:
         _refuse_unless_json(data)
         raise InvalidRequest(f"Not a JSON-RPC message: {error}") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise ParseError(f"Parse error: {_reason(error, data)}") from None
+        raise ParseError(f"Parse error: {_describe_error(error, data)}") from None
     # Few brackets prove shallow nesting; only messages with many are measured.
     if _has_many_brackets(data):
-        _measure_nesting(data)
+        _check_nesting(data)
     _check_members(envelope, data)
     return envelope
 
 
-def _reason(error: Exception, data: bytes) -> str:
+def _describe_error(error: Exception, data: bytes) -> str:
     """The parser's message, except for a lone surrogate, which it reports as truncated input."""
     if b"\\u" in data and _LONE_SURROGATE.search(data):
         return "a string contains a lone surrogate; send valid Unicode"
@@ -131,21 +131,21 @@ def _decode_batch(data: bytes) -> list[bytes]:
     try:
         batch = _batch_decoder().decode(data)
     except msgspec.ValidationError:
-        raise InvalidRequest(f"A batch may hold {bounds.BATCH_ITEMS} messages, this one has more; split it") from None
+        raise InvalidRequest(f"A batch can have at most {bounds.BATCH_ITEMS} messages; split it") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise ParseError(f"Parse error: {error}") from None
     items = [bytes(item) for item in msgspec.structs.astuple(batch) if item is not UNSET]
     if not items:
-        raise InvalidRequest("A batch must hold at least one message")
+        raise InvalidRequest("A batch must have at least one message")
     return items
 
 
 @cache
 def _batch_decoder() -> msgspec.json.Decoder[Any]:
     """A decoder that stops at the first item above the limit, instead of creating millions."""
-    places = [(f"item_{number}", Raw | UnsetType, UNSET) for number in range(bounds.BATCH_ITEMS)]
+    fields = [(f"item_{number}", Raw | UnsetType, UNSET) for number in range(bounds.BATCH_ITEMS)]
     return msgspec.json.Decoder(
-        msgspec.defstruct("_Batch", places, array_like=True, forbid_unknown_fields=True, gc=False)
+        msgspec.defstruct("_Batch", fields, array_like=True, forbid_unknown_fields=True, gc=False)
     )
 
 
@@ -166,7 +166,7 @@ def _refuse_unless_json(data: bytes) -> None:
 
 def _has_many_brackets(data: bytes) -> bool:
     """Whether more brackets open than levels are allowed. Long messages are mostly text, which `find` skips."""
-    if len(data) <= _SHORT_BYTES:
+    if len(data) <= _SHORT_MESSAGE_BYTES:
         return data.count(b"[") + data.count(b"{") > bounds.NESTING_DEPTH
     seen = 0
     for bracket in (b"[", b"{"):
@@ -179,9 +179,9 @@ def _has_many_brackets(data: bytes) -> bool:
     return False
 
 
-def _measure_nesting(data: bytes) -> None:
+def _check_nesting(data: bytes) -> None:
     """Refuse a message that nests too deep; checks eight brackets at a time, because there may be millions."""
-    bits = _brackets(data).translate(_BITS)
+    bits = _extract_brackets(data).translate(_BRACKET_BITS)
     length = len(bits) // 8 + 1
     packed = int(bits + b"0" * (8 * length - len(bits)), 2).to_bytes(length, "big")
     steps, peaks = _bracket_tables()
@@ -197,13 +197,13 @@ def _bracket_tables() -> tuple[bytes, bytes]:
     return bytes(path[-1] & 0xFF for path in paths), bytes(max(0, *path) for path in paths)
 
 
-def _brackets(data: bytes) -> bytes:
+def _extract_brackets(data: bytes) -> bytes:
     """The brackets of a message, without those inside strings."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     # Two adjacent quotes can be removed, opening or closing: what is inside a string stays inside one.
-    marks = data.translate(None, _ALL_BUT_MARKS).replace(b'""', b"")
-    return b"".join(marks.split(b'"')[::2])
+    structural = data.translate(None, _NON_STRUCTURAL_BYTES).replace(b'""', b"")
+    return b"".join(structural.split(b'"')[::2])
 
 
 def _check_members(envelope: Envelope, data: bytes) -> None:
@@ -212,25 +212,25 @@ def _check_members(envelope: Envelope, data: bytes) -> None:
         raise InvalidRequest('`jsonrpc` must be "2.0"')
     identifier, method, params = envelope.id, envelope.method, envelope.params
     # The length of this message if it was written compactly, with each member once.
-    accounted = 17 + (_answer_bytes(envelope) if method is UNSET else 12 + len(method))
+    accounted = 17 + (_response_bytes(envelope) if method is UNSET else 12 + len(method))
     if identifier is not UNSET:
         _check_id(identifier)
         accounted += 6 + len(identifier)
     if params is not UNSET:
         accounted += 10 + len(params)
-    others = len(data) - accounted
-    if others >= _SMALLEST_MEMBER:
-        _refuse_doubled_members(envelope, data, others)
+    unaccounted = len(data) - accounted
+    if unaccounted >= _MIN_MEMBER_BYTES:
+        _refuse_repeated_members(envelope, data, unaccounted)
 
 
-def _answer_bytes(envelope: Envelope) -> int:
+def _response_bytes(envelope: Envelope) -> int:
     total = 0
     if envelope.result is not UNSET:
         total += 10 + len(envelope.result)
     if envelope.error is not UNSET:
         total += 9 + len(envelope.error)
     if not total:
-        raise InvalidRequest("A message needs a `method`, or a `result` or `error` if it is an answer")
+        raise InvalidRequest("A request must have a `method`, and a response a `result` or an `error`")
     return total
 
 
@@ -241,7 +241,7 @@ def _check_id(identifier: Raw | bytes) -> None:
         raise MessageTooLarge("`id`", bounds.IDENTIFIER_BYTES)
 
 
-def _refuse_doubled_members(envelope: Envelope, data: bytes, others: int) -> None:
+def _refuse_repeated_members(envelope: Envelope, data: bytes, unaccounted: int) -> None:
     """Refuse repeated members, because JSON parsers disagree on which of them counts."""
     parts = [bytes(part) for part in (envelope.params, envelope.result, envelope.error) if part is not UNSET]
 
@@ -250,13 +250,15 @@ def _refuse_doubled_members(envelope: Envelope, data: bytes, others: int) -> Non
 
     if not outside(b"\\") and not any(outside(member) > 1 for member in _MEMBERS):
         return
-    if others > bounds.OTHER_MEMBERS_BYTES:
-        what = "Member names are repeated or escaped, and the message is too large to check for duplicates"
-        raise InvalidRequest(f"{what}: at most {bounds.OTHER_MEMBERS_BYTES} bytes may stand beside the known members")
+    if unaccounted > bounds.UNKNOWN_MEMBERS_BYTES:
+        raise InvalidRequest(
+            "Member names are repeated or escaped, and the message is too large to check for duplicates; "
+            f"send at most {bounds.UNKNOWN_MEMBERS_BYTES} bytes outside of its known members"
+        )
     seen: set[str] = set()
     for name in _member_names(data, parts):
         if name in seen and name in Envelope.__struct_fields__:
-            raise InvalidRequest(f"Doubled member: {name}")
+            raise InvalidRequest(f"Duplicate member: {name}")
         seen.add(name)
 
 
@@ -321,7 +323,7 @@ def _scan_id(data: bytes) -> bytes:
     return b"null"
 
 
-def salvage_id_of_skipped(error: MessageTooLarge) -> Raw:
+def salvage_skipped_id(error: MessageTooLarge) -> Raw:
     """The id of a message that was too large to keep, from its ends: most clients write it after `params`.
 
     Backwards from the end of an object, members are at the top level up to the first that is not a scalar.

@@ -33,7 +33,7 @@ def own_meta(name: str, value: Any) -> dict[str, Any]:
     return {PREFIX + name: value, FORMER_PREFIX + name: value}
 
 
-def read_own(meta: Mapping[str, Any], name: str) -> list[Any]:
+def read_own_meta(meta: Mapping[str, Any], name: str) -> list[Any]:
     """Return the values under a key and its former key; a hub of another release may change only one of them."""
     if FORMER_PREFIX + name in meta and PREFIX + name not in meta:
         warnings.warn(

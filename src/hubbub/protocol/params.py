@@ -15,9 +15,9 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import InvalidParams, InvalidRequest
-from hubbub.protocol.model import NO_META, Implementation, Meta
+from hubbub.protocol.calls import NO_META, Implementation, Meta
 
-EMPTY = Raw(b"{}")
+EMPTY_PARAMS = Raw(b"{}")
 _NULL = b"null"
 
 
@@ -33,32 +33,32 @@ class PageParams(Params, kw_only=True):
     cursor: str | UnsetType = UNSET
 
 
-class Rounded(Params, kw_only=True):
+class RoundParams(Params, kw_only=True):
     """Parameters of methods that may request input from the caller before they answer."""
 
     input_responses: Raw | UnsetType = UNSET
     request_state: str | UnsetType = UNSET
 
 
-class CallToolParams(Rounded):
+class CallToolParams(RoundParams):
     """`tools/call`; null arguments count as empty."""
 
     name: str
-    arguments: Raw = EMPTY
+    arguments: Raw = EMPTY_PARAMS
 
     def __post_init__(self) -> None:
         if len(self.arguments) == len(_NULL) and bytes(self.arguments) == _NULL:
-            self.arguments = EMPTY
+            self.arguments = EMPTY_PARAMS
 
 
-class GetPromptParams(Rounded):
+class GetPromptParams(RoundParams):
     """`prompts/get`"""
 
     name: str
     arguments: dict[str, str] = {}
 
 
-class ReadResourceParams(Rounded):
+class ReadResourceParams(RoundParams):
     """`resources/read`"""
 
     uri: str
@@ -74,7 +74,7 @@ class InitializeParams(Params):
     """`initialize`; everything but the version may be missing. Capabilities are checked when a session stores them."""
 
     protocol_version: str
-    capabilities: Raw = EMPTY
+    capabilities: Raw = EMPTY_PARAMS
     client_info: Implementation | UnsetType = UNSET
 
 
@@ -135,7 +135,7 @@ class CancelledParams(Params):
     reason: str = ""
 
 
-_STRUCTS: dict[str, type[Params]] = {
+_PARAMS_BY_METHOD: dict[str, type[Params]] = {
     "initialize": InitializeParams,
     "logging/setLevel": SetLevelParams,
     "tools/list": PageParams,
@@ -167,24 +167,24 @@ def _decoder(struct: type[Params]) -> msgspec.json.Decoder[Any]:
 def decode_params(method: str, raw: Raw) -> tuple[Any, Meta]:
     """Decode parameters for a method; an error is returned in place of the parameters."""
     try:
-        params = _decoder(_STRUCTS.get(method, Params)).decode(raw)
+        params = _decoder(_PARAMS_BY_METHOD.get(method, Params)).decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
         if memoryview(raw)[0] not in b"{[":
             return InvalidRequest("`params` must be an object or an array"), NO_META
-        return InvalidParams(f"Invalid params for {method}: {readable(error)}"), _meta_alone(raw)
+        return InvalidParams(f"Invalid params for {method}: {format_decode_error(error)}"), _decode_meta(raw)
     meta = params.meta
     return params, (NO_META if meta is UNSET else meta)
 
 
-def _meta_alone(raw: Raw) -> Meta:
+def _decode_meta(raw: Raw) -> Meta:
     try:
         meta = _decoder(Params).decode(raw).meta
     except (msgspec.DecodeError, RecursionError):
-        return _version_alone(raw)
+        return _decode_version(raw)
     return NO_META if meta is UNSET else meta
 
 
-def _version_alone(raw: Raw) -> Meta:
+def _decode_version(raw: Raw) -> Meta:
     """Read only the version of an invalid `_meta`, so that the error has the form of its era."""
     try:
         meta = _loose_decoder().decode(_loose_decoder().decode(raw)["_meta"])
@@ -194,6 +194,6 @@ def _version_alone(raw: Raw) -> Meta:
     return Meta(version=version)
 
 
-def readable(error: Exception) -> str:
+def format_decode_error(error: Exception) -> str:
     """msgspec's message without the `$` of the root in its paths."""
     return str(error).replace("`$.", "`").replace(" - at `$`", "")

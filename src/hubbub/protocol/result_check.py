@@ -14,36 +14,36 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final, ForwardRef, Literal, Union
 
 import msgspec
-from msgspec import inspect as described
+from msgspec import inspect as msgspec_types
 
-from hubbub.protocol import foreign
-from hubbub.protocol.schema import with_whole_numbers
-from hubbub.protocol.type_info import OBJECTS, types_inside, without_metadata
+from hubbub.protocol import pydantic_support
+from hubbub.protocol.schema import convert_integral_floats
+from hubbub.protocol.type_info import OBJECTS, strip_metadata, walk_types
 
-_NUMBERS = ("ge", "gt", "le", "lt", "multiple_of")
-_LENGTHS = ("min_length", "max_length")
-_ANYTHING = (described.AnyType, described.RawType, described.CustomType)
+_NUMBER_LIMITS = ("ge", "gt", "le", "lt", "multiple_of")
+_LENGTH_LIMITS = ("min_length", "max_length")
+_UNTYPED = (msgspec_types.AnyType, msgspec_types.RawType, msgspec_types.CustomType)
 _NULL: Final = b"null"
-_SIMPLE: dict[type[described.Type], Any] = {
-    described.NoneType: None,
-    described.BoolType: bool,
-    described.BytesType: str,
-    described.ByteArrayType: str,
-    described.MemoryViewType: str,
-    described.DateType: datetime.date,
-    described.TimeDeltaType: datetime.timedelta,
-    described.UUIDType: uuid.UUID,
-    described.DecimalType: str,
+_PLAIN_TYPES: dict[type[msgspec_types.Type], Any] = {
+    msgspec_types.NoneType: None,
+    msgspec_types.BoolType: bool,
+    msgspec_types.BytesType: str,
+    msgspec_types.ByteArrayType: str,
+    msgspec_types.MemoryViewType: str,
+    msgspec_types.DateType: datetime.date,
+    msgspec_types.TimeDeltaType: datetime.timedelta,
+    msgspec_types.UUIDType: uuid.UUID,
+    msgspec_types.DecimalType: str,
 }
-_LIMITED: dict[type[described.Type], tuple[Any, tuple[str, ...]]] = {
-    described.IntType: (int, _NUMBERS),
-    described.FloatType: (float, _NUMBERS),
-    described.StrType: (str, (*_LENGTHS, "pattern")),
-    described.DateTimeType: (datetime.datetime, ("tz",)),
-    described.TimeType: (datetime.time, ("tz",)),
+_CONSTRAINED_TYPES: dict[type[msgspec_types.Type], tuple[Any, tuple[str, ...]]] = {
+    msgspec_types.IntType: (int, _NUMBER_LIMITS),
+    msgspec_types.FloatType: (float, _NUMBER_LIMITS),
+    msgspec_types.StrType: (str, (*_LENGTH_LIMITS, "pattern")),
+    msgspec_types.DateTimeType: (datetime.datetime, ("tz",)),
+    msgspec_types.TimeType: (datetime.time, ("tz",)),
 }
 
-Refer = Callable[[Any], Any]
+ResolveClass = Callable[[Any], Any]
 
 
 def getitem(generic: Any, arguments: Any) -> Any:
@@ -55,13 +55,13 @@ class ResultCheck:
     """Checks results against one return type."""
 
     def __init__(self, annotation: Any) -> None:
-        (info,) = described.multi_type_info([annotation])
+        (info,) = msgspec_types.multi_type_info([annotation])
         self._scalar = annotation if annotation in (int, bool, str) else None
         self._is_float = annotation is float
-        self._hides_nan = any(map(_hides_nan, types_inside([info])))
+        self._hides_nan = any(map(_hides_nan, walk_types([info])))
         """Whether null in the JSON may come from NaN or an infinite number."""
         self._mirrors: dict[Any, Any] = {}
-        self._decode = msgspec.json.Decoder(self._form(info), strict=True).decode
+        self._decode = msgspec.json.Decoder(self._build_type(info), strict=True).decode
 
     def check(self, value: Any, encoded: bytes) -> None:
         """Check a value by its JSON.
@@ -75,25 +75,25 @@ class ResultCheck:
         try:
             self._decode(encoded)
         except msgspec.ValidationError as error:
-            whole = with_whole_numbers(encoded, error)
+            integral = convert_integral_floats(encoded, error)
             try:
-                if whole is None:
+                if integral is None:
                     raise
-                self._decode(whole)
+                self._decode(integral)
             except msgspec.ValidationError as reason:
                 refuse_nan(value, encoded)
                 raise ValueError(_format_mismatch(reason)) from None
         if self._hides_nan:
             refuse_nan(value, encoded)
 
-    def _form(self, info: Any) -> Any:
+    def _build_type(self, info: Any) -> Any:
         """The type that the JSON of a result is read into."""
         self._mirror_all(info)
-        return self._plain(info, self._mirrors.__getitem__)
+        return self._plain_type(info, self._mirrors.__getitem__)
 
     def _mirror_all(self, info: Any) -> None:
         """Make a struct for every class inside. They refer to each other by name, as classes may be recursive."""
-        found = {part.cls: part for part in types_inside([info]) if isinstance(part, OBJECTS)}
+        found = {part.cls: part for part in walk_types([info]) if isinstance(part, OBJECTS)}
         names = {cls: f"Mirror{number}" for number, cls in enumerate(found)}
         for cls, part in found.items():
             self._mirrors[cls] = self._mirror(part, lambda inner: ForwardRef(names[inner]))
@@ -101,10 +101,10 @@ class ResultCheck:
             for cls, name in names.items():
                 setattr(mirror, name, self._mirrors[cls])
 
-    def _mirror(self, info: Any, refer: Refer) -> Any:
+    def _mirror(self, info: Any, resolve_class: ResolveClass) -> Any:
         fields: list[Any] = []
         for number, field in enumerate(info.fields):
-            form = self._plain(field.type, refer)
+            form = self._plain_type(field.type, resolve_class)
             fields.append((f"f{number}", form) if field.required else (f"f{number}", form, None))
         return msgspec.defstruct(
             "Mirror",
@@ -117,47 +117,49 @@ class ResultCheck:
             gc=False,
         )
 
-    def _plain(self, info: Any, refer: Refer) -> Any:
-        info = without_metadata(info)
+    def _plain_type(self, info: Any, resolve_class: ResolveClass) -> Any:
+        info = strip_metadata(info)
         if isinstance(info, OBJECTS):
-            return refer(info.cls)
-        if type(info) in _SIMPLE:
-            return _SIMPLE[type(info)]
-        if type(info) in _LIMITED:
-            kind, limits = _LIMITED[type(info)]
-            return _limited(kind, info, limits)
-        if isinstance(info, described.EnumType):
+            return resolve_class(info.cls)
+        if type(info) in _PLAIN_TYPES:
+            return _PLAIN_TYPES[type(info)]
+        if type(info) in _CONSTRAINED_TYPES:
+            kind, limits = _CONSTRAINED_TYPES[type(info)]
+            return _constrain(kind, info, limits)
+        if isinstance(info, msgspec_types.EnumType):
             return getitem(Literal, tuple(member.value for member in info.cls))
-        if isinstance(info, described.LiteralType):
+        if isinstance(info, msgspec_types.LiteralType):
             return getitem(Literal, info.values)
-        return self._plain_container(info, refer)
+        return self._plain_container_type(info, resolve_class)
 
-    def _plain_container(self, info: Any, refer: Refer) -> Any:
-        if isinstance(info, described.UnionType):
-            members = [self._plain(member, refer) for member in info.types]
+    def _plain_container_type(self, info: Any, resolve_class: ResolveClass) -> Any:
+        if isinstance(info, msgspec_types.UnionType):
+            members = [self._plain_type(member, resolve_class) for member in info.types]
             return Any if Any in members else getitem(Union, tuple(dict.fromkeys(members)))
-        if isinstance(info, described.CollectionType):
-            return _limited(getitem(list, self._plain(info.item_type, refer)), info, _LENGTHS)
-        if isinstance(info, described.DictType):
-            return _limited(getitem(dict, (str, self._plain(info.value_type, refer))), info, _LENGTHS)
-        if isinstance(info, described.TupleType):
-            return getitem(tuple, tuple(self._plain(item, refer) for item in info.item_types))
-        if isinstance(info, described.NamedTupleType):
-            return getitem(tuple, tuple(self._plain(field.type, refer) for field in info.fields))
+        if isinstance(info, msgspec_types.CollectionType):
+            return _constrain(getitem(list, self._plain_type(info.item_type, resolve_class)), info, _LENGTH_LIMITS)
+        if isinstance(info, msgspec_types.DictType):
+            return _constrain(
+                getitem(dict, (str, self._plain_type(info.value_type, resolve_class))), info, _LENGTH_LIMITS
+            )
+        if isinstance(info, msgspec_types.TupleType):
+            return getitem(tuple, tuple(self._plain_type(item, resolve_class) for item in info.item_types))
+        if isinstance(info, msgspec_types.NamedTupleType):
+            return getitem(tuple, tuple(self._plain_type(field.type, resolve_class) for field in info.fields))
         return Any  # pydantic models validate themselves
 
 
-def _limited(kind: Any, info: Any, names: tuple[str, ...]) -> Any:
+def _constrain(kind: Any, info: Any, names: tuple[str, ...]) -> Any:
     limits = {name: value for name in names if (value := getattr(info, name)) is not None}
     return Annotated[kind, msgspec.Meta(**limits)] if limits else kind
 
 
 def _hides_nan(info: Any) -> bool:
     """Whether the type allows both null and a float."""
-    if isinstance(info, described.UnionType):
+    if isinstance(info, msgspec_types.UnionType):
         kinds = {type(member) for member in info.types}
-        return described.NoneType in kinds and (described.FloatType in kinds or described.Metadata in kinds)
-    return isinstance(info, _ANYTHING)
+        return msgspec_types.NoneType in kinds and (msgspec_types.FloatType in kinds or msgspec_types.Metadata in kinds)
+    return isinstance(info, _UNTYPED)
 
 
 def refuse_nan(value: Any, encoded: bytes) -> None:
@@ -168,8 +170,8 @@ def refuse_nan(value: Any, encoded: bytes) -> None:
     """
     if _NULL not in encoded or isinstance(value, msgspec.Raw):
         return
-    if _has_nan(msgspec.to_builtins(value, enc_hook=foreign.dump_foreign, str_keys=True)):
-        raise ValueError("it holds NaN or an infinite number, which JSON does not have; return None instead")
+    if _has_nan(msgspec.to_builtins(value, enc_hook=pydantic_support.dump_hook, str_keys=True)):
+        raise ValueError("it contains NaN or an infinite number, which JSON cannot represent; return None instead")
 
 
 def _has_nan(value: Any) -> bool:

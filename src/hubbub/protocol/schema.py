@@ -13,18 +13,18 @@ from typing import Any
 import msgspec
 
 from hubbub.errors import DefinitionError, ToolError
-from hubbub.protocol import foreign, problems
-from hubbub.protocol.hints import Parameter, name_of, read_signature, resolve_hints, union_members
+from hubbub.protocol import pydantic_support, validation_messages
 from hubbub.protocol.schema_writer import Schema
-from hubbub.protocol.type_schema import describe, inline, needed, with_notes_last
-from hubbub.protocol.unknown_keys import KeyCheck, ignores_keys
+from hubbub.protocol.signatures import Parameter, function_name, read_signature, resolve_hints, union_members
+from hubbub.protocol.type_schema import describe_types, inline_reference, order_keywords, select_definitions
+from hubbub.protocol.unknown_keys import KeyCheck, has_open_objects
 
 # A list of anything may be a list of content, which has no schema.
 _WITHOUT_SCHEMA = frozenset({None, type(None), str, bytes, Any, list, list[Any]})
 _IMMUTABLE = (type(None), bool, int, float, str, bytes)
 
 logger = logging.getLogger("hubbub.handlers")
-_encoder = msgspec.json.Encoder(enc_hook=foreign.encode_foreign)
+_encoder = msgspec.json.Encoder(enc_hook=pydantic_support.encode_hook)
 _as_dict = msgspec.structs.asdict
 
 
@@ -47,7 +47,9 @@ class Arguments:
         self._check_keys = check_keys
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *, skip: Collection[type] = (), from_text: bool = False) -> "Arguments":
+    def from_function(
+        cls, function: Callable[..., Any], *, skip: Collection[type] = (), from_text: bool = False
+    ) -> "Arguments":
         """Read a function; the server fills parameters of a type in `skip`.
 
         `from_text` is for callers that can only send text: "3" is then accepted as a number.
@@ -58,9 +60,9 @@ class Arguments:
         signature = read_signature(function, skip)
         parameters = signature.parameters
         schema = _arguments_schema(function, parameters)
-        decode = _decoder(function, parameters, strict=not from_text)
+        decode = _build_decoder(function, parameters, strict=not from_text)
         types = {parameter.name: parameter.type for parameter in parameters}
-        check_keys = KeyCheck(types).check if ignores_keys(types.values()) else None
+        check_keys = KeyCheck(types).check if has_open_objects(types.values()) else None
         return cls(schema, signature.injected, decode, check_keys)
 
     def decode(self, raw: bytes | msgspec.Raw) -> dict[str, Any]:
@@ -72,20 +74,20 @@ class Arguments:
         try:
             arguments = _as_dict(self._decode(raw))
         except Exception as error:  # User-defined validators may raise anything.
-            arguments = self._decode_whole(raw, error)
+            arguments = self._decode_integral(raw, error)
         if self._check_keys is not None:
             self._check_keys(raw)
         return arguments
 
-    def _decode_whole(self, raw: bytes | msgspec.Raw, error: Exception) -> dict[str, Any]:
+    def _decode_integral(self, raw: bytes | msgspec.Raw, error: Exception) -> dict[str, Any]:
         """Decode again with integers, if one was written as 3.0."""
-        whole = with_whole_numbers(raw, error)
-        if whole is None:
-            raise problems.refused(error, self.schema) from error
+        integral = convert_integral_floats(raw, error)
+        if integral is None:
+            raise validation_messages.arguments_error(error, self.schema) from error
         try:
-            return _as_dict(self._decode(whole))
+            return _as_dict(self._decode(integral))
         except Exception as reason:
-            raise problems.refused(reason, self.schema) from reason
+            raise validation_messages.arguments_error(reason, self.schema) from reason
 
 
 class Output:
@@ -103,35 +105,35 @@ class Output:
         self._annotation = annotation
         self._check: Callable[[Any, bytes], None] | None = None
         if schema is not None and annotation is None:
-            from hubbub.protocol.schema_data import result_check
+            from hubbub.protocol.schema_data import make_result_check
 
-            self._check = result_check(schema)
+            self._check = make_result_check(schema)
         self.schema = schema
         """None if the result is text or of any type."""
         self.is_object = schema is not None and schema.get("type") == "object"
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *, skip: Collection[type] = ()) -> "Output":
+    def from_function(cls, function: Callable[..., Any], *, skip: Collection[type] = ()) -> "Output":
         """Read a function's return annotation; a type that contains one in `skip` has no schema.
 
         Raises:
-            DefinitionError: JSON cannot carry the annotated type.
+            DefinitionError: JSON cannot represent the annotated type.
         """
         annotation = resolve_hints(function, skip).get("return")
-        bare = getattr(annotation, "__origin__", None) if hasattr(annotation, "__metadata__") else annotation
-        if all(member in _WITHOUT_SCHEMA for member in union_members(bare)) or _mentions(bare, skip):
-            return cls(name_of(function), None)
+        unannotated = getattr(annotation, "__origin__", None) if hasattr(annotation, "__metadata__") else annotation
+        if all(member in _WITHOUT_SCHEMA for member in union_members(unannotated)) or _contains_type(unannotated, skip):
+            return cls(function_name(function), None)
         try:
-            (schema,), definitions = describe([annotation], "serialization")
+            (schema,), definitions = describe_types([annotation], "serialization")
         except Exception as error:
             raise DefinitionError(
-                f"{name_of(function)}: its return type has no JSON Schema ({_first_line(error)}); "
-                "return a type that JSON can carry, or annotate it as `Any`"
+                f"{function_name(function)}: its return type has no JSON Schema ({_first_line(error)}); "
+                "return a type that JSON can represent, or annotate it as `Any`"
             ) from error
-        root = inline(schema, definitions)
+        root = inline_reference(schema, definitions)
         if root is not schema:
             root.pop("title", None)
-        return cls(name_of(function), _closed(with_notes_last(root), definitions), annotation)
+        return cls(function_name(function), _add_definitions(order_keywords(root), definitions), annotation)
 
     @property
     def wrapped_schema(self) -> Schema | None:
@@ -140,18 +142,20 @@ class Output:
             return None
         inner = {key: value for key, value in self.schema.items() if key != "$defs"}
         wrapped: Schema = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
-        return _closed(wrapped, self.schema.get("$defs", {}))
+        return _add_definitions(wrapped, self.schema.get("$defs", {}))
 
     def encode(self, value: Any) -> bytes:
         """Write a result as JSON.
 
         Raises:
-            ToolError: JSON cannot carry this value, or it is not of the declared type.
+            ToolError: JSON cannot represent this value, or it is not of the declared type.
         """
         try:
             encoded = _encoder.encode(value)
         except Exception as error:  # User-defined serializers may raise anything.
-            raise ToolError(f"{self._name} returned a value that is not JSON: {_first_line(error)}") from error
+            raise ToolError(
+                f"{self._name} returned a value that JSON cannot represent: {_first_line(error)}"
+            ) from error
         if self.schema is not None:
             self.check(value, encoded)
         return encoded
@@ -172,17 +176,17 @@ class Output:
             declared = "its output schema" if self._annotation is None else f"`{_type_name(self._annotation)}`"
             logger.error("%s returned a result that does not match %s: %s", self._name, declared, mismatch)
             raise ToolError(
-                f"{self._name} returned a result that does not match its output schema; the server's log says where"
+                f"{self._name} returned a result that does not match its output schema; the server's log has the details"
             ) from None
 
 
 def _arguments_schema(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> Schema:
     try:
-        schemas, definitions = describe([parameter.type for parameter in parameters], "validation")
+        schemas, definitions = describe_types([parameter.type for parameter in parameters], "validation")
     except Exception as error:
-        raise _unsupported(function, parameters, error) from error
+        raise _unsupported_error(function, parameters, error) from error
     properties = {
-        parameter.name: _property(parameter, schema, definitions)
+        parameter.name: _property_schema(parameter, schema, definitions)
         for parameter, schema in zip(parameters, schemas, strict=True)
     }
     required = [parameter.name for parameter in parameters if parameter.default is msgspec.NODEFAULT]
@@ -190,53 +194,60 @@ def _arguments_schema(function: Callable[..., Any], parameters: tuple[Parameter,
     if required:
         schema["required"] = required
     schema["additionalProperties"] = False
-    return _closed(schema, definitions)
+    return _add_definitions(schema, definitions)
 
 
-def _property(parameter: Parameter, schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    target = inline(schema, definitions)
+def _property_schema(parameter: Parameter, schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    target = inline_reference(schema, definitions)
     if "enum" in target:  # Choices are easier to follow where they are used.
         schema = {key: value for key, value in target.items() if key != "title" or key in schema}
     schema = {**schema, **parameter.notes}
     if parameter.default is not msgspec.NODEFAULT:
         try:
             schema["default"] = msgspec.json.decode(_encoder.encode(parameter.default))
-        except Exception:  # A default that JSON cannot carry is left out of the schema.
+        except Exception:  # A default that JSON cannot represent is left out of the schema.
             pass
-    return with_notes_last(schema)
+    return order_keywords(schema)
 
 
-def _closed(schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    wanted = needed(schema, definitions)
-    return {**schema, "$defs": wanted} if wanted else schema
+def _add_definitions(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    used_definitions = select_definitions(schema, definitions)
+    return {**schema, "$defs": used_definitions} if used_definitions else schema
 
 
-def _unsupported(function: Callable[..., Any], parameters: tuple[Parameter, ...], error: Exception) -> DefinitionError:
+def _unsupported_error(
+    function: Callable[..., Any], parameters: tuple[Parameter, ...], error: Exception
+) -> DefinitionError:
     """Find the parameter without a schema: the error for all of them does not name it."""
     for parameter in parameters:
         try:
-            describe([parameter.type], "validation")
+            describe_types([parameter.type], "validation")
         except Exception as reason:
             return DefinitionError(
-                f"{name_of(function)}: parameter `{parameter.name}` has a type that "
-                f"cannot be filled from JSON ({_first_line(reason)})"
+                f"{function_name(function)}: parameter `{parameter.name}` has a type that "
+                f"cannot be decoded from JSON ({_first_line(reason)})"
             )
-    return DefinitionError(f"{name_of(function)}: its parameters have no JSON Schema ({_first_line(error)})")
+    return DefinitionError(f"{function_name(function)}: its parameters have no JSON Schema ({_first_line(error)})")
 
 
-def _decoder(
+def _build_decoder(
     function: Callable[..., Any], parameters: tuple[Parameter, ...], *, strict: bool
 ) -> Callable[[Any], msgspec.Struct]:
     try:
         struct = msgspec.defstruct(
-            "Arguments", [_field(parameter) for parameter in parameters], kw_only=True, forbid_unknown_fields=True
+            "Arguments",
+            [_struct_field(parameter) for parameter in parameters],
+            kw_only=True,
+            forbid_unknown_fields=True,
         )
-        return msgspec.json.Decoder(struct, strict=strict, dec_hook=foreign.decode_foreign).decode
+        return msgspec.json.Decoder(struct, strict=strict, dec_hook=pydantic_support.decode_hook).decode
     except (TypeError, ValueError) as error:
-        raise DefinitionError(f"{name_of(function)}: no decoder for its parameters ({_first_line(error)})") from error
+        raise DefinitionError(
+            f"{function_name(function)}: its parameters cannot be decoded from JSON ({_first_line(error)})"
+        ) from error
 
 
-def _field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
+def _struct_field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
     default = parameter.default
     if default is msgspec.NODEFAULT:
         return parameter.name, parameter.type
@@ -246,28 +257,28 @@ def _field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
     return parameter.name, parameter.type, msgspec.field(default_factory=lambda: default)
 
 
-def with_whole_numbers(raw: bytes | msgspec.Raw, error: Exception) -> bytes | None:
+def convert_integral_floats(raw: bytes | msgspec.Raw, error: Exception) -> bytes | None:
     """Write 3.0 as 3: JSON Schema calls both integers, msgspec only the second."""
     if not isinstance(error, msgspec.ValidationError) or "got `float`" not in str(error):
         return None
     try:
-        return _encoder.encode(_whole(msgspec.json.decode(raw)))
+        return _encoder.encode(_to_integers(msgspec.json.decode(raw)))
     except (ValueError, RecursionError):
         return None
 
 
-def _whole(value: Any) -> Any:
+def _to_integers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
+        return {key: _to_integers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_to_integers(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _mentions(annotation: Any, kinds: Collection[type]) -> bool:
+def _contains_type(annotation: Any, kinds: Collection[type]) -> bool:
     if isinstance(annotation, type) and annotation in kinds:
         return True
-    return any(_mentions(part, kinds) for part in getattr(annotation, "__args__", ()))
+    return any(_contains_type(part, kinds) for part in getattr(annotation, "__args__", ()))
 
 
 def _type_name(annotation: Any) -> str:

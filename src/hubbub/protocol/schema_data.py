@@ -15,7 +15,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import ArgumentsInvalid, DefinitionError
-from hubbub.protocol import problems
+from hubbub.protocol import validation_messages
 
 
 class SchemaValidator:
@@ -29,9 +29,9 @@ class SchemaValidator:
         Raises:
             DefinitionError: it is not a schema, is too large, or refers to something outside itself.
         """
-        check_bounds(schema)
+        check_schema_size(schema)
         self.schema = copy.deepcopy(schema)
-        self._validator = _compiled(self.schema)
+        self._validator = _compile(self.schema)
 
     def validate(self, value: Any) -> None:
         """Check a value.
@@ -42,17 +42,17 @@ class SchemaValidator:
         try:
             if self._validator.is_valid(value):
                 return
-            found = [_worded(error) for error in islice(self._validator.iter_errors(value), bounds.PROBLEMS)]
+            found = [_format_error(error) for error in islice(self._validator.iter_errors(value), bounds.PROBLEMS)]
         except ValueError as error:  # Not JSON data: a key that is not a string, a lone surrogate.
             raise ArgumentsInvalid(f"the value is not JSON ({error})") from error
-        raise problems.told(found)
+        raise validation_messages.join_problems(found)
 
     def first_mismatch(self, value: Any) -> str | None:
         """Path and rule of the first violation, without the value; None if it is valid."""
         if self._validator.is_valid(value):
             return None
         error = next(self._validator.iter_errors(value))
-        path, rule = problems.path_of(error.instance_path), "/".join(map(str, error.schema_path))
+        path, rule = validation_messages.format_path(error.instance_path), "/".join(map(str, error.schema_path))
         return f"{path or 'the root'} violates the rule {rule}"
 
 
@@ -82,7 +82,7 @@ class DataArguments:
         Raises:
             ArgumentsInvalid: they do not fit the schema, or are not JSON.
         """
-        value = _read(raw)
+        value = _decode_object(raw)
         self._validator.validate(value)
         return value
 
@@ -99,7 +99,7 @@ class UncheckedArguments:
             DefinitionError: it is not a schema of an object.
         """
         check_input_schema(schema)
-        check_bounds(schema)
+        check_schema_size(schema)
         self.schema = copy.deepcopy(schema)
         self.injected = injected or {}
         self._name = name
@@ -110,17 +110,17 @@ class UncheckedArguments:
         Raises:
             ArgumentsInvalid: they are not a JSON object.
         """
-        return {self._name: _read(raw)}
+        return {self._name: _decode_object(raw)}
 
 
-def _read(raw: bytes | msgspec.Raw) -> dict[str, Any]:
+def _decode_object(raw: bytes | msgspec.Raw) -> dict[str, Any]:
     try:
         return msgspec.json.decode(raw, type=dict[str, Any])
     except (ValueError, RecursionError) as error:
-        raise problems.refused(error, {"properties": {}}) from error
+        raise validation_messages.arguments_error(error, {"properties": {}}) from error
 
 
-def result_check(schema: dict[str, Any]) -> Callable[[Any, bytes], None]:
+def make_result_check(schema: dict[str, Any]) -> Callable[[Any, bytes], None]:
     """Return a function that checks a result and its JSON against an output schema and raises ValueError.
 
     Raises:
@@ -146,17 +146,17 @@ def check_input_schema(schema: Any) -> None:
         DefinitionError: its root does not have `"type": "object"`.
     """
     if not isinstance(schema, dict) or schema.get("type") != "object":
-        raise DefinitionError('An input schema describes an object: its root must have "type": "object"')
+        raise DefinitionError('The root of an input schema must have "type": "object"')
 
 
-def check_bounds(schema: Any) -> None:
+def check_schema_size(schema: Any) -> None:
     """Refuse a schema that is not a JSON object, or is too deep or too large to compile.
 
     Raises:
         DefinitionError: the message says which of these it is.
     """
     if not isinstance(schema, dict):
-        raise DefinitionError(f"A JSON Schema is an object, not a {type(schema).__name__}")
+        raise DefinitionError(f"A JSON Schema must be an object, not a {type(schema).__name__}")
     _check_depth(schema)
     try:
         size = len(msgspec.json.encode(schema))
@@ -171,15 +171,15 @@ def _check_depth(schema: dict[str, Any]) -> None:
     level: list[Any] = [schema]
     seen = 0
     for _ in range(bounds.SCHEMA_DEPTH):
-        below: list[Any] = []
+        children: list[Any] = []
         for node in level:
-            below.extend(_children(node))
-            if seen + len(below) > bounds.SCHEMA_BYTES // 2:  # Each takes two brackets at least.
+            children.extend(_children(node))
+            if seen + len(children) > bounds.SCHEMA_BYTES // 2:  # Each takes two brackets at least.
                 raise _too_large()
-        if not below:
+        if not children:
             return
-        seen += len(below)
-        level = below
+        seen += len(children)
+        level = children
     raise DefinitionError(f"The schema nests deeper than {bounds.SCHEMA_DEPTH} levels; flatten it with `$defs`")
 
 
@@ -190,11 +190,11 @@ def _too_large() -> DefinitionError:
 
 
 def _children(node: Any) -> list[Any]:
-    inside = node.values() if isinstance(node, dict) else node
-    return [child for child in inside if isinstance(child, dict | list | tuple)]
+    values_inside = node.values() if isinstance(node, dict) else node
+    return [child for child in values_inside if isinstance(child, dict | list | tuple)]
 
 
-def _compiled(schema: dict[str, Any]) -> Any:
+def _compile(schema: dict[str, Any]) -> Any:
     import jsonschema_rs
 
     try:
@@ -206,14 +206,13 @@ def _compiled(schema: dict[str, Any]) -> Any:
     except jsonschema_rs.ValidationError as error:
         if "not present in a registry" in error.message:
             raise DefinitionError(
-                f"The schema refers to something outside itself, and remote references are never fetched: "
-                f"put it into `$defs` ({error.message})"
+                f"The schema has a remote reference, which is never fetched; put its target into `$defs` ({error.message})"
             ) from error
-        raise DefinitionError(f"The schema is not valid: {_worded(error)}") from error
+        raise DefinitionError(f"The schema is not valid: {_format_error(error)}") from error
     except ValueError as error:
         raise DefinitionError(f"The schema is not valid: {error}") from error
 
 
-def _worded(error: Any) -> str:
-    path = problems.path_of(error.instance_path)
+def _format_error(error: Any) -> str:
+    path = validation_messages.format_path(error.instance_path)
     return f"{path}: {error.message}" if path else str(error.message)

@@ -15,35 +15,35 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import NODEFAULT
-from msgspec import inspect as described
+from msgspec import inspect as msgspec_types
 
-from hubbub.protocol import foreign
-from hubbub.protocol.type_info import OBJECTS, types_inside, without_metadata
+from hubbub.protocol import pydantic_support
+from hubbub.protocol.type_info import OBJECTS, strip_metadata, walk_types
 
 Schema = dict[str, Any]
 Hook = Callable[[type[Any]], Schema]
 
-_NAMED = (*OBJECTS, described.NamedTupleType, described.EnumType)
+_DEFINED_TYPES = (*OBJECTS, msgspec_types.NamedTupleType, msgspec_types.EnumType)
 _EMPTY_FACTORIES = (list, dict, set, frozenset, tuple)
 _JSON_TYPES = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
-_LIMITS = {
+_NUMBER_KEYWORDS = {
     "ge": "minimum",
     "gt": "exclusiveMinimum",
     "le": "maximum",
     "lt": "exclusiveMaximum",
     "multiple_of": "multipleOf",
 }
-_PLAIN: dict[type[described.Type], Schema] = {
-    described.AnyType: {},
-    described.RawType: {},
-    described.NoneType: {"type": "null"},
-    described.BoolType: {"type": "boolean"},
-    described.DateType: {"type": "string", "format": "date"},
-    described.TimeDeltaType: {"type": "string", "format": "duration"},
-    described.UUIDType: {"type": "string", "format": "uuid"},
-    described.DecimalType: {"type": "string", "format": "decimal"},
+_FIXED_SCHEMAS: dict[type[msgspec_types.Type], Schema] = {
+    msgspec_types.AnyType: {},
+    msgspec_types.RawType: {},
+    msgspec_types.NoneType: {"type": "null"},
+    msgspec_types.BoolType: {"type": "boolean"},
+    msgspec_types.DateType: {"type": "string", "format": "date"},
+    msgspec_types.TimeDeltaType: {"type": "string", "format": "duration"},
+    msgspec_types.UUIDType: {"type": "string", "format": "uuid"},
+    msgspec_types.DecimalType: {"type": "string", "format": "decimal"},
 }
-_encode = msgspec.json.Encoder(enc_hook=foreign.encode_foreign).encode
+_encode = msgspec.json.Encoder(enc_hook=pydantic_support.encode_hook).encode
 
 
 class SchemaWriter:
@@ -63,10 +63,10 @@ class SchemaWriter:
         self._types = list(types)
         self._hook = hook
         self._is_input = is_input
-        self._infos = described.multi_type_info(self._types)
-        self._classes = {info.cls: info for info in types_inside(self._infos) if isinstance(info, _NAMED)}
+        self._infos = msgspec_types.multi_type_info(self._types)
+        self._classes = {info.cls: info for info in walk_types(self._infos) if isinstance(info, _DEFINED_TYPES)}
         self._names = _unique_names(self._classes)
-        self._orders = dict(_declared_orders(self._types, set()))
+        self._literal_orders = dict(_find_literals(self._types, set()))
 
     def schemas(self) -> list[Schema]:
         """The schema of each type."""
@@ -74,20 +74,20 @@ class SchemaWriter:
 
     def definitions(self) -> dict[str, Schema]:
         """The definitions that the schemas refer to."""
-        return {self._names[cls]: self._write_kind(info) for cls, info in self._classes.items()}
+        return {self._names[cls]: self._write_type(info) for cls, info in self._classes.items()}
 
     def _write(self, info: Any) -> Schema:
         notes: Schema = {}
-        while isinstance(info, described.Metadata):
+        while isinstance(info, msgspec_types.Metadata):
             notes = (info.extra_json_schema or {}) | notes
             info = info.type
-        if isinstance(info, _NAMED):
+        if isinstance(info, _DEFINED_TYPES):
             return {**notes, "$ref": f"#/$defs/{self._names[info.cls]}"}
-        if isinstance(info, described.CustomType):
-            return self._custom(info.cls, notes)
-        return {**self._write_kind(info), **notes}
+        if isinstance(info, msgspec_types.CustomType):
+            return self._write_custom(info.cls, notes)
+        return {**self._write_type(info), **notes}
 
-    def _custom(self, cls: type[Any], notes: Schema) -> Schema:
+    def _write_custom(self, cls: type[Any], notes: Schema) -> Schema:
         try:
             return {**self._hook(cls), **notes}
         except NotImplementedError:
@@ -95,97 +95,97 @@ class SchemaWriter:
                 return notes
             raise TypeError(f"type {cls!r} is not supported") from None
 
-    def _write_kind(self, info: Any) -> Schema:
-        plain = _PLAIN.get(type(info))
-        if plain is not None:
-            return dict(plain)
-        write: dict[type[described.Type], Callable[[Any], Schema]] = {
-            described.IntType: _write_number,
-            described.FloatType: _write_number,
-            described.StrType: _write_text,
-            described.BytesType: _write_bytes,
-            described.ByteArrayType: _write_bytes,
-            described.MemoryViewType: _write_bytes,
-            described.DateTimeType: self._write_moment,
-            described.TimeType: self._write_moment,
-            described.TupleType: self._write_tuple,
-            described.DictType: self._write_mapping,
-            described.UnionType: self._write_union,
-            described.LiteralType: self._write_choice,
-            described.EnumType: self._write_enum,
-            described.NamedTupleType: self._write_fields_as_array,
+    def _write_type(self, info: Any) -> Schema:
+        fixed = _FIXED_SCHEMAS.get(type(info))
+        if fixed is not None:
+            return dict(fixed)
+        write: dict[type[msgspec_types.Type], Callable[[Any], Schema]] = {
+            msgspec_types.IntType: _write_number,
+            msgspec_types.FloatType: _write_number,
+            msgspec_types.StrType: _write_text,
+            msgspec_types.BytesType: _write_bytes,
+            msgspec_types.ByteArrayType: _write_bytes,
+            msgspec_types.MemoryViewType: _write_bytes,
+            msgspec_types.DateTimeType: self._write_time,
+            msgspec_types.TimeType: self._write_time,
+            msgspec_types.TupleType: self._write_tuple,
+            msgspec_types.DictType: self._write_mapping,
+            msgspec_types.UnionType: self._write_union,
+            msgspec_types.LiteralType: self._write_choice,
+            msgspec_types.EnumType: self._write_enum,
+            msgspec_types.NamedTupleType: self._write_fields_as_array,
         }
-        if isinstance(info, described.CollectionType):
+        if isinstance(info, msgspec_types.CollectionType):
             return self._write_collection(info)
-        if isinstance(info, described.StructType) and info.array_like:
+        if isinstance(info, msgspec_types.StructType) and info.array_like:
             return self._write_fields_as_array(info)
-        if type(info) not in write and not isinstance(info, _NAMED):
-            raise TypeError(f"JSON cannot carry {info!r}")
+        if type(info) not in write and not isinstance(info, _DEFINED_TYPES):
+            raise TypeError(f"JSON cannot represent {info!r}")
         return write.get(type(info), self._write_object)(info)
 
-    def _write_moment(self, info: described.DateTimeType | described.TimeType) -> Schema:
-        name = "date-time" if isinstance(info, described.DateTimeType) else "time"
+    def _write_time(self, info: msgspec_types.DateTimeType | msgspec_types.TimeType) -> Schema:
+        name = "date-time" if isinstance(info, msgspec_types.DateTimeType) else "time"
         if info.tz is True or (info.tz is None and self._is_input):
             return {"type": "string", "format": name}
         return {"type": "string"}
 
-    def _write_collection(self, info: described.CollectionType) -> Schema:
+    def _write_collection(self, info: msgspec_types.CollectionType) -> Schema:
         schema: Schema = {"type": "array"}
-        if not isinstance(info.item_type, described.AnyType):
+        if not isinstance(info.item_type, msgspec_types.AnyType):
             schema["items"] = self._write(info.item_type)
-        schema |= _lengths(info, "minItems", "maxItems")
-        if isinstance(info, described.SetType | described.FrozenSetType):
+        schema |= _length_limits(info, "minItems", "maxItems")
+        if isinstance(info, msgspec_types.SetType | msgspec_types.FrozenSetType):
             schema["uniqueItems"] = True
         return schema
 
-    def _write_tuple(self, info: described.TupleType) -> Schema:
+    def _write_tuple(self, info: msgspec_types.TupleType) -> Schema:
         count = len(info.item_types)
         schema: Schema = {"type": "array", "minItems": count, "maxItems": count}
         if count:
             schema |= {"prefixItems": [self._write(item) for item in info.item_types], "items": False}
         return schema
 
-    def _write_mapping(self, info: described.DictType) -> Schema:
+    def _write_mapping(self, info: msgspec_types.DictType) -> Schema:
         schema: Schema = {"type": "object"}
         names = self._write(info.key_type)
         if names.pop("type", None) == "string" and names:
             schema["propertyNames"] = names
-        if not isinstance(info.value_type, described.AnyType):
+        if not isinstance(info.value_type, msgspec_types.AnyType):
             schema["additionalProperties"] = self._write(info.value_type)
-        return schema | _lengths(info, "minProperties", "maxProperties")
+        return schema | _length_limits(info, "minProperties", "maxProperties")
 
-    def _write_union(self, info: described.UnionType) -> Schema:
-        members = sorted(info.types, key=lambda member: isinstance(without_metadata(member), described.NoneType))
-        tagged = {without_metadata(member).tag: member for member in members if _is_tagged(without_metadata(member))}
+    def _write_union(self, info: msgspec_types.UnionType) -> Schema:
+        members = sorted(info.types, key=lambda member: isinstance(strip_metadata(member), msgspec_types.NoneType))
+        tagged = {strip_metadata(member).tag: member for member in members if _is_tagged(strip_metadata(member))}
         if len(tagged) < 2:
             return {"anyOf": [self._write(member) for member in members]}
         choice: Schema = {
             "anyOf": [self._write(member) for member in tagged.values()],
             "discriminator": {
-                "propertyName": without_metadata(next(iter(tagged.values()))).tag_field,
+                "propertyName": strip_metadata(next(iter(tagged.values()))).tag_field,
                 "mapping": {
-                    tag: f"#/$defs/{self._names[without_metadata(member).cls]}" for tag, member in tagged.items()
+                    tag: f"#/$defs/{self._names[strip_metadata(member).cls]}" for tag, member in tagged.items()
                 },
             },
         }
-        others = [member for member in members if not _is_tagged(without_metadata(member))]
-        if not others:
+        untagged = [member for member in members if not _is_tagged(strip_metadata(member))]
+        if not untagged:
             return choice
-        written = [self._write(member) for member in others]
-        last = len(written) - isinstance(without_metadata(others[-1]), described.NoneType)
-        return {"anyOf": [*written[:last], choice, *written[last:]]}
+        schemas_written = [self._write(member) for member in untagged]
+        last = len(schemas_written) - isinstance(strip_metadata(untagged[-1]), msgspec_types.NoneType)
+        return {"anyOf": [*schemas_written[:last], choice, *schemas_written[last:]]}
 
-    def _write_choice(self, info: described.LiteralType) -> Schema:
-        return _choice(self._orders.get(_unordered(info.values), info.values))
+    def _write_choice(self, info: msgspec_types.LiteralType) -> Schema:
+        return _enum_schema(self._literal_orders.get(_literal_key(info.values), info.values))
 
-    def _write_enum(self, info: described.EnumType) -> Schema:
-        return _write_name(info) | _choice([member.value for member in info.cls])
+    def _write_enum(self, info: msgspec_types.EnumType) -> Schema:
+        return _write_name(info) | _enum_schema([member.value for member in info.cls])
 
     def _write_object(self, info: Any) -> Schema:
         properties: Schema = {}
         required: list[str] = []
         if (tag_field := getattr(info, "tag_field", None)) is not None:
-            properties[tag_field] = _choice([info.tag])
+            properties[tag_field] = _enum_schema([info.tag])
             required.append(tag_field)
         for field in _declared_fields(info):
             properties[field.encode_name] = self._write_field(field)
@@ -199,14 +199,14 @@ class SchemaWriter:
     def _write_fields_as_array(self, info: Any) -> Schema:
         fields = [self._write_field(field) for field in info.fields]
         if getattr(info, "tag_field", None) is not None:
-            fields.insert(0, _choice([info.tag]))
+            fields.insert(0, _enum_schema([info.tag]))
         optional = sum(not field.required for field in info.fields)
         schema = {**_write_name(info), "type": "array", "prefixItems": fields, "minItems": len(fields) - optional}
-        if isinstance(info, described.NamedTupleType) or info.forbid_unknown_fields:
+        if isinstance(info, msgspec_types.NamedTupleType) or info.forbid_unknown_fields:
             schema["maxItems"] = len(fields)
         return schema
 
-    def _write_field(self, field: described.Field) -> Schema:
+    def _write_field(self, field: msgspec_types.Field) -> Schema:
         schema = self._write(field.type)
         default = field.default
         if field.default_factory in _EMPTY_FACTORIES:
@@ -220,32 +220,32 @@ class SchemaWriter:
 
 
 def _is_tagged(info: Any) -> bool:
-    return isinstance(info, described.StructType) and not info.array_like
+    return isinstance(info, msgspec_types.StructType) and not info.array_like
 
 
-def _write_number(info: described.IntType | described.FloatType) -> Schema:
-    limits = {_LIMITS[name]: value for name in _LIMITS if (value := getattr(info, name)) is not None}
-    return {"type": "integer" if isinstance(info, described.IntType) else "number", **limits}
+def _write_number(info: msgspec_types.IntType | msgspec_types.FloatType) -> Schema:
+    limits = {_NUMBER_KEYWORDS[name]: value for name in _NUMBER_KEYWORDS if (value := getattr(info, name)) is not None}
+    return {"type": "integer" if isinstance(info, msgspec_types.IntType) else "number", **limits}
 
 
-def _write_text(info: described.StrType) -> Schema:
-    schema: Schema = {"type": "string", **_lengths(info, "minLength", "maxLength")}
+def _write_text(info: msgspec_types.StrType) -> Schema:
+    schema: Schema = {"type": "string", **_length_limits(info, "minLength", "maxLength")}
     if info.pattern is not None:
         schema["pattern"] = info.pattern
     return schema
 
 
 def _write_bytes(info: Any) -> Schema:
-    lengths = {name: 4 * ((size + 2) // 3) for name, size in _lengths(info, "minLength", "maxLength").items()}
+    lengths = {name: 4 * ((size + 2) // 3) for name, size in _length_limits(info, "minLength", "maxLength").items()}
     return {"type": "string", "contentEncoding": "base64", **lengths}
 
 
-def _lengths(info: Any, least: str, most: str) -> Schema:
-    found = {least: info.min_length, most: info.max_length}
+def _length_limits(info: Any, min_keyword: str, max_keyword: str) -> Schema:
+    found = {min_keyword: info.min_length, max_keyword: info.max_length}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _choice(values: Iterable[Any]) -> Schema:
+def _enum_schema(values: Iterable[Any]) -> Schema:
     values = list(values)
     kinds = {_JSON_TYPES.get(type(value)) for value in values}
     kind = kinds.pop() if len(kinds) == 1 else None
@@ -263,9 +263,9 @@ def _write_name(info: Any) -> Schema:
     return schema
 
 
-def _declared_fields(info: Any) -> list[described.Field]:
+def _declared_fields(info: Any) -> list[msgspec_types.Field]:
     """The fields as declared; msgspec sorts those of a TypedDict."""
-    if not isinstance(info, described.TypedDictType):
+    if not isinstance(info, msgspec_types.TypedDictType):
         return list(info.fields)
     declared = list(getattr(info.cls, "__origin__", info.cls).__annotations__)
     return sorted(info.fields, key=lambda field: declared.index(field.name) if field.name in declared else 0)
@@ -293,30 +293,30 @@ def _safe_name(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9.\-_]", "_", name)
 
 
-def _unordered(values: Iterable[Any]) -> frozenset[Any]:
+def _literal_key(values: Iterable[Any]) -> frozenset[Any]:
     return frozenset((type(value), value) for value in values)
 
 
-def _declared_orders(types: Iterable[Any], seen: set[Any]) -> Iterator[tuple[frozenset[Any], tuple[Any, ...]]]:
+def _find_literals(types: Iterable[Any], seen: set[Any]) -> Iterator[tuple[frozenset[Any], tuple[Any, ...]]]:
     """The values of each `Literal` in these types and in the fields of their classes, in the order written."""
     for each in types:
         each = getattr(each, "__supertype__", getattr(each, "__value__", each))  # of NewType, of `type X = ...`
         origin, arguments = typing.get_origin(each), typing.get_args(each)
         if origin is Literal:
-            yield _unordered(arguments), arguments
+            yield _literal_key(arguments), arguments
             continue
         if origin is Annotated:
             arguments = arguments[:1]
-        yield from _declared_orders([item for item in arguments if item is not ...], seen)
+        yield from _find_literals([item for item in arguments if item is not ...], seen)
         cls = origin or each
         if not isinstance(cls, type) or cls in seen or cls.__module__ in ("builtins", "datetime", "typing"):
             continue
         seen.add(cls)
         if not issubclass(cls, enum.Enum | datetime.date):
-            yield from _declared_orders(_hints(cls), seen)
+            yield from _find_literals(_field_types(cls), seen)
 
 
-def _hints(cls: type[Any]) -> list[Any]:
+def _field_types(cls: type[Any]) -> list[Any]:
     try:
         return list(typing.get_type_hints(cls, include_extras=True).values())
     except Exception:  # names that only msgspec can find: their choices stay sorted

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub.errors import ToolError
+from hubbub.protocol.calls import Implementation, RawReply, Reply
 from hubbub.protocol.content import CONTENT_TYPES, Content, EmbeddedResource, ResourceContents, Text
-from hubbub.protocol.model import Implementation, RawReply, Reply
 from hubbub.protocol.revisions import NEWEST_MODERN, Revision
 from hubbub.protocol.wire import (
     InitializeReply,
@@ -35,8 +35,8 @@ Members = dict[str, Raw]
 S = TypeVar("S", bound=msgspec.Struct)
 
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
-_OURS = "io.modelcontextprotocol/"
-_COMPLETE = Raw(b'"complete"')
+_SPEC_PREFIX = "io.modelcontextprotocol/"
+_COMPLETE_RESULT = Raw(b'"complete"')
 _NULL = Raw(b"null")
 _TRUE = b"true"
 _encode = msgspec.json.Encoder().encode
@@ -77,17 +77,17 @@ def _lacks(revision: Revision, feature: str) -> bool:
     return getattr(revision, feature) in (False, "none")
 
 
-_unknown: dict[tuple[Kind, str], frozenset[str]] = {}
+_unknown_cache: dict[tuple[Kind, str], frozenset[str]] = {}
 _fields_to_clear: dict[str, dict[type[msgspec.Struct], tuple[Callable[[Any], Any], Any, tuple[str, ...]]]] = {}
 """By revision and type: a function that reads the unknown fields at once, what it reads if none is set, their names."""
 
 
 def _unknown_fields(kind: Kind, revision: Revision) -> frozenset[str]:
     """The fields, by their names in JSON, that a revision does not know."""
-    found = _unknown.get((kind, revision.version))
+    found = _unknown_cache.get((kind, revision.version))
     if found is None:
         found = frozenset(name for name, feature in NEWER_FIELDS[kind].items() if _lacks(revision, feature))
-        _unknown[kind, revision.version] = found
+        _unknown_cache[kind, revision.version] = found
     return found
 
 
@@ -149,7 +149,7 @@ def _older_block(item: Any, revision: Revision) -> Any:
     return item if rule is None or not _lacks(revision, rule[0]) else rule[1](block)
 
 
-def _failure(content: Iterable[Content | Raw]) -> ToolError:
+def _build_tool_error(content: Iterable[Content | Raw]) -> ToolError:
     """The error that replaces a failed result in a dialect without `isError`."""
     texts = (block.text for kind, block in map(_read_block, content) if kind == "text")
     return ToolError(next(texts, "The tool failed"))
@@ -170,11 +170,11 @@ def shape(reply: Reply, revision: Revision, identity: dict[str, Any]) -> Any:
         ToolError: the reply is a failed tool call and the dialect has no `isError`.
     """
     if isinstance(reply, ToolResult):
-        _write_content(reply, revision)
+        _fill_content(reply, revision)
     elif isinstance(reply, RawReply):
         return _shape_raw(reply, revision, identity)
     if revision is not NEWEST_MODERN:
-        _take_newer_away(reply, revision)
+        _remove_newer(reply, revision)
     if revision.result_type:
         if reply.result_type is UNSET:
             reply.result_type = "complete"
@@ -182,7 +182,7 @@ def shape(reply: Reply, revision: Revision, identity: dict[str, Any]) -> Any:
     return reply
 
 
-def _write_content(reply: ToolResult, revision: Revision) -> None:
+def _fill_content(reply: ToolResult, revision: Revision) -> None:
     structured = reply.structured_content
     if structured is not UNSET and not isinstance(structured, Raw):
         structured = reply.structured_content = Raw(_encode(structured))
@@ -190,7 +190,7 @@ def _write_content(reply: ToolResult, revision: Revision) -> None:
         reply.content = [] if structured is UNSET else [Text(_as_text(structured, revision))]
 
 
-def _take_newer_away(reply: Reply, revision: Revision) -> None:
+def _remove_newer(reply: Reply, revision: Revision) -> None:
     kind: Kind = "result"
     if isinstance(reply, ToolResult):
         kind = "tool result"
@@ -211,13 +211,13 @@ def _take_newer_away(reply: Reply, revision: Revision) -> None:
         reply.prompts = [_older_copy(entry, "entry", revision) for entry in reply.prompts]
     _clear_unknown(reply, kind, revision)
     if reply.meta is not UNSET and not revision.result_type:
-        reply.meta = _without_ours(reply.meta) or UNSET
+        reply.meta = _remove_spec_keys(reply.meta) or UNSET
 
 
 def _older_tool_reply(reply: ToolResult, revision: Revision) -> None:
     assert reply.content is not UNSET
     if reply.is_error is True and not revision.is_mcp:
-        raise _failure(reply.content)
+        raise _build_tool_error(reply.content)
     if reply.structured_content is not UNSET:
         reply.structured_content = _older_structured(reply.structured_content, revision, wraps=reply.wraps)
     if not revision.resource_links:
@@ -232,7 +232,7 @@ def shape_tool_entry(entry: ToolEntry, wrapped_output: dict[str, Any] | None, re
     return entry
 
 
-def bare_result(reply: Reply) -> Reply:
+def unwrap_result(reply: Reply) -> Reply:
     """What a tool returned, without the wrapping of `tools/call`: data, or text, or content, or null."""
     if not isinstance(reply, ToolResult) or reply.is_error is True:
         return reply
@@ -246,9 +246,9 @@ def bare_result(reply: Reply) -> Reply:
     return reply
 
 
-def failure_in(reply: ToolResult) -> ToolError:
+def to_tool_error(reply: ToolResult) -> ToolError:
     """Convert a result with `isError` into the error of the plain dialect."""
-    return _failure([] if reply.content is UNSET else reply.content)
+    return _build_tool_error([] if reply.content is UNSET else reply.content)
 
 
 def _as_text(structured: Raw, revision: Revision) -> str:
@@ -256,9 +256,9 @@ def _as_text(structured: Raw, revision: Revision) -> str:
     return (text if revision.is_mcp else msgspec.json.format(text, indent=2)).decode()
 
 
-def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
+def _remove_spec_keys(meta: dict[str, Any]) -> dict[str, Any]:
     """`_meta` without the keys of the specification, which only modern results have."""
-    return {key: value for key, value in meta.items() if not key.startswith(_OURS)}
+    return {key: value for key, value in meta.items() if not key.startswith(_SPEC_PREFIX)}
 
 
 # -- raw replies -------------------------------------------------------------------
@@ -267,7 +267,7 @@ def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
 def _shape_raw(reply: RawReply, revision: Revision, identity: dict[str, Any]) -> Any:
     source = reply.revision
     if revision.result_type:
-        return reply.body if source is not None and source.result_type else _modern(reply, identity)
+        return reply.body if source is not None and source.result_type else _add_modern_members(reply, identity)
     if source is None or (not source.result_type and revision.resource_links):
         return reply.body
     members = _decode(reply.body)
@@ -276,23 +276,25 @@ def _shape_raw(reply: RawReply, revision: Revision, identity: dict[str, Any]) ->
         kind = "tool result"
         members = _older_tool_result(members, revision, wraps=reply.wraps)
     elif "messages" in members and not revision.resource_links:
-        members["messages"] = Raw(_encode([_older_message(item, revision) for item in _list(members["messages"])]))
+        members["messages"] = Raw(
+            _encode([_older_message(item, revision) for item in _decode_items(members["messages"])])
+        )
     for name in _unknown_fields(kind, revision):
         members.pop(name, None)
     if "_meta" in members:
-        kept = _without_ours(_decode(members.pop("_meta")))
-        if kept:
-            members["_meta"] = Raw(_encode(kept))
+        remaining = _remove_spec_keys(_decode(members.pop("_meta")))
+        if remaining:
+            members["_meta"] = Raw(_encode(remaining))
     return members
 
 
-def _modern(reply: RawReply, identity: dict[str, Any]) -> Any:
+def _add_modern_members(reply: RawReply, identity: dict[str, Any]) -> Any:
     """Add the members of a modern result to a legacy one."""
     text = bytes(reply.body)
     if text.startswith(b'{"content":') and b'"_meta"' not in text and b'"resultType"' not in text:
         return Raw(b'{"resultType":"complete","_meta":' + _encode(identity) + b"," + text[1:])
     members = _decode(reply.body)
-    members.setdefault("resultType", _COMPLETE)
+    members.setdefault("resultType", _COMPLETE_RESULT)
     if "contents" in members and reply.revision is not None:
         members.setdefault("ttlMs", Raw(b"0"))
         members.setdefault("cacheScope", Raw(b'"private"'))
@@ -304,13 +306,13 @@ def _older_tool_result(members: Members, revision: Revision, *, wraps: bool) -> 
     content = members.get("content", Raw(b"[]"))
     if not revision.is_mcp:
         if bytes(members.get("isError", b"")) == _TRUE:
-            raise _failure(_list(content))
+            raise _build_tool_error(_decode_items(content))
         members = {"content": content}  # unknown members are dropped
     structured = members.get("structuredContent")
     if structured is not None:
         members["structuredContent"] = _older_structured(structured, revision, wraps=wraps)
     if not revision.resource_links:
-        members["content"] = Raw(_encode([_older_block(item, revision) for item in _list(content)]))
+        members["content"] = Raw(_encode([_older_block(item, revision) for item in _decode_items(content)]))
     return members
 
 
@@ -322,7 +324,7 @@ def _older_message(raw: Raw, revision: Revision) -> Any:
         return raw
 
 
-def _list(raw: Raw) -> list[Raw]:
+def _decode_items(raw: Raw) -> list[Raw]:
     try:
         return _decode_list(raw)
     except msgspec.DecodeError:
@@ -332,14 +334,19 @@ def _list(raw: Raw) -> list[Raw]:
 # -- raw list entries --------------------------------------------------------------
 
 
-def entry_for(members: Members, source: Revision, revision: Revision) -> Members:
+def shape_raw_entry(members: Members, source: Revision, revision: Revision) -> Members:
     """A list entry without members that the revision lacks; members of no revision are kept."""
     is_tool = "inputSchema" in members or "outputSchema" in members
     unknown = _unknown_fields("tool" if is_tool else "entry", revision)
     entry = {name: value for name, value in members.items() if name not in unknown}
     output = entry.get("outputSchema")
-    if output is not None and revision.structured == "object" and source.structured == "any" and is_wrapped(members):
-        wrapped = _wrapped(output)
+    if (
+        output is not None
+        and revision.structured == "object"
+        and source.structured == "any"
+        and needs_wrapping(members)
+    ):
+        wrapped = _wrap_schema(output)
         if wrapped is None:
             del entry["outputSchema"]
         else:
@@ -347,7 +354,7 @@ def entry_for(members: Members, source: Revision, revision: Revision) -> Members
     return entry
 
 
-def is_wrapped(members: Members) -> bool:
+def needs_wrapping(members: Members) -> bool:
     """Whether what this tool returns must be put into an object for revisions that allow only objects."""
     schema = members.get("outputSchema")
     if schema is None:
@@ -358,14 +365,14 @@ def is_wrapped(members: Members) -> bool:
         return False
 
 
-def _wrapped(schema: Raw) -> Raw | None:
+def _wrap_schema(schema: Raw) -> Raw | None:
     """The schema of `{"result": value}`; None if it has references that would no longer resolve."""
     inner = _decode(schema)
-    whole: dict[str, Any] = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    wrapper: dict[str, Any] = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
     text = bytes(schema).replace(b" ", b"")
     for key in ("$defs", "definitions"):
         if key in inner:
-            whole[key] = inner.pop(key)
+            wrapper[key] = inner.pop(key)
     if text.count(b'"$ref":"#') != text.count(b'"$ref":"#/$defs/') + text.count(b'"$ref":"#/definitions/'):
         return None
-    return Raw(_encode(whole))
+    return Raw(_encode(wrapper))

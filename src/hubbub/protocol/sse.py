@@ -44,7 +44,7 @@ def encode_event(data: bytes, *, event: str | None = None, id: str | None = None
         head += b"id: %b\n" % _field_value("event id", id)
     if retry_ms is not None:
         if retry_ms < 0:
-            raise DefinitionError(f"An event's retry time must not be negative, as {retry_ms} is")
+            raise DefinitionError(f"The retry time of an event must not be negative: {retry_ms}")
         head += b"retry: %d\n" % retry_ms
     if data.find(b"\n") >= 0 or data.find(b"\r") >= 0:  # `in` is slower: it tries an integer first
         data = b"\ndata: ".join(_LINE_END.split(data))
@@ -53,7 +53,7 @@ def encode_event(data: bytes, *, event: str | None = None, id: str | None = None
 
 def _field_value(what: str, value: str) -> bytes:
     if _UNSAFE.search(value):
-        raise DefinitionError(f"An {what} must not contain line breaks or NUL, as {value!r} does")
+        raise DefinitionError(f"An {what} must not contain line breaks or NUL: {value!r}")
     return value.encode()
 
 
@@ -102,7 +102,7 @@ class EventDecoder:
             raise self._failure
         events: list[Event] = []
         try:
-            self._take(self._without_mark(chunk), events)
+            self._feed_lines(self._strip_byte_order_mark(chunk), events)
         except MessageTooLarge as failure:
             self._failure = failure
             self._pending.clear()
@@ -111,7 +111,7 @@ class EventDecoder:
                 raise
         return events
 
-    def _without_mark(self, chunk: bytes) -> bytes:
+    def _strip_byte_order_mark(self, chunk: bytes) -> bytes:
         if self._start is None:
             return chunk
         start = self._start + chunk
@@ -121,7 +121,7 @@ class EventDecoder:
         self._start = None
         return start.removeprefix(_BYTE_ORDER_MARK)
 
-    def _take(self, chunk: bytes, events: list[Event]) -> None:
+    def _feed_lines(self, chunk: bytes, events: list[Event]) -> None:
         if not chunk:
             return
         if self._after_carriage_return and chunk.startswith(b"\n"):
@@ -131,14 +131,14 @@ class EventDecoder:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *lines, rest = chunk.split(b"\n")
         for line in lines:
-            held = bytes(self._pending)
+            buffered = bytes(self._pending)
             self._pending.clear()
-            self._line(held + line, events)
+            self._handle_line(buffered + line, events)
         self._pending += rest
         if len(self._pending) > self._limit:
             raise MessageTooLarge("A server-sent event", self._limit)
 
-    def _line(self, line: bytes, events: list[Event]) -> None:
+    def _handle_line(self, line: bytes, events: list[Event]) -> None:
         if not line:
             self._dispatch(events)
             return
@@ -148,9 +148,9 @@ class EventDecoder:
             raise MessageTooLarge("A server-sent event", self._limit)
         if not is_comment:
             name, _, value = line.partition(b":")
-            self._field(name, value.removeprefix(b" "))
+            self._handle_field(name, value.removeprefix(b" "))
 
-    def _field(self, name: bytes, value: bytes) -> None:
+    def _handle_field(self, name: bytes, value: bytes) -> None:
         match name:
             case b"data":
                 self._data.append(value)

@@ -3,26 +3,26 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from msgspec import inspect as described
+from msgspec import inspect as msgspec_types
 
-OPEN_OBJECTS: Final = (described.DataclassType, described.TypedDictType)
+OPEN_OBJECTS: Final = (msgspec_types.DataclassType, msgspec_types.TypedDictType)
 """Objects whose unknown members msgspec ignores."""
-OBJECTS: Final = (described.StructType, *OPEN_OBJECTS)
+OBJECTS: Final = (msgspec_types.StructType, *OPEN_OBJECTS)
 
 
-def without_metadata(info: Any) -> Any:
+def strip_metadata(info: Any) -> Any:
     """The type itself, without titles, descriptions and the like."""
-    while isinstance(info, described.Metadata):
+    while isinstance(info, msgspec_types.Metadata):
         info = info.type
     return info
 
 
-def types_inside(infos: Iterable[Any]) -> Iterator[Any]:
+def walk_types(infos: Iterable[Any]) -> Iterator[Any]:
     """These types and all types inside them; each class once, as classes may be recursive."""
-    return _inside(infos, set())
+    return _walk(infos, set())
 
 
-def _inside(infos: Iterable[Any], seen: set[Any]) -> Iterator[Any]:
+def _walk(infos: Iterable[Any], seen: set[Any]) -> Iterator[Any]:
     for info in infos:
         cls = getattr(info, "cls", None)
         if cls is not None:
@@ -30,18 +30,18 @@ def _inside(infos: Iterable[Any], seen: set[Any]) -> Iterator[Any]:
                 continue
             seen.add(cls)
         yield info
-        yield from _inside(_parts(info), seen)
+        yield from _walk(_child_types(info), seen)
 
 
-def _parts(info: Any) -> Iterable[Any]:
-    if isinstance(info, described.Metadata):
+def _child_types(info: Any) -> Iterable[Any]:
+    if isinstance(info, msgspec_types.Metadata):
         return (info.type,)
-    if isinstance(info, described.CollectionType):
+    if isinstance(info, msgspec_types.CollectionType):
         return (info.item_type,)
-    if isinstance(info, described.TupleType):
+    if isinstance(info, msgspec_types.TupleType):
         return info.item_types
-    if isinstance(info, described.DictType):
+    if isinstance(info, msgspec_types.DictType):
         return info.key_type, info.value_type
-    if isinstance(info, described.UnionType):
+    if isinstance(info, msgspec_types.UnionType):
         return info.types
     return [field.type for field in getattr(info, "fields", ())]

@@ -8,14 +8,14 @@ together.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hubbub.protocol import foreign
+from hubbub.protocol import pydantic_support
 from hubbub.protocol.schema_writer import Schema, SchemaWriter
 
-_REFERENCE = "#/$defs/"
-_NOTES = ("title", "description", "examples", "deprecated", "default")
+_REFERENCE_PREFIX = "#/$defs/"
+_ANNOTATION_KEYWORDS = ("title", "description", "examples", "deprecated", "default")
 
 
-def describe(types: Sequence[Any], mode: foreign.Mode) -> tuple[list[Schema], dict[str, Schema]]:
+def describe_types(types: Sequence[Any], mode: pydantic_support.Mode) -> tuple[list[Schema], dict[str, Schema]]:
     """Return the schema of each type and the definitions that they refer to.
 
     Raises:
@@ -24,63 +24,65 @@ def describe(types: Sequence[Any], mode: foreign.Mode) -> tuple[list[Schema], di
     models: dict[type[Any], Schema] = {}
 
     def hook(kind: type[Any]) -> Schema:
-        if foreign.is_model(kind):
+        if pydantic_support.is_model(kind):
             return models.setdefault(kind, {"type": "object"})
-        if foreign.is_path(kind):
+        if pydantic_support.is_path(kind):
             return {"type": "string", "format": "path"}
         raise NotImplementedError
 
     writer = SchemaWriter(types, hook, is_input=mode == "validation")
     schemas, components = writer.schemas(), writer.definitions()
     if models:
-        references, definitions = foreign.describe_models(models, mode, "")
+        references, definitions = pydantic_support.describe_models(models, mode, "")
         if definitions.keys() & components.keys():
-            references, definitions = foreign.describe_models(models, mode, "pydantic.")
+            references, definitions = pydantic_support.describe_models(models, mode, "pydantic.")
         models.update(references)
         # Once more, now that the hook knows how the models are referred to.
         schemas, components = writer.schemas(), writer.definitions() | definitions
     return schemas, components
 
 
-def inline(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+def inline_reference(schema: Schema, definitions: dict[str, Schema]) -> Schema:
     """Replace a reference at the root of a schema by a copy of what it refers to."""
-    while (name := _referred(schema)) in definitions:
+    while (name := _reference_name(schema)) in definitions:
         rest = {key: value for key, value in schema.items() if key != "$ref"}
         schema = {**definitions[name], **rest}
     return schema
 
 
-def needed(schema: Schema, definitions: dict[str, Schema]) -> dict[str, Schema]:
+def select_definitions(schema: Schema, definitions: dict[str, Schema]) -> dict[str, Schema]:
     """Those definitions that a schema refers to, directly or through others."""
     found: set[str] = set()
-    waiting = list(_references(schema))
-    while waiting:
-        name = waiting.pop()
+    queue = list(_find_references(schema))
+    while queue:
+        name = queue.pop()
         if name in definitions and name not in found:
             found.add(name)
-            waiting.extend(_references(definitions[name]))
+            queue.extend(_find_references(definitions[name]))
     return {name: definition for name, definition in definitions.items() if name in found}
 
 
-def with_notes_last(schema: Schema) -> Schema:
+def order_keywords(schema: Schema) -> Schema:
     """Order keys as people write them: constraints first, then annotations."""
-    rules = {key: value for key, value in schema.items() if key not in _NOTES and not key.startswith("x-")}
-    notes = {key: schema[key] for key in _NOTES if key in schema}
+    rules = {
+        key: value for key, value in schema.items() if key not in _ANNOTATION_KEYWORDS and not key.startswith("x-")
+    }
+    notes = {key: schema[key] for key in _ANNOTATION_KEYWORDS if key in schema}
     extensions = {key: value for key, value in schema.items() if key.startswith("x-")}
     return rules | notes | extensions
 
 
-def _referred(schema: Schema) -> str:
+def _reference_name(schema: Schema) -> str:
     reference = schema.get("$ref")
-    return reference.removeprefix(_REFERENCE) if isinstance(reference, str) else ""
+    return reference.removeprefix(_REFERENCE_PREFIX) if isinstance(reference, str) else ""
 
 
-def _references(node: Any) -> Iterator[str]:
+def _find_references(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
-        if name := _referred(node):
+        if name := _reference_name(node):
             yield name
         for value in node.values():
-            yield from _references(value)
+            yield from _find_references(value)
     elif isinstance(node, list):
         for value in node:
-            yield from _references(value)
+            yield from _find_references(value)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import inspect as described
+from msgspec import inspect as msgspec_types
 
-from hubbub.protocol.problems import path_of, told, unknown_field
-from hubbub.protocol.type_info import OBJECTS, OPEN_OBJECTS, types_inside, without_metadata
+from hubbub.protocol.type_info import OBJECTS, OPEN_OBJECTS, strip_metadata, walk_types
+from hubbub.protocol.validation_messages import describe_unknown_field, format_path, join_problems
 
 
 class _Shape:
@@ -46,7 +46,7 @@ class _Unknown(NamedTuple):
     name: str
     known: frozenset[str]
 
-    def inside(self, place: str | int) -> "_Unknown":
+    def with_parent(self, place: str | int) -> "_Unknown":
         return self._replace(path=(place, *self.path))
 
 
@@ -55,9 +55,9 @@ class KeyCheck:
 
     def __init__(self, types: Mapping[str, Any]) -> None:
         """`types` maps the names of the arguments to their types."""
-        infos = described.multi_type_info(types.values())
-        self._known: dict[Any, _Shape] = {}
-        shapes = {name: self._shape(info) for name, info in zip(types, infos, strict=True)}
+        infos = msgspec_types.multi_type_info(types.values())
+        self._shapes: dict[Any, _Shape] = {}
+        shapes = {name: self._build_shape(info) for name, info in zip(types, infos, strict=True)}
         self._arguments = [(name, shape) for name, shape in shapes.items() if shape is not None]
 
     def check(self, raw: bytes | msgspec.Raw) -> None:
@@ -66,41 +66,41 @@ class KeyCheck:
         Raises:
             ArgumentsInvalid: there is one; the message has its path and the most similar known name.
         """
-        unknown = _find_inside(msgspec.json.decode(raw), self._arguments)
+        unknown = _find_unknown_member(msgspec.json.decode(raw), self._arguments)
         if unknown is not None:
-            raise told([unknown_field(path_of(unknown.path), unknown.name, unknown.known)])
+            raise join_problems([describe_unknown_field(format_path(unknown.path), unknown.name, unknown.known)])
 
-    def _shape(self, info: Any) -> _Shape | None:
-        info = without_metadata(info)
+    def _build_shape(self, info: Any) -> _Shape | None:
+        info = strip_metadata(info)
         if not isinstance(info, OBJECTS):
-            return self._shape_of_parts(info)
-        shape = self._known.get(info.cls)
+            return self._build_part_shape(info)
+        shape = self._shapes.get(info.cls)
         if shape is None:
-            shape = self._known[info.cls] = _Shape()
-            self._fill(shape, info)
+            shape = self._shapes[info.cls] = _Shape()
+            self._fill_shape(shape, info)
         return shape
 
-    def _shape_of_parts(self, info: Any) -> _Shape | None:
+    def _build_part_shape(self, info: Any) -> _Shape | None:
         shape = _Shape()
-        if isinstance(info, described.UnionType):
-            shape.alternatives = [inner for member in info.types if (inner := self._shape(member)) is not None]
-        elif isinstance(info, described.CollectionType):
-            shape.items = self._shape(info.item_type)
-        elif isinstance(info, described.TupleType):
-            shape.positions = [self._shape(item) for item in info.item_types]
-        elif isinstance(info, described.NamedTupleType):
-            shape.positions = [self._shape(field.type) for field in info.fields]
-        elif isinstance(info, described.DictType):
-            shape.values = self._shape(info.value_type)
+        if isinstance(info, msgspec_types.UnionType):
+            shape.alternatives = [inner for member in info.types if (inner := self._build_shape(member)) is not None]
+        elif isinstance(info, msgspec_types.CollectionType):
+            shape.items = self._build_shape(info.item_type)
+        elif isinstance(info, msgspec_types.TupleType):
+            shape.positions = [self._build_shape(item) for item in info.item_types]
+        elif isinstance(info, msgspec_types.NamedTupleType):
+            shape.positions = [self._build_shape(field.type) for field in info.fields]
+        elif isinstance(info, msgspec_types.DictType):
+            shape.values = self._build_shape(info.value_type)
         if len(shape.alternatives) == 1:
             return shape.alternatives[0]
         is_shaped = shape.alternatives or shape.items or shape.values or any(shape.positions)
         return shape if is_shaped else None
 
-    def _fill(self, shape: _Shape, info: Any) -> None:
+    def _fill_shape(self, shape: _Shape, info: Any) -> None:
         tag_field = getattr(info, "tag_field", None)
         if getattr(info, "array_like", False):
-            shape.positions = [self._shape(field.type) for field in info.fields]
+            shape.positions = [self._build_shape(field.type) for field in info.fields]
             if tag_field is not None:
                 shape.positions.insert(0, None)
             return
@@ -109,48 +109,48 @@ class KeyCheck:
             names.add(tag_field)
             shape.tag = tag_field, info.tag
         shape.names = frozenset(names)
-        shapes = [(field.encode_name, self._shape(field.type)) for field in info.fields]
+        shapes = [(field.encode_name, self._build_shape(field.type)) for field in info.fields]
         shape.members = [(name, inner) for name, inner in shapes if inner is not None]
 
 
-def ignores_keys(types: Iterable[Any]) -> bool:
+def has_open_objects(types: Iterable[Any]) -> bool:
     """Whether a value of one of these types may hold an object whose unknown members msgspec ignores."""
-    return any(map(_is_open, types_inside(described.multi_type_info(types))))
+    return any(map(_is_open, walk_types(msgspec_types.multi_type_info(types))))
 
 
 def _is_open(info: Any) -> bool:
-    if isinstance(info, described.StructType):
+    if isinstance(info, msgspec_types.StructType):
         return not (info.array_like or info.forbid_unknown_fields)
     return isinstance(info, OPEN_OBJECTS)
 
 
-def _find(value: Any, shape: _Shape) -> _Unknown | None:
+def _find_unknown(value: Any, shape: _Shape) -> _Unknown | None:
     """Find the first unknown member; its path is built on the way back, so that valid arguments need none."""
     if shape.alternatives:
-        chosen = _choose(value, shape.alternatives)
-        return None if chosen is None else _find(value, chosen)
+        chosen = _select_alternative(value, shape.alternatives)
+        return None if chosen is None else _find_unknown(value, chosen)
     if type(value) is dict:
         if shape.names is not None:
             if not value.keys() <= shape.names:
                 return _Unknown((), next(key for key in value if key not in shape.names), shape.names)
-            return _find_inside(value, shape.members)
-        return None if shape.values is None else _find_inside(value, ((key, shape.values) for key in value))
+            return _find_unknown_member(value, shape.members)
+        return None if shape.values is None else _find_unknown_member(value, ((key, shape.values) for key in value))
     if type(value) is list:
         shapes = shape.positions or [shape.items] * len(value)
         for place, (item, inner) in enumerate(zip(value, shapes, strict=False)):
-            if inner is not None and (unknown := _find(item, inner)) is not None:
-                return unknown.inside(place)
+            if inner is not None and (unknown := _find_unknown(item, inner)) is not None:
+                return unknown.with_parent(place)
     return None
 
 
-def _find_inside(value: dict[str, Any], members: Iterable[tuple[str, _Shape]]) -> _Unknown | None:
+def _find_unknown_member(value: dict[str, Any], members: Iterable[tuple[str, _Shape]]) -> _Unknown | None:
     for name, shape in members:
-        if name in value and (unknown := _find(value[name], shape)) is not None:
-            return unknown.inside(name)
+        if name in value and (unknown := _find_unknown(value[name], shape)) is not None:
+            return unknown.with_parent(name)
     return None
 
 
-def _choose(value: Any, alternatives: list[_Shape]) -> _Shape | None:
+def _select_alternative(value: Any, alternatives: list[_Shape]) -> _Shape | None:
     """Choose the union member of a value: msgspec allows one kind of array, and one object or several with tags."""
     if type(value) is dict:
         for shape in alternatives:

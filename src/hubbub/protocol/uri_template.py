@@ -19,12 +19,12 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import DefinitionError
-from hubbub.protocol.uri_values import decode, is_safe, normal
+from hubbub.protocol.uri_values import is_safe, normalize_uri, percent_decode
 
 _PIECE: Final = re.compile(r"\{([^{}]*)\}|([^{}]+)")
 _EXPRESSION: Final = re.compile(r"([+#./;?&]?)([^+#./;?&].*)")
 _NAME: Final = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
-_NO_LITERAL: Final = re.compile(r'[\x00-\x20\x7f"<>\\^`|]')
+_INVALID_LITERAL: Final = re.compile(r'[\x00-\x20\x7f"<>\\^`|]')
 # The text before an operator's first variable, and before each following one.
 _SEPARATORS: Final = {"": ("", ","), "+": ("", ","), "#": ("#", ","), ".": (".", "."), "/": ("/", "/")}
 
@@ -38,7 +38,7 @@ class _Variable(msgspec.Struct, frozen=True):
     may_be_empty: bool = False
 
     def decode(self, raw: str) -> str | None:
-        value = decode(raw)
+        value = percent_decode(raw)
         return value if value is not None and self.accepts(value) else None
 
     def accepts(self, value: str) -> bool:
@@ -59,27 +59,27 @@ class UriTemplate:
 
     def __init__(self, template: str) -> None:
         self.template = template
-        reader = _Reader(template)
-        self._parts = reader.parts
-        self._query = reader.query
-        self._fixed_query = reader.fixed_query
-        self.variables: tuple[str, ...] = tuple(reader.names)
+        parser = _TemplateParser(template)
+        self._parts = parser.parts
+        self._query = parser.query
+        self._fixed_query = parser.fixed_query
+        self.variables: tuple[str, ...] = tuple(parser.names)
 
     def __repr__(self) -> str:
         return f"UriTemplate({self.template!r})"
 
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the decoded value of each variable, or None if the URI does not match."""
-        plain = normal(uri)
+        plain = normalize_uri(uri)
         if plain is None:
             return None
         values: dict[str, str] = {}
         if self._query is not None:
-            plain, query, fragment = _split(plain)
+            plain, query, fragment = _split_uri(plain)
             if not self._match_query(query, values):
                 return None
             plain += fragment
-        ranges = _place(self._parts, plain)
+        ranges = _assign_ranges(self._parts, plain)
         if ranges is None:
             return None
         for variable, raw in ranges:
@@ -105,20 +105,20 @@ class UriTemplate:
         return True
 
 
-def _split(uri: str) -> tuple[str, str, str]:
+def _split_uri(uri: str) -> tuple[str, str, str]:
     uri, hash_sign, fragment = uri.partition("#")
     path, _, query = uri.partition("?")
     return path, query, hash_sign + fragment
 
 
-def _place(parts: list[str | _Variable], uri: str) -> list[tuple[_Variable, str]] | None:
+def _assign_ranges(parts: list[str | _Variable], uri: str) -> list[tuple[_Variable, str]] | None:
     """Assign ranges of the URI to the variables, each as long as the parts after it allow.
 
     A regular expression would backtrack, in time to the power of the number of variables.
     """
     if parts and isinstance(parts[0], str) and not uri.startswith(parts[0]):
         return None
-    tables = _reachable(parts, uri)
+    tables = _match_positions(parts, uri)
     if not tables[0][0]:
         return None
     ranges: list[tuple[_Variable, str]] = []
@@ -138,30 +138,30 @@ def _place(parts: list[str | _Variable], uri: str) -> list[tuple[_Variable, str]
     return ranges
 
 
-def _reachable(parts: list[str | _Variable], uri: str) -> list[bytearray]:
+def _match_positions(parts: list[str | _Variable], uri: str) -> list[bytearray]:
     """For each part, the positions from which it and all following parts match to the end."""
     size = len(uri)
     after = bytearray(size + 1)
     after[size] = 1
     tables = [after]
     for part in reversed(parts):
-        here = bytearray(size + 1)
+        matches = bytearray(size + 1)
         if isinstance(part, str):
             start = uri.find(part)
             while start >= 0:
-                here[start] = after[start + len(part)]
+                matches[start] = after[start + len(part)]
                 start = uri.find(part, start + 1)
         else:
             for position in range(size - 1, -1, -1):
                 if uri[position] not in part.stops:
-                    here[position] = after[position + 1] or here[position + 1]
-        tables.append(here)
-        after = here
+                    matches[position] = after[position + 1] or matches[position + 1]
+        tables.append(matches)
+        after = matches
     tables.reverse()
     return tables
 
 
-class _Reader:
+class _TemplateParser:
     """Parses a template from left to right."""
 
     def __init__(self, template: str) -> None:
@@ -171,7 +171,7 @@ class _Reader:
         self.query: dict[str, _Variable] | None = None
         self.fixed_query: list[str] = []
         if not template or len(template) > bounds.URI_CHARACTERS:
-            raise self._wrong(f"has no text, or more than {bounds.URI_CHARACTERS} characters")
+            raise self._error(f"is empty or longer than {bounds.URI_CHARACTERS} characters")
         # Which characters `{+name}` may contain unencoded depends on what comes after it.
         self._has_query = "{?" in template or "{&" in template
         self._has_fragment = "{#" in template
@@ -179,22 +179,22 @@ class _Reader:
         while position < len(template):
             piece = _PIECE.match(template, position)
             if piece is None:
-                raise self._wrong(f"has an unpaired brace at character {position + 1}")
+                raise self._error(f"has an unpaired brace at character {position + 1}")
             position = piece.end()
             if piece[2] is not None:
                 self._literal(piece[2])
             else:
                 self._expression(piece[1])
 
-    def _wrong(self, what: str) -> DefinitionError:
+    def _error(self, what: str) -> DefinitionError:
         return DefinitionError(f"The URI template {self.template[:200]!r} {what}")
 
     def _literal(self, text: str) -> None:
-        literal = normal(text)
-        if literal is None or _NO_LITERAL.search(text):
-            raise self._wrong(f"has characters that no URI has: {text!r}")
+        literal = normalize_uri(text)
+        if literal is None or _INVALID_LITERAL.search(text):
+            raise self._error(f"has characters that are not allowed in a URI: {text!r}")
         if self.query is not None:
-            raise self._wrong(f"must not go on after its query, with {text!r}")
+            raise self._error(f"must end with its query, but {text!r} follows")
         if self._has_query and "?" in literal:
             literal, _, query = literal.partition("?")
             self.query = {}
@@ -207,29 +207,29 @@ class _Reader:
         if isinstance(part, str) and isinstance(last, str) and self.parts:
             self.parts[-1] = last + part
         elif isinstance(part, _Variable) and isinstance(last, _Variable):
-            raise self._wrong(f"has nothing between {last.name} and {part.name}, so they cannot be told apart")
+            raise self._error(f"must have text between {last.name} and {part.name}, to separate their values")
         else:
             self.parts.append(part)
 
     def _expression(self, text: str) -> None:
         expression = _EXPRESSION.fullmatch(text)
         if expression is None:
-            raise self._wrong(f"has an expression that is not supported: {{{text}}}")
+            raise self._error(f"has an expression that is not supported: {{{text}}}")
         operator, names = expression[1], expression[2].split(",")
         if operator in ("?", "&"):
             self._query_variables(operator, names)
             return
         if self.query is not None and operator != "#":
-            raise self._wrong(f"must not go on after its query, with {{{text}}}")
+            raise self._error(f"must end with its query, but {{{text}}} follows")
         for index, name in enumerate(names):
             self._path_variable(operator, name, index, len(names) > 1)
 
     def _path_variable(self, operator: str, text: str, index: int, is_list: bool) -> None:
         name = self._declare(text.removesuffix("*"))
         if text.endswith("*") and (operator not in ("", "/") or is_list):
-            raise self._wrong(f"has an explode modifier where it is not supported: {text}")
-        first, next_ones = (f";{name}=",) * 2 if operator == ";" else _SEPARATORS[operator]
-        separator = next_ones if index else first
+            raise self._error(f"has an explode modifier where it is not supported: {text}")
+        first, following = (f";{name}=",) * 2 if operator == ";" else _SEPARATORS[operator]
+        separator = following if index else first
         if separator:
             self._append(separator)
         self._append(self._variable(operator, name, is_list, text.endswith("*")))
@@ -243,12 +243,12 @@ class _Reader:
             stops += "?" if self._has_query and operator == "+" else ""
             stops += "#" if self._has_query or self._has_fragment else ""
             return _Variable(name, stops=stops, has_slashes=True)
-        own = {".": ".", ";": ";"}.get(operator, separator)
-        return _Variable(name, stops="/?#\\" + own)
+        own_stops = {".": ".", ";": ";"}.get(operator, separator)
+        return _Variable(name, stops="/?#\\" + own_stops)
 
     def _query_variables(self, operator: str, names: list[str]) -> None:
         if (operator == "?") == (self.query is not None):
-            raise self._wrong("must begin its query once, with {?…} or a literal ?, and go on with {&…}")
+            raise self._error("must start its query once, with {?…} or a literal ?, and continue it with {&…}")
         if self.query is None:
             self.query = {}
         for text in names:
@@ -257,8 +257,8 @@ class _Reader:
 
     def _declare(self, name: str) -> str:
         if not _NAME.fullmatch(name):
-            raise self._wrong(f"has a variable that is not supported: {name!r}")
+            raise self._error(f"has a variable that is not supported: {name!r}")
         if name in self.names:
-            raise self._wrong(f"has the variable {name} twice")
+            raise self._error(f"has the variable {name} twice")
         self.names.append(name)
         return name

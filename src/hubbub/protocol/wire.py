@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from hubbub.protocol.calls import Implementation, Reply
 from hubbub.protocol.content import Annotations, Content, ResourceContents, Text
-from hubbub.protocol.model import Implementation, Reply
 
 
 class Icon(msgspec.Struct, rename="camel"):
@@ -174,7 +174,7 @@ class CompleteReply(Reply):
     completion: Completion
 
 
-class Received(msgspec.Struct, dict=True):
+class DecodedResult(msgspec.Struct, dict=True):
     """A result that keeps the JSON it was decoded from."""
 
     @property
@@ -184,7 +184,7 @@ class Received(msgspec.Struct, dict=True):
         return Raw(msgspec.json.encode(self)) if raw is None else raw
 
 
-class ToolResult(Reply, Received):
+class ToolResult(Reply, DecodedResult):
     """The result of `tools/call`: `Client.call_tool` returns it, and a tool may return one.
 
     A tool that returns one sends content and structured data together. `content` may be left out when

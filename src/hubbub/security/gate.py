@@ -14,9 +14,9 @@ from typing import Final, Protocol, runtime_checkable
 import msgspec
 
 from hubbub.errors import SettingsError
-from hubbub.protocol.authority import Hosts, Origins, is_loopback
+from hubbub.protocol.calls import ANONYMOUS, Principal
+from hubbub.protocol.host_origin import AllowedHosts, AllowedOrigins, is_loopback
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
 
 __all__ = ["CHALLENGE", "Authenticator", "EdgeSettings", "Gate", "Refusal", "check_bind", "unauthorized"]
@@ -35,7 +35,7 @@ SINGLE_HEADERS: Final = (
 """Headers that must not occur twice: two parsers of one request could pick different values."""
 
 CHALLENGE: Final = b'Bearer realm="hubbub"'
-_QUOTED_CHARACTERS: Final = 80
+_MAX_QUOTED_CHARACTERS: Final = 80
 
 
 class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class Authenticator(Protocol):
 
 
 @runtime_checkable
-class ListsCallers(Protocol):
+class RevocationSource(Protocol):
     """An authenticator that knows all its principals, so that it can report revoked ones."""
 
     def is_revoked(self, principal: str) -> bool:
@@ -73,18 +73,18 @@ class Gate:
 
     def __init__(self, settings: EdgeSettings, authenticators: Sequence[Authenticator] = ()) -> None:
         check_bind(settings.bind_host, has_auth=bool(authenticators), insecure=settings.insecure)
-        self._hosts = Hosts(settings.allowed_hosts, addresses=not is_loopback(settings.bind_host))
-        self._origins = Origins(settings.allowed_origins)
+        self._hosts = AllowedHosts(settings.allowed_hosts, addresses=not is_loopback(settings.bind_host))
+        self._origins = AllowedOrigins(settings.allowed_origins)
         self._authenticators = tuple(authenticators)
 
     @property
-    def knows_callers(self) -> bool:
+    def requires_authentication(self) -> bool:
         """Whether callers must authenticate."""
         return bool(self._authenticators)
 
     async def __call__(self, headers: Headers, client: str | None = None) -> Principal | Refusal:
         """Check the headers, then the credential. `client` is the network address, for gates that log it."""
-        outcome = self.at_once(headers)
+        outcome = self.admit_nowait(headers)
         return await self.authenticate(headers) if outcome is None else outcome
 
     async def authenticate(self, headers: Headers) -> Principal | Refusal:
@@ -94,52 +94,51 @@ class Gate:
             if outcome is not None:
                 return outcome
         return unauthorized(
-            "This server must know who calls: send the header 'X-API-Key: <key>' or 'Authorization: Bearer <token>'"
+            "This server requires authentication: send the header 'X-API-Key: <key>' or 'Authorization: Bearer <token>'"
         )
 
     def is_revoked(self, principal: str) -> bool:
         """Whether an authenticator reports this principal as revoked."""
-        return any(isinstance(one, ListsCallers) and one.is_revoked(principal) for one in self._authenticators)
+        return any(isinstance(one, RevocationSource) and one.is_revoked(principal) for one in self._authenticators)
 
-    def at_once(self, headers: Headers) -> Principal | Refusal | None:
-        """The same without waiting: if no authentication is needed, or the headers are refused; else None."""
+    def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
+        """Like calling the gate, but without waiting: None if the caller must be authenticated."""
         return self.check(headers) or (None if self._authenticators else ANONYMOUS)
 
     def check(self, headers: Headers) -> Refusal | None:
         """Check all but the credential: the headers that must occur once, the host, the origin."""
-        if headers.has_doubled:
+        if headers.has_repeated:
             for name in SINGLE_HEADERS:
-                if headers.doubled(name):
-                    return Refusal(400, f"The header {name.decode()} came more than once; send it once")
+                if headers.is_repeated(name):
+                    return Refusal(400, f"The header {name.decode()} occurs more than once; send it once")
         host = headers.raw(b"host")
         if not self._hosts.allow(host):
-            return _wrong_host(host)
+            return _host_refusal(host)
         origin = headers.raw(b"origin")
         if origin is not None and not self._origins.allow(origin):
             return Refusal(
                 403,
-                f"Pages of {_quoted(origin)} may not call this server; "
-                "whoever runs it can allow them with the setting allowed_origins",
+                f"The origin {_quote(origin)} is not allowed to call this server; "
+                "its operator can add it to the setting allowed_origins",
             )
         return None
 
 
-def _wrong_host(host: bytes | None) -> Refusal:
+def _host_refusal(host: bytes | None) -> Refusal:
     if host is None:
-        return Refusal(403, "The header Host is missing; send the name under which you reach this server")
+        return Refusal(403, "The header Host is missing; send the host name of this server")
     return Refusal(
         403,
-        f"This server does not answer to the name {_quoted(host)}; "
-        "whoever runs it can add it to the setting allowed_hosts",
+        f"The Host {_quote(host)} is not a name of this server; its operator can add it to the setting allowed_hosts",
     )
 
 
-def _quoted(raw: bytes) -> str:
-    return ascii(raw[:_QUOTED_CHARACTERS].decode("latin-1"))
+def _quote(raw: bytes) -> str:
+    return ascii(raw[:_MAX_QUOTED_CHARACTERS].decode("latin-1"))
 
 
 def unauthorized(message: str, challenge: bytes = CHALLENGE) -> Refusal:
-    """The refusal of a caller without a valid credential."""
+    """Return the refusal of a caller without a valid credential."""
     return Refusal(401, message, ((b"www-authenticate", challenge),))
 
 
@@ -150,8 +149,8 @@ def check_bind(host: str, *, has_auth: bool, insecure: bool) -> None:
     """
     if has_auth or insecure or is_loopback(host):
         return
-    shown = host or "every address"
+    address = host or "every address"
     raise SettingsError(
-        f"Listening on {shown} would let anybody on the network call every tool. Listen on 127.0.0.1, "
-        "or let callers be known by API keys (--key-file) or tokens (--jwt-keys), or accept the risk with --insecure"
+        f"Listening on {address} without authentication would let anyone on the network call every tool. Listen on "
+        "127.0.0.1, require API keys (--key-file) or tokens (--jwt-keys), or accept the risk with --insecure"
     )

@@ -2,7 +2,7 @@
 
 Keys from an address are fetched when first needed, again once an hour, and again
 when a token names an unknown key, but never more often than every
-`bounds.PUBLIC_KEY_FETCH_S`, whatever callers send. If fetching fails, the last good
+`bounds.PUBLIC_KEY_FETCH_INTERVAL_S`, whatever callers send. If fetching fails, the last good
 keys are used for a day. `hubbub.security.jwt` provides the function that parses keys.
 """
 
@@ -19,7 +19,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import HubbubError
-from hubbub.security.keys import KeyFileWatch
+from hubbub.security.api_keys import KeyFileWatch
 
 logger = logging.getLogger("hubbub.security")
 
@@ -35,7 +35,7 @@ class VerifyingKey(msgspec.Struct, frozen=True):
     key: Any
 
 
-Read = Callable[[bytes], Sequence[VerifyingKey]]
+ParseKeys = Callable[[bytes], Sequence[VerifyingKey]]
 """Parses keys. Raises: ValueError."""
 
 
@@ -51,19 +51,19 @@ class KeySource(Protocol):
         """Changes whenever the keys do: tokens verified with earlier keys must be verified again."""
 
     async def find(self, kid: str | None, algorithm: str) -> VerifyingKey | None:
-        """The key for a token with this header; None if there is none, or more than one.
+        """Return the key for a token with this header; None if no key or more than one matches.
 
         Raises: KeysUnavailable.
         """
 
 
-def select(keys: Sequence[VerifyingKey], kid: str | None, algorithm: str) -> VerifyingKey | None:
-    """Return the only key that fits; None if there are none or several."""
-    fitting = [key for key in keys if algorithm in key.algorithms]
+def select_key(keys: Sequence[VerifyingKey], kid: str | None, algorithm: str) -> VerifyingKey | None:
+    """Return the key that matches; None if no key or more than one does."""
+    candidates = [key for key in keys if algorithm in key.algorithms]
     if kid is not None:
-        is_bare = len(keys) == 1 and keys[0].kid is None  # a key from a PEM file has no id to compare with
-        fitting = [key for key in fitting if key.kid == kid or is_bare]
-    return fitting[0] if len(fitting) == 1 else None
+        has_no_id = len(keys) == 1 and keys[0].kid is None  # a key from a PEM file has no id to compare with
+        candidates = [key for key in candidates if key.kid == kid or has_no_id]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 class FileKeys:
@@ -72,29 +72,29 @@ class FileKeys:
     Raises: ValueError or OSError, if the file has no usable key at the start.
     """
 
-    def __init__(self, path: Path, read: Read, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Path, read: ParseKeys, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._read = read
         self._monotonic = monotonic
         self._keys: Sequence[VerifyingKey] = ()
         self._generation = 0
-        self._watch = KeyFileWatch(path, self._load, lambda: self._use(()), monotonic)
+        self._watch = KeyFileWatch(path, self._load, lambda: self._set_keys(()), monotonic)
 
     @property
     def generation(self) -> int:
-        """Changes whenever the file does, which is checked every `KEY_FILE_CHECK_S`."""
+        """Changes whenever the file does, which is checked every `KEY_FILE_CHECK_INTERVAL_S`."""
         if self._monotonic() >= self._watch.check_at:
             self._watch.refresh()
         return self._generation
 
     async def find(self, kid: str | None, algorithm: str) -> VerifyingKey | None:
-        return select(self._keys, kid, algorithm)
+        return select_key(self._keys, kid, algorithm)
 
     def _load(self) -> None:
         with self._path.open("rb") as file:
-            self._use(self._read(file.read(bounds.KEY_FILE_BYTES)))
+            self._set_keys(self._read(file.read(bounds.KEY_FILE_BYTES)))
 
-    def _use(self, keys: Sequence[VerifyingKey]) -> None:
+    def _set_keys(self, keys: Sequence[VerifyingKey]) -> None:
         self._keys = keys
         self._generation += 1
 
@@ -102,7 +102,9 @@ class FileKeys:
 class FetchedKeys:
     """Keys of a JWKS address."""
 
-    def __init__(self, url: str, fetch: Fetch, read: Read, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, url: str, fetch: Fetch, read: ParseKeys, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._url = url
         self._fetch = fetch
         self._read = read
@@ -113,46 +115,46 @@ class FetchedKeys:
         """Changes whenever the fetched keys do."""
         self._fetched_at = float("-inf")
         self._attempted_at = float("-inf")
-        self._loading: asyncio.Task[None] | None = None
+        self._load_task: asyncio.Task[None] | None = None
 
     async def find(self, kid: str | None, algorithm: str) -> VerifyingKey | None:
         """Find the key, fetching the keys first if necessary."""
-        if self._age > bounds.PUBLIC_KEY_FRESH_S and (self._loading is None or not self._keys):
+        if self._age_s > bounds.PUBLIC_KEY_FRESH_S and (self._load_task is None or not self._keys):
             await self._load()  # one caller waits for fresh keys, the others use the current ones
-        found = select(self._usable, kid, algorithm)
+        found = select_key(self._usable_keys, kid, algorithm)
         if found is None:
             await self._load()
-            found = select(self._usable, kid, algorithm)
-        if found is None and not self._usable:
-            raise KeysUnavailable("The keys that verify tokens cannot be fetched")
+            found = select_key(self._usable_keys, kid, algorithm)
+        if found is None and not self._usable_keys:
+            raise KeysUnavailable("The keys to verify tokens cannot be fetched")
         return found
 
     @property
-    def _age(self) -> float:
+    def _age_s(self) -> float:
         return self._monotonic() - self._fetched_at
 
     @property
-    def _usable(self) -> Sequence[VerifyingKey]:
-        return self._keys if self._age <= bounds.PUBLIC_KEY_STALE_S else ()
+    def _usable_keys(self) -> Sequence[VerifyingKey]:
+        return self._keys if self._age_s <= bounds.PUBLIC_KEY_STALE_S else ()
 
     async def _load(self) -> None:
-        if self._loading is None:
-            if self._monotonic() - self._attempted_at < bounds.PUBLIC_KEY_FETCH_S:
+        if self._load_task is None:
+            if self._monotonic() - self._attempted_at < bounds.PUBLIC_KEY_FETCH_INTERVAL_S:
                 return
             self._attempted_at = self._monotonic()
-            self._loading = asyncio.create_task(self._replace(), name="jwks")
-            self._loading.add_done_callback(self._loaded)
+            self._load_task = asyncio.create_task(self._fetch_keys(), name="jwks")
+            self._load_task.add_done_callback(self._on_loaded)
         # Shielded: cancelling one caller must not cancel the fetch that others wait for.
-        await asyncio.shield(self._loading)
+        await asyncio.shield(self._load_task)
 
-    def _loaded(self, task: asyncio.Task[None]) -> None:
-        self._loading = None
+    def _on_loaded(self, task: asyncio.Task[None]) -> None:
+        self._load_task = None
         if not task.cancelled():
-            task.exception()  # raised to those that wait; without them not worth asyncio's warning
+            task.exception()  # marks it as retrieved: asyncio would warn if no caller waits for it
 
-    async def _replace(self) -> None:
+    async def _fetch_keys(self) -> None:
         try:
-            async with asyncio.timeout(bounds.FETCH_S):
+            async with asyncio.timeout(bounds.PUBLIC_KEY_FETCH_TIMEOUT_S):
                 body = await self._fetch(self._url)
             self._keys = self._read(body)
             if body != self._body:

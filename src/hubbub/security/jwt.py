@@ -24,30 +24,29 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import HubbubError, SettingsError
-from hubbub.protocol.authority import is_loopback
+from hubbub.protocol.calls import ANONYMOUS, Principal
+from hubbub.protocol.host_origin import is_loopback
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
+from hubbub.security.api_keys import PRINCIPAL_PREFIX
 from hubbub.security.gate import unauthorized
 from hubbub.security.jwks import Fetch, FetchedKeys, FileKeys, KeySource, KeysUnavailable, VerifyingKey
-from hubbub.security.keys import PRINCIPAL_PREFIX
 
-_BEARER: Final = b"bearer "
-_TYPES: Final = frozenset(("jwt", "at+jwt", "application/at+jwt"))
-_RSA_BITS: Final = 2048
-_RSA: Final = frozenset(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"))
-_CURVES: Final = {
+_BEARER_PREFIX: Final = b"bearer "
+_TOKEN_TYPES: Final = frozenset(("jwt", "at+jwt", "application/at+jwt"))
+_MIN_RSA_BITS: Final = 2048
+_RSA_ALGORITHMS: Final = frozenset(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"))
+_CURVE_ALGORITHMS: Final = {
     "P-256": frozenset(("ES256",)),
     "P-384": frozenset(("ES384",)),
     "P-521": frozenset(("ES512",)),
     "Ed25519": frozenset(("Ed25519", "EdDSA")),
     "Ed448": frozenset(("Ed448", "EdDSA")),
 }
-_ALGORITHMS: Final = _RSA.union(*_CURVES.values())
+_ALGORITHMS: Final = _RSA_ALGORITHMS.union(*_CURVE_ALGORITHMS.values())
 
-_INVALID: Final = unauthorized(
-    "This access token is not accepted here; get a new one for this server "
-    "and send it as 'Authorization: Bearer <token>'",
+_INVALID_TOKEN: Final = unauthorized(
+    "This access token is not valid for this server; get a new one and send it as 'Authorization: Bearer <token>'",
     b'Bearer realm="hubbub", error="invalid_token", error_description="The access token is not accepted"',
 )
 
@@ -75,10 +74,10 @@ class _Claims(msgspec.Struct, frozen=True):
     scp: str | list[str] = ""
 
 
-_claims = msgspec.json.Decoder(_Claims)
+_claims_decoder = msgspec.json.Decoder(_Claims)
 
 
-class _Invalid(HubbubError):
+class _InvalidToken(HubbubError):
     """Why a token is refused; written to the log, never sent to the caller."""
 
 
@@ -90,89 +89,91 @@ class BearerTokens:
 
     def __init__(self, settings: JwtSettings, keys: KeySource, *, clock: Callable[[], float] = time.time) -> None:
         if not settings.issuer or not settings.audience or "" in settings.audience:
-            raise SettingsError("say who issues the tokens (jwt_issuer) and what they call this server (jwt_audience)")
+            raise SettingsError(
+                "jwt_keys needs two more settings: jwt_issuer (`iss` of the tokens) and jwt_audience (`aud`)"
+            )
         self._settings = settings
         self._keys = keys
         self._clock = clock
-        self._verified: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
+        self._verified_tokens: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
         self._generation = keys.generation
         """The generation of the keys that verified these tokens."""
 
     async def __call__(self, headers: Headers) -> Principal | Refusal | None:
         """Return the principal of the token; None if there is no bearer token."""
         sent = headers.raw(b"authorization")
-        if sent is None or sent[:7].lower() != _BEARER:
+        if sent is None or sent[:7].lower() != _BEARER_PREFIX:
             return None
         token = sent[7:].strip(b" ")
         if len(token) > bounds.CREDENTIAL_BYTES:
-            return _INVALID
+            return _INVALID_TOKEN
         if self._keys.generation != self._generation:
             self._generation = self._keys.generation
-            self._verified.clear()
+            self._verified_tokens.clear()
         digest = hashlib.sha256(token).digest()
-        known = self._verified.get(digest)
+        known = self._verified_tokens.get(digest)
         if known is not None and self._clock() < known[1]:
-            self._verified.move_to_end(digest)
+            self._verified_tokens.move_to_end(digest)
             return known[0]
         return await self._verify(token, digest)
 
     async def _verify(self, token: bytes, digest: bytes) -> Principal | Refusal:
-        self._verified.pop(digest, None)
+        self._verified_tokens.pop(digest, None)
         try:
-            signed = _unpack(token)
+            signed = _parse_token(token)
             key = await self._keys.find(signed.protected.get("kid"), signed.protected["alg"])
             if key is None:
-                raise _Invalid("no key fits")
-            claims = self._check(_verified_payload(signed, key))
-        except _Invalid as reason:
+                raise _InvalidToken("no key matches")
+            claims = self._check_claims(_verify_signature(signed, key))
+        except _InvalidToken as reason:
             logger.info("token_refused", extra={"reason": str(reason)})
-            return _INVALID
+            return _INVALID_TOKEN
         except KeysUnavailable:
             return Refusal(
                 503,
-                f"Tokens cannot be checked at the moment; try again in {bounds.PUBLIC_KEY_FETCH_S:.0f} s",
-                ((b"retry-after", b"%d" % bounds.PUBLIC_KEY_FETCH_S),),
+                f"Tokens cannot be checked at the moment; try again in {bounds.PUBLIC_KEY_FETCH_INTERVAL_S:.0f} s",
+                ((b"retry-after", b"%d" % bounds.PUBLIC_KEY_FETCH_INTERVAL_S),),
             )
         principal = Principal(claims.sub, _scopes(claims))
-        self._remember(digest, principal, claims.exp)
+        self._cache_principal(digest, principal, claims.exp)
         return principal
 
-    def _check(self, payload: bytes) -> _Claims:
+    def _check_claims(self, payload: bytes) -> _Claims:
         try:
-            claims = _claims.decode(payload)
+            claims = _claims_decoder.decode(payload)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise _Invalid(f"claims: {error}") from None
+            raise _InvalidToken(f"claims: {error}") from None
         now, leeway = self._clock(), bounds.CLOCK_LEEWAY_S
         audience = {claims.aud} if isinstance(claims.aud, str) else set(claims.aud)
         if claims.iss != self._settings.issuer:
-            raise _Invalid("another issuer")
+            raise _InvalidToken("wrong issuer")
         if audience.isdisjoint(self._settings.audience):
-            raise _Invalid("for another audience")
+            raise _InvalidToken("wrong audience")
         if claims.exp + leeway <= now:
-            raise _Invalid("expired")
+            raise _InvalidToken("expired")
         if claims.nbf - leeway > now or claims.iat - leeway > now:
-            raise _Invalid("not valid yet")
+            raise _InvalidToken("not valid yet")
         # Names of callers with an API key, or without a credential.
         if claims.sub == ANONYMOUS.name or claims.sub.startswith(PRINCIPAL_PREFIX):
-            raise _Invalid("a reserved name")
+            raise _InvalidToken("the subject is a reserved name")
         if not 0 < len(claims.sub) <= bounds.TOKEN_SUBJECT_CHARACTERS or not claims.sub.isprintable():
-            raise _Invalid("not a name")
+            raise _InvalidToken("the subject is empty, too long or not printable")
         return claims
 
-    def _remember(self, digest: bytes, principal: Principal, expires_at: float) -> None:
-        self._verified[digest] = principal, min(expires_at, self._clock() + bounds.VERIFIED_TOKEN_S)
-        if len(self._verified) > bounds.VERIFIED_TOKENS:
-            self._verified.popitem(last=False)
+    def _cache_principal(self, digest: bytes, principal: Principal, expires_at: float) -> None:
+        self._verified_tokens[digest] = principal, min(expires_at, self._clock() + bounds.VERIFIED_TOKEN_TTL_S)
+        if len(self._verified_tokens) > bounds.VERIFIED_TOKENS:
+            self._verified_tokens.popitem(last=False)
 
 
 def _scopes(claims: _Claims) -> frozenset[str]:
-    found: list[str] = []
+    scopes: list[str] = []
     for claim in (claims.scope, claims.scp):
-        found += claim.split() if isinstance(claim, str) else claim
-    return frozenset(found[: bounds.TOKEN_SCOPES])
+        scopes += claim.split() if isinstance(claim, str) else claim
+    return frozenset(scopes[: bounds.TOKEN_SCOPES])
 
 
-def _unpack(token: bytes) -> Any:
+def _parse_token(token: bytes) -> Any:
     """Parse a token and check its header; nothing is verified yet."""
     from joserfc import jws
     from joserfc.errors import JoseError
@@ -180,24 +181,24 @@ def _unpack(token: bytes) -> Any:
     try:
         signed = jws.extract_compact(token)
     except (JoseError, ValueError, RecursionError) as error:
-        raise _Invalid(f"not a token: {type(error).__name__}") from None
+        raise _InvalidToken(f"malformed: {type(error).__name__}") from None
     header: Any = signed.protected
     if not isinstance(header, dict) or not isinstance(header.get("alg"), str):
-        raise _Invalid("not a header")
+        raise _InvalidToken("the header names no algorithm")
     if header["alg"] not in _ALGORITHMS:
-        raise _Invalid("an algorithm that is not allowed")
+        raise _InvalidToken("the algorithm is not allowed")
     # No extensions are supported, so critical ones must be refused.
     if "crit" in header or "b64" in header:
-        raise _Invalid("critical extensions")
+        raise _InvalidToken("critical extensions are not supported")
     kind, kid = header.get("typ", "JWT"), header.get("kid")
-    if not isinstance(kind, str) or kind.lower() not in _TYPES:
-        raise _Invalid("another kind of token")
+    if not isinstance(kind, str) or kind.lower() not in _TOKEN_TYPES:
+        raise _InvalidToken("wrong token type")
     if kid is not None and not isinstance(kid, str):
-        raise _Invalid("a key id that is not text")
+        raise _InvalidToken("the key id is not a string")
     return signed
 
 
-def _verified_payload(signed: Any, key: VerifyingKey) -> bytes:
+def _verify_signature(signed: Any, key: VerifyingKey) -> bytes:
     from joserfc import jws
     from joserfc.errors import JoseError, SecurityWarning
 
@@ -206,19 +207,19 @@ def _verified_payload(signed: Any, key: VerifyingKey) -> bytes:
         with warnings.catch_warnings():
             # `EdDSA` is a deprecated name of Ed25519, which issuers still use.
             warnings.simplefilter("ignore", SecurityWarning)
-            is_genuine = jws.validate_compact(signed, key.key, registry=registry)
+            is_valid = jws.validate_compact(signed, key.key, registry=registry)
     except (JoseError, ValueError) as error:
-        raise _Invalid(f"signature: {type(error).__name__}") from None
-    if not is_genuine:
-        raise _Invalid("the signature is wrong")
+        raise _InvalidToken(f"signature: {type(error).__name__}") from None
+    if not is_valid:
+        raise _InvalidToken("the signature is wrong")
     return bytes(signed.payload)
 
 
 # -- reading keys --------------------------------------------------------------
 
 
-def open_tokens(settings: JwtSettings, fetch: Fetch) -> BearerTokens:
-    """The authenticator for these settings; `fetch` is used if the keys are at an address.
+def make_token_authenticator(settings: JwtSettings, fetch: Fetch) -> BearerTokens:
+    """Make the authenticator for these settings; `fetch` is used if the keys are at an address.
 
     Raises: SettingsError.
     """
@@ -226,7 +227,7 @@ def open_tokens(settings: JwtSettings, fetch: Fetch) -> BearerTokens:
     if address.scheme == "https" or (address.scheme == "http" and is_loopback(address.hostname or "")):
         return BearerTokens(settings, FetchedKeys(settings.keys, fetch, read_key_set))
     if address.scheme == "http":
-        raise SettingsError(f"jwt_keys: {settings.keys} must be https, or anybody on the way could change the keys")
+        raise SettingsError(f"jwt_keys: {settings.keys} must use https, or the keys could be replaced in transit")
     try:
         return BearerTokens(settings, FileKeys(Path(settings.keys), read_keys))
     except (OSError, ValueError) as error:
@@ -234,7 +235,7 @@ def open_tokens(settings: JwtSettings, fetch: Fetch) -> BearerTokens:
 
 
 def read_keys(text: bytes) -> list[VerifyingKey]:
-    """The public keys of a PEM, JWK or JWKS file.
+    """Parse the public keys of a PEM, JWK or JWKS file.
 
     Raises: ValueError, if none can be used.
     """
@@ -242,23 +243,23 @@ def read_keys(text: bytes) -> list[VerifyingKey]:
 
 
 def read_key_set(text: bytes) -> list[VerifyingKey]:
-    """The keys of a JWK or JWKS that can verify; others are ignored, as is common practice.
+    """Parse the keys of a JWK or JWKS that can verify; others are ignored, as is common practice.
 
     Raises: ValueError, if none is left.
     """
     if len(text) > bounds.KEY_FILE_BYTES:
-        raise ValueError(f"larger than {bounds.KEY_FILE_BYTES} bytes")
-    found = msgspec.json.decode(text, type=dict[str, Any])
-    entries = found.get("keys", [found])
+        raise ValueError(f"it is larger than {bounds.KEY_FILE_BYTES} bytes")
+    document = msgspec.json.decode(text, type=dict[str, Any])
+    entries = document.get("keys", [document])
     if not isinstance(entries, list) or len(entries) > bounds.PUBLIC_KEYS:
-        raise ValueError(f"not a list of at most {bounds.PUBLIC_KEYS} keys")
-    keys = [key for entry in entries if isinstance(entry, dict) and (key := _read_entry(entry)) is not None]
+        raise ValueError(f"`keys` must be a list of at most {bounds.PUBLIC_KEYS} keys")
+    keys = [key for entry in entries if isinstance(entry, dict) and (key := _read_jwk(entry)) is not None]
     if not keys:
-        raise ValueError("no public RSA, EC or Ed25519 key for signatures in it")
+        raise ValueError("it contains no public RSA, EC or Ed25519 key for signatures")
     return keys
 
 
-def _read_entry(entry: dict[str, Any]) -> VerifyingKey | None:
+def _read_jwk(entry: dict[str, Any]) -> VerifyingKey | None:
     from joserfc import jwk
     from joserfc.errors import JoseError, SecurityWarning
 
@@ -270,7 +271,7 @@ def _read_entry(entry: dict[str, Any]) -> VerifyingKey | None:
             key = jwk.import_key(entry)
     except (JoseError, ValueError, TypeError, KeyError):
         return None
-    kid, algorithms = entry.get("kid"), _algorithms(key)
+    kid, algorithms = entry.get("kid"), _allowed_algorithms(key)
     if "alg" in entry:
         algorithms &= {entry["alg"]} if isinstance(entry["alg"], str) else set()
     return VerifyingKey(kid if isinstance(kid, str) else None, algorithms, key) if algorithms else None
@@ -281,7 +282,7 @@ def _read_pem(text: bytes) -> list[VerifyingKey]:
     from joserfc.errors import JoseError, SecurityWarning
 
     if b"PRIVATE" in text:
-        raise ValueError("it holds a private key; give the public key, which is all that verifying needs")
+        raise ValueError("it contains a private key; use the public key, which is enough to verify tokens")
     for kind in (jwk.RSAKey, jwk.ECKey, jwk.OKPKey):
         try:
             with warnings.catch_warnings():
@@ -289,14 +290,14 @@ def _read_pem(text: bytes) -> list[VerifyingKey]:
                 key = kind.import_key(text)
         except (JoseError, ValueError):
             continue
-        algorithms = _algorithms(key)
+        algorithms = _allowed_algorithms(key)
         if algorithms:
             return [VerifyingKey(None, algorithms, key)]
-    raise ValueError("no public RSA (2048 bits or more), EC or Ed25519 key in it")
+    raise ValueError("it contains no public RSA (2048 bits or more), EC or Ed25519 key")
 
 
-def _algorithms(key: Any) -> frozenset[str]:
+def _allowed_algorithms(key: Any) -> frozenset[str]:
     """The algorithms that this key may verify; none for keys that are too weak or for other purposes."""
     if key.key_type == "RSA":
-        return _RSA if key.raw_value.key_size >= _RSA_BITS else frozenset()
-    return _CURVES.get(key.curve_name, frozenset())
+        return _RSA_ALGORITHMS if key.raw_value.key_size >= _MIN_RSA_BITS else frozenset()
+    return _CURVE_ALGORITHMS.get(key.curve_name, frozenset())

@@ -2,7 +2,7 @@
 
 A credential is checked when a request arrives, but streams, WebSockets and long calls
 outlive that moment. So each of them is registered here, and its credential is checked
-again every `CREDENTIAL_CHECK_S`. A connection ends if its credential is refused, has
+again every `CREDENTIAL_CHECK_INTERVAL_S`. A connection ends if its credential is refused, has
 expired, or now stands for another principal or other scopes. Anonymous callers are never
 registered. `hubbub.server.http.endpoint` owns the only instance.
 """
@@ -18,8 +18,8 @@ from functools import partial
 import msgspec
 
 from hubbub import bounds
+from hubbub.protocol.calls import Principal
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.model import Principal
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.gate import unauthorized
 
@@ -48,58 +48,58 @@ class OpenConnections:
     ) -> None:
         self._authenticate = authenticate
         self._clock = clock
-        self._open: set[OpenConnection] = set()
+        self._connections: set[OpenConnection] = set()
         self._checks: dict[_Credential, asyncio.Task[None]] = {}
         self._check_at = 0.0
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._connections)
 
     def add(self, headers: Headers, principal: Principal, end: Callable[[], object]) -> OpenConnection:
         """Register a connection; `end` is called at each check that finds its credential withdrawn."""
         connection = OpenConnection(headers, principal, end)
-        self._open.add(connection)
+        self._connections.add(connection)
         return connection
 
     def remove(self, connection: OpenConnection) -> None:
         """Remove a connection that has ended."""
-        self._open.discard(connection)
+        self._connections.discard(connection)
 
     def sweep(self) -> None:
         """Start checking every credential, if it is time. A slow check does not delay the others."""
         now = self._clock()
-        if not self._open or now < self._check_at:
+        if not self._connections or now < self._check_at:
             return
-        self._check_at = now + bounds.CREDENTIAL_CHECK_S
+        self._check_at = now + bounds.CREDENTIAL_CHECK_INTERVAL_S
         groups: dict[_Credential, list[OpenConnection]] = {}
-        for connection in self._open:
+        for connection in self._connections:
             groups.setdefault(_credential(connection.headers), []).append(connection)
         for credential, connections in groups.items():
             if credential not in self._checks:
                 task = asyncio.ensure_future(self._check(connections))
                 self._checks[credential] = task
-                task.add_done_callback(partial(self._forget_check, credential))
+                task.add_done_callback(partial(self._finish_check, credential))
 
-    def _forget_check(self, credential: _Credential, task: asyncio.Task[None]) -> None:
+    def _finish_check(self, credential: _Credential, task: asyncio.Task[None]) -> None:
         del self._checks[credential]
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("credential_not_checked", exc_info=error)
 
     async def _check(self, connections: list[OpenConnection]) -> None:
         outcome = await self._authenticate(connections[0].headers)
-        ended = 0
+        ended_count = 0
         for connection in connections:
-            refusal = _withdrawal(outcome, connection.principal)
-            if refusal is not None and connection in self._open:
-                ended += connection.refusal is None
+            refusal = _revocation(outcome, connection.principal)
+            if refusal is not None and connection in self._connections:
+                ended_count += connection.refusal is None
                 connection.refusal = refusal
                 connection.end()
-        if ended:
-            fields = {"principal": connections[0].principal.name, "connections": ended}
+        if ended_count:
+            fields = {"principal": connections[0].principal.name, "connections": ended_count}
             logger.info("credential_withdrawn", extra=fields)
 
 
-def _withdrawal(outcome: Principal | Refusal, principal: Principal) -> Refusal | None:
+def _revocation(outcome: Principal | Refusal, principal: Principal) -> Refusal | None:
     if isinstance(outcome, Refusal):
         return outcome if outcome.status == 401 else None  # other refusals mean that it cannot be checked at the moment
     if outcome != principal:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hubbub.errors import InvalidParams
-from hubbub.protocol.canonical import digest
+from hubbub.protocol.canonical_json import canonical_digest
 from hubbub.protocol.wire import ToolAnnotations
 
 
@@ -58,13 +58,13 @@ Decide: TypeAlias = Callable[[Question], Decision | Awaitable[Decision]]
 
 
 def call_digest(tool: str, arguments: Mapping[str, Any]) -> str:
-    """The digest of one call: equal for the same tool and arguments, in any order."""
+    """Return the digest of one call: equal for the same tool and arguments, in any order."""
     try:
-        return digest({"tool": tool, "arguments": arguments})
+        return canonical_digest({"tool": tool, "arguments": arguments})
     except InvalidParams:
         # Integers beyond 2^53 have no canonical form; the different member name separates the two forms.
         text = msgspec.json.encode(arguments, order="sorted").decode()
-        return digest({"tool": tool, "arguments_text": text})
+        return canonical_digest({"tool": tool, "arguments_text": text})
 
 
 def allow_all(question: Question) -> Decision:

@@ -17,25 +17,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hubbub import bounds
 from hubbub.errors import RateLimited, SettingsError
-from hubbub.nearest import nearest
 from hubbub.observe import ROUTES, log_refusal
-from hubbub.protocol.authority import is_loopback, network_prefix
-from hubbub.protocol.model import ANONYMOUS, Principal
+from hubbub.protocol.calls import ANONYMOUS, Principal
+from hubbub.protocol.host_origin import is_loopback, network_prefix
 from hubbub.protocol.refusal import Refusal
+from hubbub.suggestions import format_suggestion
 
 if TYPE_CHECKING:
-    from hubbub.ports import Count
+    from hubbub.ports import MessageCounter
 
 OTHER: Final = "other"
 """Stands for every path without its own limit, whether anything is served there or not."""
 _OTHER_DEFAULT: Final = "other=1000/minute"
-DEFAULTS: Final = ("mcp=100/minute", "health=1000/minute", _OTHER_DEFAULT)
+DEFAULT_LIMITS: Final = ("mcp=100/minute", "health=1000/minute", _OTHER_DEFAULT)
 """Applied off loopback if nothing is set. On loopback, callers are the user's own programs."""
-_ALSO_MCP: Final = ("/sse", "/messages", "/mcp-ws")
+_OTHER_MCP_PATHS: Final = ("/sse", "/messages", "/mcp-ws")
 """Other endpoints for the same tools, which have the limit of `/mcp` unless they have their own."""
-_NAMES: Final = frozenset((OTHER, *(route.strip("/") for route in ROUTES if route != "/" and "{" not in route)))
-_TOOL_ROUTES: Final = frozenset(("mcp", *(path.strip("/") for path in _ALSO_MCP)))
-_RATE: Final = re.compile(r"\s*([0-9]{1,9})\s*(?:/|per)\s*([0-9]{1,9})?\s*([a-z]+)\s*", re.IGNORECASE)
+_ROUTE_NAMES: Final = frozenset((OTHER, *(route.strip("/") for route in ROUTES if route != "/" and "{" not in route)))
+_TOOL_ROUTES: Final = frozenset(("mcp", *(path.strip("/") for path in _OTHER_MCP_PATHS)))
+_RATE_PATTERN: Final = re.compile(r"\s*([0-9]{1,9})\s*(?:/|per)\s*([0-9]{1,9})?\s*([a-z]+)\s*", re.IGNORECASE)
 _HOUR_S: Final = 3600
 _UNITS_S: Final = {
     "second": 1,
@@ -47,7 +47,7 @@ _UNITS_S: Final = {
 }
 
 
-class Limit(NamedTuple):
+class RateLimit(NamedTuple):
     """At most `amount` requests to one endpoint in `window_s` seconds."""
 
     path: str
@@ -65,27 +65,29 @@ class Quotas:
 
     def __init__(self, limits: Iterable[str] = (), *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._limits: dict[str, Limit] = {}
+        self._limits: dict[str, RateLimit] = {}
         for text in limits:
-            self._add(text)
+            self._add_limit(text)
         if self._limits and OTHER not in self._limits:
-            self._add(_OTHER_DEFAULT)
-        self._other = self._limits.pop(OTHER, None)
+            self._add_limit(_OTHER_DEFAULT)
+        self._other_limit = self._limits.pop(OTHER, None)
         if "mcp" in self._limits:
-            for name in _ALSO_MCP:  # they share one count
+            for name in _OTHER_MCP_PATHS:  # they share one count
                 self._limits.setdefault(name, self._limits["mcp"])
         self._log = _RequestLog()
 
-    def _add(self, text: str) -> None:
+    def _add_limit(self, text: str) -> None:
         endpoint, _, rate = text.partition("=")
         name = endpoint.strip().strip("/")
         path = "other paths" if name == OTHER else f"/{name}"
         limit = _parse_rate(path, rate)
         if not name or name.split() != [name] or limit is None:
-            most = bounds.QUOTA_REQUESTS
-            raise SettingsError(f"limits: {text!r} is not a limit; write mcp=100/minute (at most {most})")
-        if name not in _NAMES:
-            raise SettingsError(f"limits: there is no route {name!r}{nearest(name, _NAMES)}")
+            max_requests = bounds.QUOTA_REQUESTS
+            raise SettingsError(
+                f"limits: {text!r} is not a rate limit; write it as mcp=100/minute (at most {max_requests})"
+            )
+        if name not in _ROUTE_NAMES:
+            raise SettingsError(f"limits: unknown route {name!r}{format_suggestion(name, _ROUTE_NAMES)}")
         if name in self._limits:
             raise SettingsError(f"limits: {name} has two limits; keep one")
         self._limits[name] = self._limits[path] = limit
@@ -94,14 +96,14 @@ class Quotas:
         """Count a request to an endpoint (`mcp` or `/mcp`), or refuse it."""
         limit = self._limits.get(endpoint)
         if limit is None:
-            if self._other is None or endpoint.strip("/") in _TOOL_ROUTES:
+            if self._other_limit is None or endpoint.strip("/") in _TOOL_ROUTES:
                 return None
-            limit = self._other
+            limit = self._other_limit
         now = self._clock()
         oldest = self._log.add(f"{limit.path} {caller}", now, limit)
         return None if oldest is None else self._refusal(limit, oldest + limit.window_s - now)
 
-    def _refusal(self, limit: Limit, wait_s: float) -> Refusal:
+    def _refusal(self, limit: RateLimit, wait_s: float) -> Refusal:
         wait_s = min(max(1, math.ceil(wait_s)), limit.window_s)
         return Refusal(
             429,
@@ -110,11 +112,11 @@ class Quotas:
             wait_s,
         )
 
-    def count_for(self, endpoint: str, principal: Principal, client: str) -> Count | None:
+    def count_for(self, endpoint: str, principal: Principal, client: str) -> MessageCounter | None:
         """Return a function that counts each message of a connection or batch like a request; None without a limit."""
         if endpoint not in self._limits:
             return None
-        caller = caller_of(principal, client)
+        caller = caller_key(principal, client)
 
         def count() -> RateLimited | None:
             refusal = self.check(endpoint, caller)
@@ -135,9 +137,9 @@ class _RequestLog:
 
     def __init__(self) -> None:
         self._rings: OrderedDict[str, _Ring] = OrderedDict()
-        self._times = 0
+        self._total_times = 0
 
-    def add(self, key: str, now: float, limit: Limit) -> float | None:
+    def add(self, key: str, now: float, limit: RateLimit) -> float | None:
         """Accept a request; or return the time of the oldest one in the window, if there are too many."""
         ring = self._rings.get(key)
         if ring is None:
@@ -147,9 +149,9 @@ class _RequestLog:
         times = ring.times
         if len(times) < limit.amount:
             times.append(now)
-            self._times += 1
-            if self._times > bounds.QUOTA_TIMES or len(self._rings) > bounds.QUOTA_CALLERS:
-                self._make_room()
+            self._total_times += 1
+            if self._total_times > bounds.QUOTA_TIMES or len(self._rings) > bounds.QUOTA_CALLERS:
+                self._evict_oldest()
             return None
         oldest = times[ring.next]
         if oldest > now - limit.window_s:
@@ -158,9 +160,11 @@ class _RequestLog:
         ring.next = (ring.next + 1) % limit.amount
         return None
 
-    def _make_room(self) -> None:
-        while len(self._rings) > bounds.QUOTA_CALLERS or (self._times > bounds.QUOTA_TIMES and len(self._rings) > 1):
-            self._times -= len(self._rings.popitem(last=False)[1].times)
+    def _evict_oldest(self) -> None:
+        while len(self._rings) > bounds.QUOTA_CALLERS or (
+            self._total_times > bounds.QUOTA_TIMES and len(self._rings) > 1
+        ):
+            self._total_times -= len(self._rings.popitem(last=False)[1].times)
 
 
 class _Ring:
@@ -172,27 +176,27 @@ class _Ring:
         """Index of the oldest time, once the ring is full."""
 
 
-def _parse_rate(path: str, text: str) -> Limit | None:
+def _parse_rate(path: str, text: str) -> RateLimit | None:
     """Parse `100/minute` or `5 per 10 seconds`; None if it is not a rate."""
-    found = _RATE.fullmatch(text)
+    found = _RATE_PATTERN.fullmatch(text)
     if found is None:
         return None
     amount, multiple = int(found[1]), int(found[2] or 1)
     unit = found[3].lower().removesuffix("s")
     if unit not in _UNITS_S or not 0 < amount <= bounds.QUOTA_REQUESTS or not multiple:
         return None
-    return Limit(path, amount, multiple * _UNITS_S[unit], unit if multiple == 1 else f"{multiple} {unit}s")
+    return RateLimit(path, amount, multiple * _UNITS_S[unit], unit if multiple == 1 else f"{multiple} {unit}s")
 
 
-def limits_for(bind_host: str, configured: Iterable[str] | None) -> tuple[str, ...]:
-    """The limits that apply: those configured, else `DEFAULTS` off loopback and none on loopback."""
+def effective_limits(bind_host: str, configured: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the limits that apply: those configured, else `DEFAULT_LIMITS` off loopback and none on loopback."""
     if configured is not None:
         return tuple(configured)
-    return () if is_loopback(bind_host) else DEFAULTS
+    return () if is_loopback(bind_host) else DEFAULT_LIMITS
 
 
-def caller_of(principal: Principal, client: str | None) -> str:
-    """The name under which a caller is counted: its principal, else its network address.
+def caller_key(principal: Principal, client: str | None) -> str:
+    """Return the name under which a caller is counted: its principal, else its network address.
 
     An IPv6 /64 network counts as one, because its owner can send from any of its addresses.
     """

@@ -35,7 +35,7 @@ _PATTERNS = (
 
 
 def redact(text: str) -> str:
-    """The text with everything that looks like a secret masked."""
+    """Return the text with everything that looks like a secret masked."""
     for pattern, replacement in _PATTERNS:
         text = re.sub(pattern, replacement, text)
     return text

@@ -18,42 +18,42 @@ from typing import Any, Final, Literal, TypedDict
 from hubbub import bounds
 from hubbub.errors import DefinitionError, SettingsError
 from hubbub.observe import Metrics, log_cut_off, log_refusal
-from hubbub.protocol.authority import is_loopback, owner_of
+from hubbub.protocol.calls import ANONYMOUS
+from hubbub.protocol.host_origin import is_loopback, share_owner
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.model import ANONYMOUS
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.gate import Authenticator, EdgeSettings, Gate
-from hubbub.security.quotas import Quotas, limits_for
-from hubbub.security.sealed import Sealer, kept_key, read_key
-from hubbub.server.answer import refuse
+from hubbub.security.quotas import Quotas, effective_limits
+from hubbub.security.sealer import Sealer, load_or_create_key, read_key
+from hubbub.server.call_recording import RecordingPeer, record_calls
 from hubbub.server.connection import Connection
 from hubbub.server.http.endpoint import API_VERSION, Endpoint
 from hubbub.server.http.streams import EventStore
-from hubbub.server.measured import Measured, watch_calls
+from hubbub.server.responses import respond_refusal
 from hubbub.server.server import Server
-from hubbub.settings import ServeSettings, Sources, nearest, read_settings
+from hubbub.settings import ServeSettings, Sources, format_suggestion, read_settings
 from hubbub.shares import Shares
-from hubbub.transports import http, old_pair, websocket
+from hubbub.transports import http, http_sse, websocket
 from hubbub.transports.cors import Cors
 from hubbub.transports.http import Message, Receive, Scope, Send
-from hubbub.transports.signals import notice_stop_signals
+from hubbub.transports.signals import observe_stop_signals
 
 logger = logging.getLogger("hubbub.asgi")
 
 VERSION_HEADER: Final = ("x-mcp-version", API_VERSION)
 """Sent with every response."""
-_VERSION_FIELD: Final = (VERSION_HEADER[0].encode(), VERSION_HEADER[1].encode())
-_STARTS: Final = frozenset(("http.response.start", "websocket.accept", "websocket.http.response.start"))
+_VERSION_HEADER_BYTES: Final = (VERSION_HEADER[0].encode(), VERSION_HEADER[1].encode())
+_RESPONSE_START_TYPES: Final = frozenset(("http.response.start", "websocket.accept", "websocket.http.response.start"))
 _NOT_RUNNING: Final = (
-    "This app has not been started: its lifespan does not run. Apps do not run the lifespans of apps that are "
-    "mounted in them; write `FastAPI(lifespan=tools.lifespan)`, where `tools` is what server.asgi() returned, or "
-    "`async with tools.lifespan():` in the lifespan of your own"
+    "This app has not been started, because its lifespan is not running. Frameworks do not run the lifespans of "
+    "mounted apps: write `FastAPI(lifespan=tools.lifespan)`, where `tools` is what server.asgi() returned, or "
+    "`async with tools.lifespan():` in your own lifespan"
 )
 _NOT_LOCAL: Final = (
     "This server does not authenticate callers, so it answers only at loopback addresses and Unix sockets; the "
     "operator can pass key_file or jwt_keys to server.asgi(), or accept the risk with insecure=True"
 )
-_TOO_MANY: Final = Refusal(503, "Too many requests at once; try again later", ((b"retry-after", b"1"),))
+_TOO_MANY_REQUESTS: Final = Refusal(503, "Too many requests at once; try again later", ((b"retry-after", b"1"),))
 
 
 class AsgiOptions(TypedDict, total=False):
@@ -98,15 +98,15 @@ class AsgiApp:
         self._settings = settings
         self._gate = gate = _make_gate(settings)
         self._metrics = metrics = Metrics()
-        self._is_running = self._is_measured = False
+        self._is_running = self._is_recorded = False
         self._requests = Shares(settings.max_connections)
         self._tasks: set[asyncio.Task[Any]] = set()
-        limits = limits_for(settings.address[0], () if settings.limits == ("off",) else settings.limits or None)
+        limits = effective_limits(settings.address[0], () if settings.limits == ("off",) else settings.limits or None)
         quotas = Quotas(limits) if limits else None
         count_for = None if quotas is None else quotas.count_for
         limit = settings.max_message_bytes or server.message_bytes
         connect = partial(Connection, server)
-        self._pair = pair = old_pair.OldPair(
+        self._sse_server = sse_server = http_sse.HttpSseServer(
             connect,
             limit=settings.max_streams,
             queue_bytes=settings.max_queue_bytes,
@@ -118,37 +118,37 @@ class AsgiApp:
             gate=gate,
             quotas=quotas,
             mode=settings.response,
-            old_pair=pair,
+            http_sse=sse_server,
             metrics=metrics,
-            most_sessions=settings.max_sessions,
+            max_sessions=settings.max_sessions,
             session_idle_s=settings.session_idle_s,
-            most_streams=settings.max_streams,
-            most_requests=settings.max_connections,
-            store=EventStore(most_events=settings.max_stored_events, most_bytes=settings.max_stored_bytes),
+            max_streams=settings.max_streams,
+            max_requests=settings.max_connections,
+            store=EventStore(max_events=settings.max_stored_events, max_bytes=settings.max_stored_bytes),
         )
-        self._sockets = sockets = websocket.WebSockets(
+        self._sockets = sockets = websocket.WebSocketServer(
             connect,
             endpoint.admit,
             limit=limit,
-            most_connections=settings.max_streams,
+            max_connections=settings.max_streams,
             queue_bytes=settings.max_queue_bytes,
             count_for=count_for,
             cut_off=self.cut_off,
             metrics=metrics,
-            hold=endpoint.hold,
+            register_connection=endpoint.register_connection,
         )
         for metric in server.metrics:
             metrics.add(metric)
         metrics.gauge("websockets", "Open WebSockets.", lambda: len(sockets))
-        metrics.gauge("old_streams", "Open streams of GET /sse.", lambda: len(pair))
-        within_cors = http.application(endpoint.serve, limit=limit)
-        pages = Cors(within_cors, settings.allowed_origins, check=gate.check, answered=metrics.response)
-        self._over_http = http.application(endpoint.serve, limit=limit, pages=pages)
+        metrics.gauge("old_streams", "Open streams of GET /sse.", lambda: len(sse_server))
+        inner_app = http.application(endpoint.serve, limit=limit)
+        pages = Cors(inner_app, settings.allowed_origins, check=gate.check, on_response=metrics.response)
+        self._http_app = http.application(endpoint.serve, limit=limit, cors_app=pages)
         server.offer_sealer(_make_sealer(settings))
 
     def serve(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Serve one request or WebSocket of our own HTTP server, which bounds its connections itself."""
-        serve = self._over_http if scope["type"] == "http" else self._sockets
+        """Serve one request or WebSocket of our own HTTP server, which limits its connections itself."""
+        serve = self._http_app if scope["type"] == "http" else self._sockets
         return serve(scope, receive, send)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -162,41 +162,48 @@ class AsgiApp:
         assert task is not None
         self._tasks.add(task)
         try:
-            await self._serve_bounded({**scope, "path": _path_below_mount(scope)}, receive, send)
+            await self._serve_limited({**scope, "path": _path_below_mount(scope)}, receive, send)
         finally:
             self._tasks.discard(task)
 
-    async def _serve_bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = scope["client"][0] if scope.get("client") else ""
-        owner = owner_of(ANONYMOUS, client)
-        bounded = _BoundedRequest(self, self._settings, scope, receive, send)
+        owner = share_owner(ANONYMOUS, client)
+        limited_request = _LimitedRequest(self, self._settings, scope, receive, send)
         if self._is_local_only and not _is_local(scope):
-            await self._refuse(Refusal(403, _NOT_LOCAL), scope, bounded, client)
+            await self._refuse(Refusal(403, _NOT_LOCAL), scope, limited_request, client)
             return
         if not self._requests.has_room(owner):
-            await self._refuse(_TOO_MANY, scope, bounded, client)
+            await self._refuse(_TOO_MANY_REQUESTS, scope, limited_request, client)
             return
         self._requests.take(owner)
         try:
-            await self.serve(scope, bounded.receive, bounded.send)
-            if bounded.is_late and not bounded.has_answered:
-                await self._refuse(Refusal(408, "The body did not arrive in time", _CLOSE), scope, bounded, client)
+            await self.serve(scope, limited_request.receive, limited_request.send)
+            if limited_request.is_body_late and not limited_request.has_answered:
+                await self._refuse(
+                    Refusal(408, "The request body did not arrive in time", _CONNECTION_CLOSE),
+                    scope,
+                    limited_request,
+                    client,
+                )
         finally:
             self._requests.give_back(owner)
 
-    async def _refuse(self, refusal: Refusal, scope: Scope, bounded: _BoundedRequest, client: str) -> None:
+    async def _refuse(self, refusal: Refusal, scope: Scope, limited_request: _LimitedRequest, client: str) -> None:
         """Refuse a request before it reaches the endpoint."""
         self._metrics.response(scope["path"], refusal.status)
         log_refusal(scope["path"], refusal.status, client)
         if scope["type"] == "http":
-            await refuse(http.Exchange(scope, bounded.receive, bounded.send, Headers(), 0), refusal)
+            await respond_refusal(
+                http.AsgiExchange(scope, limited_request.receive, limited_request.send, Headers(), 0), refusal
+            )
         else:
-            await bounded.receive()  # websocket.connect
-            await websocket.deny(bounded.send, scope, refusal)
+            await limited_request.receive()  # websocket.connect
+            await websocket.deny_handshake(limited_request.send, scope, refusal)
 
     @property
     def _is_local_only(self) -> bool:
-        return not (self._gate.knows_callers or self._settings.insecure)
+        return not (self._gate.requires_authentication or self._settings.insecure)
 
     # -- lifespan --------------------------------------------------------------
 
@@ -206,30 +213,30 @@ class AsgiApp:
 
         Streams end at SIGINT or SIGTERM already: ASGI servers wait for them before they end the lifespan.
 
-        Raises: DefinitionError, if it runs already.
+        Raises: DefinitionError, if it is already running.
         """
         async with self.running():
-            with notice_stop_signals(self.end_streams):
+            with observe_stop_signals(self.end_streams):
                 yield
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the server without watching signals; for our own HTTP server, which ends streams itself."""
         if self._is_running:
-            raise DefinitionError("This app runs already; enter its lifespan once")
+            raise DefinitionError("This app is already running; enter its lifespan only once")
         self._warn_about_unusable_scopes()
-        watch_calls(self._server)
-        if not self._is_measured:
-            self._is_measured = True
-            self._server.wrap(lambda peer: Measured(peer, self._metrics.call))
+        record_calls(self._server)
+        if not self._is_recorded:
+            self._is_recorded = True
+            self._server.wrap(lambda peer: RecordingPeer(peer, self._metrics.call))
         async with self._server.running():
-            sweeper = asyncio.ensure_future(self._sweep())
+            sweep_task = asyncio.ensure_future(self._sweep())
             self._is_running = True
             try:
                 yield
             finally:
                 self._is_running = False
-                sweeper.cancel()
+                sweep_task.cancel()
                 await self._end_requests()
 
     async def _serve_lifespan(self, receive: Receive, send: Send) -> None:
@@ -248,7 +255,7 @@ class AsgiApp:
 
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(bounds.SWEEP_S)
+            await asyncio.sleep(bounds.SWEEP_INTERVAL_S)
             try:
                 self._endpoint.sweep()
             except Exception:
@@ -263,12 +270,12 @@ class AsgiApp:
         for task in running:
             task.cancel()
         if running:
-            await asyncio.wait(running, timeout=bounds.STOP_S)
+            await asyncio.wait(running, timeout=bounds.SHUTDOWN_TIMEOUT_S)
 
     def end_streams(self) -> None:
         """End streams and WebSockets, which would otherwise stay open."""
         self._endpoint.end_streams()
-        self._pair.end_streams()
+        self._sse_server.end_streams()
         self._sockets.end()
 
     def cut_off(self, reason: str, address: str) -> None:
@@ -278,7 +285,7 @@ class AsgiApp:
 
     def _warn_about_unusable_scopes(self) -> None:
         """Warn the operator if callers are not authenticated, so that none can use what requires scopes."""
-        names = [] if self._gate.knows_callers else self._server.scoped_names()
+        names = [] if self._gate.requires_authentication else self._server.scoped_names()
         if names:
             logger.warning(
                 "no caller can use %s: they require scopes, and callers are not authenticated; "
@@ -293,16 +300,16 @@ def make_app(server: Server, options: AsgiOptions) -> AsgiApp:
     Raises: SettingsError.
     """
     for name in options.keys() - AsgiOptions.__annotations__.keys():
-        raise SettingsError(f"Server.asgi has no option {name!r}{nearest(name, AsgiOptions.__annotations__)}")
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    settings = read_settings(ServeSettings, Sources(arguments=given))
+        raise SettingsError(f"Server.asgi has no option {name!r}{format_suggestion(name, AsgiOptions.__annotations__)}")
+    set_options: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    settings = read_settings(ServeSettings, Sources(arguments=set_options))
     if settings.key_file is not None or settings.jwt_keys is not None or settings.insecure:
         # It may be served to the network: `Host` may be any IP address, and default rate limits apply.
-        settings = read_settings(ServeSettings, Sources(arguments={**given, "host": "0.0.0.0"}))
+        settings = read_settings(ServeSettings, Sources(arguments={**set_options, "host": "0.0.0.0"}))
     return AsgiApp(server, settings)
 
 
-class _BoundedRequest:
+class _LimitedRequest:
     """`receive` and `send` of one request, with limits that ASGI servers do not enforce."""
 
     def __init__(self, app: AsgiApp, settings: ServeSettings, scope: Scope, receive: Receive, send: Send) -> None:
@@ -312,24 +319,24 @@ class _BoundedRequest:
         self._client: str = scope["client"][0] if scope.get("client") else ""
         self._slow_reader_s = settings.slow_reader_s
         self._deadline = asyncio.get_running_loop().time() + settings.body_s
-        self._is_whole = scope["type"] != "http"
-        self._is_stuck = False
-        self.is_late = False
+        self._is_body_complete = scope["type"] != "http"
+        self._is_reader_stalled = False
+        self.is_body_late = False
         """Whether the body did not arrive in time."""
         self.has_answered = False
 
     async def receive(self) -> Message:
         """Receive a message; a body that takes too long is treated as a disconnect."""
-        if self._is_whole:
+        if self._is_body_complete:
             return await self._receive()
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
             self._app.cut_off("slow_sender", self._client)
-            self._is_whole = self.is_late = True
+            self._is_body_complete = self.is_body_late = True
             return {"type": "http.disconnect"}
-        self._is_whole = not message.get("more_body")
+        self._is_body_complete = not message.get("more_body")
         return message
 
     async def send(self, message: Message) -> None:
@@ -337,10 +344,10 @@ class _BoundedRequest:
 
         Raises: OSError, if the client disconnected or does not read.
         """
-        if message["type"] in _STARTS:
+        if message["type"] in _RESPONSE_START_TYPES:
             self.has_answered = True
-            message = {**message, "headers": [*message.get("headers", ()), _VERSION_FIELD]}
-        if self._is_stuck:
+            message = {**message, "headers": [*message.get("headers", ()), _VERSION_HEADER_BYTES]}
+        if self._is_reader_stalled:
             raise TimeoutError
         timer = asyncio.timeout(self._slow_reader_s)
         try:
@@ -348,12 +355,12 @@ class _BoundedRequest:
                 await self._send(message)
         except TimeoutError:
             if timer.expired():
-                self._is_stuck = True
+                self._is_reader_stalled = True
                 self._app.cut_off("slow_reader", self._client)
             raise
 
 
-_CLOSE: Final = ((b"connection", b"close"),)
+_CONNECTION_CLOSE: Final = ((b"connection", b"close"),)
 
 
 def _path_below_mount(scope: Scope) -> str:
@@ -365,9 +372,9 @@ def _path_below_mount(scope: Scope) -> str:
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     for prefix in (root, root.removeprefix(scope.get("app_root_path", ""))):
-        below = path[len(prefix) :]
-        if path.startswith(prefix) and below[:1] in ("", "/"):
-            return below or "/"
+        relative_path = path[len(prefix) :]
+        if path.startswith(prefix) and relative_path[:1] in ("", "/"):
+            return relative_path or "/"
     return path
 
 
@@ -380,7 +387,7 @@ def _is_local(scope: Scope) -> bool:
 def _make_sealer(settings: ServeSettings) -> Sealer:
     """Make a sealer whose key outlives the process, so that cursors survive a restart."""
     if settings.sealing_key_file is None:
-        return Sealer(load=kept_key)
+        return Sealer(load=load_or_create_key)
     return Sealer([read_key(Path(settings.sealing_key_file))])
 
 
@@ -388,15 +395,15 @@ def _make_gate(settings: ServeSettings) -> Gate:
     """Raises: SettingsError, if unauthenticated callers on the network could call."""
     authenticators: list[Authenticator] = []
     if settings.key_file is not None:
-        from hubbub.security.keys import ApiKeys
+        from hubbub.security.api_keys import ApiKeys
 
         authenticators.append(ApiKeys(Path(settings.key_file)))
     if settings.jwt_keys is not None:
         from hubbub.net.fetch import fetch
-        from hubbub.security.jwt import JwtSettings, open_tokens
+        from hubbub.security.jwt import JwtSettings, make_token_authenticator
 
         jwt = JwtSettings(keys=settings.jwt_keys, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
-        authenticators.append(open_tokens(jwt, fetch))
+        authenticators.append(make_token_authenticator(jwt, fetch))
     edge = EdgeSettings(
         bind_host=settings.address[0],
         allowed_hosts=settings.allowed_hosts,

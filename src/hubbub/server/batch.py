@@ -11,24 +11,24 @@ from functools import partial
 from msgspec import UNSET
 
 from hubbub.errors import HubbubError, InvalidRequest, MessageError, RateLimited
-from hubbub.ports import Count
-from hubbub.protocol.error_forms import error_response
+from hubbub.ports import MessageCounter
+from hubbub.protocol.error_codes import error_response
 from hubbub.protocol.jsonrpc import Envelope, decode_envelope, encode_batch
 from hubbub.protocol.revisions import Revision
-from hubbub.server.questions import Questions, refused_id
+from hubbub.server.pending_requests import PendingRequests, refusal_id
 
-Deliver = Callable[[bytes], None]
-Take = Callable[[Envelope, Deliver, RateLimited | None], None]
+SendResponse = Callable[[bytes], None]
+HandleMessage = Callable[[Envelope, SendResponse, RateLimited | None], None]
 
 
-def take_batch(
+def handle_batch(
     items: list[bytes],
-    take: Take,
-    send: Deliver,
+    handle: HandleMessage,
+    send: SendResponse,
     *,
     revision: Revision,
-    questions: Questions | None,
-    count: Count | None,
+    pending_requests: PendingRequests | None,
+    count: MessageCounter | None,
     is_counted: bool = True,
 ) -> None:
     """Take each message of a batch.
@@ -37,53 +37,53 @@ def take_batch(
     called once with all responses, empty if there are none. `count` counts each message, except the first if
     `is_counted`.
     """
-    batch = _Answers(send)
+    batch = _BatchResponses(send)
     for number, item in enumerate(items):
-        limited = None if count is None or (is_counted and number == 0) else count()
+        rate_error = None if count is None or (is_counted and number == 0) else count()
         try:
             message = _decode_item(item)
         except MessageError as error:
-            wrong: HubbubError = limited or error
-            batch.expect()(error_response(refused_id(item, error, questions), wrong, revision))
+            reported_error: HubbubError = rate_error or error
+            batch.add_request()(error_response(refusal_id(item, error, pending_requests), reported_error, revision))
             continue
         is_request = message.method is not UNSET and message.id is not UNSET
-        take(message, batch.expect() if is_request else send, limited)
+        handle(message, batch.add_request() if is_request else send, rate_error)
     batch.close()
 
 
-class _Answers:
+class _BatchResponses:
     """Collects the responses to the requests of one batch."""
 
-    def __init__(self, send: Deliver) -> None:
+    def __init__(self, send: SendResponse) -> None:
         self._send = send
-        self._missing = 1
-        self._answers: list[bytes] = []
+        self._pending_count = 1
+        self._responses: list[bytes] = []
 
-    def expect(self) -> Deliver:
+    def add_request(self) -> SendResponse:
         """Register one more request; return the callback for its response."""
-        self._missing += 1
-        self._answers.append(b"")
-        return partial(self._take, len(self._answers) - 1)
+        self._pending_count += 1
+        self._responses.append(b"")
+        return partial(self._set_response, len(self._responses) - 1)
 
     def close(self) -> None:
         """Mark the batch as complete: no more requests follow."""
         self._finish_one()
 
-    def _take(self, place: int, answer: bytes) -> None:
-        self._answers[place] = answer
+    def _set_response(self, index: int, response: bytes) -> None:
+        self._responses[index] = response
         self._finish_one()
 
     def _finish_one(self) -> None:
-        self._missing -= 1
-        if self._missing == 0:
-            given = [answer for answer in self._answers if answer]
-            self._send(encode_batch(given) if given else b"")
+        self._pending_count -= 1
+        if self._pending_count == 0:
+            responses = [response for response in self._responses if response]
+            self._send(encode_batch(responses) if responses else b"")
 
 
 def _decode_item(item: bytes) -> Envelope:
     message = decode_envelope(item)
     if not isinstance(message, Envelope):
-        raise InvalidRequest("A batch holds messages, not batches")
+        raise InvalidRequest("A batch must not contain another batch")
     if message.method == "initialize":
         raise InvalidRequest("`initialize` cannot be part of a batch")
     return message

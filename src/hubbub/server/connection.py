@@ -15,23 +15,30 @@ from msgspec import UNSET, Raw
 
 from hubbub import bounds
 from hubbub.errors import HubbubError, MessageError, RateLimited
-from hubbub.ports import THE_PROCESS, Count
-from hubbub.protocol.error_forms import error_response
+from hubbub.ports import PROCESS_SCOPE, MessageCounter
+from hubbub.protocol.calls import ANONYMOUS, Call, Caller, Meta, Note, Principal, Reply
+from hubbub.protocol.dialect import (
+    MessageFacts,
+    classify,
+    classify_batch,
+    legacy_caller,
+    modern_caller,
+    refusal_revision,
+)
+from hubbub.protocol.error_codes import error_response
 from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope, encode_notification
-from hubbub.protocol.ladder import Facts, climb, climb_batch, modern_caller, open_session, refusal_revision
-from hubbub.protocol.model import ANONYMOUS, Call, Caller, Meta, Note, Principal, Reply
-from hubbub.protocol.params import EMPTY, CancelledParams, decode_params
+from hubbub.protocol.params import EMPTY_PARAMS, CancelledParams, decode_params
 from hubbub.protocol.revisions import PLAIN, Revision
-from hubbub.server.answer import answer
-from hubbub.server.audience import RESOURCE_UPDATED
-from hubbub.server.batch import Deliver, take_batch
-from hubbub.server.questions import Questions, refused_id
+from hubbub.server.batch import SendResponse, handle_batch
+from hubbub.server.pending_requests import PendingRequests, refusal_id
+from hubbub.server.responses import respond_to_call
 from hubbub.server.running_calls import RunningCalls
 from hubbub.server.server import Server
+from hubbub.server.subscriptions import RESOURCE_UPDATED
 
 
-async def _never_slow() -> None:
-    """Default for `drained`: return at once, for transports without backpressure."""
+async def _no_backpressure() -> None:
+    """Default for `drain`: return at once, for transports without backpressure."""
 
 
 class Connection:
@@ -40,35 +47,35 @@ class Connection:
     def __init__(
         self,
         server: Server,
-        send: Deliver,
-        drained: Callable[[], Awaitable[None]] = _never_slow,
+        send: SendResponse,
+        drain: Callable[[], Awaitable[None]] = _no_backpressure,
         *,
         principal: Principal = ANONYMOUS,
-        scope: str = THE_PROCESS,
-        count: Count | None = None,
+        scope: str = PROCESS_SCOPE,
+        count: MessageCounter | None = None,
         address: str = "",
         has_every_scope: bool = False,
     ) -> None:
         self._server = server
         self._count = count
         self._send = send
-        self._drained = drained
-        is_alone = scope == THE_PROCESS
-        self._exit_notification = server.exit_notification if is_alone else None
-        self.has_left = False
+        self._wait_drained = drain
+        is_only_client = scope == PROCESS_SCOPE
+        self._exit_notification = server.exit_notification if is_only_client else None
+        self.exit_requested = False
         """Whether the client sent the exit notification; its later messages are not read."""
         self._caller = Caller(
             revision=PLAIN,
             principal=principal,
             scope=scope,
             address=address,
-            has_every_scope=is_alone or has_every_scope,
+            has_every_scope=is_only_client or has_every_scope,
         )
-        self._session: Revision | None = None
+        self._session_revision: Revision | None = None
         """The revision agreed on with `initialize`; None before."""
-        self._spoke_modern = False
-        self._running = RunningCalls()
-        self._questions = Questions()
+        self._has_sent_modern = False
+        self._running_calls = RunningCalls()
+        self._pending_requests = PendingRequests()
         self._resume: Callable[[], None] | None = None
         server.audience.add(self)
 
@@ -77,7 +84,7 @@ class Connection:
     @property
     def is_busy(self) -> bool:
         """Whether reading should pause. Calls that wait for the client do not count, or both sides would wait."""
-        return len(self._running) - len(self._questions) >= bounds.IN_FLIGHT
+        return len(self._running_calls) - len(self._pending_requests) >= bounds.IN_FLIGHT
 
     def when_ready(self, resume: Callable[[], None]) -> None:
         """Call `resume` once, when reading may continue."""
@@ -88,107 +95,107 @@ class Connection:
         try:
             message = decode_envelope(data)
         except MessageError as error:
-            identifier = refused_id(data, error, self._questions)
-            self._refuse(self._counted(is_counted) or error, identifier)
+            identifier = refusal_id(data, error, self._pending_requests)
+            self._refuse(self._count_message(is_counted) or error, identifier)
             return
         if isinstance(message, Envelope):
-            self._take(message, self._send, self._counted(is_counted))
+            self._handle_message(message, self._send, self._count_message(is_counted))
         else:
-            self._take_batch(message, is_counted)
+            self._handle_batch(message, is_counted)
 
-    def _counted(self, is_counted: bool) -> RateLimited | None:
+    def _count_message(self, is_counted: bool) -> RateLimited | None:
         """Count one message, unless it is already counted; return an error if the limit is exceeded."""
         return None if is_counted or self._count is None else self._count()
 
     def refuse(self, error: MessageError) -> None:
         """Answer input that is not a message or is too large."""
-        self._refuse(error, refused_id(b"", error, self._questions))
+        self._refuse(error, refusal_id(b"", error, self._pending_requests))
 
     def _refuse(self, error: HubbubError, identifier: Raw = NULL) -> None:
         self._send(error_response(identifier, error, self._caller.revision))
 
-    def _take_batch(self, items: list[bytes], is_counted: bool) -> None:
+    def _handle_batch(self, items: list[bytes], is_counted: bool) -> None:
         try:
-            revision = climb_batch(Facts(session=self._session))
+            revision = classify_batch(MessageFacts(session=self._session_revision))
         except HubbubError as error:
-            self._refuse(self._counted(is_counted) or error)
+            self._refuse(self._count_message(is_counted) or error)
             return
-        take_batch(
+        handle_batch(
             items,
-            self._take,
-            lambda answers: self._send(answers) if answers else None,
+            self._handle_message,
+            lambda responses: self._send(responses) if responses else None,
             revision=revision,
-            questions=self._questions,
+            pending_requests=self._pending_requests,
             count=self._count,
             is_counted=is_counted,
         )
 
-    def _take(self, message: Envelope, deliver: Deliver, limited: RateLimited | None) -> None:
+    def _handle_message(self, message: Envelope, send_response: SendResponse, rate_error: RateLimited | None) -> None:
         # Responses and notifications are counted but never refused, because running calls may wait for them.
         if message.method is UNSET:
-            self._questions.take(message)
+            self._pending_requests.resolve(message)
         elif message.id is UNSET:
-            self._take_notification(message.method, EMPTY if message.params is UNSET else message.params)
-        elif limited is not None:
-            deliver(error_response(message.id, limited, self._caller.revision))
+            self._handle_notification(message.method, EMPTY_PARAMS if message.params is UNSET else message.params)
+        elif rate_error is not None:
+            send_response(error_response(message.id, rate_error, self._caller.revision))
         else:
-            self._take_request(message, deliver)
+            self._handle_request(message, send_response)
 
-    def _take_notification(self, method: str, raw: Raw) -> None:
+    def _handle_notification(self, method: str, raw: Raw) -> None:
         if method != "notifications/cancelled":
             if method == self._exit_notification:
-                self.has_left = True
+                self.exit_requested = True
             return
         params, _ = decode_params(method, raw)
         if isinstance(params, CancelledParams) and params.request_id is not UNSET:
-            self._running.cancel(params.request_id)
+            self._running_calls.cancel(params.request_id)
 
-    def _take_request(self, message: Envelope, deliver: Deliver) -> None:
+    def _handle_request(self, message: Envelope, send_response: SendResponse) -> None:
         assert message.method is not UNSET
         assert message.id is not UNSET
         identifier, method = message.id, message.method
-        raw = EMPTY if message.params is UNSET else message.params
+        raw = EMPTY_PARAMS if message.params is UNSET else message.params
         params, meta = decode_params(method, raw)
-        facts = Facts(method=method, id=identifier, meta=meta, session=self._session)
+        facts = MessageFacts(method=method, id=identifier, meta=meta, session=self._session_revision)
         try:
-            revision = climb(facts)
-            key = self._running.reserve(identifier)
-            caller = self._caller_of(revision, method, params, meta)
+            revision = classify(facts)
+            key = self._running_calls.reserve(identifier)
+            caller = self._identify_caller(revision, method, params, meta)
         except HubbubError as error:
-            deliver(error_response(identifier, error, refusal_revision(facts)))
+            send_response(error_response(identifier, error, refusal_revision(facts)))
             return
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=self)
-        self._running.start(key, self._serve(key, call, deliver))
+        self._running_calls.start(key, self._serve(key, call, send_response))
 
-    def _caller_of(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
+    def _identify_caller(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
         if revision.stateless:
-            self._spoke_modern = True
+            self._has_sent_modern = True
             caller = modern_caller(meta, revision, self._caller.principal, self._caller.address)
             caller.has_every_scope = self._caller.has_every_scope
             return caller
         if method == "initialize":
             if isinstance(params, HubbubError):
                 raise params
-            before = self._caller
-            opened = open_session(params, before.principal, before.address)
-            opened.scope = before.scope
-            opened.has_every_scope = before.has_every_scope
-            self._caller, self._session = opened, opened.revision
+            previous = self._caller
+            new_caller = legacy_caller(params, previous.principal, previous.address)
+            new_caller.scope = previous.scope
+            new_caller.has_every_scope = previous.has_every_scope
+            self._caller, self._session_revision = new_caller, new_caller.revision
         return self._caller
 
-    async def _serve(self, key: bytes, call: Call, deliver: Deliver) -> None:
+    async def _serve(self, key: bytes, call: Call, send_response: SendResponse) -> None:
         response = b""
         try:
-            await self._drained()  # start no call for a client that does not read
-            response, _ = await answer(self._server.peer, call, self._server.identity)
+            await self._wait_drained()  # start no call for a client that does not read
+            response, _ = await respond_to_call(self._server.peer, call, self._server.identity)
         finally:
-            self._running.end(key)
+            self._running_calls.end(key)
             if self._resume is not None and not self.is_busy:
                 resume, self._resume = self._resume, None
                 resume()
             # A cancelled call is not answered, but its batch must not wait for it.
-            if response or deliver is not self._send:
-                deliver(response)
+            if response or send_response is not self._send:
+                send_response(response)
 
     # -- outgoing ------------------------------------------------------------------
 
@@ -204,7 +211,7 @@ class Connection:
 
     async def request(self, call: Call) -> Reply:
         """Send a request to the client and wait for its response."""
-        return await self._questions.ask(call, self._send_and_drain)
+        return await self._pending_requests.ask_client(call, self._send_and_drain)
 
     async def notify(self, note: Note) -> None:
         """Send a notification to the client; wait while it does not read."""
@@ -219,16 +226,16 @@ class Connection:
 
     async def _send_and_drain(self, message: bytes) -> None:
         self._send(message)
-        await self._drained()
+        await self._wait_drained()
 
     @property
     def watching(self) -> set[str]:
         """The URIs of the resources that this session is subscribed to."""
         return self._caller.watching
 
-    def hear(self, note: Note) -> None:
+    def handle_change(self, note: Note) -> None:
         """Send a change to the client; a modern one gets changes only through `subscriptions/listen`."""
-        if self._spoke_modern and not self._caller.revision.is_mcp:
+        if self._has_sent_modern and not self._caller.revision.is_mcp:
             return  # a modern client
         if note.method == RESOURCE_UPDATED and note.params.uri not in self._caller.watching:
             return
@@ -239,18 +246,18 @@ class Connection:
     async def finish(self, timeout_s: float | None = None) -> None:
         """Close after the end of input: answer running calls, within a time limit, then close."""
         self._server.audience.remove(self)
-        self._questions.close()
-        self._server.audience.end_listens(self)
-        if self._running:
-            limit_s = bounds.DRAIN_S if timeout_s is None else timeout_s
-            await asyncio.wait(list(self._running.values()), timeout=limit_s)
+        self._pending_requests.close()
+        self._server.audience.end_subscriptions(self)
+        if self._running_calls:
+            limit_s = bounds.DRAIN_TIMEOUT_S if timeout_s is None else timeout_s
+            await asyncio.wait(list(self._running_calls.values()), timeout=limit_s)
         await self.close()
 
     async def close(self) -> None:
         """Cancel running calls and end the session."""
         self._server.audience.remove(self)
-        self._questions.close()
-        self._running.cancel_all()
-        if self._running:
-            await asyncio.wait(list(self._running.values()), timeout=bounds.STOP_S)
+        self._pending_requests.close()
+        self._running_calls.cancel_all()
+        if self._running_calls:
+            await asyncio.wait(list(self._running_calls.values()), timeout=bounds.SHUTDOWN_TIMEOUT_S)
         self._server.end_scope(self._caller.state_scope)

@@ -1,7 +1,7 @@
-"""The context of a call: lets a handler report progress, log, and ask the person or model of the client.
+"""The context of a call: lets a handler report progress, log, and ask the user or the model of the client.
 
-A handler gets one by declaring a parameter of type `Context`. Every question works in
-both eras; `call.back` decides how it is sent.
+A handler gets one by declaring a parameter of type `Context`. Requests to the client work in
+both eras; `call.back` decides how they are sent.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import ConnectionClosed, InvalidParams, MissingCapability
+from hubbub.protocol.calls import NO_META, Call, Caller, Note, RawReply
 from hubbub.protocol.content import Text
-from hubbub.protocol.forms import decode_form, form_schema
+from hubbub.protocol.elicitation_forms import decode_form, form_schema
 from hubbub.protocol.jsonrpc import NULL
-from hubbub.protocol.model import NO_META, Call, Caller, Note, RawReply
 from hubbub.protocol.wire import LogMessage, ProgressParams, Root
-from hubbub.server.asking import require_form
+from hubbub.server.declared_inputs import require_form_support
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server
 
 T = TypeVar("T")
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-_STARTS_OF_TOKENS = b'"-0123456789'
+_TOKEN_FIRST_BYTES = b'"-0123456789'
 
 
 class Elicited(msgspec.Struct, Generic[T], frozen=True):
-    """The person's answer; `content` is there only when they accepted."""
+    """The user's answer; `content` is None unless they accepted."""
 
     action: Literal["accept", "decline", "cancel"]
     content: T | None = None
 
     @property
     def accepted(self) -> bool:
-        """Whether the person filled in the form."""
+        """Whether the user filled in the form or opened the URL."""
         return self.action == "accept"
 
 
@@ -65,12 +65,12 @@ class SamplingResult(msgspec.Struct, rename="camel"):
         return "".join(part.get("text", "") for part in parts if isinstance(part, dict))
 
 
-class _ElicitAnswer(msgspec.Struct):
+class _ElicitResponse(msgspec.Struct):
     action: Literal["accept", "decline", "cancel"]
     content: Raw = Raw(b"{}")
 
 
-class _RootsAnswer(msgspec.Struct):
+class _RootsResponse(msgspec.Struct):
     roots: list[Root]
 
 
@@ -82,12 +82,12 @@ class Context:
         self.server = server
         self.is_cancelled = False
         """Whether the caller cancelled the call. An async handler gets `CancelledError`;
-        one that runs in a thread should check this now and then."""
+        one that runs in a thread should check this regularly."""
         self.result_meta: dict[str, Any] = {}
         """Added to `_meta` of a tool's result; use keys with a prefix of your own, as in `example.com/cost`."""
         self._loop = asyncio.get_running_loop()
-        self._ended = False
-        self._waiting: set[Future[Any]] = set()
+        self._is_ended = False
+        self._pending_futures: set[Future[Any]] = set()
 
     @property
     def caller(self) -> Caller:
@@ -110,7 +110,7 @@ class Context:
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the caller asked for it. `progress` must grow from call to call."""
         token = self.call.meta.progress_token
-        if token is UNSET or self._ended or memoryview(token)[0] not in _STARTS_OF_TOKENS:
+        if token is UNSET or self._is_ended or memoryview(token)[0] not in _TOKEN_FIRST_BYTES:
             return
         params = ProgressParams(token, progress, UNSET if total is None else total)
         if message is not None and (self.caller.revision.progress_message or not self.caller.revision.is_mcp):
@@ -119,7 +119,7 @@ class Context:
 
     async def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants messages of this level."""
-        if self._ended or not self.caller.hears(level):
+        if self._is_ended or not self.caller.hears(level):
             return
         params = LogMessage(level, data, UNSET if logger is None else logger)
         await self.call.back.notify(Note("notifications/message", params))
@@ -141,35 +141,35 @@ class Context:
         await self.log("error", data)
 
     async def elicit(self, message: str, form: type[T], *, key: str | None = None) -> Elicited[T]:
-        """Ask the person to fill in a form, given as a dataclass, TypedDict, Struct or model with simple fields.
+        """Ask the user to fill in a form, given as a dataclass, TypedDict, Struct or model with simple fields.
 
         Raises:
-            MissingCapability: the client cannot ask a person.
+            MissingCapability: the client cannot show forms to a user.
         """
-        require_form(self.caller)
+        require_form_support(self.caller)
         params = {"mode": "form", "message": message, "requestedSchema": form_schema(form)}
         if self.caller.revision.elicitation == "form":
             del params["mode"]
-        answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
+        answer = await self._ask_client("elicitation/create", params, _ElicitResponse, key)
         if answer.action != "accept":
             return Elicited(answer.action)
         return Elicited("accept", decode_form(answer.content, form))
 
     async def elicit_schema(self, message: str, schema: dict[str, Any], *, key: str | None = None) -> Elicited[Any]:
         """Like `elicit`, with the form's JSON Schema given as data."""
-        require_form(self.caller)
+        require_form_support(self.caller)
         params = {"message": message, "requestedSchema": schema}
-        answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
+        answer = await self._ask_client("elicitation/create", params, _ElicitResponse, key)
         accepted = answer.action == "accept"
         return Elicited(answer.action, msgspec.json.decode(answer.content) if accepted else None)
 
     async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
-        """Ask the person to open a URL, for data that must not pass through the client (logins, payments)."""
-        self._require("elicitation", has_revision=self.caller.revision.elicitation == "url", mode="url")
+        """Ask the user to open a URL, for data that must not pass through the client (logins, payments)."""
+        self._require_capability("elicitation", is_supported=self.caller.revision.elicitation == "url", mode="url")
         params: dict[str, Any] = {"mode": "url", "message": message, "url": url}
         if not self.caller.revision.rounds:
             params["elicitationId"] = os.urandom(12).hex()
-        answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
+        answer = await self._ask_client("elicitation/create", params, _ElicitResponse, key)
         return Elicited(answer.action)
 
     async def sample(
@@ -185,9 +185,9 @@ class Context:
         """Request a completion from the client's model; `more` are further parameters of `sampling/createMessage`.
 
         Raises:
-            MissingCapability: the client offers no model.
+            MissingCapability: the client does not support sampling.
         """
-        self._require("sampling")
+        self._require_capability("sampling")
         if isinstance(messages, str):
             messages = [SamplingMessage("user", Text(messages))]
         params: dict[str, Any] = {"messages": messages, "maxTokens": max_tokens, **more}
@@ -195,16 +195,16 @@ class Context:
             params["systemPrompt"] = system
         if temperature is not None:
             params["temperature"] = temperature
-        return await self._ask("sampling/createMessage", params, SamplingResult, key)
+        return await self._ask_client("sampling/createMessage", params, SamplingResult, key)
 
     async def roots(self, *, key: str | None = None) -> list[Root]:
         """Return the folders and files that the client lets the server use.
 
         Raises:
-            MissingCapability: the client has no roots.
+            MissingCapability: the client does not support roots.
         """
-        self._require("roots")
-        return (await self._ask("roots/list", {}, _RootsAnswer, key)).roots
+        self._require_capability("roots")
+        return (await self._ask_client("roots/list", {}, _RootsResponse, key)).roots
 
     async def close_stream(self) -> None:
         """End the open stream of a legacy HTTP client, which then polls for the rest.
@@ -217,30 +217,32 @@ class Context:
         """Wait for a coroutine of this context in a synchronous handler: `context.wait(context.progress(1))`.
 
         Raises:
-            ConnectionClosed: the call was cancelled; a thread can be stopped nowhere else.
+            ConnectionClosed: the call was cancelled. This is the only place where a thread can be stopped.
         """
         answer = asyncio.run_coroutine_threadsafe(question, self._loop)
-        self._waiting.add(answer)
-        if self._ended:
+        self._pending_futures.add(answer)
+        if self._is_ended:
             answer.cancel()
         try:
             return answer.result()
         except CancelledError:
-            raise ConnectionClosed("The call is over; nobody waits for this any more") from None
+            raise ConnectionClosed(
+                "The call has ended, so nothing more can be sent to its client; return from the handler"
+            ) from None
         finally:
-            self._waiting.discard(answer)
+            self._pending_futures.discard(answer)
 
     def end(self) -> None:
-        """Mark the call as answered or cancelled: progress and questions are no longer sent."""
-        self._ended = True
-        for answer in list(self._waiting):
+        """Mark the call as answered or cancelled: progress and requests to the client are no longer sent."""
+        self._is_ended = True
+        for answer in list(self._pending_futures):
             answer.cancel()
 
-    def _require(self, capability: str, *, has_revision: bool = True, mode: str | None = None) -> None:
-        if not has_revision or not self.caller.can(capability, mode):
+    def _require_capability(self, capability: str, *, is_supported: bool = True, mode: str | None = None) -> None:
+        if not is_supported or not self.caller.can(capability, mode):
             raise MissingCapability({capability: {} if mode is None else {mode: {}}})
 
-    async def _ask(self, method: str, params: dict[str, Any], answer: type[T], key: str | None) -> T:
+    async def _ask_client(self, method: str, params: dict[str, Any], answer: type[T], key: str | None) -> T:
         raw = Raw(msgspec.json.encode(params))
         name = Raw(msgspec.json.encode(key)) if key is not None else NULL
         back, caller = self.call.back, self.caller
@@ -250,4 +252,4 @@ class Context:
         try:
             return msgspec.json.decode(body, type=answer)
         except msgspec.ValidationError as error:
-            raise InvalidParams(f"The answer to {method} is not one: {error}") from None
+            raise InvalidParams(f"The client's response to {method} is invalid: {error}") from None

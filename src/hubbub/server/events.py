@@ -47,18 +47,18 @@ class Events:
 
     def on(self, event: EventName, listener: Listener) -> Self:
         """Call `listener` at each event."""
-        self._of(event).append(listener)
+        self._listeners_for(event).append(listener)
         return self
 
     def off(self, event: EventName, listener: Listener) -> Self:
         """Stop calling `listener`; does nothing if it was never added."""
-        if listener in self._of(event):
-            self._of(event).remove(listener)
+        if listener in self._listeners_for(event):
+            self._listeners_for(event).remove(listener)
         return self
 
     def emit(self, event: EventName, data: ToolChange) -> bool:
         """Call every listener; return whether there was one."""
-        listeners = list(self._of(event))
+        listeners = list(self._listeners_for(event))
         for listener in listeners:
             try:
                 listener(data)
@@ -66,8 +66,8 @@ class Events:
                 logger.exception("a listener of %s failed", event)
         return bool(listeners)
 
-    def _of(self, event: str) -> list[Listener]:
+    def _listeners_for(self, event: str) -> list[Listener]:
         try:
             return self._listeners[event]
         except KeyError:
-            raise ValueError(f"there is no event {event!r}; known: {', '.join(self._listeners)}") from None
+            raise ValueError(f"unknown event {event!r}; use one of {', '.join(self._listeners)}") from None

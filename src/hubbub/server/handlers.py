@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, RemoteError, ToolError
-from hubbub.protocol.hints import is_async, short_name
-from hubbub.protocol.model import Call
+from hubbub.protocol.calls import Call
+from hubbub.protocol.signatures import default_name, is_async
 from hubbub.security.redact import redact
 from hubbub.server.context import Context
 from hubbub.server.threads import is_being_cancelled, run_in_thread
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hubbub.server.server import Server
 
 logger = logging.getLogger("hubbub.handlers")
-_QUESTION_ERRORS = (RemoteError, DeadlineExceeded, ConnectionClosed)
+_CLIENT_REQUEST_ERRORS = (RemoteError, DeadlineExceeded, ConnectionClosed)
 """Errors of requests that a handler sent to its client, not of the call itself."""
 
 
@@ -53,7 +53,7 @@ class Handler:
                 return await self.function(**arguments)
             value = await run_in_thread(server.threads, self.function, arguments, call.caller.owner)
             return await value if inspect.isawaitable(value) else value
-        except _QUESTION_ERRORS as error:
+        except _CLIENT_REQUEST_ERRORS as error:
             raise ToolError(error.message) from error
         except HubbubError:
             raise
@@ -62,34 +62,34 @@ class Handler:
                 context.is_cancelled = True
             if is_being_cancelled():
                 raise
-            raise ToolError("Something that the handler waited for was cancelled") from error
+            raise ToolError("A task that the handler awaited was cancelled") from error
         except GeneratorExit:
             raise
         except BaseException as error:  # KeyboardInterrupt and SystemExit of a handler must not end the server
-            raise self._failure(error) from error
+            raise self._convert_error(error) from error
         finally:
             if context is not None:
                 context.end()
 
-    def _failure(self, error: BaseException) -> HubbubError:
+    def _convert_error(self, error: BaseException) -> HubbubError:
         """Return the error for callers; a group with a single exception counts as that exception."""
-        errors = _leaves(error)
+        errors = _flatten_group(error)
         if len(errors) == 1 and isinstance(errors[0], HubbubError):
-            return ToolError(errors[0].message) if isinstance(errors[0], _QUESTION_ERRORS) else errors[0]
-        logger.warning("%s failed", short_name(self.function), exc_info=error)
-        told = list(dict.fromkeys(map(_explain, errors)))
-        more = len(told) - bounds.PROBLEMS
-        return ToolError("; ".join(told[: bounds.PROBLEMS]) + (f"; and {more} more" if more > 0 else ""))
+            return ToolError(errors[0].message) if isinstance(errors[0], _CLIENT_REQUEST_ERRORS) else errors[0]
+        logger.warning("%s failed", default_name(self.function), exc_info=error)
+        messages = list(dict.fromkeys(map(_describe_error, errors)))
+        more = len(messages) - bounds.PROBLEMS
+        return ToolError("; ".join(messages[: bounds.PROBLEMS]) + (f"; and {more} more" if more > 0 else ""))
 
 
-def _leaves(error: BaseException) -> list[BaseException]:
+def _flatten_group(error: BaseException) -> list[BaseException]:
     """Return the exceptions in a group, as `asyncio.TaskGroup` raises it, and in nested groups."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
-    return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [member for nested in error.exceptions for member in _flatten_group(nested)]
 
 
-def _explain(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Describe an exception in one line for the model: its message without secrets, or its type."""
     if isinstance(error, SystemExit):
         return f"The handler tried to end the process (exit code {error.code})"

@@ -27,12 +27,12 @@ from hubbub.errors import (
     ToolNotFound,
 )
 from hubbub.protocol import wire
-from hubbub.protocol.model import LOG_LEVELS, Call, Caller, Note, Reply
+from hubbub.protocol.calls import LOG_LEVELS, Call, Caller, Note, Reply
 from hubbub.protocol.revisions import MODERN
-from hubbub.protocol.shape import bare_result, failure_in
-from hubbub.server.asking import answers_or_questions
-from hubbub.server.audience import Listen
-from hubbub.server.pages import page
+from hubbub.protocol.shape import to_tool_error, unwrap_result
+from hubbub.server.declared_inputs import read_declared_inputs
+from hubbub.server.pagination import paginate
+from hubbub.server.subscriptions import Subscription
 from hubbub.server.tools import Tool
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hubbub.server.server import Server
 
 Method = Callable[[Any, Call], Coroutine[Any, Any, Reply]]
-_QUESTIONS = ("elicitation", "sampling", "roots")
+_CLIENT_CAPABILITIES = ("elicitation", "sampling", "roots")
 
 # -- tools ---------------------------------------------------------------
 
@@ -53,7 +53,7 @@ def call_tool(server: Server, call: Call) -> Coroutine[Any, Any, Reply]:
         known = visible_tools(server, call.caller)
         raise ToolNotFound(params.name, [server.tools.listed_name(each) for each in known])
     if not server.view.shows(tool):
-        raise _failure_of(tool, ArgumentsInvalid(f"Tool {tool.name!r} is disabled by the active profile"))
+        raise _add_error_form(tool, ArgumentsInvalid(f"Tool {tool.name!r} is disabled by the active profile"))
     return run_tool(server, tool, params.arguments, call)
 
 
@@ -63,12 +63,12 @@ async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Cal
             return await converse_with_tool(server, tool, arguments, call)
         reply = await tool.run(arguments, call, server)
         if reply.is_error is True and not call.caller.revision.is_mcp:
-            said = failure_in(reply)
-            said.result = reply
-            raise said
+            tool_failure = to_tool_error(reply)
+            tool_failure.result = reply
+            raise tool_failure
         return reply
     except ToolFailure as failure:
-        _failure_of(tool, failure)
+        _add_error_form(tool, failure)
         raise
     except MissingCapability as missing:
         if call.caller.revision.rounds:
@@ -76,7 +76,7 @@ async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Cal
         raise ToolError(missing.message) from missing
 
 
-def _failure_of(tool: Tool, failure: ToolFailure) -> ToolFailure:
+def _add_error_form(tool: Tool, failure: ToolFailure) -> ToolFailure:
     """Add the error form that the tool declares to a failure."""
     failure.plain_code = tool.errors.plain_code
     if isinstance(failure, ArgumentsInvalid) and failure.code is None:
@@ -89,10 +89,10 @@ def _failure_of(tool: Tool, failure: ToolFailure) -> ToolFailure:
 async def converse_with_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Call) -> Reply:
     answers: dict[str, Any] = {}
     if call.params.request_state is UNSET and tool.asks:
-        outcome = answers_or_questions(tool.asks, call)
-        if isinstance(outcome, Reply):
-            return outcome
-        answers = outcome
+        inputs = read_declared_inputs(tool.asks, call)
+        if isinstance(inputs, Reply):
+            return inputs
+        answers = inputs
     return await converse(server, call, lambda inner: tool.run(arguments, inner, server, answers))
 
 
@@ -100,7 +100,7 @@ async def converse(server: Server, call: Call, start: Callable[[Call], Any]) -> 
     """Run a modern call that may require input, or resume it with the answers."""
     if call.params.request_state is not UNSET:
         return await server.rounds.resume(call)
-    if not any(call.caller.can(name) for name in _QUESTIONS):
+    if not any(call.caller.can(name) for name in _CLIENT_CAPABILITIES):
         reply: Reply = await start(call)
         return reply
     return await server.rounds.begin(call, start)
@@ -111,21 +111,21 @@ async def call_by_name(server: Server, call: Call) -> Reply:
     tool = server.tools.get(call.method)
     if call.caller.revision.is_mcp or tool is None or not _is_visible(server, tool, call.caller):
         raise MethodNotFound(call.method)
-    return bare_result(await run_tool(server, tool, call.raw, call))
+    return unwrap_result(await run_tool(server, tool, call.raw, call))
 
 
 async def list_tools(server: Server, call: Call) -> Reply:
     revision = call.caller.revision
     places = server.tools.places
     tools = visible_tools(server, call.caller)
-    shown, cursor = page(tools, call.params.cursor, lambda tool: places[tool.name], server.sealer, purpose="tools")
+    shown, cursor = paginate(tools, call.params.cursor, lambda tool: places[tool.name], server.sealer, purpose="tools")
     entries = [tool.entry(revision) for tool in shown]
     if server.tools.lists_safe_names:
         entries = [
             msgspec.structs.replace(entry, name=server.tools.listed_name(tool))
             for entry, tool in zip(entries, shown, strict=True)
         ]
-    return cacheable(server, wire.ToolsReply(tools=entries, next_cursor=cursor))
+    return add_cache_hint(server, wire.ToolsReply(tools=entries, next_cursor=cursor))
 
 
 def visible_tools(server: Server, caller: Caller) -> list[Tool]:
@@ -141,17 +141,17 @@ def _is_visible(server: Server, tool: Tool, caller: Caller) -> bool:
 
 async def list_resources(server: Server, call: Call) -> Reply:
     entries = server.resources.entries(call.caller)
-    shown, cursor = page(entries, call.params.cursor, itemgetter(0), server.sealer, purpose="resources")
-    return cacheable(server, wire.ResourcesReply(resources=[entry for _, entry in shown], next_cursor=cursor))
+    shown, cursor = paginate(entries, call.params.cursor, itemgetter(0), server.sealer, purpose="resources")
+    return add_cache_hint(server, wire.ResourcesReply(resources=[entry for _, entry in shown], next_cursor=cursor))
 
 
 async def list_templates(server: Server, call: Call) -> Reply:
     entries = [template.template_entry for template in server.resources.templates(call.caller)]
     places = server.resources.places
-    shown, cursor = page(
+    shown, cursor = paginate(
         entries, call.params.cursor, lambda entry: places[entry.uri_template], server.sealer, purpose="templates"
     )
-    return cacheable(server, wire.TemplatesReply(resource_templates=shown, next_cursor=cursor))
+    return add_cache_hint(server, wire.TemplatesReply(resource_templates=shown, next_cursor=cursor))
 
 
 async def read_resource(server: Server, call: Call) -> Reply:
@@ -159,7 +159,7 @@ async def read_resource(server: Server, call: Call) -> Reply:
 
     async def read(inner: Call) -> Reply:
         contents = await server.resources.read(uri, inner, server)
-        return cacheable(server, wire.ReadReply(contents=contents))
+        return add_cache_hint(server, wire.ReadReply(contents=contents))
 
     found = server.resources.find(uri, call.caller)
     if found is not None and found[0].converses and call.caller.revision.rounds:
@@ -200,10 +200,10 @@ async def unsubscribe(server: Server, call: Call) -> Reply:
 async def list_prompts(server: Server, call: Call) -> Reply:
     prompts = [prompt for prompt in server.prompts.values() if call.caller.holds(prompt.scopes)]
     places = server.prompt_places
-    shown, cursor = page(
+    shown, cursor = paginate(
         prompts, call.params.cursor, lambda prompt: places[prompt.name], server.sealer, purpose="prompts"
     )
-    return cacheable(server, wire.PromptsReply(prompts=[prompt.entry for prompt in shown], next_cursor=cursor))
+    return add_cache_hint(server, wire.PromptsReply(prompts=[prompt.entry for prompt in shown], next_cursor=cursor))
 
 
 async def get_prompt(server: Server, call: Call) -> Reply:
@@ -244,7 +244,7 @@ async def discover(server: Server, call: Call) -> Reply:
         capabilities=capabilities(),
         instructions=UNSET if server.instructions is None else server.instructions,
     )
-    return cacheable(server, reply)
+    return add_cache_hint(server, reply)
 
 
 def capabilities() -> dict[str, Any]:
@@ -264,41 +264,41 @@ async def ping(server: Server, call: Call) -> Reply:
 async def set_level(server: Server, call: Call) -> Reply:
     level = call.params.level
     if level not in LOG_LEVELS:
-        raise InvalidParams(f"Invalid params: there is no level {level!r}; use one of {', '.join(LOG_LEVELS)}")
+        raise InvalidParams(f"Invalid params: unknown log level {level!r}; use one of {', '.join(LOG_LEVELS)}")
     call.caller.log_level = level
     return wire.EmptyReply()
 
 
 async def listen(server: Server, call: Call) -> Reply:
-    wanted = call.params.notifications
-    owner, listens = call.caller.owner, server.audience.listens
-    check_subscriptions(wanted.resource_subscriptions)
+    listen_filter = call.params.notifications
+    owner, listens = call.caller.owner, server.audience.subscription_shares
+    check_subscriptions(listen_filter.resource_subscriptions)
     if not listens.has_room(owner):
         raise Overloaded("open `subscriptions/listen` streams of all clients", listens.limit)
-    if server.audience.listens_of(call.back) >= bounds.LISTENS:
-        raise Overloaded("open `subscriptions/listen` streams of this connection", bounds.LISTENS)
-    listen = Listen(call, wanted, lambda uri: server.may_watch(uri, call.caller))
-    accepted = msgspec.to_builtins(wanted)
-    note = Note("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": listen.tag})
+    if server.audience.count_subscriptions(call.back) >= bounds.LISTEN_STREAMS_PER_CONNECTION:
+        raise Overloaded("open `subscriptions/listen` streams of this connection", bounds.LISTEN_STREAMS_PER_CONNECTION)
+    listen = Subscription(call, listen_filter, lambda uri: server.may_watch(uri, call.caller))
+    accepted = msgspec.to_builtins(listen_filter)
+    note = Note("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": listen.meta})
     listens.take(owner)
     server.audience.add(listen)  # before the acknowledgement, which a slow client may delay: changes are kept meanwhile
     try:
         await call.back.notify(note)
-        await listen.relay()
+        await listen.send_changes()
     finally:
         server.audience.remove(listen)
         listens.give_back(owner)
-    return wire.EmptyReply(meta=listen.tag)
+    return wire.EmptyReply(meta=listen.meta)
 
 
-def cacheable(server: Server, reply: Reply) -> Reply:
+def add_cache_hint(server: Server, reply: Reply) -> Reply:
     # Results that depend on the caller must not be cached for others.
     is_public = server.cache.scope == "public" and not server.scoped_names()
     reply.ttl_ms, reply.cache_scope = server.cache.ttl_ms, "public" if is_public else "private"
     return reply
 
 
-_EVERY_ERA: dict[str, Any] = {
+_COMMON_METHODS: dict[str, Any] = {
     "tools/list": list_tools,
     "tools/call": call_tool,
     "resources/list": list_resources,
@@ -308,15 +308,15 @@ _EVERY_ERA: dict[str, Any] = {
     "prompts/get": get_prompt,
     "completion/complete": complete,
 }
-_LEGACY: dict[str, Any] = _EVERY_ERA | {
+_LEGACY_METHODS: dict[str, Any] = _COMMON_METHODS | {
     "initialize": initialize,
     "ping": ping,
     "logging/setLevel": set_level,
     "resources/subscribe": subscribe,
     "resources/unsubscribe": unsubscribe,
 }
-_MODERN: dict[str, Any] = _EVERY_ERA | {
+_MODERN_METHODS: dict[str, Any] = _COMMON_METHODS | {
     "server/discover": discover,
     "subscriptions/listen": listen,
 }
-METHODS: dict[str, dict[str, Method]] = {"modern": _MODERN, "legacy": _LEGACY, "plain": _LEGACY}
+METHODS: dict[str, dict[str, Method]] = {"modern": _MODERN_METHODS, "legacy": _LEGACY_METHODS, "plain": _LEGACY_METHODS}

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from hubbub.errors import DefinitionError
 from hubbub.ports import Peer
-from hubbub.protocol.hints import is_async, short_name
-from hubbub.protocol.model import Call, Note, Reply
+from hubbub.protocol.calls import Call, Note, Reply
+from hubbub.protocol.signatures import default_name, is_async
 
 CallNext: TypeAlias = Callable[[Call], Coroutine[Any, Any, Reply]]
 """Passes a call on to the next middleware, and finally to the server."""
@@ -19,7 +19,7 @@ Middleware: TypeAlias = Callable[[Call, CallNext], Coroutine[Any, Any, Reply]]
 
 def check_middleware(middleware: Middleware) -> None:
     """Raises: DefinitionError, if it is not an async function of two arguments."""
-    name = short_name(middleware)
+    name = default_name(middleware)
     if not is_async(middleware):
         raise DefinitionError(f"the middleware {name!r} must be an `async def` that takes `call` and `call_next`")
     try:
@@ -43,7 +43,7 @@ class MiddlewareStack:
         self.functions = functions
         self._call_first: CallNext = inner.request
         for function in reversed(functions):
-            self._call_first = partial(_call, function, self._call_first)
+            self._call_first = partial(_call_middleware, function, self._call_first)
 
     def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
         return self._call_first(call)
@@ -53,7 +53,7 @@ class MiddlewareStack:
         await self.inner.notify(note)
 
 
-async def _call(function: Middleware, call_next: CallNext, call: Call) -> Reply:
+async def _call_middleware(function: Middleware, call_next: CallNext, call: Call) -> Reply:
     reply: Any = await function(call, call_next)
     if isinstance(reply, Reply):
         return reply

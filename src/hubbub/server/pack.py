@@ -110,7 +110,7 @@ class Pack(msgspec.Struct, frozen=True, kw_only=True):
         return [
             name.replace("|", " or ")
             for name in self.requires
-            if not any(_is_there(each, find_spec) for each in name.split("|"))
+            if not any(_is_installed(each, find_spec) for each in name.split("|"))
         ]
 
     def advice(self) -> str:
@@ -128,7 +128,7 @@ def load_object(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _is_there(name: str, find_spec: Callable[[str], object]) -> bool:
+def _is_installed(name: str, find_spec: Callable[[str], object]) -> bool:
     try:
         return find_spec(name) is not None
     except (ImportError, ValueError):  # a parent package is missing or broken

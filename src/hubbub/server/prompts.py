@@ -9,12 +9,12 @@ import msgspec
 from msgspec import UNSET
 
 from hubbub.errors import ArgumentsInvalid, InvalidParams, ToolError
+from hubbub.protocol.calls import Call
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
-from hubbub.protocol.hints import check_function, doc_of, short_name
-from hubbub.protocol.model import Call
 from hubbub.protocol.schema import Arguments
 from hubbub.protocol.scopes import required_scopes
+from hubbub.protocol.signatures import check_function, default_name, function_doc
 from hubbub.protocol.wire import Icon, PromptArgument, PromptEntry, PromptMessage, PromptReply
 from hubbub.server.context import Context
 from hubbub.server.handlers import Handler
@@ -38,11 +38,13 @@ class Prompt:
     ) -> None:
         check_function(function)
         self.function = function
-        self.name = name or short_name(function)
+        self.name = name or default_name(function)
         self.scopes = required_scopes(scopes, self.name)
         """Scopes that a caller needs; the prompt is hidden from others."""
-        described = description if description is not None else read_docstring(doc_of(function)).description
-        self._arguments = Arguments.of(function, skip=(Context,), from_text=True)
+        prompt_description = (
+            description if description is not None else read_docstring(function_doc(function)).description
+        )
+        self._arguments = Arguments.from_function(function, skip=(Context,), from_text=True)
         injected = self._arguments.injected
         self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
         properties = self._arguments.schema["properties"]
@@ -50,7 +52,7 @@ class Prompt:
         self.argument_names = list(properties)
         self.entry = PromptEntry(
             self.name,
-            described or UNSET,
+            prompt_description or UNSET,
             [
                 PromptArgument(key, value.get("description", UNSET), required=key in required)
                 for key, value in properties.items()
@@ -64,26 +66,27 @@ class Prompt:
         """Whether the prompt may ask the caller something before it returns."""
         return self._handler.context_name is not None
 
-    async def get(self, given: dict[str, str], call: Call, server: Server) -> PromptReply:
+    async def get(self, values: dict[str, str], call: Call, server: Server) -> PromptReply:
         """Return the messages for these arguments."""
-        value = await self._handler.call(self._check(given), call, server)
+        value = await self._handler.call(self._decode_arguments(values), call, server)
         items = value if isinstance(value, list) else [value]
-        return PromptReply(messages=[_message(item) for item in items], description=self.entry.description)
+        return PromptReply(messages=[_make_message(item) for item in items], description=self.entry.description)
 
-    def _check(self, given: dict[str, str]) -> dict[str, Any]:
+    def _decode_arguments(self, values: dict[str, str]) -> dict[str, Any]:
         required = [argument.name for argument in self.entry.arguments or [] if argument.required is True]
-        missing = [name for name in required if name not in given]
-        unknown = [name for name in given if name not in self.argument_names]
+        missing = [name for name in required if name not in values]
+        unknown = [name for name in values if name not in self.argument_names]
         if missing or unknown:
-            wrong = f"missing {missing}" if missing else f"unknown {unknown}"
-            raise InvalidParams(f"Invalid params for prompt {self.name!r}: {wrong}; it takes {self.argument_names}")
+            problem = f"missing {missing}" if missing else f"unknown {unknown}"
+            known = self.argument_names
+            raise InvalidParams(f"Invalid params for prompt {self.name!r}: {problem}; the arguments are {known}")
         try:
-            return self._arguments.decode(msgspec.json.encode(given))
+            return self._arguments.decode(msgspec.json.encode(values))
         except ArgumentsInvalid as error:
             raise InvalidParams(f"Invalid params for prompt {self.name!r}: {error.message}") from error
 
 
-def _message(item: Any) -> PromptMessage:
+def _make_message(item: Any) -> PromptMessage:
     if isinstance(item, PromptMessage):
         return PromptMessage(item.role, item.content)  # a copy: shaping must not change the function's object
     if isinstance(item, CONTENT_TYPES):

@@ -13,9 +13,9 @@ from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.errors import DefinitionError
-from hubbub.protocol.names import safe_name
+from hubbub.protocol.tool_names import safe_name
 from hubbub.server.events import ChangeType, Events, ToolChange, ToolChangeMetadata
-from hubbub.server.pages import Places
+from hubbub.server.pagination import StableOrder
 from hubbub.server.tools import Tool
 
 
@@ -25,11 +25,11 @@ class ToolRegistry:
     def __init__(self, events: Events) -> None:
         self._events = events
         self._tools: dict[str, Tool] = {}
-        self.places = Places()
+        self.places = StableOrder()
         """The place of each tool in the list."""
         self.scoped: set[str] = set()
         """Names of current and former tools that require scopes."""
-        self._safe: dict[str, Tool] | None = None
+        self._tools_by_safe_name: dict[str, Tool] | None = None
         self.get = self._tools.get
         """Return the tool with that name, or None."""
         self.lists_safe_names = False
@@ -38,30 +38,30 @@ class ToolRegistry:
     def find(self, name: str) -> Tool | None:
         """Return the tool with that name; if `lists_safe_names` is set, also by its safe name."""
         tool = self._tools.get(name)
-        return self._aliases().get(name) if tool is None and self.lists_safe_names else tool
+        return self._safe_names().get(name) if tool is None and self.lists_safe_names else tool
 
     def listed_name(self, tool: Tool) -> str:
         """Return the name that clients see: the safe name if `lists_safe_names` is set and no other tool has it."""
         safe = safe_name(tool.name) if self.lists_safe_names else tool.name
         return safe if self.find(safe) is tool else tool.name
 
-    def _aliases(self) -> dict[str, Tool]:
-        if self._safe is None:
-            self._safe = {safe_name(tool.name): tool for tool in reversed(self._tools.values())}
-        return self._safe
+    def _safe_names(self) -> dict[str, Tool]:
+        if self._tools_by_safe_name is None:
+            self._tools_by_safe_name = {safe_name(tool.name): tool for tool in reversed(self._tools.values())}
+        return self._tools_by_safe_name
 
     def register(self, tool: Tool | Callable[..., Any], *, reason: str | None = None) -> None:
         """Add a tool, or a function as a tool; one with the same name is replaced in its place."""
         if not isinstance(tool, Tool):
             tool = Tool(tool)
-        known = tool.name in self._tools
-        if not known and len(self._tools) >= bounds.TOOLS:
-            raise DefinitionError(f"a server holds at most {bounds.TOOLS} tools; {tool.name!r} is one too many")
+        is_known = tool.name in self._tools
+        if not is_known and len(self._tools) >= bounds.TOOLS:
+            raise DefinitionError(f"cannot register tool {tool.name!r}: a server holds at most {bounds.TOOLS} tools")
         self._tools[tool.name] = tool
         self.places.add(tool.name)
         if tool.scopes:
             self.scoped.add(tool.name)
-        self._emit("tool_updated" if known else "tool_added", tool, reason)
+        self._emit("tool_updated" if is_known else "tool_added", tool, reason)
 
     def unregister(self, name: str, *, reason: str | None = None) -> bool:
         """Remove a tool; return whether there was one."""
@@ -101,7 +101,7 @@ class ToolRegistry:
         return name in self._tools
 
     def _emit(self, kind: ChangeType, tool: Tool, reason: str | None) -> None:
-        self._safe = None
+        self._tools_by_safe_name = None
         metadata = ToolChangeMetadata(
             description=tool.description or UNSET,
             input_schema=tool.input_schema,

@@ -1,7 +1,7 @@
 """Resources: fixed URIs, URI templates, and providers that list their own.
 
 A function registered for a URI or a URI template returns text, bytes or
-`ResourceContents`; None means that there is no such resource. `UriTemplate` checks template
+`ResourceContents`; None means that the resource does not exist. `UriTemplate` checks template
 parameters first, so that they cannot contain path traversal.
 """
 
@@ -16,14 +16,14 @@ from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.errors import DefinitionError, ResourceNotFound
+from hubbub.protocol.calls import Call, Caller
 from hubbub.protocol.content import Annotations, ResourceContents
-from hubbub.protocol.hints import bound_names, check_function, doc_of, short_name
-from hubbub.protocol.model import Call, Caller
 from hubbub.protocol.scopes import required_scopes
+from hubbub.protocol.signatures import check_function, default_name, function_doc, partial_arguments
 from hubbub.protocol.wire import ResourceEntry, TemplateEntry
 from hubbub.server.context import Context
 from hubbub.server.handlers import Handler
-from hubbub.server.pages import Place, Places
+from hubbub.server.pagination import SortKey, StableOrder
 
 if TYPE_CHECKING:
     from hubbub.protocol.uri_template import UriTemplate
@@ -77,11 +77,11 @@ class ResourceFunction:
         """Scopes that a caller needs; the resource is hidden from others."""
         self.template = _parse_template(uri) if "{" in uri else None
         self.mime_type = mime_type
-        described = description if description is not None else (doc_of(function) or "")
+        resource_description = description if description is not None else (function_doc(function) or "")
         self.entry = ResourceEntry(
             uri,
-            name or short_name(function),
-            described or UNSET,
+            name or default_name(function),
+            resource_description or UNSET,
             mime_type if mime_type is not None else UNSET,
             title if title is not None else UNSET,
             annotations=annotations if annotations is not None else UNSET,
@@ -107,61 +107,63 @@ class ResourceFunction:
         value = await self._handler.call(dict(parameters), call, server)
         if value is None:
             raise ResourceNotFound(uri)
-        return [_contents(uri, item, self.mime_type) for item in (value if isinstance(value, list) else [value])]
+        return [_make_contents(uri, item, self.mime_type) for item in (value if isinstance(value, list) else [value])]
 
 
 class Resources:
     """All resources of a server, in the order in which they were added."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
-        self._changed = changed
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
         self._functions: dict[str, ResourceFunction] = {}
-        self.places = Places()
+        self.places = StableOrder()
         """The place of each resource and template in its list."""
         self._providers: list[ResourceProvider] = []
 
     def add(self, resource: ResourceFunction) -> None:
         """Add a resource or template, or replace the one with the same URI."""
         if resource.uri not in self._functions and len(self._functions) >= bounds.TOOLS:
-            raise DefinitionError(f"a server holds at most {bounds.TOOLS} resources")
+            raise DefinitionError(
+                f"cannot register resource {resource.uri!r}: a server holds at most {bounds.TOOLS} resources"
+            )
         self._functions[resource.uri] = resource
         self.places.add(resource.uri)
-        self._changed()
+        self._on_change()
 
     def add_provider(self, provider: ResourceProvider) -> None:
         """Add a provider; its list may change later."""
         self._providers.append(provider)
-        self._changed()
+        self._on_change()
 
     def remove(self, uri: str) -> bool:
         """Remove a resource or template; return whether there was one."""
         if self._functions.pop(uri, None) is None:
             return False
         self.places.remove(uri)
-        self._changed()
+        self._on_change()
         return True
 
     def __len__(self) -> int:
         return len(self._functions) + len(self._providers)
 
-    def entries(self, caller: Caller | None = None) -> list[tuple[Place, ResourceEntry]]:
+    def entries(self, caller: Caller | None = None) -> list[tuple[SortKey, ResourceEntry]]:
         """Return all resources without templates, or those that this caller may see, with their places.
 
         Providers may list in any order.
         """
         entries = [
             (self.places[function.uri], function.entry)
-            for function in self._visible(caller)
+            for function in self._visible_functions(caller)
             if function.template is None
         ]
         for number, provider in enumerate(self._providers, start=1):
             provided = {item.uri: item for item in provider.list_resources()}
-            entries += [((number, 0, uri), _provided_entry(provided[uri])) for uri in sorted(provided)]
+            entries += [((number, 0, uri), _make_provided_entry(provided[uri])) for uri in sorted(provided)]
         return entries
 
     def templates(self, caller: Caller | None = None) -> list[ResourceFunction]:
         """Return all templates, or those that this caller may see."""
-        return [function for function in self._visible(caller) if function.template is not None]
+        return [function for function in self._visible_functions(caller) if function.template is not None]
 
     def get(self, uri: str) -> ResourceFunction | None:
         """Return the function that was added for exactly this URI or template."""
@@ -171,7 +173,7 @@ class Resources:
         """Return all functions, including those of templates."""
         return list(self._functions.values())
 
-    def _visible(self, caller: Caller | None) -> list[ResourceFunction]:
+    def _visible_functions(self, caller: Caller | None) -> list[ResourceFunction]:
         return [each for each in self._functions.values() if caller is None or caller.holds(each.scopes)]
 
     def find(self, uri: str, caller: Caller | None = None) -> tuple[ResourceFunction, dict[str, str]] | None:
@@ -199,15 +201,15 @@ class Resources:
         for provider in self._providers:
             resource = await provider.get_resource(uri)
             if resource is not None:
-                return [_contents(resource.uri, resource.content, resource.mime_type)]
+                return [_make_contents(resource.uri, resource.content, resource.mime_type)]
         raise ResourceNotFound(uri)
 
 
-def _provided_entry(item: ResourceDetails) -> ResourceEntry:
+def _make_provided_entry(item: ResourceDetails) -> ResourceEntry:
     return ResourceEntry(item.uri, item.name, item.description or UNSET, item.mime_type or UNSET)
 
 
-def _contents(uri: str, value: Any, mime_type: str | None) -> ResourceContents:
+def _make_contents(uri: str, value: Any, mime_type: str | None) -> ResourceContents:
     if isinstance(value, ResourceContents):
         return value
     if isinstance(value, bytes):
@@ -226,15 +228,15 @@ def _parse_template(uri: str) -> UriTemplate:
 
 def _check_parameters(function: Callable[..., Any], template: UriTemplate | None, uri: str) -> str | None:
     """Check that every parameter is a variable of the template; return the name of the context parameter."""
-    bound = bound_names(function)
+    bound = partial_arguments(function)
     declared = inspect.signature(function, eval_str=True).parameters
     parameters = {name: item for name, item in declared.items() if name not in bound}
     context = next((name for name, item in parameters.items() if item.annotation is Context), None)
-    wanted = set(parameters) - {context}
-    offered = set(template.variables) if template is not None else set()
-    if wanted != offered:
+    parameter_names = set(parameters) - {context}
+    variable_names = set(template.variables) if template is not None else set()
+    if parameter_names != variable_names:
         raise DefinitionError(
-            f"{short_name(function)!r} takes {sorted(wanted)}, but {uri!r} has the variables {sorted(offered)}; "
-            "they must be the same"
+            f"the parameters of {default_name(function)!r} are {sorted(parameter_names)}, but the variables of {uri!r} "
+            f"are {sorted(variable_names)}; they must be the same"
         )
     return context

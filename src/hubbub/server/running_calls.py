@@ -14,10 +14,10 @@ from msgspec import Raw
 from hubbub.errors import IdInUse, Overloaded
 from hubbub.protocol.jsonrpc import id_key
 
-Call = asyncio.Task[object]
+CallTask = asyncio.Task[object]
 
 
-class RunningCalls(dict[bytes, Call]):
+class RunningCalls(dict[bytes, CallTask]):
     """The task of each running call."""
 
     __slots__ = ("_cancelled",)
@@ -40,15 +40,15 @@ class RunningCalls(dict[bytes, Call]):
             raise Overloaded("calls in this session", limit)
         return key
 
-    def start(self, key: bytes, work: Coroutine[object, object, None]) -> Call:
+    def start(self, key: bytes, work: Coroutine[object, object, None]) -> CallTask:
         """Serve a call in a new task; `work` must call `end`."""
         # Never eager, whatever the loop's task factory does: calls, changes and cancellations take effect in order of
         # arrival on every Python. Eager tasks (3.12) saved 5 % of CPU per call on stdio, which is noise.
-        task: Call = asyncio.Task(work)
+        task: CallTask = asyncio.Task(work)
         self[key] = task
         return task
 
-    def enter(self, key: bytes) -> None:
+    def start_in_current_task(self, key: bytes) -> None:
         """Serve a call in the current task, which must call `end`."""
         task = asyncio.current_task()
         assert task is not None
@@ -80,8 +80,8 @@ class RunningCalls(dict[bytes, Call]):
         self._cancelled = self._cancelled or set()
         self._cancelled.add(key)
         # Only after its first step: a task that never started would never clean up.
-        asyncio.get_running_loop().call_soon(self._cancel_begun, key, task)
+        asyncio.get_running_loop().call_soon(self._cancel_started, key, task)
 
-    def _cancel_begun(self, key: bytes, task: Call) -> None:
+    def _cancel_started(self, key: bytes, task: CallTask) -> None:
         if self.get(key) is task:  # otherwise the task has already answered and does something else
             task.cancel()

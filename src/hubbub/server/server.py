@@ -22,24 +22,24 @@ from msgspec import UNSET
 from hubbub import bounds
 from hubbub.errors import DefinitionError, HubbubError
 from hubbub.observe import Metric
-from hubbub.ports import Connect, Peer, Sealer
+from hubbub.ports import ConnectionFactory, Peer, Sealer
+from hubbub.protocol.calls import Call, Caller, Implementation, Note, Reply
 from hubbub.protocol.content import Annotations
-from hubbub.protocol.model import Call, Caller, Implementation, Note, Reply
 from hubbub.protocol.revisions import SUPPORTED_VERSIONS
 from hubbub.protocol.shape import identity_meta
 from hubbub.protocol.wire import Icon, ToolAnnotations, UpdatedParams
 from hubbub.rounds import Rounds
-from hubbub.security.sealed import Sealer as KeyedSealer
-from hubbub.server.audience import PROMPTS_CHANGED, RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, Audience
+from hubbub.security.sealer import Sealer as KeyedSealer
 from hubbub.server.completion import Completions, Suggest
 from hubbub.server.events import Events, ToolChange
 from hubbub.server.methods import METHODS, Method, call_by_name
 from hubbub.server.middleware import Middleware, check_middleware, with_middleware
-from hubbub.server.pages import Places
+from hubbub.server.pagination import StableOrder
 from hubbub.server.prompts import Prompt
 from hubbub.server.registry import ToolRegistry
 from hubbub.server.resources import ResourceFunction, ResourceProvider, Resources
 from hubbub.server.shared_run import SharedRun
+from hubbub.server.subscriptions import PROMPTS_CHANGED, RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, Broadcaster
 from hubbub.server.threads import Threads
 from hubbub.server.tools import Tool, ToolErrors
 from hubbub.server.views import EVERYTHING, View
@@ -89,9 +89,9 @@ class Server:
         self.tools = ToolRegistry(self.events)
         self.resources = Resources(lambda: self.audience.publish(Note(RESOURCES_CHANGED)))
         self.prompts: dict[str, Prompt] = {}
-        self.prompt_places = Places()
+        self.prompt_places = StableOrder()
         self.completions = Completions()
-        self.audience = Audience()
+        self.audience = Broadcaster()
         self.threads = Threads()
         self._has_own_sealer = sealer is not None
         self.sealer: Sealer = sealer if sealer is not None else KeyedSealer()
@@ -115,7 +115,7 @@ class Server:
         self._lifespan: Lifespan | None = None
         self._lifespans: list[Lifespan] = []
         self._is_running = False
-        self._shared_run = SharedRun(f"server {name!r}", self._open)
+        self._shared_run = SharedRun(f"server {name!r}", self._open_lifespans)
         if lifespan is not None:
             self.lifespan(lifespan)
         self.profiles = dict(profiles or {})
@@ -124,7 +124,7 @@ class Server:
             self.use_profile(profile)
         self.events.on("toolChange", self._publish_tool_change)
 
-    # -- declaring -----------------------------------------------------------
+    # -- registration -----------------------------------------------------------
 
     @overload
     def tool(self, function: F, /) -> F: ...
@@ -195,7 +195,7 @@ class Server:
             )
             self.tools.register(tool)
 
-        return _decorate(function, register)
+        return _apply_decorator(function, register)
 
     def resource(
         self,
@@ -236,7 +236,7 @@ class Server:
             )
             self.resources.add(resource)
 
-        return _decorator(register)
+        return _make_decorator(register)
 
     def add_resources(self, provider: ResourceProvider) -> None:
         """Serve everything that a provider lists."""
@@ -286,7 +286,7 @@ class Server:
             self.prompt_places.add(prompt.name)
             self.audience.publish(Note(PROMPTS_CHANGED))
 
-        return _decorate(function, register)
+        return _apply_decorator(function, register)
 
     def remove_prompt(self, name: str) -> bool:
         """Remove a prompt; return whether there was one."""
@@ -298,23 +298,23 @@ class Server:
 
     def completion(self, reference: str, argument: str) -> Callable[[Suggest], Suggest]:
         """Let a function suggest values for an argument of the prompt or URI template `reference`."""
-        return _decorator(lambda target: self.completions.add(reference, argument, target))
+        return _make_decorator(lambda target: self.completions.add(reference, argument, target))
 
     def lifespan(self, lifespan: Lifespan) -> Lifespan:
         """Open this context manager while the server runs; what it yields is `Context.lifespan`.
 
         Raises:
-            DefinitionError: the server has a lifespan already, or this is a generator, which opens nothing by itself.
+            DefinitionError: the server already has a lifespan, or this is a generator without `@asynccontextmanager`.
         """
         if inspect.isasyncgenfunction(lifespan) or inspect.isgeneratorfunction(lifespan):
-            raise DefinitionError(f"{lifespan!r} is a generator; put `@asynccontextmanager` of contextlib above it")
+            raise DefinitionError(f"{lifespan!r} is a generator; decorate it with `@asynccontextmanager` of contextlib")
         if self._lifespan is not None:
-            raise DefinitionError("a server has one lifespan; add further ones with `server.add_lifespan`")
+            raise DefinitionError("the server already has a lifespan; add another one with `server.add_lifespan`")
         self._lifespan = lifespan
         return lifespan
 
     def add_lifespan(self, lifespan: Lifespan) -> None:
-        """Open this context manager, too, while the server runs: after the server's own lifespan, and in order.
+        """Open another context manager while the server runs: after the server's own lifespan, in the order added.
 
         What it yields is not used: `Context.lifespan` is what the server's own lifespan yields.
         """
@@ -324,7 +324,7 @@ class Server:
         """Show only what this profile shows."""
         if profile not in self.profiles:
             known = ", ".join(self.profiles) or "none"
-            raise DefinitionError(f"there is no profile {profile!r}; known: {known}")
+            raise DefinitionError(f"unknown profile {profile!r}; profiles of this server: {known}")
         self.view = self.profiles[profile]
         self.audience.publish(Note(TOOLS_CHANGED))
 
@@ -351,7 +351,7 @@ class Server:
             self.sealer = sealer
             self.rounds = Rounds(sealer)
 
-    # -- answering -----------------------------------------------------------
+    # -- requests -----------------------------------------------------------
 
     def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Answer one call in its caller's revision."""
@@ -373,9 +373,9 @@ class Server:
         return _NO_HEADERS if tool is None or not caller.holds(tool.scopes) else tool.headers
 
     async def notify(self, note: Note) -> None:
-        """Ignore notifications: none of MCP concerns the whole server."""
+        """Ignore notifications: MCP defines none that concerns the whole server."""
 
-    # -- notifying -----------------------------------------------------------
+    # -- notifications -----------------------------------------------------------
 
     def resource_updated(self, uri: str, *, scope: str | None = None, principal: str | None = None) -> None:
         """Notify the subscribers of a resource that it changed, or only those with this scope or principal."""
@@ -393,7 +393,7 @@ class Server:
             try:
                 listener(scope)
             except Exception:
-                logger.exception("something was not told that a session has ended")
+                logger.exception("a listener of on_scope_end failed")
 
     def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
         """End the suspended calls of revoked callers."""
@@ -461,7 +461,7 @@ class Server:
         return self._shared_run.use_in_task()
 
     @asynccontextmanager
-    async def in_memory(self) -> AsyncIterator[Connect]:
+    async def in_memory(self) -> AsyncIterator[ConnectionFactory]:
         """Run the server for a client in this process, as `running` does; used by `Client(server)`."""
         from hubbub.server.connection import Connection  # late: it imports this module
 
@@ -469,7 +469,7 @@ class Server:
             yield partial(Connection, self)
 
     @asynccontextmanager
-    async def _open(self) -> AsyncIterator[None]:
+    async def _open_lifespans(self) -> AsyncIterator[None]:
         """Open the lifespans while the block runs; afterwards close everything that the server owns."""
         async with AsyncExitStack() as stack:
             if self._lifespan is not None:
@@ -481,12 +481,12 @@ class Server:
                 yield
             finally:
                 self._is_running = False
-                self.audience.end_listens()
+                self.audience.end_subscriptions()
                 await self.rounds.close()
                 self.threads.close()
 
 
-def _decorator(register: Callable[[Any], object]) -> Callable[[F], F]:
+def _make_decorator(register: Callable[[Any], object]) -> Callable[[F], F]:
     def decorate(target: F) -> F:
         register(target)
         return target
@@ -494,7 +494,7 @@ def _decorator(register: Callable[[Any], object]) -> Callable[[F], F]:
     return decorate
 
 
-def _decorate(function: Any, register: Callable[[Any], object]) -> Any:
+def _apply_decorator(function: Any, register: Callable[[Any], object]) -> Any:
     """Support decorators with and without options."""
-    decorate = _decorator(register)
+    decorate = _make_decorator(register)
     return decorate if function is None else decorate(function)

@@ -17,10 +17,10 @@ class SharedRun:
     A separate task enters and exits it, because task groups and timeouts must be exited by the task that entered them.
     """
 
-    def __init__(self, name: str, running: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+    def __init__(self, name: str, context: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         """`name` is what errors call it, such as `server 'shop'`."""
         self._name = name
-        self._running = running
+        self._make_context = context
         self._run: _Run | None = None
         self._lock = threading.Lock()
 
@@ -33,7 +33,7 @@ class SharedRun:
         Raises:
             DefinitionError: it is open in another event loop.
         """
-        async with self._open() as run:
+        async with self._enter_run() as run:
             yield
         if not run.users and run.error is not None:
             raise run.error
@@ -46,23 +46,23 @@ class SharedRun:
         """
         task = asyncio.current_task()
         assert task is not None
-        async with self._open() as run:
-            run.blocks.add(task)
+        async with self._enter_run() as run:
+            run.dependent_tasks.add(task)
             try:
                 yield
             except asyncio.CancelledError:
-                is_by_us = task not in run.blocks and not task.uncancel()
-                if not is_by_us or run.error is None:
+                is_own_cancellation = task not in run.dependent_tasks and not task.uncancel()
+                if not is_own_cancellation or run.error is None:
                     raise
             finally:
-                has_ended = task not in run.blocks
-                run.blocks.discard(task)
+                has_ended = task not in run.dependent_tasks
+                run.dependent_tasks.discard(task)
         if run.error is not None and (has_ended or not run.users):
             raise run.error
 
     @asynccontextmanager
-    async def _open(self) -> AsyncIterator[_Run]:
-        while (run := self._find_or_start()).stop.is_set():
+    async def _enter_run(self) -> AsyncIterator[_Run]:
+        while (run := self._get_or_start_run()).stop.is_set():
             await asyncio.wait([run.task])
         run.users += 1
         try:
@@ -76,7 +76,7 @@ class SharedRun:
                     run.task.cancel()
                 await asyncio.wait([run.task])
 
-    def _find_or_start(self) -> _Run:
+    def _get_or_start_run(self) -> _Run:
         with self._lock:
             run = self._run
             if run is not None and run.loop is not asyncio.get_running_loop() and not run.loop.is_closed():
@@ -85,35 +85,35 @@ class SharedRun:
                     "and apps there first, or build another one for this loop"
                 )
             if run is None or run.loop.is_closed():
-                run = self._run = _Run(self._running())
-                run.task.add_done_callback(self._forget)
+                run = self._run = _Run(self._make_context())
+                run.task.add_done_callback(self._clear_run)
             return run
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
+    def _clear_run(self, task: asyncio.Task[None]) -> None:
         # Only now, and not when its last user has left: a user may be cancelled while the context is being exited.
         if self._run is not None and self._run.task is task:
             self._run = None
 
 
 class _Run:
-    def __init__(self, running: AbstractAsyncContextManager[None]) -> None:
+    def __init__(self, context: AbstractAsyncContextManager[None]) -> None:
         self.loop = asyncio.get_running_loop()
         self.users = 0
-        self.blocks: set[asyncio.Task[Any]] = set()
+        self.dependent_tasks: set[asyncio.Task[Any]] = set()
         """Tasks to cancel if the context ends by itself."""
         self.stop = asyncio.Event()
         self.opened: asyncio.Future[None] = self.loop.create_future()
-        self.task = self.loop.create_task(self._keep(running))
-        self.task.add_done_callback(self._cancel_blocks)
+        self.task = self.loop.create_task(self._hold_open(context))
+        self.task.add_done_callback(self._cancel_dependents)
 
     @property
     def error(self) -> BaseException | None:
         """The exception that the context raised after it was entered; asyncio logs it if this is never read."""
         return self.task.exception() if self.task.done() and not self.task.cancelled() else None
 
-    async def _keep(self, running: AbstractAsyncContextManager[None]) -> None:
+    async def _hold_open(self, context: AbstractAsyncContextManager[None]) -> None:
         try:
-            async with running:
+            async with context:
                 self.opened.set_result(None)
                 await self.stop.wait()
         except BaseException as error:
@@ -122,6 +122,6 @@ class _Run:
             self.opened.set_exception(error)
             self.opened.exception()  # retrieved here, in case every user was cancelled meanwhile
 
-    def _cancel_blocks(self, task: asyncio.Task[None]) -> None:
-        while self.blocks:
-            self.blocks.pop().cancel()
+    def _cancel_dependents(self, task: asyncio.Task[None]) -> None:
+        while self.dependent_tasks:
+            self.dependent_tasks.pop().cancel()

@@ -1,7 +1,4 @@
-"""Apply the protocol extensions of a server's only pack (`Pack.standalone`).
-
-Called by `hubbub.assembly`. All other calls pass through unchanged.
-"""
+"""Applies the protocol extensions of a server's only pack (`Pack.standalone`); used by `hubbub.assembly`."""
 
 from __future__ import annotations
 
@@ -12,13 +9,13 @@ from msgspec import Raw
 
 from hubbub.errors import ArgumentsInvalid, InvalidParams, ToolNotFound
 from hubbub.ports import Peer
-from hubbub.protocol.model import Call, Note, RawReply, Reply
+from hubbub.protocol.calls import Call, Note, RawReply, Reply
 from hubbub.server.context import Context
 from hubbub.server.pack import Standalone
 from hubbub.server.server import Server
 
 
-def serve_alone(server: Server, standalone: Standalone, state: Any) -> None:
+def apply_standalone(server: Server, standalone: Standalone, state: Any) -> None:
     """Apply the extensions to the server; `state` is the state of its only pack, passed to the methods."""
     if standalone.message_bytes is not None:
         server.message_bytes = standalone.message_bytes

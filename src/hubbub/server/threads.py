@@ -24,13 +24,13 @@ class Threads:
         self._limit = limit = bounds.TOOL_THREADS if limit is None else limit
         self._pool: ThreadPoolExecutor | None = None
         self._slots = SharedSlots(limit)
-        self._running = 0
+        self._running_count = 0
         self._lock = threading.Lock()
 
     @property
     def is_running(self) -> bool:
         """Whether a function has not returned; the interpreter would wait for it before it exits."""
-        return self._running > 0
+        return self._running_count > 0
 
     async def run(self, function: Callable[[], Any], owner: str) -> Any:
         """Run a function in a thread; calls above their owner's share wait until other calls of that owner end."""
@@ -38,10 +38,10 @@ class Threads:
             return await asyncio.wrap_future(self._submit(function))
         loop = asyncio.get_running_loop()
         await self._slots.take(owner)
-        work = self._submit(function)
+        job = self._submit(function)
         # Not when its caller stops waiting, because the function runs until it returns.
-        work.add_done_callback(lambda _: _tell(loop, partial(self._slots.give_back, owner)))
-        return await asyncio.wrap_future(work)
+        job.add_done_callback(lambda _: _call_in_loop(loop, partial(self._slots.give_back, owner)))
+        return await asyncio.wrap_future(job)
 
     def _submit(self, function: Callable[[], Any]) -> Future[Any]:
         if self._pool is None:
@@ -58,15 +58,15 @@ class Threads:
 
     def _run(self, function: Callable[[], Any]) -> Any:
         with self._lock:
-            self._running += 1
+            self._running_count += 1
         try:
             return function()
         finally:
             with self._lock:
-                self._running -= 1
+                self._running_count -= 1
 
 
-def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+def _call_in_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
     """Schedule a callback from a thread that may outlive the loop."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(callback)
@@ -84,11 +84,11 @@ async def run_in_thread(
     """Call a synchronous function with these arguments in a thread, in the caller's context and its owner's share."""
     context = contextvars.copy_context()
 
-    def work() -> Any:
+    def job() -> Any:
         try:
             return context.run(lambda: function(**arguments))
         except StopIteration as error:
             # Before Python 3.12 a future cannot carry it: the call would never end.
             raise RuntimeError("StopIteration") from error
 
-    return await threads.run(work, owner)
+    return await threads.run(job, owner)

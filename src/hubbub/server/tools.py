@@ -15,19 +15,19 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from hubbub.errors import DefinitionError
+from hubbub.protocol.calls import Call
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
-from hubbub.protocol.headers import header_parameters
-from hubbub.protocol.hints import bound_names, check_function, doc_of, resolve_hints, short_name
-from hubbub.protocol.model import Call
-from hubbub.protocol.names import check_name
+from hubbub.protocol.mcp_headers import header_parameters
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.schema import Arguments, Output
 from hubbub.protocol.scopes import required_scopes
 from hubbub.protocol.shape import shape_tool_entry
+from hubbub.protocol.signatures import check_function, default_name, function_doc, partial_arguments, resolve_hints
+from hubbub.protocol.tool_names import check_name
 from hubbub.protocol.wire import Icon, ToolAnnotations, ToolEntry, ToolResult, UnionToolResult
-from hubbub.server.asking import Ask, gather_answers
 from hubbub.server.context import Context
+from hubbub.server.declared_inputs import Ask, ask_declared_inputs
 from hubbub.server.handlers import Handler
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ class Tool:
         """
         check_function(function)
         self.function = function
-        self.name = name or short_name(function)
+        self.name = name or default_name(function)
         check_name(self.name)
-        self.description = description if description is not None else _summary(function)
+        self.description = description if description is not None else _read_description(function)
         self.scopes = required_scopes(scopes, self.name)
         """Scopes that a caller needs; the tool is hidden from others."""
         self.errors = errors if errors is not None else _DEFAULT_ERRORS
@@ -94,7 +94,7 @@ class Tool:
             self.description or UNSET,
             self.arguments.schema,
             title if title is not None else UNSET,
-            _unset(self._output.schema),
+            _or_unset(self._output.schema),
             annotations if annotations is not None else UNSET,
             icons if icons is not None else UNSET,
             meta if meta is not None else UNSET,
@@ -103,7 +103,7 @@ class Tool:
         injected = self.arguments.injected
         self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
         self.asks = {key: ask for key, ask in injected.items() if isinstance(ask, Ask)}
-        """Declared inputs, which the person gives before the function starts."""
+        """Declared inputs, which the user gives before the function starts."""
         self.converses = self._handler.context_name is not None or bool(self.asks)
         """Whether a call may ask the caller something before it answers."""
         self.headers = header_parameters(self.arguments.schema)
@@ -140,21 +140,21 @@ class Tool:
         """
         arguments = self.arguments.decode(raw)
         if self.asks:
-            arguments |= answers or await gather_answers(self.asks, Context(call, server))
-        reply = self._reply(await self._handler.call(arguments, call, server))
+            arguments |= answers or await ask_declared_inputs(self.asks, Context(call, server))
+        reply = self._make_result(await self._handler.call(arguments, call, server))
         context_name = self._handler.context_name
         if context_name is not None and (meta := arguments[context_name].result_meta):
             reply.meta = meta if reply.meta is UNSET else reply.meta | meta
         return reply
 
-    def _reply(self, value: Any) -> ToolResult:
+    def _make_result(self, value: Any) -> ToolResult:
         if isinstance(value, ToolResult):
-            self._check_reply(value)
+            self._check_result(value)
             return replace(value)  # a copy: shaping must not change the function's object
         if self._output.schema is None:
             if isinstance(value, str):
                 return ToolResult(content=[Text(value)])
-            content = _as_content(value)
+            content = _to_content(value)
             if content is not None:
                 return ToolResult(content=content)
         structured = self._output.encode(value)
@@ -162,7 +162,7 @@ class Tool:
         is_union = self._output.schema is not None and not self._output.is_object
         return (UnionToolResult if is_union else ToolResult)(structured_content=Raw(structured))
 
-    def _check_reply(self, reply: ToolResult) -> None:
+    def _check_result(self, reply: ToolResult) -> None:
         structured = reply.structured_content
         if self._output.schema is not None and structured is not UNSET and reply.is_error is not True:
             self._output.encode(structured)
@@ -173,30 +173,31 @@ def _arguments(
 ) -> Arguments | DataArguments | UncheckedArguments:
     if schema is None:
         if not is_checked:
-            raise DefinitionError(f"{short_name(function)}: arguments are left unchecked only with an `input_schema`")
-        return Arguments.of(function, skip=(Context, Ask))
+            raise DefinitionError(f"{default_name(function)}: `checks_arguments=False` requires an `input_schema`")
+        return Arguments.from_function(function, skip=(Context, Ask))
     from hubbub.protocol.schema_data import DataArguments, UncheckedArguments
 
     hints = resolve_hints(function, skip=(Context,))
     injected = {key: Context for key, hint in hints.items() if hint is Context}
     if is_checked:
         return DataArguments(dict(schema), injected)
-    known = injected.keys() | bound_names(function)
+    known = injected.keys() | partial_arguments(function)
     names = [name for name in inspect.signature(function).parameters if name not in known]
     if len(names) != 1:
         raise DefinitionError(
-            f"{short_name(function)}: a tool that checks its arguments itself gets them in one parameter"
+            f"{default_name(function)}: with `checks_arguments=False` the function must have one parameter for all "
+            f"arguments, but it has {names}"
         )
     return UncheckedArguments(dict(schema), names[0], injected)
 
 
 def _output(function: Function, name: str, schema: Mapping[str, Any] | None) -> Output:
     if schema is None:
-        return Output.of(function, skip=(*CONTENT_TYPES, ToolResult))
+        return Output.from_function(function, skip=(*CONTENT_TYPES, ToolResult))
     return Output(name, dict(schema))
 
 
-def _as_content(value: Any) -> list[Any] | None:
+def _to_content(value: Any) -> list[Any] | None:
     """Return the value as content blocks, or None if it is data."""
     if value is None:
         return []
@@ -209,10 +210,10 @@ def _as_content(value: Any) -> list[Any] | None:
     return None
 
 
-def _summary(function: Function) -> str:
+def _read_description(function: Function) -> str:
     """Return the docstring without its parameter section, which is in the schema."""
-    return read_docstring(doc_of(function)).description
+    return read_docstring(function_doc(function)).description
 
 
-def _unset(schema: dict[str, Any] | None) -> Any:
+def _or_unset(schema: dict[str, Any] | None) -> Any:
     return UNSET if schema is None else schema

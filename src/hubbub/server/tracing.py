@@ -19,13 +19,13 @@ from msgspec import UNSET
 from hubbub import bounds
 from hubbub.errors import HubbubError, ToolFailure
 from hubbub.ports import Peer
-from hubbub.protocol.error_forms import error_object
-from hubbub.protocol.model import Call, Meta, Note, Reply
+from hubbub.protocol.calls import Call, Meta, Note, Reply
+from hubbub.protocol.error_codes import error_object
 from hubbub.protocol.wire import ToolResult
 
-_EXPORTER: Final = "OTEL_TRACES_EXPORTER"
-_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-_EXPORTERS: Final = "opentelemetry_traces_exporter"
+_EXPORTER_VARIABLE: Final = "OTEL_TRACES_EXPORTER"
+_ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_EXPORTER_GROUP: Final = "opentelemetry_traces_exporter"
 
 logger = logging.getLogger("hubbub.tracing")
 
@@ -38,10 +38,10 @@ def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def _exporter_name(environment: Mapping[str, str]) -> str | None:
-    name = environment.get(_EXPORTER, "").split(",")[0].strip().lower()
+    name = environment.get(_EXPORTER_VARIABLE, "").split(",")[0].strip().lower()
     if name:
         return None if name == "none" else name
-    return "otlp" if any(environment.get(variable) for variable in _ENDPOINTS) else None
+    return "otlp" if any(environment.get(variable) for variable in _ENDPOINT_VARIABLES) else None
 
 
 def _has_provider() -> bool:
@@ -56,11 +56,11 @@ def _has_provider() -> bool:
 def traced(peer: Peer, environment: Mapping[str, str] = os.environ) -> Peer:
     """Wrap a peer so that each call is a span, exported as the `OTEL_*` variables configure."""
     if not _has_provider():
-        _install(_exporter_name(environment))
-    return Traced(peer)
+        _install_exporter(_exporter_name(environment))
+    return TracingPeer(peer)
 
 
-def _install(name: str | None) -> None:
+def _install_exporter(name: str | None) -> None:
     """Install the SDK with the exporter of that name, found as OpenTelemetry itself finds it."""
     if name is None:
         return
@@ -75,7 +75,7 @@ def _install(name: str | None) -> None:
         if name == "console":
             exporter = ConsoleSpanExporter(out=sys.stderr)  # stdout may belong to the protocol
         else:
-            (found,) = entry_points(group=_EXPORTERS, name=name)
+            (found,) = entry_points(group=_EXPORTER_GROUP, name=name)
             exporter = found.load()()
     except (ImportError, ValueError) as error:
         logger.warning(
@@ -88,7 +88,7 @@ def _install(name: str | None) -> None:
     trace.set_tracer_provider(provider)
 
 
-class Traced:
+class TracingPeer:
     """A peer that records each call to another peer as a span."""
 
     def __init__(self, peer: Peer, provider: Any = None) -> None:
@@ -102,10 +102,10 @@ class Traced:
 
     async def request(self, call: Call) -> Reply:
         """Pass the call on within a span."""
-        name, attributes = _described(call)
+        name, attributes = _describe_span(call)
         with self._tracer.start_as_current_span(
             name,
-            context=self._parent(call.meta),
+            context=self._parent_context(call.meta),
             kind=self._trace.SpanKind.SERVER,
             attributes=attributes,
             record_exception=False,  # messages may quote what callers sent
@@ -114,25 +114,25 @@ class Traced:
             try:
                 reply = await self._peer.request(call)
             except ToolFailure as failure:
-                self._failed(span, failure.kind)
+                self._mark_failed(span, failure.kind)
                 raise
             except HubbubError as error:
                 code = str(error_object(error, call.caller.revision, call.method).code)
                 span.set_attribute("rpc.response.status_code", code)
-                self._failed(span, code)
+                self._mark_failed(span, code)
                 raise
             except BaseException as error:
-                self._failed(span, type(error).__qualname__)
+                self._mark_failed(span, type(error).__qualname__)
                 raise
             if isinstance(reply, ToolResult) and reply.is_error is True:
-                self._failed(span, ToolFailure.kind)
+                self._mark_failed(span, ToolFailure.kind)
             return reply
 
     async def notify(self, note: Note) -> None:
         """Pass a notification on, without a span."""
         await self._peer.notify(note)
 
-    def _parent(self, meta: Meta) -> Any:
+    def _parent_context(self, meta: Meta) -> Any:
         """Return the caller's span, or None for the current one."""
         if meta.traceparent is UNSET:
             return None
@@ -143,12 +143,12 @@ class Traced:
         is_valid = self._trace.get_current_span(context).get_span_context().is_valid
         return context if is_valid else None
 
-    def _failed(self, span: Any, kind: str) -> None:
+    def _mark_failed(self, span: Any, kind: str) -> None:
         span.set_attribute("error.type", kind)
         span.set_status(self._trace.StatusCode.ERROR)
 
 
-def _described(call: Call) -> tuple[str, dict[str, str]]:
+def _describe_span(call: Call) -> tuple[str, dict[str, str]]:
     method = call.method[: bounds.NAME_CHARACTERS]  # sent by the caller, so it may be long
     attributes = {"mcp.method.name": method}
     if call.caller.revision.version:

@@ -16,8 +16,8 @@ import msgspec
 from hubbub.protocol.wire import ToolAnnotations
 
 T = TypeVar("T")
-_Match: TypeAlias = Callable[[str], bool]
-_IS_START: Final = re.compile(r"[^*?\[]*\*").fullmatch
+_Matcher: TypeAlias = Callable[[str], bool]
+_match_prefix_pattern: Final = re.compile(r"[^*?\[]*\*").fullmatch
 
 
 class Visible(Protocol):
@@ -57,7 +57,10 @@ class View(msgspec.Struct, frozen=True):
 
     def choose(self, items: Mapping[str, T], qualified: Callable[[T], str]) -> dict[str, T]:
         """Return the items whose names the patterns allow, like `names` for each but faster."""
-        (include, include_qualified), (exclude, exclude_qualified) = _compiled(self.include), _compiled(self.exclude)
+        (include, include_qualified), (exclude, exclude_qualified) = (
+            _compile_patterns(self.include),
+            _compile_patterns(self.exclude),
+        )
         if include_qualified is None and exclude_qualified is None:
             return {name: item for name, item in items.items() if include(name) and not exclude(name)}
         return {name: item for name, item in items.items() if self.names(name, qualified(item))}
@@ -67,22 +70,22 @@ EVERYTHING = View()
 
 
 def _matches(name: str, qualified: str, patterns: tuple[str, ...]) -> bool:
-    of_names, of_qualified = _compiled(patterns)
-    return of_names(name) or (of_qualified is not None and of_qualified(qualified))
+    matches_name, matches_qualified = _compile_patterns(patterns)
+    return matches_name(name) or (matches_qualified is not None and matches_qualified(qualified))
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(patterns: tuple[str, ...]) -> tuple[_Match, _Match | None]:
+def _compile_patterns(patterns: tuple[str, ...]) -> tuple[_Matcher, _Matcher | None]:
     """Compile matchers for names and qualified names, cached: a hub matches a thousand names with each view."""
-    slashed = tuple(pattern for pattern in patterns if "/" in pattern)
-    return _any_of(patterns), _any_of(slashed) if slashed else None
+    qualified_patterns = tuple(pattern for pattern in patterns if "/" in pattern)
+    return _compile_matcher(patterns), _compile_matcher(qualified_patterns) if qualified_patterns else None
 
 
-def _any_of(patterns: tuple[str, ...]) -> _Match:
+def _compile_matcher(patterns: tuple[str, ...]) -> _Matcher:
     """Match any of the patterns. Most are a prefix and `*`, which needs no regular expression."""
-    starts = tuple(pattern[:-1] for pattern in patterns if _IS_START(pattern))
-    others = [fnmatch.translate(pattern) for pattern in patterns if not _IS_START(pattern)]
-    if not others:
-        return lambda name: name.startswith(starts)
-    match = re.compile("|".join(others)).match
-    return lambda name: name.startswith(starts) or match(name) is not None
+    prefixes = tuple(pattern[:-1] for pattern in patterns if _match_prefix_pattern(pattern))
+    regexes = [fnmatch.translate(pattern) for pattern in patterns if not _match_prefix_pattern(pattern)]
+    if not regexes:
+        return lambda name: name.startswith(prefixes)
+    match = re.compile("|".join(regexes)).match
+    return lambda name: name.startswith(prefixes) or match(name) is not None

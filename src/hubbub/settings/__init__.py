@@ -5,20 +5,20 @@ the field's `Meta`. `hubbub.settings.serve` has the settings of the command `ser
 pack has its own. Unknown keys in a file are refused, with the most similar known name.
 """
 
-from hubbub.nearest import nearest
 from hubbub.settings.fields import setting
 from hubbub.settings.read import known_variables, read_pack_settings, read_settings
 from hubbub.settings.secret import Secret
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.sources import Sources, gather
+from hubbub.settings.sources import Sources, collect_sources
+from hubbub.suggestions import format_suggestion
 
 __all__ = [
     "Secret",
     "ServeSettings",
     "Sources",
-    "gather",
+    "collect_sources",
+    "format_suggestion",
     "known_variables",
-    "nearest",
     "read_pack_settings",
     "read_settings",
     "setting",

@@ -140,12 +140,12 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 @cache
-def settings_of(kind: type[msgspec.Struct]) -> tuple[Setting, ...]:
+def list_settings(kind: type[msgspec.Struct]) -> tuple[Setting, ...]:
     """The settings that a struct declares."""
-    return tuple(_read(field) for field in msgspec.structs.fields(kind))
+    return tuple(_read_field(field) for field in msgspec.structs.fields(kind))
 
 
-def _read(field: msgspec.structs.FieldInfo) -> Setting:
+def _read_field(field: msgspec.structs.FieldInfo) -> Setting:
     kind = field.type
     metas: tuple[msgspec.Meta, ...] = ()
     if get_origin(kind) is Annotated:

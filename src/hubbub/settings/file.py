@@ -14,8 +14,8 @@ from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.settings.sources import HUB, PACKS, SERVERS, VIEWS
 
-_BY_KEY: Final = (HUB, PACKS)
-_BY_NAME: Final = (SERVERS, VIEWS)
+_MERGED_BY_KEY: Final = (HUB, PACKS)
+_MERGED_BY_NAME: Final = (SERVERS, VIEWS)
 _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 
 
@@ -25,30 +25,31 @@ class SettingsFile(msgspec.Struct, frozen=True):
     path: str
     text: str
     tree: dict[str, Any]
-    """The effective settings, of both files if there is one below."""
-    own: dict[str, Any] | None = None
-    """The settings of this file alone, if there is one below."""
-    below: SettingsFile | None = None
+    """The effective settings, merged with those of `base` if there is one."""
+    own_tree: dict[str, Any] | None = None
+    """The settings of this file alone, if there is a `base`."""
+    base: SettingsFile | None = None
+    """The file with lower precedence."""
 
-    def over(self, below: SettingsFile | None) -> SettingsFile:
+    def merged_over(self, base: SettingsFile | None) -> SettingsFile:
         """Merge both files; this one takes precedence.
 
         Each server and each view is taken from one file only, so that headers or variables for
         one address or program are never sent to another.
         """
-        if below is None:
+        if base is None:
             return self
-        tree = {**below.tree, **self.tree}
-        for name in (*_BY_KEY, *_BY_NAME):
-            tables = [table for table in (below.tree.get(name), self.tree.get(name)) if table is not None]
+        tree = {**base.tree, **self.tree}
+        for name in (*_MERGED_BY_KEY, *_MERGED_BY_NAME):
+            tables = [table for table in (base.tree.get(name), self.tree.get(name)) if table is not None]
             if len(tables) > 1 and all(isinstance(table, dict) for table in tables):
-                tree[name] = _merge(*tables) if name in _BY_KEY else {**tables[0], **tables[1]}
-        return SettingsFile(self.path, self.text, tree, self.tree, below)
+                tree[name] = _merge(*tables) if name in _MERGED_BY_KEY else {**tables[0], **tables[1]}
+        return SettingsFile(self.path, self.text, tree, self.tree, base)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The files that it is made of, in order of precedence."""
-        return (self.path, *(self.below.paths if self.below is not None else ()))
+        return (self.path, *(self.base.paths if self.base is not None else ()))
 
     def table(self, section: Sequence[str]) -> dict[str, Any]:
         """The keys of a section; empty if it is missing.
@@ -59,19 +60,19 @@ class SettingsFile(msgspec.Struct, frozen=True):
         for depth, name in enumerate(section):
             table = table.get(name, {})
             if not isinstance(table, dict):
-                raise SettingsError(f"{self.place(section[: depth + 1])} must be a section: [{'.'.join(section)}]")
+                raise SettingsError(f"{self.locate(section[: depth + 1])} must be a section: [{'.'.join(section)}]")
         return dict(table)
 
-    def place(self, path: Sequence[str]) -> str:
+    def locate(self, path: Sequence[str]) -> str:
         """The location of a key, for messages: `hubbub.toml line 3: serve.port`."""
-        if self.below is not None and not _has(self.own or {}, path) and _has(self.below.tree, path):
-            return self.below.place(path)
-        line = self._line_of(path)
+        if self.base is not None and not _has_path(self.own_tree or {}, path) and _has_path(self.base.tree, path):
+            return self.base.locate(path)
+        line = self._find_line(path)
         return f"{self.path}{f' line {line}' if line else ''}: {'.'.join(path)}"
 
-    def _line_of(self, path: Sequence[str]) -> int | None:
+    def _find_line(self, path: Sequence[str]) -> int | None:
         """Search the text for the key, because tomllib does not report lines; dotted keys may not be found."""
-        wanted, key = ".".join(path[:-1]), re.compile(rf"\s*[\"']?{re.escape(path[-1])}[\"']?\s*=")
+        parent_section, key = ".".join(path[:-1]), re.compile(rf"\s*[\"']?{re.escape(path[-1])}[\"']?\s*=")
         section = ""
         for number, line in enumerate(self.text.splitlines(), 1):
             header = _HEADER.match(line)
@@ -79,7 +80,7 @@ class SettingsFile(msgspec.Struct, frozen=True):
                 section = header[1].replace('"', "").replace(" ", "")
                 if section == ".".join(path):
                     return number
-            elif section == wanted and key.match(line):
+            elif section == parent_section and key.match(line):
                 return number
         return None
 
@@ -92,7 +93,7 @@ def _merge(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def _has(tree: Any, path: Sequence[str]) -> bool:
+def _has_path(tree: Any, path: Sequence[str]) -> bool:
     for name in path:
         if not isinstance(tree, dict) or name not in tree:
             return False
@@ -100,7 +101,7 @@ def _has(tree: Any, path: Sequence[str]) -> bool:
     return True
 
 
-def read_file(path: str) -> SettingsFile:
+def read_settings_file(path: str) -> SettingsFile:
     """Read a settings file.
 
     Raises:
@@ -116,19 +117,19 @@ def read_file(path: str) -> SettingsFile:
     except OSError as error:
         raise SettingsError(f"the settings file {path!r} cannot be read: {error.strerror}") from error
     except ValueError as error:  # TOMLDecodeError or UnicodeDecodeError.
-        raise SettingsError(f"{path} is not TOML: {error}") from error
+        raise SettingsError(f"{path} is not valid TOML: {error}") from error
     except RecursionError:
-        raise _too_deep(path) from None
-    if _is_deep(tree):
-        raise _too_deep(path)
+        raise _depth_error(path) from None
+    if _exceeds_depth(tree):
+        raise _depth_error(path)
     return SettingsFile(path, text, tree)
 
 
-def _too_deep(path: str) -> SettingsError:
-    return SettingsError(f"{path} nests deeper than {bounds.SETTINGS_DEPTH} levels")
+def _depth_error(path: str) -> SettingsError:
+    return SettingsError(f"{path} nests deeper than {bounds.SETTINGS_DEPTH} levels; flatten its sections")
 
 
-def _is_deep(tree: Any) -> bool:
+def _exceeds_depth(tree: Any) -> bool:
     level = [tree]
     for _ in range(bounds.SETTINGS_DEPTH):
         inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from hubbub.settings.fields import Setting, settings_of
+from hubbub.settings.fields import Setting, list_settings
 from hubbub.settings.file import SettingsFile
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.serve import ServeSettings
@@ -24,7 +24,7 @@ from hubbub.settings.servers import ServerSettings
 from hubbub.settings.sources import HUB, PACKS, SERVERS, VIEWS, Key
 
 
-def keys_of(tree: Mapping[str, Any]) -> Iterator[tuple[Key, Setting | None]]:
+def iter_keys(tree: Mapping[str, Any]) -> Iterator[tuple[Key, Setting | None]]:
     """Every key of a file with its setting; None if no struct declares it."""
     for name, value in tree.items():
         if not isinstance(value, dict):
@@ -39,28 +39,28 @@ def keys_of(tree: Mapping[str, Any]) -> Iterator[tuple[Key, Setting | None]]:
             yield (name,), None
 
 
-def harmless_part(tree: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Key, ...]]:
+def split_harmless(tree: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Key, ...]]:
     """The part of a file that needs no trust, and the keys that do."""
     views = tree.get(VIEWS)
     empty = [name for name, view in views.items() if view == {}] if isinstance(views, dict) else []
-    kept: dict[str, Any] = {VIEWS: {name: {} for name in empty}} if empty else {}
+    harmless: dict[str, Any] = {VIEWS: {name: {} for name in empty}} if empty else {}
     refused: list[Key] = []
-    for key, setting in keys_of(tree):
+    for key, setting in iter_keys(tree):
         if setting is None or not setting.is_harmless:
             refused.append(key)
             continue
-        table, source = kept, tree
+        table, source = harmless, tree
         for name in key[:-1]:
             table, source = table.setdefault(name, {}), source[name]
         table[key[-1]] = source[key[-1]]
-    return kept, tuple(refused)
+    return harmless, tuple(refused)
 
 
-def with_whole_paths(file: SettingsFile) -> SettingsFile:
+def resolve_paths(file: SettingsFile) -> SettingsFile:
     """The same file with relative paths resolved against its folder."""
     folder = os.path.dirname(os.path.abspath(file.path))
     tree = copy.deepcopy(file.tree)
-    for key, setting in keys_of(file.tree):
+    for key, setting in iter_keys(file.tree):
         table = tree
         for name in key[:-1]:
             table = table[name]
@@ -78,30 +78,30 @@ def _is_path(value: str, setting: Setting) -> bool:
 
 
 def _struct_keys(
-    kind: type[msgspec.Struct], table: Mapping[str, Any], place: Key
+    kind: type[msgspec.Struct], table: Mapping[str, Any], section_path: Key
 ) -> Iterator[tuple[Key, Setting | None]]:
-    known = {setting.key: setting for setting in settings_of(kind)}
+    known = {setting.key: setting for setting in list_settings(kind)}
     for name, value in table.items():
         setting = known.get(name)
         if setting is not None and setting.named_sections is not None and isinstance(value, dict):
-            yield from _section_keys(setting.named_sections, value, (*place, name))
+            yield from _section_keys(setting.named_sections, value, (*section_path, name))
         else:
-            yield (*place, name), setting
+            yield (*section_path, name), setting
 
 
 def _section_keys(
-    kind: type[msgspec.Struct], sections: Mapping[str, Any], place: Key
+    kind: type[msgspec.Struct], sections: Mapping[str, Any], section_path: Key
 ) -> Iterator[tuple[Key, Setting | None]]:
     for name, section in sections.items():
         if isinstance(section, dict):
-            yield from _struct_keys(kind, section, (*place, name))
+            yield from _struct_keys(kind, section, (*section_path, name))
         else:
-            yield (*place, name), None
+            yield (*section_path, name), None
 
 
-def _pack_keys(table: Mapping[str, Any], place: Key) -> Iterator[tuple[Key, None]]:
+def _pack_keys(table: Mapping[str, Any], section_path: Key) -> Iterator[tuple[Key, None]]:
     for name, value in table.items():
         if isinstance(value, dict) and value:
-            yield from _pack_keys(value, (*place, name))
+            yield from _pack_keys(value, (*section_path, name))
         else:
-            yield (*place, name), None
+            yield (*section_path, name), None

@@ -11,7 +11,7 @@ import msgspec
 from hubbub import bounds
 from hubbub.settings.fields import setting
 
-LIMITS_OF_SERVERS: Final = ("list_s", "breaker_failures")
+SERVER_LIMIT_FIELDS: Final = ("list_s", "breaker_failures")
 """Settings of the hub that apply to each connection to a server."""
 Search: TypeAlias = Literal["auto", "on", "only", "off"]
 
@@ -22,41 +22,45 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     search: Annotated[
         Search,
         setting(
-            f"Whether tools can be searched: auto: where there are more than {bounds.HUB_SEARCH_TOOLS}; "
-            "only: then nothing else is listed.",
+            f"Whether to offer a search tool; auto: for more than {bounds.HUB_SEARCH_TOOLS} tools; "
+            "only: list nothing else.",
             harmless=True,
         ),
     ] = "auto"
     name_limit: Annotated[
         int,
-        setting("Letters of a listed name; longer ones are cut.", ge=bounds.LEAST_NAME_CHARACTERS, harmless=True),
+        setting(
+            "The longest listed name, in characters; longer ones are shortened.",
+            ge=bounds.MIN_NAME_CHARACTERS,
+            harmless=True,
+        ),
     ] = bounds.HUB_NAME_CHARACTERS
-    list_s: Annotated[float, setting("How long a list waits for servers that are slow to connect.", gt=0)] = (
-        bounds.HUB_LIST_S
+    list_s: Annotated[float, setting("Seconds that a list waits for servers that are slow to connect.", gt=0)] = (
+        bounds.HUB_LIST_WAIT_S
     )
     breaker_failures: Annotated[
-        int, setting("Failures in a row after which a server is left alone for a while.", ge=1)
+        int, setting("Consecutive failures after which calls to a server are paused.", ge=1)
     ] = bounds.BREAKER_FAILURES
     result_bytes: Annotated[
-        int, setting("The largest result that is passed on whole; larger ones become a link. 0: all are.", ge=0)
+        int, setting("The largest result that is forwarded whole; larger ones become a link. 0: no limit.", ge=0)
     ] = bounds.RESULT_BYTES
-    result_ttl_s: Annotated[float, setting("How long such a link can be followed.", gt=0)] = bounds.RESULT_TTL_S
+    result_ttl_s: Annotated[float, setting("Seconds until such a link expires.", gt=0)] = bounds.RESULT_TTL_S
     result_total_bytes: Annotated[
-        int, setting("Bytes kept for all such links; when full, the caller with the most loses its oldest.", ge=1024)
+        int, setting("Bytes stored for all such links; when full, the caller with the most loses its oldest.", ge=1024)
     ] = bounds.RESULT_TOTAL_BYTES
     output_schemas: Annotated[
         bool,
         setting(
             "Whether tools are listed with their output schemas. Results of such tools keep their structured content "
-            "whole; without schemas `result_bytes` limits it too."
+            "complete; without schemas `result_bytes` limits it too."
         ),
     ] = True
-    reload: Annotated[bool, setting("Whether changes of the files are taken over while the hub runs.")] = True
+    reload: Annotated[bool, setting("Whether changed settings files are reloaded while the hub runs.")] = True
 
     @property
     def limits_of_servers(self) -> tuple[Any, ...]:
-        """The values of `LIMITS_OF_SERVERS`; if they change, servers are connected again."""
-        return tuple(getattr(self, name) for name in LIMITS_OF_SERVERS)
+        """The values of `SERVER_LIMIT_FIELDS`; if they change, servers are connected again."""
+        return tuple(getattr(self, name) for name in SERVER_LIMIT_FIELDS)
 
 
 class ViewSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,17 +68,17 @@ class ViewSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     servers: Annotated[
         tuple[str, ...] | None,
-        setting("The servers whose tools, prompts and resources it shows; unset: all.", harmless=True),
+        setting("The servers whose tools, prompts and resources are shown. Default: all.", harmless=True),
     ] = None
     include: Annotated[
-        tuple[str, ...], setting("The tools and prompts to show, as patterns.", form="PATTERN", harmless=True)
+        tuple[str, ...], setting("Patterns of tools and prompts to show.", form="PATTERN", harmless=True)
     ] = ("*",)
-    exclude: Annotated[tuple[str, ...], setting("Those not to show.", form="PATTERN", harmless=True)] = ()
-    read_only: Annotated[bool, setting("Whether only tools that say they change nothing are shown.", harmless=True)] = (
-        False
-    )
-    search: Annotated[Search | None, setting("As in `[hub]`; unset: as there.", harmless=True)] = None
+    exclude: Annotated[
+        tuple[str, ...], setting("Patterns of tools and prompts to hide.", form="PATTERN", harmless=True)
+    ] = ()
+    read_only: Annotated[bool, setting("Whether to show only tools annotated as read-only.", harmless=True)] = False
+    search: Annotated[Search | None, setting("As in `[hub]`. Default: the value there.", harmless=True)] = None
     descriptions: Annotated[
         dict[str, str],
-        setting("Other descriptions of tools, by the name they have here.", form="{NAME = TEXT}", harmless=True),
+        setting("Replacement descriptions, by the name of the tool in this view.", form="{NAME = TEXT}", harmless=True),
     ] = {}

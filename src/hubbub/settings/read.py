@@ -8,27 +8,27 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
-from hubbub.nearest import closest, nearest
-from hubbub.settings.fields import Setting, settings_of
+from hubbub.settings.fields import Setting, list_settings
 from hubbub.settings.secret import Secret
 from hubbub.settings.sources import (
     HUB,
     PACKS,
-    PREFIX,
     SERVERS,
+    VARIABLE_PREFIX,
     VIEWS,
-    Given,
+    GivenValue,
     Sources,
-    gather,
+    collect_sources,
     is_service_link,
-    variables_of,
+    variable_names,
 )
+from hubbub.suggestions import find_closest, format_suggestion
 
 S = TypeVar("S", bound=msgspec.Struct)
-_RULE = re.compile(r"^Expected `\w+` ")
+_BOUND_PREFIX = re.compile(r"^Expected `\w+` ")
 """How messages of msgspec about a violated bound begin."""
-_YES = ("1", "true", "yes", "y", "on")
-_NO = ("0", "false", "no", "n", "off")
+_TRUE_WORDS = ("1", "true", "yes", "y", "on")
+_FALSE_WORDS = ("0", "false", "no", "n", "off")
 
 
 def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) -> S:
@@ -41,15 +41,15 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
     _refuse_unknown_keys(kind, sources, section)
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for setting in settings_of(kind):
+    for setting in list_settings(kind):
         if setting.is_section:
             values[setting.name] = read_settings(setting.kind, sources, (*section, setting.key))
             continue
         if setting.named_sections is not None:
-            place = (*section, setting.key)
-            names = sources.file.table(place) if sources.file is not None else {}
+            parent = (*section, setting.key)
+            names = sources.file.table(parent) if sources.file is not None else {}
             values[setting.name] = {
-                name: read_settings(setting.named_sections, sources, (*place, name)) for name in names
+                name: read_settings(setting.named_sections, sources, (*parent, name)) for name in names
             }
             continue
         given = sources.find(section, setting)
@@ -57,14 +57,14 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
             values[setting.name] = _convert(given, setting)
             origins[setting.name] = given.origin
         elif setting.default is msgspec.NODEFAULT:
-            raise _missing(setting, section)
+            raise _missing_error(setting, section)
     try:
         return kind(**values)
     except ValueError as error:  # `__post_init__` refuses combinations of values.
         name, _, problem = str(error).partition(" ")
         if name in origins:
             raise SettingsError(f"{origins[name]} {problem}") from None
-        raise SettingsError(f"{_place(sources, section)}: {error}") from error
+        raise SettingsError(f"{_describe_location(sources, section)}: {error}") from error
 
 
 def read_pack_settings(kind: type[S], pack: str, flags: Mapping[str, Any] | None = None) -> S:
@@ -73,25 +73,25 @@ def read_pack_settings(kind: type[S], pack: str, flags: Mapping[str, Any] | None
     Raises:
         SettingsError: a value does not fit, is missing, or a settings file cannot be read or is not trusted.
     """
-    return read_settings(kind, gather(flags or {}), (PACKS, pack))
+    return read_settings(kind, collect_sources(flags or {}), (PACKS, pack))
 
 
-def _place(sources: Sources, section: tuple[str, ...]) -> str:
+def _describe_location(sources: Sources, section: tuple[str, ...]) -> str:
     if section and sources.file is not None and sources.file.table(section):
-        return sources.file.place(section)
+        return sources.file.locate(section)
     return f"settings {'.'.join(section) or 'of serve'}"
 
 
 def known_variables(kind: type[msgspec.Struct], section: Sequence[str] = ()) -> set[str]:
     """Every variable that a struct's settings are read from."""
     section, names = tuple(section), set[str]()
-    for setting in settings_of(kind):
+    for setting in list_settings(kind):
         if setting.is_section:
             names |= known_variables(setting.kind, (*section, setting.key))
             continue
         if setting.named_sections is not None:
             continue  # only a file can name them
-        variables = variables_of(section, setting)
+        variables = variable_names(section, setting)
         names.update(variables)
         if setting.is_secret:
             names.update(f"{name}_FILE" for name in variables)
@@ -103,33 +103,35 @@ def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> lis
     return sorted(
         name
         for name, value in environ.items()
-        if name.startswith(PREFIX) and name not in known and not is_service_link(name, value)
+        if name.startswith(VARIABLE_PREFIX) and name not in known and not is_service_link(name, value)
     )
 
 
 def describe_unknown_variables(unknown: Sequence[str], known: Iterable[str]) -> str:
     """Return a warning that names the variables, each with the most similar setting."""
-    names = {name.removeprefix(PREFIX) for name in known if name.startswith(PREFIX)}
+    names = {name.removeprefix(VARIABLE_PREFIX) for name in known if name.startswith(VARIABLE_PREFIX)}
     shown = []
     for name in unknown[: bounds.SHOWN_KEYS]:
-        close = closest(name.removeprefix(PREFIX), names)
-        shown.append(f"{name} (did you mean {PREFIX}{close}?)" if close is not None else name)
+        close = find_closest(name.removeprefix(VARIABLE_PREFIX), names)
+        shown.append(f"{name} (did you mean {VARIABLE_PREFIX}{close}?)" if close is not None else name)
     more = f" and {len(unknown) - len(shown)} more" if len(unknown) > len(shown) else ""
-    return f"ignored environment variables that are not settings: {', '.join(shown)}{more}"
+    return f"unknown environment variables were ignored: {', '.join(shown)}{more}"
 
 
 def _refuse_unknown_keys(kind: type[msgspec.Struct], sources: Sources, section: tuple[str, ...]) -> None:
     if sources.file is None:
         return
-    known = {setting.key for setting in settings_of(kind) if setting.extra.get("in_file", True)}
+    known = {setting.key for setting in list_settings(kind) if setting.extra.get("in_file", True)}
     if not section:
         known |= {PACKS, SERVERS, HUB, VIEWS}
     for key in sources.file.table(section):
         if key not in known:
-            raise SettingsError(f"{sources.file.place((*section, key))} is not a setting{nearest(key, known)}")
+            raise SettingsError(
+                f"{sources.file.locate((*section, key))} is not a setting{format_suggestion(key, known)}"
+            )
 
 
-def _convert(given: Given, setting: Setting) -> Any:
+def _convert(given: GivenValue, setting: Setting) -> Any:
     value = _normalise(given.value, setting) if given.is_variable else given.value
     try:
         if given.is_text and setting.is_mapping:
@@ -138,7 +140,7 @@ def _convert(given: Given, setting: Setting) -> Any:
             value = _split_or_refuse(given, value)
         return msgspec.convert(value, setting.annotation, strict=not given.is_text, dec_hook=_make_secret)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise SettingsError(f"{given.origin} {_expected(setting, given.value, str(error))}") from None
+        raise SettingsError(f"{given.origin} {_describe_expected(setting, given.value, str(error))}") from None
 
 
 def _normalise(text: str, setting: Setting) -> str:
@@ -151,18 +153,18 @@ def _normalise(text: str, setting: Setting) -> str:
     text = text.strip()
     word = text.lower()
     if bool in setting.members:
-        return "true" if word in _YES else "false" if word in _NO else text
+        return "true" if word in _TRUE_WORDS else "false" if word in _FALSE_WORDS else text
     if setting.ignores_case:
         return word
     return next((choice for choice in setting.choices if choice.lower() == word), text)
 
 
-def _split_or_refuse(given: Given, value: Any) -> list[str]:
+def _split_or_refuse(given: GivenValue, value: Any) -> list[str]:
     """Split a list; refuse an empty one, which may come from an unset shell variable and mean "no restriction"."""
     items = _split(value)
     is_blank_variable = given.is_variable and not value.strip()
     if not items and not is_blank_variable:
-        raise SettingsError(f"{given.origin} is empty: give a value, or leave it out")
+        raise SettingsError(f"{given.origin} is empty; give a value, or leave it out")
     return items
 
 
@@ -177,7 +179,7 @@ def _make_secret(kind: type[Any], value: Any) -> Any:
     raise ValueError("must be text")
 
 
-def _expected(setting: Setting, value: Any, problem: str) -> str:
+def _describe_expected(setting: Setting, value: Any, problem: str) -> str:
     if setting.is_mapping:
         return f"must look like {setting.form}"
     if setting.is_secret:
@@ -188,13 +190,15 @@ def _expected(setting: Setting, value: Any, problem: str) -> str:
     if setting.extra.get("form") and not setting.is_list:
         return f"must look like {setting.form}, not {shown!r}"
     if "got" in problem:
-        wanted = {int: "a whole number", bool: "true or false", float: "a number", str: "text"}.get(setting.members[0])
-        if wanted is not None:
-            return f"must be {wanted}, not {shown!r}"
-    return f"must be {_RULE.sub('', problem)}, not {shown!r}"
+        type_text = {int: "a whole number", bool: "true or false", float: "a number", str: "text"}.get(
+            setting.members[0]
+        )
+        if type_text is not None:
+            return f"must be {type_text}, not {shown!r}"
+    return f"must be {_BOUND_PREFIX.sub('', problem)}, not {shown!r}"
 
 
-def _missing(setting: Setting, section: tuple[str, ...]) -> SettingsError:
+def _missing_error(setting: Setting, section: tuple[str, ...]) -> SettingsError:
     path = ".".join([*section, setting.key])
-    ways = [*([setting.flag] if setting.flag else []), variables_of(section, setting)[0], f"{path} in hubbub.toml"]
-    return SettingsError(f"{path} must be set ({setting.description.rstrip('.')}); give {' or '.join(ways)}")
+    ways = [*([setting.flag] if setting.flag else []), variable_names(section, setting)[0], f"{path} in hubbub.toml"]
+    return SettingsError(f"{path} must be set ({setting.description.rstrip('.')}); set {' or '.join(ways)}")

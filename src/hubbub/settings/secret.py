@@ -36,4 +36,4 @@ class Secret:
         return hash((Secret, self._text))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Secret is not copied or pickled; pass the object itself")
+        raise TypeError("a Secret cannot be copied or pickled; pass the object itself")

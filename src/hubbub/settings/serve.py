@@ -7,7 +7,7 @@ import msgspec
 from hubbub import bounds
 from hubbub.settings.fields import setting
 
-LAST_PORT: Final = 65535
+MAX_PORT: Final = 65535
 HostAndPort: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^.*:[0-9]{1,5}$")]
 
 
@@ -17,19 +17,17 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     target: Annotated[
         str | None,
         setting(
-            "What to serve: file.py, module:server, or nothing: then the servers in hubbub.toml and --mcp-json, "
-            "or without any of these every pack that can run.",
+            "What to serve: file.py or module:server. Default: the servers in hubbub.toml and --mcp-json; "
+            "if there are none, every pack that can run.",
             flag="TARGET",
             names_file=True,
         ),
     ] = None
-    transport: Annotated[Literal["http", "stdio"], setting("How clients reach the server.", flag="--transport")] = (
-        "http"
-    )
+    transport: Annotated[Literal["http", "stdio"], setting("The transport to serve.", flag="--transport")] = "http"
     host: Annotated[str, setting("Address to listen on.", flag="--host", form="HOST", min_length=1)] = "127.0.0.1"
-    port: Annotated[int, setting("Port to listen on; 0 takes a free one.", flag="--port", ge=0, le=LAST_PORT)] = 3000
+    port: Annotated[int, setting("Port to listen on; 0 takes a free one.", flag="--port", ge=0, le=MAX_PORT)] = 3000
     http_addr: Annotated[
-        HostAndPort | None, setting("Both in one; wins over the two.", flag="--http-addr", form="HOST:PORT")
+        HostAndPort | None, setting("Host and port in one; overrides both.", flag="--http-addr", form="HOST:PORT")
     ] = None
     packs: Annotated[tuple[str, ...], setting("A pack to serve; may be repeated.", flag="--pack", form="NAME")] = (
         msgspec.field(default=(), name="pack")
@@ -43,7 +41,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
             ignores_case=True,
         ),
     ] = None
-    response: Annotated[Literal["auto", "json", "sse"], setting("How HTTP answers are sent.", flag="--response")] = (
+    response: Annotated[Literal["auto", "json", "sse"], setting("The format of HTTP responses.", flag="--response")] = (
         "auto"
     )
     config: Annotated[
@@ -58,7 +56,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     mcp_json: Annotated[
         str | None,
         setting(
-            "A client's mcp.json whose servers are served too, behind this one endpoint.",
+            "The mcp.json of a client, whose servers are served too, at the same endpoint.",
             flag="--mcp-json",
             form="FILE",
             names_file=True,
@@ -67,7 +65,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     view: Annotated[
         str | None,
         setting(
-            "The view of the hub that a client on stdio sees; otherwise everything.",
+            "The view of the hub to serve on stdio. Default: everything.",
             flag="--view",
             form="NAME",
             harmless=True,
@@ -75,97 +73,105 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     alone: Annotated[
         bool,
-        setting("Serve only what is named here, not the servers in hubbub.toml.", flag="--alone", switch=True),
+        setting("Serve only what the command line names, not the servers in hubbub.toml.", flag="--alone", switch=True),
     ] = False
     insecure: Annotated[
-        bool, setting("Allow an address that others can reach without authentication.", flag="--insecure", switch=True)
+        bool, setting("Serve other machines even without authentication.", flag="--insecure", switch=True)
     ] = False
     allowed_hosts: Annotated[
         tuple[str, ...],
-        setting("A name under which this server is reached, beside localhost.", flag="--allowed-host", form="HOST"),
+        setting("A host name of this server, besides localhost.", flag="--allowed-host", form="HOST"),
     ] = ()
     allowed_origins: Annotated[
         tuple[str, ...],
-        setting("An origin whose pages may call, beside those of this machine.", flag="--allowed-origin", form="URL"),
+        setting("An origin whose pages may call, besides this machine's.", flag="--allowed-origin", form="URL"),
     ] = ()
     proxied_by: Annotated[
         tuple[str, ...],
         setting(
-            "A proxy that is believed about who calls and by https (X-Forwarded-For, X-Forwarded-Proto).",
+            "A proxy whose X-Forwarded-For and X-Forwarded-Proto headers are trusted.",
             flag="--proxied-by",
             form="ADDRESS",
         ),
     ] = ()
     key_file: Annotated[
         str | None,
-        setting("API keys of those who may call (see `hubbub key`).", flag="--key-file", form="FILE", names_file=True),
+        setting("The API keys of callers (see `hubbub key`).", flag="--key-file", form="FILE", names_file=True),
     ] = None
     jwt_keys: Annotated[
         str | None,
         setting(
-            "Public keys of accepted tokens: a PEM, JWK or JWKS file, or the address of a JWKS.",
+            "Public keys that verify tokens: a PEM, JWK or JWKS file, or the URL of a JWKS.",
             flag="--jwt-keys",
             form="FILE|URL",
             names_file=True,
         ),
     ] = None
-    jwt_issuer: Annotated[str, setting("Who must have issued a token.", flag="--jwt-issuer", form="URL")] = ""
+    jwt_issuer: Annotated[str, setting("The required issuer of tokens.", flag="--jwt-issuer", form="URL")] = ""
     jwt_audience: Annotated[
-        tuple[str, ...], setting("For whom a token must have been issued.", flag="--jwt-audience", form="NAME")
+        tuple[str, ...], setting("An accepted audience of tokens.", flag="--jwt-audience", form="NAME")
     ] = ()
     limits: Annotated[
         tuple[str, ...],
         setting(
-            "How often one caller may call: mcp=100/minute; or off. Unless set, off on loopback, and elsewhere "
+            "A rate limit for each caller, such as mcp=100/minute; or off. Default: off on loopback, and elsewhere "
             "mcp=100/minute, health=1000/minute and, for every other path, other=1000/minute.",
             flag="--limit",
             form="ROUTE=N/UNIT",
         ),
     ] = ()
-    max_sessions: Annotated[int, setting("Legacy sessions kept at once.", flag="--max-sessions", ge=1)] = (
+    max_sessions: Annotated[int, setting("The largest number of legacy sessions.", flag="--max-sessions", ge=1)] = (
         bounds.SESSIONS
     )
     session_idle_s: Annotated[
-        float, setting("How long an unused legacy session is kept.", flag="--session-idle-s", gt=0)
+        float, setting("Seconds until an unused legacy session ends.", flag="--session-idle-s", gt=0)
     ] = bounds.SESSION_IDLE_S
-    max_streams: Annotated[int, setting("Streams held open at once.", flag="--max-streams", ge=1)] = bounds.STREAMS
+    max_streams: Annotated[int, setting("The largest number of open streams.", flag="--max-streams", ge=1)] = (
+        bounds.STREAMS
+    )
     drain_s: Annotated[
-        float, setting("How long running calls may go on when the server stops.", flag="--drain-s", ge=0)
-    ] = bounds.DRAIN_S
+        float, setting("Seconds that running calls may continue at shutdown.", flag="--drain-s", ge=0)
+    ] = bounds.DRAIN_TIMEOUT_S
     max_connections: Annotated[
-        int, setting("Connections open at once, shared among addresses; more get 503.", flag="--max-connections", ge=1)
+        int,
+        setting(
+            "The largest number of connections, shared among addresses; more get 503.", flag="--max-connections", ge=1
+        ),
     ] = bounds.CONNECTIONS
     max_head_bytes: Annotated[
-        int, setting("Request line and headers of one request; more get 431.", flag="--max-head-bytes", ge=1024)
+        int, setting("The largest request line and headers; larger ones get 431.", flag="--max-head-bytes", ge=1024)
     ] = bounds.REQUEST_HEAD_BYTES
     head_s: Annotated[
-        float, setting("How long the head of a request may take to arrive; then 408.", flag="--head-s", gt=0)
-    ] = bounds.REQUEST_HEAD_S
+        float, setting("Seconds for the head of a request to arrive; then 408.", flag="--head-s", gt=0)
+    ] = bounds.REQUEST_HEAD_TIMEOUT_S
     body_s: Annotated[
         float,
         setting(
-            "How long a body or a WebSocket message may take; then the connection is closed.", flag="--body-s", gt=0
+            "Seconds for a body or a WebSocket message to arrive; then the connection is closed.", flag="--body-s", gt=0
         ),
-    ] = bounds.BODY_S
+    ] = bounds.BODY_TIMEOUT_S
     slow_reader_s: Annotated[
-        float, setting("How long a caller may read nothing before it is cut off.", flag="--slow-reader-s", gt=0)
-    ] = bounds.SLOW_READER_S
+        float,
+        setting("Seconds that a caller may read nothing before it is disconnected.", flag="--slow-reader-s", gt=0),
+    ] = bounds.SLOW_READER_TIMEOUT_S
     max_queue_bytes: Annotated[
         int,
         setting(
-            "Bytes that wait for one client on /mcp-ws or /sse before it is cut off.", flag="--max-queue-bytes", ge=1024
+            "Bytes queued for one client on /mcp-ws or /sse before it is disconnected.",
+            flag="--max-queue-bytes",
+            ge=1024,
         ),
     ] = bounds.OUTBOX_BYTES
     max_stored_events: Annotated[
-        int, setting("Events kept for callers that come back, of all streams.", flag="--max-stored-events", ge=1)
-    ] = bounds.STORED_EVENTS_IN_ALL
-    max_stored_bytes: Annotated[int, setting("Bytes of these events.", flag="--max-stored-bytes", ge=1024)] = (
-        bounds.STORED_BYTES_IN_ALL
+        int, setting("Events of all streams stored for callers that reconnect.", flag="--max-stored-events", ge=1)
+    ] = bounds.TOTAL_STORED_EVENTS
+    max_stored_bytes: Annotated[int, setting("The total size of these events.", flag="--max-stored-bytes", ge=1024)] = (
+        bounds.TOTAL_STORED_BYTES
     )
     sealing_key_file: Annotated[
         str | None,
         setting(
-            "The key that seals cursors and request states, 64 hex digits; otherwise one is kept in the data folder.",
+            "The key that seals cursors and request states, 64 hex digits. Default: one in the data folder.",
             flag="--sealing-key-file",
             form="FILE",
             names_file=True,
@@ -179,16 +185,16 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], setting("What goes to stderr.", flag="--log-level")
+        Literal["debug", "info", "warning", "error"], setting("The lowest level to log to stderr.", flag="--log-level")
     ] = "warning"
     log_format: Annotated[
         Literal["auto", "json", "text"],
-        setting("One JSON object a line, or lines for people; auto: text on a terminal.", flag="--log-format"),
+        setting("The format of log lines; auto: text on a terminal, otherwise JSON.", flag="--log-format"),
     ] = "auto"
     tool_names: Annotated[
         Literal["exact", "safe"],
         setting(
-            "List tool names as declared, or in letters that every model provider takes.",
+            "List tool names as declared, or only with characters that every model provider accepts.",
             flag="--tool-names",
             harmless=True,
         ),
@@ -203,11 +209,11 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         return host.strip("[]") or self.host, int(port)
 
     @property
-    def useless_on_stdio(self) -> tuple[str, ...]:
+    def ignored_on_stdio(self) -> tuple[str, ...]:
         """The flags of settings that were given to restrict access, which has no effect on stdio."""
-        asked = {"--key-file": self.key_file, "--jwt-keys": self.jwt_keys, "--limit": self.limits}
-        return tuple(flag for flag, value in asked.items() if value)
+        values = {"--key-file": self.key_file, "--jwt-keys": self.jwt_keys, "--limit": self.limits}
+        return tuple(flag for flag, value in values.items() if value)
 
     def __post_init__(self) -> None:
-        if self.address[1] > LAST_PORT:
-            raise ValueError(f"http_addr must have a port <= {LAST_PORT}, not {self.address[1]}")
+        if self.address[1] > MAX_PORT:
+            raise ValueError(f"http_addr must have a port of at most {MAX_PORT}, not {self.address[1]}")

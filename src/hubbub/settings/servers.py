@@ -13,76 +13,72 @@ from hubbub import bounds
 from hubbub.settings.fields import setting
 from hubbub.settings.secret import Secret
 
-SomeText: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
-Prefix: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]+$")]
-Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=1024)]
+NonEmptyText: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
+NamePrefix: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]+$")]
+ByteLimit: TypeAlias = Annotated[int, msgspec.Meta(ge=1024)]
 
 
 class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How the hub shows one tool of a server: a section `[servers.NAME.tools.TOOL]`."""
 
-    name: Annotated[SomeText | None, setting("The name that clients see.")] = None
-    description: Annotated[str | None, setting("What clients read about it.")] = None
-    hidden: Annotated[bool, setting("Whether it is neither listed nor callable.")] = False
+    name: Annotated[NonEmptyText | None, setting("The listed name.")] = None
+    description: Annotated[str | None, setting("The listed description.")] = None
+    hidden: Annotated[bool, setting("Whether the tool is neither listed nor callable.")] = False
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How one server is reached, and how the hub treats it."""
 
-    url: Annotated[str | None, setting("Where it listens, if it runs by itself.", form="URL")] = None
+    url: Annotated[str | None, setting("The address of a remote server.", form="URL")] = None
     transport: Annotated[
         Literal["stdio", "http", "sse", "websocket"] | None,
-        setting("How it is reached; unset: what the address or the command suggests."),
+        setting("The transport. Default: derived from the URL or the command."),
     ] = None
-    headers: Annotated[dict[str, Secret], setting("Headers of each request.", form="{NAME = TEXT}")] = {}
+    headers: Annotated[dict[str, Secret], setting("HTTP headers of each request.", form="{NAME = TEXT}")] = {}
     command: Annotated[
-        str | None, setting("The program that serves, if it is to be started.", form="PROGRAM", names_file=True)
+        str | None, setting("The program to start as a server on stdio.", form="PROGRAM", names_file=True)
     ] = None
-    args: Annotated[tuple[str, ...], setting("What the program is given.", form="TEXT")] = ()
-    env: Annotated[dict[str, Secret], setting("Variables that the program gets.", form="{NAME = TEXT}")] = {}
-    pack: Annotated[str | None, setting("The installed pack that serves, in the hub's own process.", form="NAME")] = (
-        None
-    )
+    args: Annotated[tuple[str, ...], setting("Arguments of the program.", form="TEXT")] = ()
+    env: Annotated[dict[str, Secret], setting("Environment variables of the program.", form="{NAME = TEXT}")] = {}
+    pack: Annotated[str | None, setting("An installed pack to serve in the hub's own process.", form="NAME")] = None
     target: Annotated[
         str | None,
-        setting(
-            "The Python program that serves, in the hub's own process.", form="file.py|module:server", names_file=True
-        ),
+        setting("A Python program to serve in the hub's own process.", form="file.py|module:server", names_file=True),
     ] = None
-    cwd: Annotated[str | None, setting("The folder in which the program starts.", form="FOLDER", names_file=True)] = (
-        None
-    )
-    timeout_s: Annotated[float, setting("How long one answer may take.", gt=0)] = bounds.COMMAND_S
-    protocol_version: Annotated[str | None, setting("The only protocol version to speak.", form="YYYY-MM-DD")] = None
+    cwd: Annotated[str | None, setting("The working folder of the program.", form="FOLDER", names_file=True)] = None
+    timeout_s: Annotated[float, setting("Seconds to wait for one response.", gt=0)] = bounds.COMMAND_TIMEOUT_S
+    protocol_version: Annotated[
+        str | None, setting("The protocol version to use. Default: negotiated.", form="YYYY-MM-DD")
+    ] = None
     allow_private_network: Annotated[
-        bool | None, setting("Whether the address may lead into a private network; unset: if it says so itself.")
+        bool | None, setting("Whether private addresses are allowed. Default: only if the URL itself names one.")
     ] = None
 
-    max_response_bytes: Annotated[Bytes | None, setting("The largest answer that is read.", form="N")] = None
-    enabled: Annotated[bool, setting("Whether the hub serves it.")] = True
-    max_calls: Annotated[int, setting("Calls that the hub runs there at once; more wait.", ge=1)] = (
+    max_response_bytes: Annotated[ByteLimit | None, setting("The largest response that is accepted.", form="N")] = None
+    enabled: Annotated[bool, setting("Whether the hub serves this server.")] = True
+    max_calls: Annotated[int, setting("The largest number of concurrent calls; more wait.", ge=1)] = (
         bounds.UPSTREAM_CALLS
     )
     sessions: Annotated[
         Literal["shared", "own"],
-        setting("Whether clients may use a session one after another, or each keeps one for itself."),
+        setting("Whether clients take turns with a session, or each has its own."),
     ] = "shared"
-    max_sessions: Annotated[int, setting("Sessions that the hub keeps open there at once.", ge=1)] = (
+    max_sessions: Annotated[int, setting("The largest number of sessions that the hub keeps open.", ge=1)] = (
         bounds.UPSTREAM_SESSIONS
     )
     prefix: Annotated[
         Literal["collision", "always", "never"],
-        setting("When names of tools and prompts get the server's name in front."),
+        setting("When names of tools and prompts are prefixed with the server's name."),
     ] = "collision"
     prefix_text: Annotated[
-        Prefix | None,
-        setting("What is put in front instead of the server's name.", form="LETTERS"),
+        NamePrefix | None,
+        setting("The prefix to use instead of the server's name.", form="LETTERS"),
     ] = None
-    include: Annotated[tuple[str, ...], setting("The tools and prompts to show, as patterns.", form="PATTERN")] = ("*",)
-    exclude: Annotated[tuple[str, ...], setting("Those not to show.", form="PATTERN")] = ()
-    read_only: Annotated[bool, setting("Whether only tools that say they change nothing are shown.")] = False
-    tools: Annotated[dict[str, ToolSettings], setting("How single tools are shown.", form="[section]")] = {}
+    include: Annotated[tuple[str, ...], setting("Patterns of tools and prompts to show.", form="PATTERN")] = ("*",)
+    exclude: Annotated[tuple[str, ...], setting("Patterns of tools and prompts to hide.", form="PATTERN")] = ()
+    read_only: Annotated[bool, setting("Whether to show only tools annotated as read-only.")] = False
+    tools: Annotated[dict[str, ToolSettings], setting("Changes to single tools.", form="[section]")] = {}
 
     def __post_init__(self) -> None:
-        if sum(way is not None for way in (self.url, self.command, self.pack, self.target)) != 1:
-            raise ValueError("give either url or command, or for the hub alone pack or target")
+        if sum(source is not None for source in (self.url, self.command, self.pack, self.target)) != 1:
+            raise ValueError("set exactly one of url, command, pack and target (the last two only for the hub)")

@@ -26,7 +26,7 @@ from hubbub.settings.folders import user_settings_path
 if TYPE_CHECKING:
     from hubbub.settings.file import SettingsFile
 
-PREFIX: Final = "HUBBUB_"
+VARIABLE_PREFIX: Final = "HUBBUB_"
 PACKS: Final = "packs"
 """The section that has one section for each pack."""
 SERVERS: Final = "servers"
@@ -37,7 +37,7 @@ VIEWS: Final = "views"
 """The section that has one section for each view of the hub."""
 DEFAULT_FILE: Final = "hubbub.toml"
 """The settings file of a folder."""
-_NOTHING: Final[Mapping[str, Any]] = {}
+_EMPTY: Final[Mapping[str, Any]] = {}
 _SERVICE_LINK_NAME: Final = re.compile(
     r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?"
 )
@@ -48,7 +48,7 @@ Key: TypeAlias = tuple[str, ...]
 """The path to a value in a file: `("servers", "files", "command")`."""
 
 
-class Given(NamedTuple):
+class GivenValue(NamedTuple):
     """A value as it was written."""
 
     value: Any
@@ -62,11 +62,11 @@ class Given(NamedTuple):
 class Sources(msgspec.Struct, frozen=True):
     """All values that were given, by source."""
 
-    flags: Mapping[str, Any] = _NOTHING
+    flags: Mapping[str, Any] = _EMPTY
     """By option, such as `--port`; only those given on the command line."""
-    environ: Mapping[str, str] = _NOTHING
+    environ: Mapping[str, str] = _EMPTY
     file: SettingsFile | None = None
-    arguments: Mapping[str, Any] = _NOTHING
+    arguments: Mapping[str, Any] = _EMPTY
     """Arguments of a program, by key such as `port`."""
     config: str | None = None
     """Path of the file that was named, or of the one in the working folder."""
@@ -76,7 +76,7 @@ class Sources(msgspec.Struct, frozen=True):
     """Its keys that are ignored, because it is not trusted."""
     problem: str = ""
     """Why they are ignored."""
-    aliases: Mapping[str, str] = _NOTHING
+    aliases: Mapping[str, str] = _EMPTY
     """Other names of variables, by alias (`Pack.variable_aliases`)."""
 
     @property
@@ -86,8 +86,8 @@ class Sources(msgspec.Struct, frozen=True):
         more = len(self.refused) - len(names)
         named = ", ".join(names) + (f" and {more} more" if more else "")
         line = (
-            f"{self.problem}, so it may not set {named}; review it and run `hubbub trust`, "
-            "or name the file to use with --config (HUBBUB_CONFIG)"
+            f"{self.problem}, so these settings are refused: {named}; review the file and run `hubbub trust`, "
+            "or name a file with --config (HUBBUB_CONFIG)"
         )
         # The keys come from an untrusted file, and a terminal may show this line.
         return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
@@ -100,42 +100,44 @@ class Sources(msgspec.Struct, frozen=True):
         if self.refused:
             raise SettingsError(self.refusal)
 
-    def find(self, section: tuple[str, ...], setting: Setting) -> Given | None:
+    def find(self, section: tuple[str, ...], setting: Setting) -> GivenValue | None:
         """Return the value of a setting from the source with the highest precedence."""
         if not section and setting.key in self.arguments:
-            return Given(self.arguments[setting.key], setting.key, False)
+            return GivenValue(self.arguments[setting.key], setting.key, False)
         if setting.flag is not None and setting.flag in self.flags:
-            return Given(self.flags[setting.flag], setting.flag, True)
+            return GivenValue(self.flags[setting.flag], setting.flag, True)
         return self._find_variable(section, setting) or self._find_in_file(section, setting)
 
-    def _find_variable(self, section: tuple[str, ...], setting: Setting) -> Given | None:
-        names = variables_of(section, setting)
+    def _find_variable(self, section: tuple[str, ...], setting: Setting) -> GivenValue | None:
+        names = variable_names(section, setting)
         for name in [*names, *(alias for alias, name in self.aliases.items() if name in names)]:
             value = self.environ.get(name)
             if value and is_service_address(name, value):
                 continue
             if value and not value.isspace():  # Compose files and shells pass on unset variables as empty ones.
-                return Given(value, name, True, True)
+                return GivenValue(value, name, True, True)
             path = self.environ.get(f"{name}_FILE") if setting.is_secret else None
             if path:
-                return Given(_read_secret(path, f"{name}_FILE"), f"{name}_FILE", True)
+                return GivenValue(_read_secret(path, f"{name}_FILE"), f"{name}_FILE", True)
         return None
 
-    def _find_in_file(self, section: tuple[str, ...], setting: Setting) -> Given | None:
+    def _find_in_file(self, section: tuple[str, ...], setting: Setting) -> GivenValue | None:
         if self.file is None or not setting.extra.get("in_file", True):
             return None
         table = self.file.table(section)
         if setting.key not in table:
             return None
-        return Given(table[setting.key], self.file.place((*section, setting.key)), False)
+        return GivenValue(table[setting.key], self.file.locate((*section, setting.key)), False)
 
 
-def variables_of(section: tuple[str, ...], setting: Setting) -> list[str]:
+def variable_names(section: tuple[str, ...], setting: Setting) -> list[str]:
     """The variables of a setting, in order of precedence."""
-    name = _upper(setting.key)
-    names = [PREFIX + "__".join([*map(_upper, section), name])]
+    name = _variable_part(setting.key)
+    names = [VARIABLE_PREFIX + "__".join([*map(_variable_part, section), name])]
     if section[:1] == (PACKS,):
-        names.insert(0, f"{PREFIX}{_upper(section[1])}_" + "__".join([*map(_upper, section[2:]), name]))
+        names.insert(
+            0, f"{VARIABLE_PREFIX}{_variable_part(section[1])}_" + "__".join([*map(_variable_part, section[2:]), name])
+        )
     extra = setting.extra.get("env")
     return [*names, extra] if extra else names
 
@@ -153,64 +155,64 @@ def is_service_link(name: str, value: str) -> bool:
     return is_service_address(name, value) or _SERVICE_LINK_NAME.fullmatch(name) is not None
 
 
-def gather(
+def collect_sources(
     flags: Mapping[str, Any],
     environ: Mapping[str, str] | None = None,
     *,
-    arguments: Mapping[str, Any] = _NOTHING,
+    arguments: Mapping[str, Any] = _EMPTY,
     folder: str | None = None,
-    drops_untrusted: bool = False,
+    ignore_untrusted: bool = False,
 ) -> Sources:
     """Collect the sources, with the settings file that they name or that is in this folder, and the user's own.
 
     `folder` replaces the working folder, and its file must exist. With
-    `drops_untrusted`, keys that an untrusted file may not set are ignored and named in `refused`.
+    `ignore_untrusted`, keys that an untrusted file must not set are ignored and named in `refused`.
 
     Raises:
         SettingsError: a file cannot be read, is not TOML, or is not trusted.
     """
     environ = os.environ if environ is None else environ
     sources = Sources(flags, environ, arguments=arguments)
-    named = arguments.get("config") or flags.get("--config") or environ.get(f"{PREFIX}CONFIG")
-    path = named or _file_here(folder)
-    users = user_settings_path()
-    if not os.access(users, os.F_OK):
-        users = ""
-    elif path and os.path.realpath(path) == os.path.realpath(users):
-        path, users = (path, "") if named else (None, users)
-    if not path and not users:
+    named = arguments.get("config") or flags.get("--config") or environ.get(f"{VARIABLE_PREFIX}CONFIG")
+    path = named or _find_folder_file(folder)
+    user_path = user_settings_path()
+    if not os.access(user_path, os.F_OK):
+        user_path = ""
+    elif path and os.path.realpath(path) == os.path.realpath(user_path):
+        path, user_path = (path, "") if named else (None, user_path)
+    if not path and not user_path:
         return sources
-    from hubbub.settings.file import read_file  # Most servers have no file.
-    from hubbub.settings.file_keys import with_whole_paths
+    from hubbub.settings.file import read_settings_file  # Most servers have no file.
+    from hubbub.settings.file_keys import resolve_paths
 
-    own = with_whole_paths(read_file(users)) if users else None
+    user_file = resolve_paths(read_settings_file(user_path)) if user_path else None
     if not path:
-        return replace(sources, file=own)
+        return replace(sources, file=user_file)
     if named:
-        return replace(sources, file=read_file(path).over(own), config=path)
+        return replace(sources, file=read_settings_file(path).merged_over(user_file), config=path)
     from hubbub.settings.trust import read_folder_file
 
     found = read_folder_file(path)
     sources = replace(sources, config=path, folder=found.folder)
     if found.is_trusted:
-        return replace(sources, file=found.file.over(own))
+        return replace(sources, file=found.file.merged_over(user_file))
     # Below the user's own file: untrusted settings never replace those of the user.
-    rest = replace(found.file, tree=found.harmless)
-    sources = replace(sources, file=own.over(rest) if own is not None else rest)
+    untrusted = replace(found.file, tree=found.harmless)
+    sources = replace(sources, file=user_file.merged_over(untrusted) if user_file is not None else untrusted)
     if found.refused:
         sources = replace(sources, refused=found.refused, problem=found.problem)
-        if not drops_untrusted:
+        if not ignore_untrusted:
             sources.require_trust()
     return sources
 
 
-def _file_here(folder: str | None) -> str | None:
+def _find_folder_file(folder: str | None) -> str | None:
     if folder is not None:
         return os.path.join(folder, DEFAULT_FILE)  # noqa: PTH118, pathlib is slow to load
     return DEFAULT_FILE if os.access(DEFAULT_FILE, os.F_OK) else None
 
 
-def _upper(name: str) -> str:
+def _variable_part(name: str) -> str:
     return name.replace("-", "_").upper()
 
 

@@ -27,17 +27,17 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
-from hubbub.settings.file import SettingsFile, read_file
-from hubbub.settings.file_keys import harmless_part
+from hubbub.settings.file import SettingsFile, read_settings_file
+from hubbub.settings.file_keys import split_harmless
 from hubbub.settings.folders import data_folder, make_private_folder
 from hubbub.settings.sources import Key
 
-_FOLDER: Final = "trusted"
-_WORD_ENDS: Final = re.compile(r"[\s=:;,'\"]+|(?<=^-[A-Za-z])(?=[./])")
+_RECORDS_FOLDER: Final = "trusted"
+_WORD_SEPARATORS: Final = re.compile(r"[\s=:;,'\"]+|(?<=^-[A-Za-z])(?=[./])")
 """Also between a one-letter option and a path that follows it directly: `-r./hook.js`."""
 _MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-([^{}]*))?\}")
-_ENDINGS: Final = (".py", ".js", ".mjs", ".cjs", "/__init__.py", "/__main__.py", "/index.js", "/package.json")
+_MODULE_SUFFIXES: Final = (".py", ".js", ".mjs", ".cjs", "/__init__.py", "/__main__.py", "/index.js", "/package.json")
 """What Python and Node.js add to the name of a module or a folder to find the file they run."""
 _UNREADABLE: Final = "unreadable"
 
@@ -68,7 +68,7 @@ class FolderFile(msgspec.Struct, frozen=True, kw_only=True):
         if self.changed is None:
             return f"hubbub.toml in {self.folder} is not trusted"
         names = ", ".join(os.path.relpath(path, self.folder) for path in self.changed)
-        return f"hubbub.toml in {self.folder} is no longer trusted, because of a change in {names}"
+        return f"hubbub.toml in {self.folder} is no longer trusted, because {names} changed"
 
 
 class _Record(msgspec.Struct, kw_only=True):
@@ -86,11 +86,11 @@ def read_folder_file(path: str, *, is_to_be_trusted: bool = False) -> FolderFile
         SettingsError: it cannot be read, is not TOML, or refers to too many files.
     """
     if os.path.exists(path) and not os.path.isfile(path):  # Reading a pipe would block.
-        raise SettingsError(f"{path} is not a file")
-    file = read_file(path)
+        raise SettingsError(f"{path} is not a regular file; remove it, or name a file with --config")
+    file = read_settings_file(path)
     folder = os.path.realpath(os.path.dirname(path) or ".")
-    harmless, refused = harmless_part(file.tree)
-    record = _read(_record_path(folder)) if refused else None
+    harmless, refused = split_harmless(file.tree)
+    record = _read_record(_record_path(folder)) if refused else None
     digests = _digests(path, file, folder, refused) if record is not None or is_to_be_trusted else {}
     changed = _differences(record.digests, digests) if record is not None else None
     return FolderFile(folder=folder, file=file, harmless=harmless, refused=refused, digests=digests, changed=changed)
@@ -101,7 +101,7 @@ def trust(found: FolderFile) -> None:
 
     Raises: SettingsError, if the record cannot be stored.
     """
-    _write(_Record(folder=found.folder, trusted_at=time.time(), digests=dict(found.digests)))
+    _write_record(_Record(folder=found.folder, trusted_at=time.time(), digests=dict(found.digests)))
 
 
 def renew_trust(path: str, changed: str) -> None:
@@ -117,14 +117,14 @@ def renew_trust(path: str, changed: str) -> None:
 def remove_trust(folder: str) -> bool:
     """Stop trusting a folder; return whether it was trusted."""
     path = _record_path(os.path.realpath(folder))
-    is_there = path.exists()
+    was_trusted = path.exists()
     path.unlink(missing_ok=True)
-    return is_there
+    return was_trusted
 
 
 def trusted_folders() -> list[str]:
     """Every trusted folder, also if its files have changed or are gone."""
-    records = (_read(path) for path in sorted((data_folder() / _FOLDER).glob("*.json")))
+    records = (_read_record(path) for path in sorted((data_folder() / _RECORDS_FOLDER).glob("*.json")))
     return sorted(record.folder for record in records if record is not None)
 
 
@@ -133,36 +133,36 @@ def trust_record_path(folder: str) -> Path:
     return _record_path(os.path.realpath(folder))
 
 
-def files_in(tree: Any, folder: str) -> Iterator[str]:
+def find_named_files(tree: Any, folder: str) -> Iterator[str]:
     """The absolute path of each file that a value names: as the value or a word of it, or as a Python module.
 
     Relative to the folder, or to the `cwd` in the same table; `~` and `${NAME}` are expanded.
     """
-    yield from _named_in(tree, (folder,))
+    yield from _walk_values(tree, (folder,))
 
 
-def _named_in(tree: Any, bases: tuple[str, ...]) -> Iterator[str]:
+def _walk_values(tree: Any, bases: tuple[str, ...]) -> Iterator[str]:
     if isinstance(tree, dict):
-        start = tree.get("cwd")
-        if isinstance(start, str):
-            bases = (*bases, os.path.join(bases[0], os.path.expanduser(_expand_variables(start))))
+        cwd = tree.get("cwd")
+        if isinstance(cwd, str):
+            bases = (*bases, os.path.join(bases[0], os.path.expanduser(_expand_variables(cwd))))
         for value in tree.values():
-            yield from _named_in(value, bases)
+            yield from _walk_values(value, bases)
     elif isinstance(tree, list):
         for value in tree:
-            yield from _named_in(value, bases)
+            yield from _walk_values(value, bases)
     elif isinstance(tree, str):
         text = _expand_variables(tree)
-        for word in dict.fromkeys((text, *_WORD_ENDS.split(text))):
+        for word in dict.fromkeys((text, *_WORD_SEPARATORS.split(text))):
             for base in bases:
-                yield from _files_of(word, base)
+                yield from _candidate_files(word, base)
 
 
-def _files_of(word: str, base: str) -> Iterator[str]:
-    plain = os.path.expanduser(word)
+def _candidate_files(word: str, base: str) -> Iterator[str]:
+    expanded = os.path.expanduser(word)
     # A module, or the files that interpreters run for a folder or a name without extension.
-    stems = dict.fromkeys((plain, word.replace(".", os.sep) if _MODULE.fullmatch(word) else plain))
-    names = [plain] + [stem + ending for stem in stems if stem for ending in _ENDINGS]
+    stems = dict.fromkeys((expanded, word.replace(".", os.sep) if _MODULE.fullmatch(word) else expanded))
+    names = [expanded] + [stem + ending for stem in stems if stem for ending in _MODULE_SUFFIXES]
     for name in names:
         path = os.path.abspath(os.path.join(base, name)) if name and "\0" not in name else base
         if os.path.isfile(path):
@@ -177,12 +177,15 @@ def _digests(path: str, file: SettingsFile, folder: str, refused: tuple[Key, ...
     """Digests of the parsed text and of every file that a key which needs trust refers to."""
     found = {os.path.join(folder, Path(path).name): hashlib.sha256(file.text.encode()).hexdigest()}
     tree = _select_keys(file.tree, refused)
-    for named in (*files_in(tree, folder), *files_in(_servers_of(tree.get("mcp_json"), folder), folder)):
+    for named in (
+        *find_named_files(tree, folder),
+        *find_named_files(_read_mcp_json(tree.get("mcp_json"), folder), folder),
+    ):
         if named in found:
             continue
         if len(found) > bounds.TRUSTED_FILES:
             raise SettingsError(
-                f"{file.path} refers to more than {bounds.TRUSTED_FILES} files, too many to check; "
+                f"{file.path} refers to more than {bounds.TRUSTED_FILES} files, which is too many to check; "
                 "name it with --config instead"
             )
         found[named] = _digest(named)
@@ -199,7 +202,7 @@ def _select_keys(tree: Mapping[str, Any], keys: tuple[Key, ...]) -> dict[str, An
     return found
 
 
-def _servers_of(mcp_json: Any, folder: str) -> Any:
+def _read_mcp_json(mcp_json: Any, folder: str) -> Any:
     """The servers of an mcp.json, whose files are checked too; none if it cannot be read."""
     if not isinstance(mcp_json, str):
         return None
@@ -227,10 +230,10 @@ def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str
 
 
 def _record_path(folder: str) -> Path:
-    return data_folder() / _FOLDER / f"{hashlib.sha256(os.fsencode(folder)).hexdigest()}.json"
+    return data_folder() / _RECORDS_FOLDER / f"{hashlib.sha256(os.fsencode(folder)).hexdigest()}.json"
 
 
-def _read(path: Path) -> _Record | None:
+def _read_record(path: Path) -> _Record | None:
     """Read a record; None if it is missing, invalid, or writable by other users."""
     try:
         with path.open("rb") as file:
@@ -245,7 +248,7 @@ def _is_private(status: os.stat_result) -> bool:
     return os.name != "posix" or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
 
 
-def _write(record: _Record) -> None:
+def _write_record(record: _Record) -> None:
     path = _record_path(record.folder)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
@@ -259,5 +262,5 @@ def _write(record: _Record) -> None:
             draft.unlink(missing_ok=True)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror or error}") from error
-    if _read(path) is None:
-        raise SettingsError(f"other users can write to {path.parent.parent}; run `chmod -R go-w` on it, then try again")
+    if _read_record(path) is None:
+        raise SettingsError(f"other users can write to {path.parent.parent}; run `chmod -R go-w` on it and try again")

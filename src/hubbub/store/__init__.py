@@ -1,4 +1,4 @@
-"""Storage: `sql` for databases, `journal` for tamper-evident records, `spill` for results that are too large to send.
+"""Storage: `sql` for databases, `hash_chain` for tamper-evident records, `spill` for large results.
 
 Packs may use it too.
 """

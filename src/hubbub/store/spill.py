@@ -3,7 +3,7 @@
 All pieces are in one unnamed temporary file: other processes cannot open it, it disappears with the process,
 and it takes one file descriptor. Pieces expire; when there is no space for a new one, the owner with the most
 bytes loses its oldest piece. Other callers cannot find out whether a piece exists or existed. Stores bytes only;
-`hubbub.hub.large` creates the links and pages.
+`hubbub.hub.result_offload` creates the links and pages.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from hubbub import bounds
 
 logger = logging.getLogger("hubbub.store")
 _ID_BYTES: Final = 16
-_LONGEST_CHARACTER: Final = 4
+_MAX_CHARACTER_BYTES: Final = 4
 """Maximum number of bytes of one character in UTF-8."""
-_LEADING_BITS: Final = 0b1100_0000
-_CONTINUATION: Final = 0b1000_0000
+_LEADING_BITS_MASK: Final = 0b1100_0000
+_CONTINUATION_BITS: Final = 0b1000_0000
 """Leading bits of the second and later bytes of a character."""
 
 
@@ -45,7 +45,7 @@ class Owner(msgspec.Struct, frozen=True):
         return self.principal, None if self.is_authenticated else self.scope
 
 
-class Kept(msgspec.Struct, frozen=True):
+class PieceInfo(msgspec.Struct, frozen=True):
     """The metadata of a piece."""
 
     id: str
@@ -53,7 +53,7 @@ class Kept(msgspec.Struct, frozen=True):
     media_type: str
     expires_at: float
     """In seconds since 1970."""
-    is_gone: bool = False
+    is_removed: bool = False
     """Whether it has expired or was dropped to make room."""
 
 
@@ -69,7 +69,7 @@ class Part(msgspec.Struct, frozen=True):
 
 class _Piece(msgspec.Struct):
     owner: Owner
-    kept: Kept
+    info: PieceInfo
     start: int
     """Its offset in the file."""
     is_written: bool = False
@@ -83,18 +83,18 @@ class Spill:
         *,
         total_bytes: int | None = None,
         lifetime_s: float | None = None,
-        most: int | None = None,
+        max_pieces: int | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.total_bytes = bounds.RESULT_TOTAL_BYTES if total_bytes is None else total_bytes
         self.lifetime_s = bounds.RESULT_TTL_S if lifetime_s is None else lifetime_s
-        self._most = bounds.RESULTS_KEPT if most is None else most
+        self._max_pieces = bounds.STORED_RESULTS if max_pieces is None else max_pieces
         self._clock = clock
         self._lock = threading.Lock()
         self._pieces: dict[str, _Piece] = {}
         """Oldest first. Expired pieces stay for a while without their bytes, so that readers get a clear error."""
         self._file: IO[bytes] | None = None
-        self._held = 0
+        self._readable_count = 0
         self._bytes = 0
         self._is_closed = False
 
@@ -102,17 +102,17 @@ class Spill:
         """How many pieces can be read."""
         with self._lock:
             self._sweep()
-            return self._held
+            return self._readable_count
 
-    def keep(self, owner: Owner, data: bytes, media_type: str) -> Kept | None:
+    def store(self, owner: Owner, data: bytes, media_type: str) -> PieceInfo | None:
         """Store a piece; None if it is larger than `total_bytes` or cannot be written. Blocks while it writes."""
         if len(data) > self.total_bytes:
             return None
-        kept = Kept(secrets.token_urlsafe(_ID_BYTES), len(data), media_type, self._clock() + self.lifetime_s)
+        info = PieceInfo(secrets.token_urlsafe(_ID_BYTES), len(data), media_type, self._clock() + self.lifetime_s)
         try:
             with self._lock:
                 self._sweep()
-                piece = self._reserve(owner, kept)
+                piece = self._reserve(owner, info)
             try:
                 self._write(data, piece.start)
             except BaseException:
@@ -122,17 +122,17 @@ class Spill:
             logger.warning("result_not_kept", extra={"reason": error.strerror or type(error).__name__})
             return None
         self._finish(piece, is_written=True)
-        return kept
+        return info
 
-    def _reserve(self, owner: Owner, kept: Kept) -> _Piece:
+    def _reserve(self, owner: Owner, info: PieceInfo) -> _Piece:
         """Reserve space for a piece, which cannot be read or dropped until it is written."""
         self._is_closed = False
-        self._make_room(owner, kept.size)
+        self._make_room(owner, info.size)
         if self._file is None:
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - open for as long as it is used
-        piece = self._pieces[kept.id] = _Piece(owner, kept, self._gap(kept.size))
-        self._held += 1
-        self._bytes += kept.size
+        piece = self._pieces[info.id] = _Piece(owner, info, self._find_gap(info.size))
+        self._readable_count += 1
+        self._bytes += info.size
         return piece
 
     def _finish(self, piece: _Piece, *, is_written: bool) -> None:
@@ -140,31 +140,31 @@ class Spill:
             piece.is_written = True
             if not is_written or self._is_closed:
                 self._drop(piece)
-                self._pieces.pop(piece.kept.id, None)
+                self._pieces.pop(piece.info.id, None)
             self._close_file_if_unused()
 
-    def find(self, owner: Owner, identifier: str) -> Kept | None:
+    def find(self, owner: Owner, identifier: str) -> PieceInfo | None:
         """The metadata of a piece; None if this owner has none with this id."""
         with self._lock:
             self._sweep()
             piece = self._pieces.get(identifier)
-        return piece.kept if piece is not None and piece.owner == owner else None
+        return piece.info if piece is not None and piece.owner == owner else None
 
     def read(self, owner: Owner, identifier: str, offset: int, limit: int) -> Part | None:
         """Read from the first character at or after `offset`; None if this owner has no such piece, or no longer."""
-        limit = max(limit, _LONGEST_CHARACTER)
+        limit = max(limit, _MAX_CHARACTER_BYTES)
         with self._lock:
             self._sweep()
             piece = self._pieces.get(identifier)
-            if piece is None or piece.owner != owner or piece.kept.is_gone or not piece.is_written:
+            if piece is None or piece.owner != owner or piece.info.is_removed or not piece.is_written:
                 return None
             assert self._file is not None
             self._file.seek(piece.start + offset)
-            read = self._file.read(min(limit + _LONGEST_CHARACTER, max(piece.kept.size - offset, 0)))
-        start = _start_of_character(read) if offset else 0
-        data = whole_characters(read[start:], limit)
+            read = self._file.read(min(limit + _MAX_CHARACTER_BYTES, max(piece.info.size - offset, 0)))
+        start = _find_character_start(read) if offset else 0
+        data = cut_utf8(read[start:], limit)
         end = offset + start + len(data)
-        return Part(data, offset + start, end if end < piece.kept.size else None)
+        return Part(data, offset + start, end if end < piece.info.size else None)
 
     def reopen(self) -> None:
         """Accept pieces again after `close`."""
@@ -178,7 +178,7 @@ class Spill:
             for piece in list(self._pieces.values()):
                 self._drop(piece)
                 if piece.is_written:
-                    del self._pieces[piece.kept.id]
+                    del self._pieces[piece.info.id]
             self._close_file_if_unused()
 
     def _close_file_if_unused(self) -> None:
@@ -190,26 +190,26 @@ class Spill:
     def _sweep(self) -> None:
         now = self._clock()
         for piece in self._pieces.values():
-            if piece.kept.expires_at <= now:
+            if piece.info.expires_at <= now:
                 self._drop(piece)
-        gone = [identifier for identifier, piece in self._pieces.items() if piece.kept.is_gone]
-        for identifier in gone[: max(0, len(gone) - self._most)]:
+        removed = [identifier for identifier, piece in self._pieces.items() if piece.info.is_removed]
+        for identifier in removed[: max(0, len(removed) - self._max_pieces)]:
             del self._pieces[identifier]
 
     def _make_room(self, owner: Owner, size: int) -> None:
         """Drop pieces until one of this size fits: the oldest of the owner with the most bytes."""
-        while self._held >= self._most or self._bytes + size > self.total_bytes:
-            held = [piece for piece in self._pieces.values() if piece.is_written and not piece.kept.is_gone]
-            if not held:
+        while self._readable_count >= self._max_pieces or self._bytes + size > self.total_bytes:
+            readable = [piece for piece in self._pieces.values() if piece.is_written and not piece.info.is_removed]
+            if not readable:
                 raise OSError(errno.ENOSPC, "no space is free until the results that are being written are complete")
-            taken: Counter[tuple[str, str | None]] = Counter({owner.share: size})
-            for piece in held:
-                taken[piece.owner.share] += piece.kept.size
+            bytes_by_share: Counter[tuple[str, str | None]] = Counter({owner.share: size})
+            for piece in readable:
+                bytes_by_share[piece.owner.share] += piece.info.size
             self._drop(
-                max(held, key=lambda piece: taken[piece.owner.share])
+                max(readable, key=lambda piece: bytes_by_share[piece.owner.share])
             )  # `max` returns the first of several, which is the oldest
 
-    def _gap(self, size: int) -> int:
+    def _find_gap(self, size: int) -> int:
         """Find free space in the file: between two pieces, or after the last."""
         end = 0
         for start, length in self._extents():
@@ -219,7 +219,7 @@ class Spill:
         return end
 
     def _extents(self) -> list[tuple[int, int]]:
-        return sorted((piece.start, piece.kept.size) for piece in self._pieces.values() if not piece.kept.is_gone)
+        return sorted((piece.start, piece.info.size) for piece in self._pieces.values() if not piece.info.is_removed)
 
     def _write(self, data: bytes, start: int) -> None:
         file = self._file
@@ -234,28 +234,28 @@ class Spill:
                     written += file.write(view[written:])
 
     def _drop(self, piece: _Piece) -> None:
-        if piece.kept.is_gone or not piece.is_written:
+        if piece.info.is_removed or not piece.is_written:
             return
-        piece.kept = msgspec.structs.replace(piece.kept, is_gone=True)
-        self._held -= 1
-        self._bytes -= piece.kept.size
+        piece.info = msgspec.structs.replace(piece.info, is_removed=True)
+        self._readable_count -= 1
+        self._bytes -= piece.info.size
         if self._file is not None:
             start, length = max(self._extents(), default=(0, 0))
             self._file.truncate(start + length)
 
 
-def whole_characters(data: bytes, limit: int) -> bytes:
+def cut_utf8(data: bytes, limit: int) -> bytes:
     """Cut UTF-8 text between characters, to at most `limit` bytes."""
     if len(data) <= limit:
         return data
     cut = limit
-    while cut > 0 and data[cut] & _LEADING_BITS == _CONTINUATION:
+    while cut > 0 and data[cut] & _LEADING_BITS_MASK == _CONTINUATION_BITS:
         cut -= 1
     return data[:cut]
 
 
-def _start_of_character(data: bytes) -> int:
+def _find_character_start(data: bytes) -> int:
     start = 0
-    while start < min(len(data), _LONGEST_CHARACTER) and data[start] & _LEADING_BITS == _CONTINUATION:
+    while start < min(len(data), _MAX_CHARACTER_BYTES) and data[start] & _LEADING_BITS_MASK == _CONTINUATION_BITS:
         start += 1
     return start

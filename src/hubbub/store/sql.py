@@ -129,17 +129,17 @@ class Database(Protocol):
         """Wait for running transactions, then close the database."""
 
 
-_inserts: dict[tuple[str, str, tuple[str, ...]], tuple[str, list[str]]] = {}
+_insert_cache: dict[tuple[str, str, tuple[str, ...]], tuple[str, list[str]]] = {}
 
 
 def add_row(connection: Connection, table: Table, values: dict[str, Any]) -> None:
     """Insert one row of plain values: like `execute(insert(table), values)`, in less than half the time."""
     key = (connection.dialect.name, table.name, tuple(values))
-    written = _inserts.get(key)
-    if written is None:
+    cached = _insert_cache.get(key)
+    if cached is None:
         compiled = insert(table).inline().compile(dialect=connection.dialect, column_keys=list(values))
-        written = _inserts[key] = (str(compiled), list(compiled.positiontup or ()))
-    statement, order = written
+        cached = _insert_cache[key] = (str(compiled), list(compiled.positiontup or ()))
+    statement, order = cached
     connection.exec_driver_sql(statement, tuple(values[name] for name in order))
 
 
@@ -157,12 +157,13 @@ def read_url(given: str) -> URL:
         url = make_url(given)
         driver = _SCHEMES[url.drivername]
     except (ArgumentError, KeyError, ValueError):
-        raise SettingsError("a database must look like sqlite:///FILE or postgresql://USER@HOST/NAME") from None
+        raise SettingsError("invalid database URL; write sqlite:///FILE or postgresql://USER@HOST/NAME") from None
     if driver == "sqlite" and (not url.database or url.database == ":memory:" or url.host):
-        raise SettingsError("an SQLite database must be a file: sqlite:///games.db, or sqlite:////data/games.db")
+        raise SettingsError("an SQLite database must be a file, such as sqlite:///games.db or sqlite:////data/games.db")
     unknown = set(url.query) - _OPTIONS[driver]
     if unknown:
-        raise SettingsError(f"a database of this kind takes no option {', '.join(sorted(unknown))}")
+        allowed = ", ".join(sorted(_OPTIONS[driver])) or "none"
+        raise SettingsError(f"the database URL has unknown options: {', '.join(sorted(unknown))}; allowed: {allowed}")
     if "sslmode" in url.query:  # The name that libpq uses, which people copy.
         url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": str(url.query["sslmode"])})
     return url.set(drivername=driver)
@@ -175,28 +176,28 @@ async def open_database(url: URL, schema: Schema) -> Database:
     """
     database: Database = _Sqlite(url) if url.drivername == "sqlite" else _Postgresql(url)
     try:
-        await database.write(lambda connection: _prepare(connection, schema))
+        await database.write(lambda connection: _migrate(connection, schema))
     except BaseException:
         await database.close()
         raise
     return database
 
 
-def _prepare(connection: Connection, schema: Schema) -> None:
+def _migrate(connection: Connection, schema: Schema) -> None:
     if connection.dialect.name == "postgresql":
         # SQLite needs no lock: its write transactions wait for each other anyway.
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": schema.version_table})
-    found = _revision(connection, schema.version_table)
+    found = _read_revision(connection, schema.version_table)
     if found == schema.head:
         return
     from hubbub.store import migrate
 
     if found is not None and not migrate.is_known(schema.migrations, found):
-        raise StoreFailed("it was made by a later version of Hubbub; use that one, or another database")
+        raise StoreFailed("it was created by a later version of Hubbub; upgrade Hubbub, or use another database")
     migrate.upgrade(connection, schema.migrations, schema.version_table)
 
 
-def _revision(connection: Connection, version_table: str) -> str | None:
+def _read_revision(connection: Connection, version_table: str) -> str | None:
     if not connection.dialect.has_table(connection, version_table):
         return None
     found: str | None = connection.execute(text(f"SELECT version_num FROM {version_table}")).scalar()
@@ -212,10 +213,10 @@ class _Sqlite:
     def __init__(self, url: URL) -> None:
         path = Path(url.database or "")
         try:
-            _create(path)
+            _create_file(path)
         except OSError as error:
-            raise StoreFailed(f"{path} cannot be made: {error.strerror}") from error
-        self._where = str(path)
+            raise StoreFailed(f"{path} cannot be created: {error.strerror}") from error
+        self._location = str(path)
         self._is_closed = False
         self._write_engine = _sqlite_engine(url, "BEGIN IMMEDIATE")
         self._read_engine = _sqlite_engine(url, "BEGIN", "PRAGMA query_only=ON")
@@ -247,19 +248,19 @@ class _Sqlite:
             return work(connection)
 
     async def _run(self, pool: ThreadPoolExecutor, run: Callable[[Work[T]], T], work: Work[T]) -> T:
-        asked_at = time.monotonic()
+        queued_at = time.monotonic()
 
         def transaction() -> T:
             # While others lock the file, each waits for the driver's timeout, after all before it in the queue.
-            if time.monotonic() - asked_at > bounds.SQL_WAIT_S:
-                raise StoreFailed(f"{self._where} is busy")
+            if time.monotonic() - queued_at > bounds.SQL_WAIT_S:
+                raise StoreFailed(f"{self._location} is busy for more than {bounds.SQL_WAIT_S:g} s; try again later")
             try:
                 return run(work)
             except SQLAlchemyError as error:
-                _fail(error, self._where)
+                _raise_store_error(error, self._location)
 
         if self._is_closed:
-            raise StoreFailed(f"{self._where} is closed")
+            raise StoreFailed(f"{self._location} is closed")
         # Cancelling the caller does not stop the thread: the transaction is committed or rolled back as a whole.
         return await asyncio.get_running_loop().run_in_executor(pool, transaction)
 
@@ -276,7 +277,7 @@ class _Sqlite:
         await asyncio.to_thread(end)
 
 
-def _create(path: Path) -> None:
+def _create_file(path: Path) -> None:
     """Create the file, readable by its owner only; SQLite gives its journal files the same mode."""
     make_private_folder(path.parent)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -309,14 +310,14 @@ class _Postgresql:
     """A PostgreSQL server, with a pool of connections."""
 
     def __init__(self, url: URL) -> None:
-        self._where = url.set(query={}).render_as_string(hide_password=True).replace("+asyncpg", "")
+        self._location = url.set(query={}).render_as_string(hide_password=True).replace("+asyncpg", "")
         self._engine: AsyncEngine = create_async_engine(
             url,
             pool_size=bounds.SQL_CONNECTIONS,
             max_overflow=0,
             pool_timeout=bounds.SQL_WAIT_S,
             pool_pre_ping=True,
-            connect_args={"timeout": bounds.SQL_WAIT_S, "command_timeout": bounds.SQL_STATEMENT_S},
+            connect_args={"timeout": bounds.SQL_WAIT_S, "command_timeout": bounds.SQL_STATEMENT_TIMEOUT_S},
         )
 
     async def write(self, work: Work[T]) -> T:
@@ -324,7 +325,7 @@ class _Postgresql:
             async with self._engine.begin() as connection:
                 return await connection.run_sync(work)
         except (SQLAlchemyError, OSError, TimeoutError) as error:
-            _fail(error, self._where)
+            _raise_store_error(error, self._location)
 
     async def read(self, work: Work[T]) -> T:
         options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -333,16 +334,16 @@ class _Postgresql:
                 await connection.execution_options(**options)
                 return await connection.run_sync(work)
         except (SQLAlchemyError, OSError, TimeoutError) as error:
-            _fail(error, self._where)
+            _raise_store_error(error, self._location)
 
     async def close(self) -> None:
         await self._engine.dispose()
 
 
-def _fail(error: Exception, where: str) -> NoReturn:
+def _raise_store_error(error: Exception, location: str) -> NoReturn:
     """Convert a database error to one of ours, without the values that the database quotes."""
     if isinstance(error, IntegrityError):
         raise StoreConflict(str(error.orig)) from error
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     lines = [] if isinstance(error, DataError | ProgrammingError) else str(cause).splitlines()
-    raise StoreFailed(f"{where}: {lines[0] if lines else type(cause).__name__}") from error
+    raise StoreFailed(f"{location}: {lines[0] if lines else type(cause).__name__}") from error

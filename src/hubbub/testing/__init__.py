@@ -87,7 +87,7 @@ class Script(Generic[Request, Answer]):
         self._unanswered: list[str] = []
         self.requests: list[Request] = []
 
-    def _take(self, request: Request, text: str) -> Answer:
+    def _next_answer(self, request: Request, text: str) -> Answer:
         self.requests.append(request)
         if not self._answers:
             self._unanswered.append(text)
@@ -138,7 +138,7 @@ class ElicitationScript(Script[ElicitationRequest, PersonsAnswer]):
 
     def __call__(self, request: ElicitationRequest) -> ElicitationAnswer:
         """Answer one request."""
-        answer = self._take(request, request.message)
+        answer = self._next_answer(request, request.message)
         if isinstance(answer, ElicitationAnswer):
             return answer
         return ElicitationAnswer(answer) if isinstance(answer, str) else ElicitationAnswer("accept", dict(answer))
@@ -158,7 +158,7 @@ class SamplingScript(Script[SamplingRequest, ModelsAnswer]):
     def __call__(self, request: SamplingRequest) -> SamplingAnswer:
         """Answer one request."""
         content: Any = request.messages[-1].get("content") if request.messages else None
-        answer = self._take(request, str(content.get("text", "")) if isinstance(content, dict) else "")
+        answer = self._next_answer(request, str(content.get("text", "")) if isinstance(content, dict) else "")
         return SamplingAnswer({"type": "text", "text": answer}, "scripted") if isinstance(answer, str) else answer
 
 
@@ -192,14 +192,14 @@ async def connect(
             raise TypeError(f"`{option}` is a list of answers; write {option}=[{answers!r}]")
         if not isinstance(answers, Sequence | Script | None):
             raise TypeError(f"`{option}` is a list of answers; for a function, use Client(server, {option}=function)")
-    person = ElicitationScript(*elicitation) if isinstance(elicitation, Sequence) else elicitation
-    model = SamplingScript(*sampling) if isinstance(sampling, Sequence) else sampling
-    scripts = [script for script in (person, model) if script is not None]
+    elicitation_script = ElicitationScript(*elicitation) if isinstance(elicitation, Sequence) else elicitation
+    sampling_script = SamplingScript(*sampling) if isinstance(sampling, Sequence) else sampling
+    scripts = [script for script in (elicitation_script, sampling_script) if script is not None]
     client = Client(
         server,
         protocol_version=protocol_version,
-        elicitation=person,
-        sampling=model,
+        elicitation=elicitation_script,
+        sampling=sampling_script,
         roots=roots,
         on_log=on_log,
         on_change=on_change,
@@ -233,7 +233,7 @@ def assert_schema(tools: Server | Iterable[ToolEntry], path: str | Path, *, upda
     listed = _list_tools(tools)
     if bool(os.environ.get(UPDATE_VARIABLE)) if update is None else update:
         if os.environ.get("CI"):
-            raise AssertionError(f"{path} is not written in CI; update it where you work, and commit it")
+            raise AssertionError(f"Snapshots are not written in CI: update {path} on your machine and commit it")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(_dump(list(listed.values())) + "\n", encoding="utf-8")
         return
@@ -241,7 +241,7 @@ def assert_schema(tools: Server | Iterable[ToolEntry], path: str | Path, *, upda
     try:
         stored = {entry["name"]: entry for entry in json.loads(file.read_text(encoding="utf-8"))}
     except FileNotFoundError:
-        raise AssertionError(f"There is no snapshot {file}: {advice}") from None
+        raise AssertionError(f"The snapshot {file} does not exist: {advice}") from None
     except (ValueError, TypeError, KeyError):
         raise AssertionError(f"{file} is not a snapshot of tools: {advice}") from None
     if differences := [line for name in sorted(stored | listed) for line in _diff(name, stored, listed)]:
@@ -251,7 +251,7 @@ def assert_schema(tools: Server | Iterable[ToolEntry], path: str | Path, *, upda
 
 def _list_tools(tools: Server | Iterable[ToolEntry]) -> dict[str, Any]:
     if isinstance(tools, Hub | Front):
-        raise TypeError("The tools of a hub are known when it runs: pass `await client.tools()` of a Client(hub)")
+        raise TypeError("The tools of a hub are known only while it runs: pass `await client.tools()` of a Client(hub)")
     if isinstance(tools, Server):
         tools = [tool.entry(NEWEST_MODERN) for tool in tools.tools.all() if tools.view.shows(tool)]
     if not isinstance(tools, Iterable):
@@ -261,7 +261,7 @@ def _list_tools(tools: Server | Iterable[ToolEntry]) -> dict[str, Any]:
 
 
 def _diff(name: str, stored: Mapping[str, Any], listed: Mapping[str, Any]) -> Iterator[str]:
-    """The lines that describe how one tool differs; none if it does not."""
+    """Describe how one tool differs, in lines; none if it does not."""
     if name not in listed:
         yield f"\nTool {name!r} was removed."
     elif name not in stored:

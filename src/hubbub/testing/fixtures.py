@@ -18,11 +18,11 @@ def mcp_connect() -> Iterator[Connect]:
     left_open: list[Client] = []
 
     @asynccontextmanager
-    async def connect_and_note(*arguments: Any, **options: Any) -> AsyncIterator[Client]:
+    async def connect_and_track(*arguments: Any, **options: Any) -> AsyncIterator[Client]:
         async with connect(*arguments, **options) as client:
             left_open.append(client)
             yield client
             left_open.remove(client)
 
-    yield connect_and_note
+    yield connect_and_track
     assert not [client for client in left_open if client.is_open], f"Clients were left open: {left_open}"

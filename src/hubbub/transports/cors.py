@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from hubbub import bounds
-from hubbub.protocol.authority import Origins
-from hubbub.protocol.headers import PARAMETER_PREFIX
+from hubbub.protocol.host_origin import AllowedOrigins
 from hubbub.protocol.http_headers import HeaderList, Headers
+from hubbub.protocol.mcp_headers import PARAMETER_PREFIX
 from hubbub.protocol.refusal import Refusal
 from hubbub.transports.http import App, Message, Receive, Scope, Send
 
-METHODS: Final = ("GET", "POST", "OPTIONS", "DELETE")
-HEADERS: Final = (
+ALLOWED_METHODS: Final = ("GET", "POST", "OPTIONS", "DELETE")
+ALLOWED_HEADERS: Final = (
     "Content-Type",
     "X-API-Key",
     "Authorization",
@@ -30,18 +30,20 @@ HEADERS: Final = (
     "Last-Event-ID",
     "X-MCP-Version",
 )
-EXPOSED: Final = ("Mcp-Session-Id", "X-MCP-Version", "Retry-After", "WWW-Authenticate")
+EXPOSED_HEADERS: Final = ("Mcp-Session-Id", "X-MCP-Version", "Retry-After", "WWW-Authenticate")
 
-_SAFELISTED: Final = ("Accept", "Accept-Language", "Content-Language")
+_SAFELISTED_HEADERS: Final = ("Accept", "Accept-Language", "Content-Language")
 """Headers that browsers always allow, but some still ask for in a preflight."""
 _ORIGIN: Final = b"origin"
 _VARY: Final = b"vary"
 _REQUESTED_METHOD: Final = b"access-control-request-method"
 _REQUESTED_HEADERS: Final = b"access-control-request-headers"
 _REQUESTED_NETWORK: Final = b"access-control-request-private-network"
-_VARY_OF_PREFLIGHTS: Final = b", ".join((_ORIGIN, _REQUESTED_METHOD, _REQUESTED_HEADERS, _REQUESTED_NETWORK)).title()
-_EXPOSED: Final = (b"access-control-expose-headers", ", ".join(EXPOSED).encode())
-_PARAMETER: Final = re.compile(re.escape(PARAMETER_PREFIX) + r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.IGNORECASE)
+_PREFLIGHT_VARY: Final = b", ".join((_ORIGIN, _REQUESTED_METHOD, _REQUESTED_HEADERS, _REQUESTED_NETWORK)).title()
+_EXPOSE_HEADER: Final = (b"access-control-expose-headers", ", ".join(EXPOSED_HEADERS).encode())
+_PARAMETER_HEADER: Final = re.compile(
+    re.escape(PARAMETER_PREFIX) + r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.IGNORECASE
+)
 
 
 class Cors:
@@ -53,12 +55,12 @@ class Cors:
         allowed_origins: Iterable[str] = (),
         *,
         check: Callable[[Headers], Refusal | None] = lambda headers: None,
-        answered: Callable[[str, int], None] = lambda path, status: None,
+        on_response: Callable[[str, int], None] = lambda path, status: None,
     ) -> None:
         self._app = app
         self._check = check
-        self._answered = answered
-        self._origins = Origins(allowed_origins)
+        self._on_response = on_response
+        self._origins = AllowedOrigins(allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -67,61 +69,61 @@ class Cors:
         if origin is None:
             await self._app(scope, receive, send)
         elif scope["method"] != "OPTIONS" or _REQUESTED_METHOD not in headers:
-            await self._app(scope, receive, self._adding(self._allow(origin), send))
+            await self._app(scope, receive, self._wrap_send(self._origin_headers(origin), send))
         elif self._check(headers) is not None:
             await self._app(scope, receive, send)  # the app refuses it for the same reason
         else:
             # The app never sees a preflight, so what it does for every request must be done here.
-            status, fields, body = self._answer_preflight(origin, headers)
-            self._answered(scope["path"], status)
+            status, fields, body = self._preflight_response(origin, headers)
+            self._on_response(scope["path"], status)
             await send({"type": "http.response.start", "status": status, "headers": fields})
             await send({"type": "http.response.body", "body": body})
 
-    def _allow(self, origin: bytes) -> HeaderList:
+    def _origin_headers(self, origin: bytes) -> HeaderList:
         """Return the headers that let a page read the response; none if its origin is not allowed."""
         if not self._origins.allow(origin):
             return ()
-        if self._origins.any:
+        if self._origins.allows_any:
             return ((b"access-control-allow-origin", b"*"),)
         return ((b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true"))
 
-    def _adding(self, allowed: HeaderList, send: Send) -> Send:
+    def _wrap_send(self, allowed: HeaderList, send: Send) -> Send:
         async def add(message: Message) -> None:
             if message["type"] == "http.response.start":
                 fields = message["headers"]
                 vary = b", ".join([*(value for name, value in fields if name == _VARY), b"Origin"])
-                kept = [field for field in fields if field[0] != _VARY]
-                message["headers"] = [*kept, *allowed, _EXPOSED, (_VARY, vary)]
+                other_fields = [field for field in fields if field[0] != _VARY]
+                message["headers"] = [*other_fields, *allowed, _EXPOSE_HEADER, (_VARY, vary)]
             await send(message)
 
         return add
 
-    def _answer_preflight(self, origin: bytes, headers: Headers) -> tuple[int, HeaderList, bytes]:
+    def _preflight_response(self, origin: bytes, headers: Headers) -> tuple[int, HeaderList, bytes]:
         """Return status, headers and body of the response to a preflight request."""
-        allowed = self._allow(origin)
+        allowed = self._origin_headers(origin)
         requested = [name.strip() for name in (headers.get(_REQUESTED_HEADERS) or "").split(",")]
         # Browsers require every name in full, and only tools know these names.
-        parameters = list(filter(_PARAMETER.fullmatch, requested))[: bounds.REQUESTED_HEADERS]
-        names = sorted({*_SAFELISTED, *HEADERS, *parameters})
+        parameters = list(filter(_PARAMETER_HEADER.fullmatch, requested))[: bounds.REQUESTED_HEADERS]
+        names = sorted({*_SAFELISTED_HEADERS, *ALLOWED_HEADERS, *parameters})
         known = {name.lower() for name in names}
-        wrong = []
+        disallowed = []
         if not allowed:
-            wrong.append("origin")
-        if headers.get(_REQUESTED_METHOD) not in METHODS:
-            wrong.append("method")
+            disallowed.append("origin")
+        if headers.get(_REQUESTED_METHOD) not in ALLOWED_METHODS:
+            disallowed.append("method")
         if _REQUESTED_HEADERS in headers and not all(name.lower() in known for name in requested):
-            wrong.append("headers")
-        body = b"Disallowed CORS " + ", ".join(wrong).encode() if wrong else b"OK"
+            disallowed.append("headers")
+        body = b"Disallowed CORS " + ", ".join(disallowed).encode() if disallowed else b"OK"
         fields = [
             (b"content-length", b"%d" % len(body)),
             (b"content-type", b"text/plain; charset=utf-8"),
-            (_VARY, _VARY_OF_PREFLIGHTS),
-            (b"access-control-allow-methods", ", ".join(METHODS).encode()),
+            (_VARY, _PREFLIGHT_VARY),
+            (b"access-control-allow-methods", ", ".join(ALLOWED_METHODS).encode()),
             (b"access-control-allow-headers", ", ".join(names).encode()),
-            (b"access-control-max-age", b"%d" % bounds.PREFLIGHT_S),
+            (b"access-control-max-age", b"%d" % bounds.PREFLIGHT_CACHE_S),
             *allowed,
         ]
         if _REQUESTED_NETWORK in headers:
             # Allowing an origin includes calls from a public page to a server on this machine or private network.
             fields.append((b"access-control-allow-private-network", b"true"))
-        return (400 if wrong else 200), fields, body
+        return (400 if disallowed else 200), fields, body

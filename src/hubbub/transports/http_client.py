@@ -1,4 +1,4 @@
-"""The client side of Streamable HTTP: each request is a POST, answered with JSON or a stream.
+"""The client side of Streamable HTTP: each request is a POST; its response is JSON or a stream.
 
 Requests do not wait for each other. A broken stream is resumed after its last event if the server
 numbers its events; otherwise the stream and its response are lost. The legacy era also has a session,
@@ -6,7 +6,7 @@ a GET stream for messages that belong to no request, and a DELETE at the end; th
 these. OAuth is not implemented here.
 
 A redirect is an error, except one 307 or 308 to the same origin: servers on the Python SDK 1.8 and 1.9
-redirect `/mcp` to `/mcp/`. The new address is then used for the lifetime of the link.
+redirect `/mcp` to `/mcp/`. The new address is then used for the lifetime of the transport.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from hubbub.net.backoff import Backoff
 from hubbub.net.client import HttpClient
 from hubbub.net.redirects import same_origin_target
 from hubbub.net.response import HttpResponse
-from hubbub.ports import Outgoing, Receiver, as_it_is
+from hubbub.ports import OutgoingRequest, Receiver, hide_nothing
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import Event, EventDecoder
-from hubbub.transports.http_refusals import refusal
+from hubbub.transports.http_errors import error_from_response
 
 EVENT_STREAM: Final = "text/event-stream"
-_SESSION: Final = "Mcp-Session-Id"
-_VERSION: Final = "MCP-Protocol-Version"
-_POST: Final = {"Accept": f"application/json, {EVENT_STREAM}", "Content-Type": "application/json"}
-_GET: Final = {"Accept": EVENT_STREAM}
-_METHOD_KEEPING_REDIRECTS: Final = (307, 308)
-_SESSION_ID: Final = re.compile(r"[!-~]{1,1024}")
-_ACCEPTED: Final = re.compile(rb'\s*\{\s*"accepted"\s*:\s*true\s*\}\s*')
-_MAY_BE_ASKED_BACK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+_SESSION_HEADER: Final = "Mcp-Session-Id"
+_VERSION_HEADER: Final = "MCP-Protocol-Version"
+_POST_HEADERS: Final = {"Accept": f"application/json, {EVENT_STREAM}", "Content-Type": "application/json"}
+_GET_HEADERS: Final = {"Accept": EVENT_STREAM}
+_METHOD_PRESERVING_REDIRECTS: Final = (307, 308)
+_SESSION_ID_PATTERN: Final = re.compile(r"[!-~]{1,1024}")
+_ACCEPTED_BODY: Final = re.compile(rb'\s*\{\s*"accepted"\s*:\s*true\s*\}\s*')
+_CLIENT_REQUEST_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 
-Headers = Callable[[], Awaitable[dict[str, str]]]
+HeadersProvider = Callable[[], Awaitable[dict[str, str]]]
 
 
-class HttpLink:
+class HttpTransport:
     """Streamable HTTP transport to one server at one URL."""
 
     is_http = True
@@ -61,34 +61,34 @@ class HttpLink:
 
     def __init__(
         self,
-        make_door: Callable[[], HttpClient],
+        make_http_client: Callable[[], HttpClient],
         url: str,
-        headers: Headers,
+        headers: HeadersProvider,
         *,
         limit: int,
-        most_reconnects: int,
+        max_reconnects: int,
         on_diagnostic: Callable[[str], Any] | None = None,
         mask: Callable[[str], str] = str,
-        hide: Callable[[Any], Any] = as_it_is,
+        hide: Callable[[Any], Any] = hide_nothing,
     ) -> None:
         self.address = url
         self.hide = hide
         self._mask = mask
-        self._make_door = make_door
-        self._door = make_door()
-        self._url = self._given_url = url
+        self._make_http_client = make_http_client
+        self._http_client = make_http_client()
+        self._url = self._configured_url = url
         self._headers = headers
         self._limit = limit
-        self._most_reconnects = most_reconnects
+        self._max_reconnects = max_reconnects
         self._on_diagnostic = on_diagnostic
         self._session_id: str | None = None
-        self._offered_id: str | None = None
+        self._pending_session_id: str | None = None
         """Id of a session that is being opened. The previous id is kept until the new session is agreed on."""
         self._version: str | None = None
         self._in_flight = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._listening: asyncio.Task[None] | None = None
-        self._is_heard = asyncio.Event()
+        self._get_stream_task: asyncio.Task[None] | None = None
+        self._is_get_stream_ready = asyncio.Event()
         """Set when the server has accepted or refused the GET stream."""
         self._is_closed = False
 
@@ -98,72 +98,74 @@ class HttpLink:
 
     # -- requests ----------------------------------------------------------------------
 
-    def send_now(self, outgoing: Outgoing) -> bool:
+    def send_nowait(self, outgoing: OutgoingRequest) -> bool:
         """Return False: sending may have to wait."""
         return False
 
-    async def exchange(self, outgoing: Outgoing) -> None:
+    async def send_request(self, outgoing: OutgoingRequest) -> None:
         """POST a request and read until its response has arrived.
 
         Raises: TransportError and RemoteError, from the server or the network.
         """
-        is_opening = outgoing.method == "initialize"
-        if is_opening:
-            self._offered_id = None
-        elif self._listening is not None and outgoing.method in _MAY_BE_ASKED_BACK:
-            await self._until_heard()
-        headers = await self._all_headers(_POST, in_session=not (is_opening or outgoing.is_stateless), may_be_new=False)
+        is_initialize = outgoing.method == "initialize"
+        if is_initialize:
+            self._pending_session_id = None
+        elif self._get_stream_task is not None and outgoing.method in _CLIENT_REQUEST_METHODS:
+            await self._wait_for_get_stream()
+        headers = await self._request_headers(
+            _POST_HEADERS, in_session=not (is_initialize or outgoing.is_stateless), include_pending=False
+        )
         headers.update(outgoing.headers)
-        has_session = _SESSION in headers
+        has_session = _SESSION_HEADER in headers
         self._in_flight += 1
-        answer = None
+        response = None
         try:
-            answer = await self._send("POST", headers, outgoing.body)
-            if not answer.is_success:
-                raise await self._refusal(answer, has_session=has_session)
-            if is_opening:
-                self._offered_id = _session_id(answer)
-            if answer.media_type == EVENT_STREAM:
-                await self._follow(answer, outgoing)
+            response = await self._send("POST", headers, outgoing.body)
+            if not response.is_success:
+                raise await self._error_from_response(response, has_session=has_session)
+            if is_initialize:
+                self._pending_session_id = _parse_session_id(response)
+            if response.media_type == EVENT_STREAM:
+                await self._read_response_stream(response, outgoing)
             else:
-                await self._take_body(answer, outgoing)
+                await self._handle_body(response, outgoing)
         finally:
             self._in_flight -= 1
-            if answer is not None:
-                answer.close()
+            if response is not None:
+                response.close()
 
-    async def post(
+    async def send_message(
         self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
     ) -> None:
         """POST a notification or a response.
 
         Raises: TransportError. If the server refuses the message, that is only a diagnostic.
         """
-        all_headers = await self._all_headers(_POST, in_session=not is_stateless)
+        all_headers = await self._request_headers(_POST_HEADERS, in_session=not is_stateless)
         all_headers.update(headers or {})
-        answer = await self._send("POST", all_headers, message)
+        response = await self._send("POST", all_headers, message)
         try:
-            if not answer.is_success:
-                self._say(f"a notification was answered with status {answer.status}")
-            await answer.read(self._limit)  # so that the connection can be reused
+            if not response.is_success:
+                self._report_diagnostic(f"the server refused a notification or response with status {response.status}")
+            await response.read(self._limit)  # so that the connection can be reused
         finally:
-            answer.close()
+            response.close()
 
-    def withdraw(self, outgoing: Outgoing, reason: str) -> None:
+    def cancel_request(self, outgoing: OutgoingRequest, reason: str) -> None:
         """Cancel a request: a modern server notices the closed stream; a legacy one gets a notification."""
         if outgoing.is_stateless or self._version is None or self._is_closed:
             return
         params = {"requestId": outgoing.id, "reason": reason}
-        self._spawn(self._tell(encode_notification("notifications/cancelled", params)))
+        self._spawn(self._send_cancellation(encode_notification("notifications/cancelled", params)))
 
-    def settle(self, version: str) -> None:
+    def finish_handshake(self, version: str) -> None:
         """Send the version with each request from now on, and open the GET stream of the session."""
         self._version = version
-        self._session_id, self._offered_id = self._offered_id, None
-        if self._listening is not None:
-            self._listening.cancel()
-        self._is_heard = asyncio.Event()
-        self._listening = self._spawn(self._listen(self._is_heard))
+        self._session_id, self._pending_session_id = self._pending_session_id, None
+        if self._get_stream_task is not None:
+            self._get_stream_task.cancel()
+        self._is_get_stream_ready = asyncio.Event()
+        self._get_stream_task = self._spawn(self._keep_get_stream_open(self._is_get_stream_ready))
 
     async def close(self) -> None:
         """End the session with a DELETE, within a time limit, and close all connections."""
@@ -172,119 +174,119 @@ class HttpLink:
         for task in tasks:
             task.cancel()
         if self._in_flight:
-            await self._door.close()  # so that pending requests fail at once
+            await self._http_client.close()  # so that pending requests fail at once
         try:
             if self._session_id is not None and self._version is not None:
                 await self._end_session()
         finally:  # also when closing is cancelled
-            await self._door.close()
+            await self._http_client.close()
         if tasks:
-            await asyncio.wait(tasks, timeout=bounds.CLOSE_S)
+            await asyncio.wait(tasks, timeout=bounds.CLOSE_TIMEOUT_S)
 
-    # -- one answer --------------------------------------------------------------------
+    # -- one response ------------------------------------------------------------------
 
-    async def _take_body(self, answer: HttpResponse, outgoing: Outgoing) -> None:
-        body = await answer.read(self._limit)
+    async def _handle_body(self, response: HttpResponse, outgoing: OutgoingRequest) -> None:
+        body = await response.read(self._limit)
         if not body.strip():
-            raise _invalid(f"The server answered a request with nothing (status {answer.status})")
-        if _ACCEPTED.fullmatch(body) and self._listening is not None:
+            raise _invalid_response(f"The server sent an empty response (status {response.status})")
+        if _ACCEPTED_BODY.fullmatch(body) and self._get_stream_task is not None:
             return  # the response will come on the GET stream
         if not self._receiver.receive(body, outgoing):
-            raise _invalid(f"The server's answer cannot be read: {self._receiver.problem}")
+            raise _invalid_response(f"The server's response cannot be read: {self._receiver.problem}")
         if not outgoing.is_answered:
-            raise _invalid("The server answered something that was not asked here")
+            raise _invalid_response("The server's response does not belong to the request")
 
-    async def _follow(self, answer: HttpResponse, outgoing: Outgoing) -> None:
+    async def _read_response_stream(self, response: HttpResponse, outgoing: OutgoingRequest) -> None:
         """Read the stream of one request; resume it when it breaks, up to a limit."""
-        reading = _Reading(self._limit)
+        position = _StreamPosition(self._limit)
         while True:
             try:
-                await self._read(answer, reading, outgoing)
-                broken: ConnectionFailed | None = None
+                await self._read_events(response, position, outgoing)
+                failure: ConnectionFailed | None = None
             except ConnectionFailed as error:
-                broken = error
+                failure = error
             finally:
-                answer.close()
+                response.close()
             if outgoing.is_answered:
                 return
-            if outgoing.is_stateless or not reading.last_id or self._is_closed:
-                raise broken or ConnectionFailed("The server's stream ended before its answer")
-            answer = await self._reconnect(reading, outgoing)
+            if outgoing.is_stateless or not position.last_id or self._is_closed:
+                raise failure or ConnectionFailed("The server's stream ended before the response")
+            response = await self._reconnect(position, outgoing)
 
-    async def _read(self, answer: HttpResponse, reading: _Reading, outgoing: Outgoing) -> None:
-        async for chunk in answer.chunks():
-            for event in reading.feed(chunk):
+    async def _read_events(self, response: HttpResponse, position: _StreamPosition, outgoing: OutgoingRequest) -> None:
+        async for chunk in response.chunks():
+            for event in position.feed(chunk):
                 self._deliver(event, outgoing)
                 if event.data:
-                    reading.reconnects = 0
+                    position.reconnects = 0
             if outgoing.is_answered:
                 return
         # Some servers omit the empty line after their last event.
-        for event in reading.feed(b"\n\n"):
+        for event in position.feed(b"\n\n"):
             self._receiver.receive(event.data, outgoing)
 
-    def _deliver(self, event: Event, outgoing: Outgoing) -> None:
+    def _deliver(self, event: Event, outgoing: OutgoingRequest) -> None:
         if len(event.data) > self._limit:
             raise _event_too_large(self._limit)
         if event.data and not self._receiver.receive(event.data, outgoing):
             raise InvalidEvent(f"The server sent an event that cannot be read: {self._receiver.problem}")
 
-    async def _reconnect(self, reading: _Reading, outgoing: Outgoing) -> HttpResponse:
+    async def _reconnect(self, position: _StreamPosition, outgoing: OutgoingRequest) -> HttpResponse:
         """Resume a stream after its last event."""
         while True:
-            reading.reconnects += 1
-            if reading.reconnects > self._most_reconnects:
+            position.reconnects += 1
+            if position.reconnects > self._max_reconnects:
                 raise ReconnectsExceeded(
-                    f"The server's stream broke {reading.reconnects} times and brought nothing new",
-                    {"reconnects": reading.reconnects - 1},
+                    f"The server's stream broke {position.reconnects} times without a new event",
+                    {"reconnects": position.reconnects - 1},
                 )
-            self._say(f"{outgoing.method} {outgoing.id}: taking up the stream again")
-            await asyncio.sleep(reading.wait_s())
+            self._report_diagnostic(f"{outgoing.method} {outgoing.id}: resuming the stream")
+            await asyncio.sleep(position.wait_s())
             try:
-                answer = await self._get(reading.last_id)
+                response = await self._open_get_stream(position.last_id)
             except ConnectionFailed as error:
                 if not error.may_have_executed and self._is_closed:
                     raise
                 continue
-            reading.begin()
-            return answer
+            position.resume()
+            return response
 
-    async def _get(self, last_id: str) -> HttpResponse:
-        headers = await self._all_headers(_GET, in_session=True)
+    async def _open_get_stream(self, last_id: str) -> HttpResponse:
+        headers = await self._request_headers(_GET_HEADERS, in_session=True)
         if last_id:
             headers["Last-Event-ID"] = last_id
-        answer = await self._send("GET", headers, is_stream=True)
-        if answer.is_success and answer.media_type == EVENT_STREAM:
-            return answer
+        response = await self._send("GET", headers, is_stream=True)
+        if response.is_success and response.media_type == EVENT_STREAM:
+            return response
         try:
-            if not answer.is_success:
-                raise await self._refusal(answer, has_session=_SESSION in headers)
-            data = {"content_type": answer.media_type}
-            raise HttpError("The server did not answer with a stream of events", answer.status, data)
+            if not response.is_success:
+                raise await self._error_from_response(response, has_session=_SESSION_HEADER in headers)
+            data = {"content_type": response.media_type}
+            raise HttpError("The server did not answer with an event stream (text/event-stream)", response.status, data)
         finally:
-            answer.close()
+            response.close()
 
     # -- the GET stream of a legacy session ----------------------------------------------
 
-    async def _until_heard(self) -> None:
+    async def _wait_for_get_stream(self) -> None:
         """Wait for the GET stream: many servers send requests only there, and those sent before it is open are lost.
 
         The wait is short, because a few servers send the response head only with their first event.
         """
-        is_heard = self._is_heard
-        if is_heard.is_set():
+        is_ready = self._is_get_stream_ready
+        if is_ready.is_set():
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(bounds.LISTENING_S):
-                await is_heard.wait()
-        is_heard.set()
+            async with asyncio.timeout(bounds.SERVER_STREAM_WAIT_S):
+                await is_ready.wait()
+        is_ready.set()
 
-    async def _listen(self, is_heard: asyncio.Event) -> None:
+    async def _keep_get_stream_open(self, is_ready: asyncio.Event) -> None:
         """Keep the GET stream of a legacy session open; return if the server does not offer one."""
-        reading = _Reading(self._limit)
-        while reading.reconnects < bounds.EMPTY_STREAMS:
+        position = _StreamPosition(self._limit)
+        while position.reconnects < bounds.EMPTY_STREAMS:
             try:
-                answer = await self._get(reading.last_id)
+                response = await self._open_get_stream(position.last_id)
             except HttpError:
                 return
             except SessionLost:
@@ -292,87 +294,93 @@ class HttpLink:
             except ConnectionClosed:
                 return
             except TransportError:
-                answer = None
+                response = None
             finally:
-                is_heard.set()
-            if answer is not None:
-                reading.begin()
-                await self._hear(answer, reading)
-            reading.reconnects += 1
-            await asyncio.sleep(reading.wait_s())
-        times = reading.reconnects
-        self._say(f"the stream of the server's own messages ended {times} times in a row and is given up")
+                is_ready.set()
+            if response is not None:
+                position.resume()
+                await self._read_get_stream(response, position)
+            position.reconnects += 1
+            await asyncio.sleep(position.wait_s())
+        attempts = position.reconnects
+        self._report_diagnostic(f"the GET stream ended {attempts} times in a row and is not opened again")
 
-    async def _hear(self, answer: HttpResponse, reading: _Reading) -> None:
+    async def _read_get_stream(self, response: HttpResponse, position: _StreamPosition) -> None:
         clock = asyncio.get_running_loop().time
-        since = clock()
+        opened_at = clock()
         try:
-            async for chunk in answer.chunks():
-                for event in reading.feed(chunk):
+            async for chunk in response.chunks():
+                for event in position.feed(chunk):
                     if event.data:
-                        reading.reconnects = 0
+                        position.reconnects = 0
                         self._receiver.receive(event.data)
         except TransportError as error:
-            self._say(f"the stream of the server's own messages broke: {error.message}")
+            self._report_diagnostic(f"the GET stream broke: {error.message}")
         finally:
-            answer.close()
-        if clock() - since > bounds.STEADY_S:
-            reading.reconnects = 0
+            response.close()
+        if clock() - opened_at > bounds.STABLE_AFTER_S:
+            position.reconnects = 0
 
-    # -- the rest ------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------
 
-    async def _all_headers(self, fixed: dict[str, str], *, in_session: bool, may_be_new: bool = True) -> dict[str, str]:
-        """Make the headers of one request. With `may_be_new`, a session that is still being opened is named too."""
+    async def _request_headers(
+        self, base_headers: dict[str, str], *, in_session: bool, include_pending: bool = True
+    ) -> dict[str, str]:
+        """Make the headers of one request. `include_pending` also names a session that is being opened."""
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         headers = await self._headers()
-        headers.update(fixed)
+        headers.update(base_headers)
         if in_session:
             if self._version is not None:
-                headers[_VERSION] = self._version
-            session_id = (self._offered_id if may_be_new else None) or self._session_id
+                headers[_VERSION_HEADER] = self._version
+            session_id = (self._pending_session_id if include_pending else None) or self._session_id
             if session_id is not None:
-                headers[_SESSION] = session_id
+                headers[_SESSION_HEADER] = session_id
         return headers
 
     async def _send(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, *, is_stream: bool = False
     ) -> HttpResponse:
         """Send to the endpoint; follow one redirect of the given URL that keeps method, body and origin."""
-        asked = self._url
-        answer = await self._door.send(method, asked, headers=headers, body=body, is_stream=is_stream)
-        if answer.status not in _METHOD_KEEPING_REDIRECTS or asked != self._given_url:
-            return answer
-        target = same_origin_target(asked, answer.header("Location"))
-        if target is None or target == asked:
-            return answer
-        answer.close()
+        sent_url = self._url
+        response = await self._http_client.send(method, sent_url, headers=headers, body=body, is_stream=is_stream)
+        if response.status not in _METHOD_PRESERVING_REDIRECTS or sent_url != self._configured_url:
+            return response
+        target = same_origin_target(sent_url, response.header("Location"))
+        if target is None or target == sent_url:
+            return response
+        response.close()
         self._url = target
-        return await self._door.send(method, target, headers=headers, body=body, is_stream=is_stream)
+        return await self._http_client.send(method, target, headers=headers, body=body, is_stream=is_stream)
 
-    async def _refusal(self, answer: HttpResponse, *, has_session: bool) -> HubbubError:
-        return await refusal(answer, self._url, self._limit, has_session=has_session, mask=self._mask, hide=self.hide)
+    async def _error_from_response(self, response: HttpResponse, *, has_session: bool) -> HubbubError:
+        return await error_from_response(
+            response, self._url, self._limit, has_session=has_session, mask=self._mask, hide=self.hide
+        )
 
-    async def _tell(self, message: bytes) -> None:
+    async def _send_cancellation(self, message: bytes) -> None:
         try:
-            async with asyncio.timeout(bounds.CLOSE_S):
-                await self.post(message)
+            async with asyncio.timeout(bounds.CLOSE_TIMEOUT_S):
+                await self.send_message(message)
         except (TransportError, ConnectionClosed, TimeoutError):
-            self._say("a cancellation could not be sent")
+            self._report_diagnostic("a cancellation could not be sent")
 
     async def _end_session(self) -> None:
-        door = self._make_door()
+        http_client = self._make_http_client()
         try:
-            async with asyncio.timeout(bounds.CLOSE_S):
+            async with asyncio.timeout(bounds.CLOSE_TIMEOUT_S):
                 headers = await self._headers()
-                headers.update({**_GET, _VERSION: str(self._version), _SESSION: str(self._session_id)})
-                answer = await door.send("DELETE", self._url, headers=headers)
-                answer.close()
+                headers.update(
+                    {**_GET_HEADERS, _VERSION_HEADER: str(self._version), _SESSION_HEADER: str(self._session_id)}
+                )
+                response = await http_client.send("DELETE", self._url, headers=headers)
+                response.close()
         except (TransportError, TimeoutError):
-            self._say("the session could not be ended")
+            self._report_diagnostic("the session could not be ended")
         finally:
             self._session_id = None
-            await door.close()
+            await http_client.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -380,7 +388,7 @@ class HttpLink:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _say(self, line: str) -> None:
+    def _report_diagnostic(self, line: str) -> None:
         if self._on_diagnostic is not None:
             try:
                 self._on_diagnostic(line)
@@ -388,7 +396,7 @@ class HttpLink:
                 return
 
 
-class _Reading:
+class _StreamPosition:
     """Reading position of one stream, across reconnects."""
 
     def __init__(self, limit: int) -> None:
@@ -411,35 +419,35 @@ class _Reading:
         except MessageTooLarge:
             raise _event_too_large(self._limit) from None
 
-    def begin(self) -> None:
+    def resume(self) -> None:
         """Continue on a new connection."""
         self._last_id = self.last_id
-        self._retry_ms = self._retry if self._decoder.retry_ms is None else self._decoder.retry_ms
+        self._retry_ms = self._current_retry_ms if self._decoder.retry_ms is None else self._decoder.retry_ms
         self._decoder = EventDecoder(self._limit + bounds.EVENT_FIELD_BYTES)
 
     def wait_s(self) -> float:
         """How long to wait before reconnecting: exactly what the server asked for, or longer each time."""
-        retry_ms = self._retry
+        retry_ms = self._current_retry_ms
         if retry_ms is not None:
-            return min(retry_ms / 1000, bounds.LONGEST_RETRY_S)
+            return min(retry_ms / 1000, bounds.RETRY_MAX_S)
         self._backoff.failures = max(self.reconnects - 1, 0)
         return self._backoff.next_s()
 
     @property
-    def _retry(self) -> int | None:
+    def _current_retry_ms(self) -> int | None:
         return self._retry_ms if self._decoder.retry_ms is None else self._decoder.retry_ms
 
 
-def _session_id(answer: HttpResponse) -> str | None:
-    found = answer.header(_SESSION).strip()
-    if not found:
+def _parse_session_id(response: HttpResponse) -> str | None:
+    session_id = response.header(_SESSION_HEADER).strip()
+    if not session_id:
         return None
-    if not _SESSION_ID.fullmatch(found):
-        raise _invalid("The server's session id has characters that no id may have")
-    return found
+    if not _SESSION_ID_PATTERN.fullmatch(session_id):
+        raise _invalid_response("The server's session id is longer than 1024 characters or not visible ASCII")
+    return session_id
 
 
-def _invalid(message: str) -> TransportError:
+def _invalid_response(message: str) -> TransportError:
     return InvalidResponse(message)
 
 

@@ -13,36 +13,36 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from hubbub import bounds
-from hubbub.net.listening import listen_error
+from hubbub.net.bind_address import listen_error
 from hubbub.observe import rate_limit_logger
-from hubbub.ports import CutOff
-from hubbub.transports.connection_bounds import Limits
+from hubbub.ports import ReportCutOff
+from hubbub.transports.connection_limits import ConnectionLimits
 from hubbub.transports.http import App
-from hubbub.transports.http_connection import TOO_SLOW, BoundedConfig, BoundedProtocol, address_of
+from hubbub.transports.http_connection import REQUEST_TIMEOUT, BoundedConfig, BoundedProtocol, client_address
 from hubbub.transports.uvicorn_parts import Server
 from hubbub.transports.websocket_connection import BoundedWebSocket
 
-__all__ = ["HttpServer", "Limits", "Site", "listen", "new_event_loop", "prepare", "serve"]
+__all__ = ["ConnectionLimits", "HttpServer", "ServedApp", "listen", "new_event_loop", "prepare", "serve"]
 
 _SWEEP_TICKS: Final = 10  # uvicorn ticks ten times a second
 
 
-class Site(NamedTuple):
+class ServedApp(NamedTuple):
     """The app that is served, and its callbacks."""
 
     app: App
-    started: Callable[[], None]
+    on_started: Callable[[], None]
     end_streams: Callable[[], None]
     """Called when the server stops, because streams do not end by themselves."""
-    cut_off: CutOff = lambda reason, address: None
+    cut_off: ReportCutOff = lambda reason, address: None
 
 
 class HttpServer(Server):
     """uvicorn that disconnects slow callers and ends open streams when it stops."""
 
-    def __init__(self, config: BoundedConfig, site: Site) -> None:
+    def __init__(self, config: BoundedConfig, served_app: ServedApp) -> None:
         super().__init__(config)
-        self._site = site
+        self._served_app = served_app
         self._slow_reader_s = config.limits.slow_reader_s
 
     def stop(self) -> None:
@@ -53,45 +53,45 @@ class HttpServer(Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then report the start: its readers may connect or send a signal at once."""
         await super().startup(sockets)
-        self._site.started()
+        self._served_app.on_started()
 
     async def on_tick(self, counter: int) -> bool:
         """Check for slow callers once a second; uvicorn calls this every tenth of a second."""
         if counter % _SWEEP_TICKS == 0:
-            self._give_up_slow_callers(asyncio.get_running_loop().time())
+            self._disconnect_slow_callers(asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
-    def _give_up_slow_callers(self, now: float) -> None:
+    def _disconnect_slow_callers(self, now: float) -> None:
         for connection in list(self.server_state.connections):
             assert isinstance(connection, BoundedProtocol | BoundedWebSocket)
             if connection.unread.is_stuck(connection.transport, now, self._slow_reader_s):
-                self._site.cut_off("slow_reader", address_of(connection))
+                self._served_app.cut_off("slow_reader", client_address(connection))
                 connection.transport.abort()  # closing would wait until everything is read
             elif isinstance(connection, BoundedWebSocket):
                 if connection.is_overdue(now):
                     connection.give_up("The message did not arrive in time")
             elif connection.is_overdue(now):
-                connection.give_up(TOO_SLOW, "slow_sender")
+                connection.give_up(REQUEST_TIMEOUT, "slow_sender")
             elif connection.is_idle(now):
                 connection.transport.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End open streams before waiting for them."""
-        self._site.end_streams()
+        self._served_app.end_streams()
         await super().shutdown(sockets)
 
 
 def prepare(
-    site: Site,
+    served_app: ServedApp,
     *,
     headers: Sequence[tuple[str, str]] = (),
-    limits: Limits,
+    limits: ConnectionLimits,
     trusted_proxies: Sequence[str] = (),
 ) -> HttpServer:
     """Make a server that is ready to run; setting its `should_exit` stops it."""
     config = BoundedConfig(
-        site.app,
-        site.cut_off,
+        served_app.app,
+        served_app.cut_off,
         limits,
         interface="asgi3",
         http=BoundedProtocol,
@@ -112,7 +112,7 @@ def prepare(
     )
     config.load()
     rate_limit_logger("uvicorn.error")  # uvicorn logs a line for every caller
-    return HttpServer(config, site)
+    return HttpServer(config, served_app)
 
 
 async def serve(server: HttpServer, listener: socket.socket) -> None:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, MessageTooLarge
-from hubbub.ports import as_it_is
+from hubbub.ports import hide_nothing
 from hubbub.protocol.jsonrpc import encode_notification
 
 if TYPE_CHECKING:
-    from hubbub.ports import Duplex, InMemoryServer, Outgoing, Receiver
+    from hubbub.ports import ConnectionHandler, InMemoryServer, OutgoingRequest, Receiver
 
 
-class MemoryLink:
+class MemoryTransport:
     """Client transport to a server in the same process."""
 
     is_http = False
@@ -28,11 +28,11 @@ class MemoryLink:
 
     def __init__(self, server: InMemoryServer) -> None:
         self.address = f"memory:{server.info.name}"
-        self.hide: Callable[[Any], Any] = as_it_is
+        self.hide: Callable[[Any], Any] = hide_nothing
         self._server = server
         self._stack = AsyncExitStack()
-        self._duplex: Duplex | None = None
-        self._room: asyncio.Future[None] | None = None
+        self._duplex: ConnectionHandler | None = None
+        self._capacity_waiter: asyncio.Future[None] | None = None
 
     async def start(self, receiver: Receiver) -> None:
         """Run the server, unless another client already does, and connect to it. Raises what its lifespan raises."""
@@ -44,42 +44,42 @@ class MemoryLink:
         connect = await self._stack.enter_async_context(self._server.in_memory())
         # Each client has its own scope, so that state of one client cannot be found by another.
         scope = f"memory:{os.urandom(16).hex()}"
-        self._duplex = connect(deliver, _give_way, scope=scope, has_every_scope=True)
+        self._duplex = connect(deliver, _yield_to_loop, scope=scope, has_every_scope=True)
 
-    def send_now(self, outgoing: Outgoing) -> bool:
+    def send_nowait(self, outgoing: OutgoingRequest) -> bool:
         """Send a request, unless the server runs too many."""
-        if self._opened().is_busy:
+        if self._require_open().is_busy:
             return False
         self._send(outgoing.body)
         return True
 
-    async def exchange(self, outgoing: Outgoing) -> None:
+    async def send_request(self, outgoing: OutgoingRequest) -> None:
         """Send a request as soon as the server accepts more."""
-        while (duplex := self._opened()).is_busy:
-            if self._room is None:
-                self._room = asyncio.get_running_loop().create_future()
-                duplex.when_ready(self._make_room)
-            await asyncio.shield(self._room)
+        while (duplex := self._require_open()).is_busy:
+            if self._capacity_waiter is None:
+                self._capacity_waiter = asyncio.get_running_loop().create_future()
+                duplex.when_ready(self._wake_waiter)
+            await asyncio.shield(self._capacity_waiter)
         self._send(outgoing.body)
 
-    async def post(
+    async def send_message(
         self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
     ) -> None:
         """Send a notification or a response."""
         self._send(message)
 
-    def withdraw(self, outgoing: Outgoing, reason: str) -> None:
+    def cancel_request(self, outgoing: OutgoingRequest, reason: str) -> None:
         """Send a cancellation to the server."""
         params = {"requestId": outgoing.id, "reason": reason}
         self._send(encode_notification("notifications/cancelled", params))
 
-    def settle(self, version: str) -> None:
+    def finish_handshake(self, version: str) -> None:
         """Do nothing: the server can already send at any time."""
 
     async def close(self) -> None:
         """Disconnect; the last client stops the server."""
         duplex, self._duplex = self._duplex, None
-        self._make_room()
+        self._wake_waiter()
         try:
             if duplex is not None:
                 await duplex.close()
@@ -87,23 +87,23 @@ class MemoryLink:
             await self._stack.aclose()
 
     def _send(self, message: bytes) -> None:
-        duplex, limit = self._opened(), self._server.message_bytes
+        duplex, limit = self._require_open(), self._server.message_bytes
         if len(message) > limit:
             duplex.refuse(MessageTooLarge("A message", limit, message[: bounds.SALVAGE_BYTES]))
         else:
             duplex.receive(message)
 
-    def _opened(self) -> Duplex:
+    def _require_open(self) -> ConnectionHandler:
         if self._duplex is None:
             raise ConnectionClosed("The client is closed")
         return self._duplex
 
-    def _make_room(self) -> None:
-        room, self._room = self._room, None
-        if room is not None and not room.done():
-            room.set_result(None)
+    def _wake_waiter(self) -> None:
+        waiter, self._capacity_waiter = self._capacity_waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
 
-async def _give_way() -> None:
+async def _yield_to_loop() -> None:
     """Let the client handle what was just sent, so that a server that sends a lot does not outrun its callbacks."""
     await asyncio.sleep(0)

@@ -12,29 +12,29 @@ from hubbub.errors import ConnectionClosed
 class MessageQueue:
     """`put` never waits. If a client leaves too many bytes unread, the queue is closed."""
 
-    def __init__(self, limit: int, overflowed: Callable[[], None]) -> None:
+    def __init__(self, limit: int, on_overflow: Callable[[], None]) -> None:
         self._limit = limit
-        self._overflowed = overflowed
+        self._on_overflow = on_overflow
         self._messages: deque[bytes] = deque()
         self._bytes = 0
         self._changed = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
-        self._closed = False
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._is_closed = False
         self.reason = 0
         """Close reason, a number that the caller of `close` defines; 0: none."""
 
     def put(self, message: bytes) -> None:
         """Add a message; close the queue if it has too many bytes then."""
-        if self._closed:
+        if self._is_closed:
             return
         self._messages.append(message)
         self._bytes += len(message)
         if self._bytes > self._limit // 2:
-            self._room.clear()
+            self._has_room.clear()
         if self._bytes > self._limit:
             self.close()
-            self._overflowed()
+            self._on_overflow()
         self._changed.set()
 
     async def get(self) -> bytes:
@@ -44,23 +44,23 @@ class MessageQueue:
             ConnectionClosed: the queue is closed and empty.
         """
         while not self._messages:
-            if self._closed:
+            if self._is_closed:
                 raise ConnectionClosed("The connection is closed")
             self._changed.clear()
             await self._changed.wait()
         message = self._messages.popleft()
         self._bytes -= len(message)
         if self._bytes <= self._limit // 2:
-            self._room.set()
+            self._has_room.set()
         return message
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait while the client does not read."""
-        await self._room.wait()
+        await self._has_room.wait()
 
     def close(self, reason: int = 0) -> None:
         """Accept no more messages."""
-        self._closed = True
+        self._is_closed = True
         self.reason = self.reason or reason
-        self._room.set()
+        self._has_room.set()
         self._changed.set()

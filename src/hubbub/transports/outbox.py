@@ -1,6 +1,6 @@
 """The writing half of stdio: messages of one turn of the event loop are written together.
 
-`put` never waits. Callers that can wait use `drained` first, and the reading half stops
+`put` never waits. Callers that can wait use `drain` first, and the reading half stops
 while the outbox is full, so that a client which does not read costs a bounded amount of
 memory. Pipes and sockets are written by the event loop, other files directly.
 """
@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from hubbub import bounds
 
-_PORTION_BYTES = 64 * 1024  # the capacity of a pipe
+_BATCH_BYTES = 64 * 1024  # the capacity of a pipe
 
 
 class Outbox(asyncio.BaseProtocol):
@@ -27,9 +27,9 @@ class Outbox(asyncio.BaseProtocol):
     counted and need not be copied.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, gone: asyncio.Event) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, reader_closed: asyncio.Event) -> None:
         self._loop = loop
-        self._gone = gone
+        self._reader_closed = reader_closed
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._is_flush_due = False
@@ -63,7 +63,7 @@ class Outbox(asyncio.BaseProtocol):
             self._is_flush_due = True
             self._loop.call_soon(self._flush)
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait while the client does not read."""
         while not self._has_room.is_set():  # another waiter may have filled it again
             await self._has_room.wait()
@@ -71,10 +71,10 @@ class Outbox(asyncio.BaseProtocol):
     async def close(self) -> None:
         """Write the remaining messages, within a time limit."""
         while self._waiting:
-            self._write(self._next_portion())
+            self._write(self._next_batch())
         if self._transport is not None:
             self._transport.close()
-            _, unread = await asyncio.wait([self._closed], timeout=bounds.STOP_S)
+            _, unread = await asyncio.wait([self._closed], timeout=bounds.SHUTDOWN_TIMEOUT_S)
             if unread:
                 self._transport.abort()
                 await self._closed
@@ -87,7 +87,7 @@ class Outbox(asyncio.BaseProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Let `serve` stop, because the client has closed its end."""
         self.resume_writing()
-        self._gone.set()
+        self._reader_closed.set()
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -101,16 +101,16 @@ class Outbox(asyncio.BaseProtocol):
     def _flush(self) -> None:
         self._is_flush_due = False
         while self._waiting and not self._is_paused:
-            self._write(self._next_portion())
+            self._write(self._next_batch())
         if self.is_full and self._waiting_bytes <= bounds.OUTBOX_BYTES // 4:
             self._has_room.set()
             if self._resume is not None:
                 resume, self._resume = self._resume, None
                 resume()
 
-    def _next_portion(self) -> bytes:
+    def _next_batch(self) -> bytes:
         messages, size = [], 0
-        while self._waiting and size < _PORTION_BYTES:
+        while self._waiting and size < _BATCH_BYTES:
             message = self._waiting.popleft()
             messages.append(message)
             size += len(message)
@@ -135,8 +135,8 @@ class SocketOutbox(Outbox):
 class FileOutbox(Outbox):
     """An outbox on a file, a terminal or a device, where writing hardly ever blocks."""
 
-    def __init__(self, sink: int, loop: asyncio.AbstractEventLoop, gone: asyncio.Event) -> None:
-        super().__init__(loop, gone)
+    def __init__(self, sink: int, loop: asyncio.AbstractEventLoop, reader_closed: asyncio.Event) -> None:
+        super().__init__(loop, reader_closed)
         self._sink = sink
 
     def _write(self, data: bytes) -> None:
@@ -148,19 +148,21 @@ class FileOutbox(Outbox):
                 except BlockingIOError:  # another process that shares the terminal made it non-blocking
                     select.select([], [self._sink], [])
         except OSError:
-            self._gone.set()
+            self._reader_closed.set()
 
 
-async def open_outbox(source: int, sink: int, gone: asyncio.Event) -> Outbox:
-    """Open the outbox for this kind of output; `gone` is set when the reader has closed it."""
+async def open_outbox(source: int, sink: int, reader_closed: asyncio.Event) -> Outbox:
+    """Open the outbox for this kind of output; `reader_closed` is set when the reader has closed it."""
     loop = asyncio.get_running_loop()
     if not is_watchable(sink):
-        return FileOutbox(sink, loop, gone)
+        return FileOutbox(sink, loop, reader_closed)
     if stat.S_ISSOCK(os.fstat(sink).st_mode) and os.path.samestat(os.fstat(source), os.fstat(sink)):
         # A pipe transport treats its output as closed as soon as it is readable.
-        _, shared = await loop.connect_accepted_socket(lambda: SocketOutbox(loop, gone), socket.socket(fileno=sink))
+        _, shared = await loop.connect_accepted_socket(
+            lambda: SocketOutbox(loop, reader_closed), socket.socket(fileno=sink)
+        )
         return shared
-    _, outbox = await loop.connect_write_pipe(lambda: Outbox(loop, gone), os.fdopen(sink, "wb", buffering=0))
+    _, outbox = await loop.connect_write_pipe(lambda: Outbox(loop, reader_closed), os.fdopen(sink, "wb", buffering=0))
     return outbox
 
 

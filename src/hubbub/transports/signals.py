@@ -13,8 +13,8 @@ from typing import Any
 
 
 @contextmanager
-def notice_stop_signals(notice: Callable[[], object]) -> Iterator[None]:
-    """Call `notice` in this loop when SIGINT or SIGTERM arrives, in addition to the existing handlers."""
+def observe_stop_signals(callback: Callable[[], object]) -> Iterator[None]:
+    """Call `callback` in this loop when SIGINT or SIGTERM arrives, in addition to the existing handlers."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -23,7 +23,7 @@ def notice_stop_signals(notice: Callable[[], object]) -> Iterator[None]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(notice)
+            loop.call_soon_threadsafe(callback)
         handlers[number](number, frame)
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -45,43 +45,43 @@ def stop_signals(
 ) -> Iterator[None]:
     """Call `stop` at each signal while the block runs. If one came, later ones are ignored: the process ends anyway."""
     loop = asyncio.get_running_loop()
-    came: list[int] = []
-    watched: list[signal.Signals] = []
+    received: list[int] = []
+    handled: list[signal.Signals] = []
 
-    def note(number: signal.Signals) -> None:
-        came.append(number)
+    def on_signal(number: signal.Signals) -> None:
+        received.append(number)
         stop()
 
     for number in numbers:
         try:
-            loop.add_signal_handler(number, note, number)
+            loop.add_signal_handler(number, on_signal, number)
         except (NotImplementedError, RuntimeError):  # Windows, or not the main thread
             break
-        watched.append(number)
+        handled.append(number)
     try:
         yield
     finally:
-        for number in watched:
+        for number in handled:
             loop.remove_signal_handler(number)
-            if came:
+            if received:
                 # Closing the loop restores the default, and a second signal would kill the process.
                 signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
-def hang_up_signal(ask: Callable[[], object]) -> Iterator[None]:
-    """Call `ask` at each SIGHUP while the block runs; one that comes because the terminal is gone ends the process."""
+def hang_up_signal(reload: Callable[[], object]) -> Iterator[None]:
+    """Call `reload` at each SIGHUP while the block runs; if the terminal was closed, SIGHUP ends the process."""
     loop = asyncio.get_running_loop()
     had_terminal = _has_terminal()
 
-    def note() -> None:
+    def on_signal() -> None:
         if had_terminal and not _has_terminal():
             os.kill(os.getpid(), signal.SIGTERM)
         else:
-            ask()
+            reload()
 
     try:
-        loop.add_signal_handler(signal.SIGHUP, note)
+        loop.add_signal_handler(signal.SIGHUP, on_signal)
     except (AttributeError, NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
         yield
         return

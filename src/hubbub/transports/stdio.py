@@ -18,7 +18,7 @@ from typing import TextIO
 
 from hubbub import bounds
 from hubbub.errors import MessageError
-from hubbub.ports import Connect, Duplex
+from hubbub.ports import ConnectionFactory, ConnectionHandler
 from hubbub.protocol.framing import Framer, encode_frame, encode_line
 from hubbub.transports.outbox import Outbox, is_watchable, open_outbox
 
@@ -34,57 +34,57 @@ def claim_streams() -> tuple[int, int]:
     return source, sink
 
 
-def _claim(stream: TextIO | None, descriptor: int, instead: int, null: int) -> int:
-    """Duplicate a standard stream and put `instead` in its place; use the null device for a closed one."""
+def _claim(stream: TextIO | None, descriptor: int, replacement: int, null: int) -> int:
+    """Duplicate a standard stream and put `replacement` in its place; use the null device for a closed one."""
     if stream is None:
         return os.dup(null)
     if stream.writable():
         stream.flush()
     claimed = os.dup(descriptor)
-    os.dup2(instead, descriptor)
+    os.dup2(replacement, descriptor)
     return claimed
 
 
-async def serve(connect: Connect, source: int, sink: int, stopped: asyncio.Event, *, limit: int) -> None:
+async def serve(connect: ConnectionFactory, source: int, sink: int, stopped: asyncio.Event, *, limit: int) -> None:
     """Serve one client until its input ends or `stopped` is set."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     outbox = await open_outbox(source, sink, stopped)
     framer = Framer(limit)
-    duplex = connect(lambda message: outbox.put(_framed(message, framer)), outbox.drained)
+    duplex = connect(lambda message: outbox.put(_encode_message(message, framer)), outbox.drain)
     inbox = Inbox(duplex, framer, outbox, ended)
-    await _open_source(source, inbox, loop)
-    first = [asyncio.ensure_future(event.wait()) for event in (ended, stopped)]
+    await _start_reading(source, inbox, loop)
+    waiters = [asyncio.ensure_future(event.wait()) for event in (ended, stopped)]
     try:
-        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
         if not stopped.is_set():
             finishing = asyncio.ensure_future(duplex.finish())
-            await asyncio.wait([finishing, first[1]], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([finishing, waiters[1]], return_when=asyncio.FIRST_COMPLETED)
             finishing.cancel()
     finally:
-        for waiter in first:
+        for waiter in waiters:
             waiter.cancel()
         inbox.close()
         await duplex.close()
         await outbox.close()
 
 
-def _framed(message: bytes, framer: Framer) -> bytes:
-    return encode_frame(message) if framer.framed else encode_line(message)
+def _encode_message(message: bytes, framer: Framer) -> bytes:
+    return encode_frame(message) if framer.uses_frames else encode_line(message)
 
 
 class Inbox(asyncio.Protocol):
     """Splits the client's bytes into messages and hands them to its connection as fast as it can take them."""
 
-    def __init__(self, duplex: Duplex, framer: Framer, outbox: Outbox, ended: asyncio.Event) -> None:
+    def __init__(self, duplex: ConnectionHandler, framer: Framer, outbox: Outbox, ended: asyncio.Event) -> None:
         self._duplex = duplex
         self._framer = framer
         self._outbox = outbox
         self._ended = ended
         self._messages: deque[bytes | MessageError] = deque()
-        self._is_over = self._is_closed = False
+        self._has_input_ended = self._is_closed = False
         self._transport: asyncio.ReadTransport | None = None
-        self.read_on: Callable[[], None] = self._resume_transport
+        self.request_data: Callable[[], None] = self._resume_transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.ReadTransport)
@@ -92,17 +92,17 @@ class Inbox(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; pause reading while the connection is busy or the outbox is full."""
-        if self._is_over:  # the client asked the process to exit
+        if self._has_input_ended:  # the client asked the process to exit
             return
         self._messages.extend(self._framer.feed(data))
-        self._hand_over()
+        self._deliver()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Handle the rest of the input, which has ended."""
-        if not self._is_over:
+        if not self._has_input_ended:
             self._messages.extend(self._framer.finish())
             self._end_input()
-        self._hand_over()
+        self._deliver()
 
     def close(self) -> None:
         """Stop reading."""
@@ -110,7 +110,7 @@ class Inbox(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def _hand_over(self) -> None:
+    def _deliver(self) -> None:
         if self._is_closed:
             return
         duplex, outbox, messages = self._duplex, self._outbox, self._messages
@@ -121,49 +121,49 @@ class Inbox(asyncio.Protocol):
                 duplex.receive(message)
             else:
                 duplex.refuse(message)
-            if duplex.has_left:
+            if duplex.exit_requested:
                 messages.clear()
                 self._end_input()
         if not is_idle:
             outbox.flush_soon()  # after the tasks just started, so that their immediate responses are included
         if duplex.is_busy or outbox.is_full:
-            self._wait()
-        elif self._is_over:
+            self._pause_until_ready()
+        elif self._has_input_ended:
             self._ended.set()
         else:
-            self.read_on()
+            self.request_data()
 
     def _end_input(self) -> None:
-        self._is_over = True
-        asyncio.get_running_loop().call_later(bounds.DRAIN_S, self._ended.set)
+        self._has_input_ended = True
+        asyncio.get_running_loop().call_later(bounds.DRAIN_TIMEOUT_S, self._ended.set)
 
-    def _wait(self) -> None:
+    def _pause_until_ready(self) -> None:
         """Pause reading until the outbox has room or running calls have finished."""
-        if self._transport is not None and not self._is_over:
+        if self._transport is not None and not self._has_input_ended:
             self._transport.pause_reading()
-        (self._outbox if self._outbox.is_full else self._duplex).when_ready(self._hand_over)
+        (self._outbox if self._outbox.is_full else self._duplex).when_ready(self._deliver)
 
     def _resume_transport(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
 
-async def _open_source(source: int, inbox: Inbox, loop: asyncio.AbstractEventLoop) -> None:
+async def _start_reading(source: int, inbox: Inbox, loop: asyncio.AbstractEventLoop) -> None:
     if is_watchable(source):
         await loop.connect_read_pipe(lambda: inbox, os.fdopen(source, "rb", buffering=0))
         return
-    go = threading.Event()
-    inbox.read_on = go.set
-    threading.Thread(target=_read_in_thread, args=(source, inbox, loop, go), daemon=True).start()
+    may_read = threading.Event()
+    inbox.request_data = may_read.set
+    threading.Thread(target=_read_in_thread, args=(source, inbox, loop, may_read), daemon=True).start()
 
 
-def _read_in_thread(source: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, go: threading.Event) -> None:
+def _read_in_thread(source: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, may_read: threading.Event) -> None:
     """Read one chunk at a time; wait until the loop asks for the next."""
     try:
         while data := _read(source):
-            go.clear()
+            may_read.clear()
             loop.call_soon_threadsafe(inbox.data_received, data)
-            go.wait()
+            may_read.wait()
         loop.call_soon_threadsafe(inbox.connection_lost, None)
     except OSError:
         loop.call_soon_threadsafe(inbox.connection_lost, None)

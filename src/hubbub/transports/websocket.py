@@ -13,10 +13,10 @@ import msgspec
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, MessageTooLarge
 from hubbub.observe import Metrics, log_refusal
-from hubbub.ports import Connect, CountFor, CutOff, Duplex, RegisterConnection
-from hubbub.protocol.authority import owner_of
+from hubbub.ports import ConnectionFactory, ConnectionHandler, CounterFactory, RegisterConnection, ReportCutOff
+from hubbub.protocol.calls import ANONYMOUS, Principal
+from hubbub.protocol.host_origin import share_owner
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
 from hubbub.shares import Shares
 from hubbub.transports.http import Receive, Scope, Send
@@ -27,32 +27,32 @@ SUBPROTOCOLS = ("mcp.v1", "mcp")
 PATH = "/mcp-ws"
 _GOING_AWAY = 1001
 _POLICY_VIOLATION = 1008
-_SWITCHING = 101
+_SWITCHING_PROTOCOLS = 101
 
 Admit = Callable[[Headers, str, str], Awaitable[Principal | Refusal]]
 
 
-class WebSockets:
+class WebSocketServer:
     """Serves WebSocket clients."""
 
     def __init__(
         self,
-        connect: Connect,
+        connect: ConnectionFactory,
         admit: Admit,
         *,
         limit: int,
-        most_connections: int,
+        max_connections: int,
         queue_bytes: int,
-        count_for: CountFor | None = None,
-        cut_off: CutOff = lambda reason, address: None,
+        count_for: CounterFactory | None = None,
+        cut_off: ReportCutOff = lambda reason, address: None,
         metrics: Metrics | None = None,
-        hold: RegisterConnection | None = None,
+        register_connection: RegisterConnection | None = None,
     ) -> None:
         self._connect = connect
         self._admit = admit
-        self._hold = hold
+        self._register_connection = register_connection
         self._limit = limit
-        self._shares = Shares(most_connections)
+        self._shares = Shares(max_connections)
         self._queue_bytes = queue_bytes
         self._count_for = count_for
         self._cut_off = cut_off
@@ -73,13 +73,13 @@ class WebSockets:
             return
         offered = scope.get("subprotocols", [])
         chosen = next((known for known in SUBPROTOCOLS if known in offered), None)
-        owner = owner_of(principal, client)
-        refusal = self._objection(scope, owner, is_spoken=not offered or chosen is not None)
+        owner = share_owner(principal, client)
+        refusal = self._check_handshake(scope, owner, has_known_subprotocol=not offered or chosen is not None)
         if refusal is not None:
             name = None if principal is ANONYMOUS else principal.name
             await self._deny(send, scope, msgspec.structs.replace(refusal, principal=name), client)
             return
-        self._count_response(PATH, _SWITCHING)
+        self._count_response(PATH, _SWITCHING_PROTOCOLS)
         self._shares.take(owner)
         try:
             await send({"type": "websocket.accept", "subprotocol": chosen})
@@ -87,25 +87,27 @@ class WebSockets:
             queue = MessageQueue(self._queue_bytes, lambda: self._cut_off("full_queue", client))
             duplex = self._connect(
                 queue.put,
-                queue.drained,
+                queue.drain,
                 principal=principal,
                 scope=secrets.token_urlsafe(18),
                 count=count,
                 address=client,
             )
-            await self._converse(receive, send, queue, duplex, partial(self._hold_for, headers, principal))
+            await self._serve_connection(receive, send, queue, duplex, partial(self._register_for, headers, principal))
         finally:
             self._shares.give_back(owner)
 
-    def _hold_for(self, headers: Headers, principal: Principal, end: Callable[[], object]) -> Callable[[], None]:
-        return (lambda: None) if self._hold is None else self._hold(headers, principal, end)
+    def _register_for(self, headers: Headers, principal: Principal, end: Callable[[], object]) -> Callable[[], None]:
+        return (
+            (lambda: None) if self._register_connection is None else self._register_connection(headers, principal, end)
+        )
 
-    def _objection(self, scope: Scope, owner: str, *, is_spoken: bool) -> Refusal | None:
+    def _check_handshake(self, scope: Scope, owner: str, *, has_known_subprotocol: bool) -> Refusal | None:
         """Return what is wrong with the handshake of a caller that was admitted."""
         if scope["path"] != PATH:
-            return Refusal(404, f"WebSockets are at {quote(scope.get('root_path', ''))}{PATH}")
-        if not is_spoken:
-            return Refusal(400, f"Offer the subprotocol {SUBPROTOCOLS[0]}")
+            return Refusal(404, f"No WebSocket at this path; connect to {quote(scope.get('root_path', ''))}{PATH}")
+        if not has_known_subprotocol:
+            return Refusal(400, f"No offered subprotocol is supported; offer {SUBPROTOCOLS[0]}")
         if not self._shares.has_room(owner):
             return Refusal(503, "Too many open connections; try again later")
         return None
@@ -113,48 +115,48 @@ class WebSockets:
     async def _deny(self, send: Send, scope: Scope, refusal: Refusal, client: str) -> None:
         self._count_response(scope["path"], refusal.status)
         log_refusal(scope["path"], refusal.status, client, refusal.principal)
-        await deny(send, scope, refusal)
+        await deny_handshake(send, scope, refusal)
 
     def _count_response(self, path: str, status: int) -> None:
         if self._metrics is not None:
             self._metrics.response(path, status)
 
-    async def _converse(
+    async def _serve_connection(
         self,
         receive: Receive,
         send: Send,
         queue: MessageQueue,
-        duplex: Duplex,
-        hold: Callable[[Callable[[], object]], Callable[[], None]],
+        duplex: ConnectionHandler,
+        register: Callable[[Callable[[], object]], Callable[[], None]],
     ) -> None:
         writer = asyncio.ensure_future(_write(queue, send))
         reader = asyncio.ensure_future(self._read(receive, duplex))
         self._readers.add(reader)
-        is_withdrawn = False
+        is_revoked = False
 
-        def withdraw() -> None:
-            nonlocal is_withdrawn
-            is_withdrawn = True
+        def revoke() -> None:
+            nonlocal is_revoked
+            is_revoked = True
             queue.close(_POLICY_VIOLATION)
             reader.cancel()
 
-        release = hold(withdraw)
+        unregister = register(revoke)
         try:
             await asyncio.wait([reader, writer], return_when=asyncio.FIRST_COMPLETED)
-            if reader.cancelled() and not is_withdrawn:
+            if reader.cancelled() and not is_revoked:
                 await duplex.finish()  # the server is stopping; running calls are still answered
             elif reader.done() and not reader.cancelled():
                 reader.result()
         finally:
-            release()
+            unregister()
             self._readers.discard(reader)
             reader.cancel()
             await duplex.close()
             queue.close()
-            await asyncio.wait([writer], timeout=bounds.STOP_S)
+            await asyncio.wait([writer], timeout=bounds.SHUTDOWN_TIMEOUT_S)
             writer.cancel()
 
-    async def _read(self, receive: Receive, duplex: Duplex) -> None:
+    async def _read(self, receive: Receive, duplex: ConnectionHandler) -> None:
         """Pass messages on until the client disconnects."""
         while True:
             message = await receive()
@@ -196,7 +198,7 @@ async def _close(send: Send, code: int) -> None:
         return  # the client closed first
 
 
-async def deny(send: Send, scope: Scope, refusal: Refusal) -> None:
+async def deny_handshake(send: Send, scope: Scope, refusal: Refusal) -> None:
     """Refuse a handshake: with an HTTP status if the ASGI server supports it, else by closing."""
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": 1008})

@@ -10,8 +10,14 @@ import asyncio
 from typing import Any, Final
 
 from hubbub import bounds
-from hubbub.transports.connection_bounds import Unread
-from hubbub.transports.http_connection import MALFORMED, STOPPING, BoundedConfig, address_of, refusal
+from hubbub.transports.connection_limits import UnreadOutput
+from hubbub.transports.http_connection import (
+    BAD_REQUEST,
+    SERVICE_UNAVAILABLE,
+    BoundedConfig,
+    client_address,
+    encode_refusal,
+)
 from hubbub.transports.uvicorn_parts import WebSocketsSansIOProtocol
 
 _ABNORMAL: Final = 1006
@@ -29,14 +35,14 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._unfinished = self.config.unfinished
         self._unfinished_since: float | None = None
         self._pong = b""
-        self.unread = Unread()
+        self.unread = UnreadOutput()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop the incomplete message now: parser and connection refer to each other, so they are freed late."""
         super().connection_lost(exc)
         assert isinstance(self.config, BoundedConfig)
         self.config.table.remove(self.transport)
-        self._forget()
+        self._clear_unfinished()
         self.conn.parser.close()
 
     def data_received(self, data: bytes) -> None:
@@ -46,10 +52,10 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             # `websockets` refuses some handshakes by itself, which uvicorn does not notice.
-            self._refuse(b"".join(self.conn.data_to_send()) or refusal(MALFORMED, self.default_headers))
+            self._refuse(b"".join(self.conn.data_to_send()) or encode_refusal(BAD_REQUEST, self.default_headers))
             return
         size = len(self.conn.reader.buffer) + (self.conn.current_size or 0)
-        self._unfinished.update(self, address_of(self), size)
+        self._unfinished.update(self, client_address(self), size)
         if not size and self.conn.current_size is None:
             self._unfinished_since = None
         elif self._unfinished_since is None:
@@ -62,7 +68,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Any) -> None:
         """Join fragments at once: a list of many small ones would take many times their size."""
-        joined = _joined(self.frames[0], event.data)
+        joined = _join(self.frames[0], event.data)
         self.frames = [bytes(joined) if event.fin else joined]  # type: ignore[list-item]
         if event.fin:
             self.send_receive_event_to_app()
@@ -81,9 +87,9 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
     def give_up(self, reason: str) -> None:
         """End a connection whose message did not arrive in time."""
         if self.transport.is_closing():
-            self._forget()
+            self._clear_unfinished()
             return
-        self._cut_off("unfinished_message", address_of(self))
+        self._cut_off("unfinished_message", client_address(self))
         self.conn.fail(_POLICY_VIOLATION, reason)
         self._end()
 
@@ -91,7 +97,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         """End a connection whose parser found a violation of the protocol or a limit."""
         assert self.conn.close_sent is not None
         if self.conn.close_sent.code == _MESSAGE_TOO_BIG:
-            self._cut_off("large_message", address_of(self))
+            self._cut_off("large_message", client_address(self))
         self._end()
 
     def _end(self) -> None:
@@ -101,17 +107,17 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = self.disconnected = True
         self.writable.set()
-        self._forget()
+        self._clear_unfinished()
         self.stop_keepalive()
         if self.read_paused:
             self.read_paused = False
             self.transport.resume_reading()
         if self.close_timer is not None:
             self.close_timer.cancel()
-        self.close_timer = self.loop.call_later(bounds.LINGER_S, self.transport.close)
+        self.close_timer = self.loop.call_later(bounds.LINGER_TIMEOUT_S, self.transport.close)
         self.transport.write_eof()
 
-    def _forget(self) -> None:
+    def _clear_unfinished(self) -> None:
         self._unfinished.update(self, "", 0)
         self._unfinished_since = None
         self.frames = []
@@ -132,9 +138,9 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         if pong and not self.disconnected:
             self.transport.write(pong)
 
-    def _refuse(self, answer: bytes) -> None:
+    def _refuse(self, response: bytes) -> None:
         self.handshake_complete = True
-        self.transport.write(answer)
+        self.transport.write(response)
         self.transport.close()
 
     def handle_connect(self, event: Any) -> None:
@@ -157,12 +163,12 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
     def shutdown(self) -> None:
         """Refuse pending handshakes at shutdown. Open connections are closed by the app, after their calls."""
         if not self.handshake_complete:
-            self._refuse(refusal(STOPPING, self.default_headers))
+            self._refuse(encode_refusal(SERVICE_UNAVAILABLE, self.default_headers))
         elif self.disconnected:
             self.transport.close()
 
 
-def _joined(start: bytes | bytearray, more: bytes) -> bytearray:
+def _join(start: bytes | bytearray, more: bytes) -> bytearray:
     joined = start if isinstance(start, bytearray) else bytearray(start)
     joined += more
     return joined

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw
-from tests.hub.callers import ELICITATION, LEGACY, Back, call, caller
+from tests.hub.upstream_callers import ELICITATION, LEGACY, RecordingReturnPath, make_call, make_caller
 
 from hubbub import Note
-from hubbub.hub.admission import Slots
+from hubbub.hub.admission import CallLimiter
 from hubbub.hub.forwarding.forwarded_call import ForwardedCall
 
 
@@ -16,14 +16,14 @@ def progress(step: int) -> Note:
     return Note("notifications/progress", Raw(msgspec.json.encode({"progressToken": 1, "progress": step})))
 
 
-class _SlowReader(Back):
+class _SlowReader(RecordingReturnPath):
     """Has just read the first note when the upstream sends the second, and takes its time over that one."""
 
     def __init__(self) -> None:
         super().__init__("slow")
         params: dict[str, Any] = {"name": "x", "arguments": {}}
-        who = caller(LEGACY, ELICITATION, scope="1")
-        self.forwarded = ForwardedCall(call("tools/call", params, who, self), Slots("calls", 2, 2))
+        who = make_caller(LEGACY, ELICITATION, scope="1")
+        self.forwarded = ForwardedCall(make_call("tools/call", params, who, self), CallLimiter("calls", 2, 2))
         self.goes_on = asyncio.Event()
 
     async def notify(self, note: Note) -> None:
@@ -40,4 +40,4 @@ async def test_waiting_for_what_was_said_does_not_stop_what_is_said_meanwhile() 
     await reader.forwarded.flush()  # as before a question of the upstream
     reader.goes_on.set()
     await reader.forwarded.flush()  # as before the answer
-    assert [note["progress"] for note in reader.told("notifications/progress")] == [1, 2]
+    assert [note["progress"] for note in reader.notes_of("notifications/progress")] == [1, 2]

@@ -7,74 +7,87 @@ from typing import Any
 import psutil
 import pytest
 from msgspec import Raw
-from tests.client.ends import no_lost_errors
-from tests.client.test_rpc import FailsLate
-from tests.clock import pass_time, turns, until
-from tests.hub.callers import ELICITATION, EVERYTHING, LEGACY, MODERN, Back, call, caller, result, text, tool
-from tests.hub.ends import WAYS, asker, interop_upstream, opened
+from tests.client.harness import assert_no_unretrieved_errors
+from tests.client.test_rpc import FailingStartTransport
+from tests.clock import advance_clock, wait_until, yield_to_loop
+from tests.hub.upstream_callers import (
+    ALL_CAPABILITIES,
+    ELICITATION,
+    LEGACY,
+    MODERN,
+    RecordingReturnPath,
+    call_tool,
+    make_call,
+    make_caller,
+    request_result,
+    result_text,
+)
+from tests.hub.upstreams import TRANSPORTS_AND_VERSIONS, asking_config, interop_upstream, open_upstream
 
 from hubbub import Call, Client, InvalidParams, Note, Overloaded, bounds
-from hubbub.hub.admission import Slots
+from hubbub.hub.admission import CallLimiter
 from hubbub.hub.forwarding.forwarded_call import ForwardedCall
 from hubbub.hub.forwarding.session_pool import SessionPool, SessionProfile, UpstreamSession
 from hubbub.hub.upstream import UpstreamOptions
-from hubbub.protocol.model import NO_META
+from hubbub.protocol.calls import NO_META
 from hubbub.protocol.revisions import PLAIN
 
-ways = pytest.mark.parametrize(("transport", "version"), WAYS, ids=[f"{way[0]}-{way[1]}" for way in WAYS])
+each_transport = pytest.mark.parametrize(
+    ("transport", "version"), TRANSPORTS_AND_VERSIONS, ids=[f"{case[0]}-{case[1]}" for case in TRANSPORTS_AND_VERSIONS]
+)
 
 
-@ways
+@each_transport
 async def test_callers_who_are_asked_at_once_never_see_each_others_questions(
     transport: str, version: str | None
 ) -> None:
     async with interop_upstream(transport, version) as upstream:
-        backs = [Back(f"person{number}") for number in range(6)]
+        backs = [RecordingReturnPath(f"person{number}") for number in range(6)]
         asked = asyncio.Event()
 
         async def both_open() -> None:
-            if all(back.asked for back in backs):
+            if all(back.requests for back in backs):
                 asked.set()
             await asked.wait()
 
-        async def ask(back: Back) -> str:
+        async def ask(back: RecordingReturnPath) -> str:
             back.before_answer = both_open
-            who = caller(LEGACY, ELICITATION, scope=back.name)
-            return text(await tool(upstream, "ask_name", {}, who, back))
+            who = make_caller(LEGACY, ELICITATION, scope=back.name)
+            return result_text(await call_tool(upstream, "ask_name", {}, who, back))
 
         answers = await asyncio.gather(*(ask(back) for back in backs))
         assert answers == [f"{back.name} is 36" for back in backs]
-        assert all(len(back.asked) == 1 for back in backs)
+        assert all(len(back.requests) == 1 for back in backs)
 
 
 async def test_a_server_that_asks_about_no_call_is_heard_by_the_client_whose_session_it_is() -> None:
-    async with opened(asker()) as upstream:
-        one, two = Back("one"), Back("two")
+    async with open_upstream(asking_config()) as upstream:
+        one, two = RecordingReturnPath("one"), RecordingReturnPath("two")
         found = await asyncio.gather(
-            tool(upstream, "ask", {"say": "a"}, caller(LEGACY, ELICITATION, scope="1"), one),
-            tool(upstream, "ask", {"say": "b"}, caller(LEGACY, ELICITATION, scope="2"), two),
-            tool(upstream, "ask", {"say": "c"}, caller(LEGACY, ELICITATION, scope="1"), one),
+            call_tool(upstream, "ask", {"say": "a"}, make_caller(LEGACY, ELICITATION, scope="1"), one),
+            call_tool(upstream, "ask", {"say": "b"}, make_caller(LEGACY, ELICITATION, scope="2"), two),
+            call_tool(upstream, "ask", {"say": "c"}, make_caller(LEGACY, ELICITATION, scope="1"), one),
         )
-        assert [text(item) for item in found] == ["a: one", "b: two", "c: one"]
-        assert sorted(params["message"] for _, params in one.asked) == ["a", "c"]
-        assert [params["message"] for _, params in two.asked] == ["b"]
+        assert [result_text(item) for item in found] == ["a: one", "b: two", "c: one"]
+        assert sorted(params["message"] for _, params in one.requests) == ["a", "c"]
+        assert [params["message"] for _, params in two.requests] == ["b"]
         assert upstream.state.sessions == 3
 
 
 async def test_nobody_is_asked_who_did_not_say_that_they_can_be() -> None:
-    async with opened(asker()) as upstream:
-        for who in (caller(MODERN), caller(LEGACY, scope="1"), caller(PLAIN, scope="2")):
-            back = Back()
-            found = await tool(upstream, "ask", {"say": "a"}, who, back)
-            assert text(found) == "a: refused"
-            assert not back.asked
+    async with open_upstream(asking_config()) as upstream:
+        for who in (make_caller(MODERN), make_caller(LEGACY, scope="1"), make_caller(PLAIN, scope="2")):
+            back = RecordingReturnPath()
+            found = await call_tool(upstream, "ask", {"say": "a"}, who, back)
+            assert result_text(found) == "a: refused"
+            assert not back.requests
         assert upstream.state.sessions == 1
 
 
 async def test_a_session_is_used_again_by_the_next_of_the_same_kind() -> None:
-    async with opened(asker()) as upstream:
+    async with open_upstream(asking_config()) as upstream:
         pids = [
-            text(await tool(upstream, "pid", {}, caller(LEGACY, capabilities, scope=scope)))
+            result_text(await call_tool(upstream, "pid", {}, make_caller(LEGACY, capabilities, scope=scope)))
             for capabilities, scope in (
                 (ELICITATION, "1"),
                 (ELICITATION, "2"),
@@ -87,27 +100,32 @@ async def test_a_session_is_used_again_by_the_next_of_the_same_kind() -> None:
 
 async def test_a_session_that_somebody_left_a_call_on_is_not_given_to_another(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    async with opened(asker()) as upstream:
-        one, two = Back("one"), Back("two")
-        first = text(await tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="1"), one))
+    async with open_upstream(asking_config()) as upstream:
+        one, two = RecordingReturnPath("one"), RecordingReturnPath("two")
+        first = result_text(await call_tool(upstream, "pid", {}, make_caller(LEGACY, ELICITATION, scope="1"), one))
         task = asyncio.create_task(
-            tool(upstream, "ask_later", {"say": "?", "file": str(file)}, caller(LEGACY, ELICITATION, scope="1"), one)
+            call_tool(
+                upstream, "ask_later", {"say": "?", "file": str(file)}, make_caller(LEGACY, ELICITATION, scope="1"), one
+            )
         )
-        await until(lambda: upstream.state.in_flight == 1)
-        await turns()
+        await wait_until(lambda: upstream.state.in_flight == 1)
+        await yield_to_loop()
         task.cancel()
         await asyncio.wait([task])
-        second = text(await tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="2"), two))
+        second = result_text(await call_tool(upstream, "pid", {}, make_caller(LEGACY, ELICITATION, scope="2"), two))
         assert second != first
         file.touch()
-        await until(lambda: file.read_text() == "refused" or not psutil.pid_exists(int(first)))
-        assert not two.asked
+        await wait_until(lambda: file.read_text() == "refused" or not psutil.pid_exists(int(first)))
+        assert not two.requests
 
 
 async def test_clients_that_keep_their_sessions_share_none() -> None:
-    async with opened(asker(), sessions="own") as upstream:
+    async with open_upstream(asking_config(), sessions="own") as upstream:
         pids = {
-            scope: {text(await tool(upstream, "pid", {}, caller(LEGACY, capabilities, scope=scope))) for _ in range(2)}
+            scope: {
+                result_text(await call_tool(upstream, "pid", {}, make_caller(LEGACY, capabilities, scope=scope)))
+                for _ in range(2)
+            }
             for scope, capabilities in (("1", {}), ("2", {}), ("3", ELICITATION))
         }
         assert [len(found) for found in pids.values()] == [1, 1, 1]
@@ -117,156 +135,173 @@ async def test_clients_that_keep_their_sessions_share_none() -> None:
 async def test_roots_are_told_to_no_session_that_another_client_uses() -> None:
     async with interop_upstream("streamable_http", "2025-11-25") as upstream:
         for name in ("one", "two"):
-            found = await tool(upstream, "list_roots", {}, caller(LEGACY, EVERYTHING, scope=name), Back(name))
-            assert f"file:///{name}" in text(found)
+            found = await call_tool(
+                upstream, "list_roots", {}, make_caller(LEGACY, ALL_CAPABILITIES, scope=name), RecordingReturnPath(name)
+            )
+            assert f"file:///{name}" in result_text(found)
         assert upstream.state.sessions == 3
 
 
 async def test_where_streams_tell_calls_apart_one_session_serves_all_of_a_kind() -> None:
     async with interop_upstream("streamable_http", "2025-11-25") as upstream:
         calls = [
-            tool(upstream, "ask_name", {}, caller(LEGACY, ELICITATION, scope=str(number)), Back(f"p{number}"))
+            call_tool(
+                upstream,
+                "ask_name",
+                {},
+                make_caller(LEGACY, ELICITATION, scope=str(number)),
+                RecordingReturnPath(f"p{number}"),
+            )
             for number in range(20)
         ]
-        assert [text(found) for found in await asyncio.gather(*calls)] == [f"p{number} is 36" for number in range(20)]
+        assert [result_text(found) for found in await asyncio.gather(*calls)] == [
+            f"p{number} is 36" for number in range(20)
+        ]
         assert upstream.state.sessions == 2
 
 
 async def test_those_who_find_no_session_wait_for_one_but_not_for_ever() -> None:
-    async with opened(asker(), max_sessions=1, timeout_s=100) as upstream:
+    async with open_upstream(asking_config(), max_sessions=1, timeout_s=100) as upstream:
         await upstream.refresh()
         asked, answer = asyncio.Event(), asyncio.Event()
-        one = Back("one")
+        one = RecordingReturnPath("one")
 
         async def hold() -> None:
             asked.set()
             await answer.wait()
 
         one.before_answer = hold
-        first = asyncio.create_task(tool(upstream, "ask", {"say": "a"}, caller(LEGACY, ELICITATION, scope="1"), one))
+        first = asyncio.create_task(
+            call_tool(upstream, "ask", {"say": "a"}, make_caller(LEGACY, ELICITATION, scope="1"), one)
+        )
         await asked.wait()
-        waiting = asyncio.create_task(tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="2")))
-        await turns()
-        pass_time(100)
+        waiting = asyncio.create_task(call_tool(upstream, "pid", {}, make_caller(LEGACY, ELICITATION, scope="2")))
+        await yield_to_loop()
+        advance_clock(100)
         with pytest.raises(Overloaded, match="sessions with asker"):
             await waiting
-        second = asyncio.create_task(tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="3")))
+        second = asyncio.create_task(call_tool(upstream, "pid", {}, make_caller(LEGACY, ELICITATION, scope="3")))
         answer.set()
-        assert text(await first) == "a: one"
-        assert text(await second)
+        assert result_text(await first) == "a: one"
+        assert result_text(await second)
         assert upstream.state.in_flight == 0
 
 
 async def test_a_session_nobody_uses_is_closed() -> None:
-    async with opened(asker(), idle_s=600) as upstream:
-        await tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="1"))
+    async with open_upstream(asking_config(), idle_s=600) as upstream:
+        await call_tool(upstream, "pid", {}, make_caller(LEGACY, ELICITATION, scope="1"))
         assert upstream.state.sessions == 2
-        pass_time(600)
-        await until(lambda: upstream.state.sessions == 1)
+        advance_clock(600)
+        await wait_until(lambda: upstream.state.sessions == 1)
 
 
 async def test_logs_that_could_be_anybodys_are_nobodys(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    async with opened(asker()) as upstream:
-        one, two = Back("one"), Back("two")
-        await tool(upstream, "log", {"say": "alone"}, caller(LEGACY, scope="1"), one)
-        assert [item["data"] for item in one.told("notifications/message")] == ["alone"]
-        waiting = asyncio.create_task(tool(upstream, "wait", {"file": str(file)}, caller(LEGACY, scope="2"), two))
-        await until(lambda: upstream.state.in_flight == 1)
-        await tool(upstream, "log", {"say": "secret"}, caller(LEGACY, scope="1"), one)
+    async with open_upstream(asking_config()) as upstream:
+        one, two = RecordingReturnPath("one"), RecordingReturnPath("two")
+        await call_tool(upstream, "log", {"say": "alone"}, make_caller(LEGACY, scope="1"), one)
+        assert [item["data"] for item in one.notes_of("notifications/message")] == ["alone"]
+        waiting = asyncio.create_task(
+            call_tool(upstream, "wait", {"file": str(file)}, make_caller(LEGACY, scope="2"), two)
+        )
+        await wait_until(lambda: upstream.state.in_flight == 1)
+        await call_tool(upstream, "log", {"say": "secret"}, make_caller(LEGACY, scope="1"), one)
         file.touch()
         await waiting
         assert not two.notes
-        assert len(one.told("notifications/message")) == 1
+        assert len(one.notes_of("notifications/message")) == 1
 
 
 async def test_an_only_client_needs_no_second_process() -> None:
-    async with opened(asker()) as upstream:
-        back = Back("only")
-        who = caller(LEGACY, EVERYTHING, scope="process")
-        upstream.dedicate(who)
+    async with open_upstream(asking_config()) as upstream:
+        back = RecordingReturnPath("only")
+        who = make_caller(LEGACY, ALL_CAPABILITIES, scope="process")
+        upstream.set_sole_caller(who)
         await upstream.refresh()
-        assert text(await tool(upstream, "ask", {"say": "a"}, who, back)) == "a: only"
+        assert result_text(await call_tool(upstream, "ask", {"say": "a"}, who, back)) == "a: only"
         assert upstream.state.sessions == 1
-        stranger = Back("stranger")
-        assert text(await tool(upstream, "ask", {"say": "b"}, caller(LEGACY, scope="other"), stranger)) == "b: refused"
-        assert not stranger.asked
+        stranger = RecordingReturnPath("stranger")
+        assert (
+            result_text(await call_tool(upstream, "ask", {"say": "b"}, make_caller(LEGACY, scope="other"), stranger))
+            == "b: refused"
+        )
+        assert not stranger.requests
         assert upstream.state.sessions == 2
 
 
 async def test_a_modern_caller_of_a_legacy_server_waits_in_no_ones_way() -> None:
-    async with opened(asker(), max_calls=1) as upstream:
+    async with open_upstream(asking_config(), max_calls=1) as upstream:
         params: dict[str, Any] = {"name": "ask", "arguments": {"say": "a"}}
-        who = caller(MODERN, ELICITATION)
-        parked = await result(upstream, "tools/call", params, who)
+        who = make_caller(MODERN, ELICITATION)
+        parked = await request_result(upstream, "tools/call", params, who)
         assert parked["resultType"] == "input_required"
-        assert text(await tool(upstream, "pid", {}, caller(LEGACY, scope="1")))
+        assert result_text(await call_tool(upstream, "pid", {}, make_caller(LEGACY, scope="1")))
         (key,) = parked["inputRequests"]
         params["requestState"] = parked["requestState"]
         params["inputResponses"] = {key: {"action": "accept", "content": {"name": "late"}}}
-        assert text(await result(upstream, "tools/call", params, who)) == "a: late"
+        assert result_text(await request_result(upstream, "tools/call", params, who)) == "a: late"
 
 
 async def test_callers_who_do_not_come_back_do_not_keep_others_out() -> None:
-    who = caller(MODERN, ELICITATION)
-    async with opened(asker(), max_sessions=2) as upstream:
-        first, second = [await tool(upstream, "ask", {"say": name}, who) for name in ("a", "b")]
+    who = make_caller(MODERN, ELICITATION)
+    async with open_upstream(asking_config(), max_sessions=2) as upstream:
+        first, second = [await call_tool(upstream, "ask", {"say": name}, who) for name in ("a", "b")]
         assert first["resultType"] == second["resultType"] == "input_required"
-        pass_time(bounds.UNANSWERED_S)
-        assert (await tool(upstream, "pid", {}, who))["resultType"] == "complete"
+        advance_clock(bounds.UNANSWERED_INPUT_MAX_S)
+        assert (await call_tool(upstream, "pid", {}, who))["resultType"] == "complete"
         answers = {"input_1": {"action": "accept", "content": {"name": "late"}}}
 
         async def come_back(found: Any, say: str) -> Any:
             more = {"inputResponses": answers, "requestState": found["requestState"]}
-            return await result(upstream, "tools/call", {"name": "ask", "arguments": {"say": say}, **more}, who)
+            return await request_result(upstream, "tools/call", {"name": "ask", "arguments": {"say": say}, **more}, who)
 
         with pytest.raises(InvalidParams, match="start again"):
             await come_back(first, "a")
-        assert text(await come_back(second, "b")) == "b: late"
+        assert result_text(await come_back(second, "b")) == "b: late"
 
 
 async def test_a_question_is_not_put_to_a_call_that_is_answered_before_it_can_be_heard() -> None:
-    session = UpstreamSession(SessionProfile(), lambda session: Client(asker()))
-    who, slots = caller(LEGACY, ELICITATION, scope="1"), Slots("calls", 2, 2)
-    slow, asking = _Reader(), Back("asking")
+    session = UpstreamSession(SessionProfile(), lambda session: Client(asking_config()))
+    who, slots = make_caller(LEGACY, ELICITATION, scope="1"), CallLimiter("calls", 2, 2)
+    slow, asking = _SlowReader(), RecordingReturnPath("asking")
     params = {"name": "x", "arguments": {}}
     for back in (asking, slow):
-        session.calls[ForwardedCall(call("tools/call", params, who, back), slots)] = None
+        session.calls[ForwardedCall(make_call("tools/call", params, who, back), slots)] = None
     newest = list(session.calls)[-1]
-    telling = asyncio.create_task(newest.notify(Note("notifications/progress", Raw(b"{}"))))
+    notifying = asyncio.create_task(newest.notify(Note("notifications/progress", Raw(b"{}"))))
     raw = Raw(b'{"message": "who?"}')
     question = Call(
         id=Raw(b"1"), method="elicitation/create", raw=raw, params=raw, meta=NO_META, caller=who, back=session
     )
     answer = asyncio.create_task(session.request(question))
-    await slow.is_told.wait()
+    await slow.is_notified.wait()
     session.remove(newest, is_answered=True)
     slow.goes_on.set()
-    await asyncio.gather(telling, answer)
-    assert (len(asking.asked), len(slow.asked)) == (1, 0)
+    await asyncio.gather(notifying, answer)
+    assert (len(asking.requests), len(slow.requests)) == (1, 0)
 
 
-class _Reader(Back):
+class _SlowReader(RecordingReturnPath):
     """One who takes its time to hear."""
 
     def __init__(self) -> None:
         super().__init__("slow")
-        self.is_told, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.is_notified, self.goes_on = asyncio.Event(), asyncio.Event()
 
     async def notify(self, note: Note) -> None:
-        self.is_told.set()
+        self.is_notified.set()
         await self.goes_on.wait()
 
 
 async def test_a_session_that_fails_to_start_after_its_caller_gave_up_is_not_reported_as_lost() -> None:
-    link = FailsLate()
-    config = asker()
+    link = FailingStartTransport()
+    config = asking_config()
     nothing = asyncio.Event()
 
     async def started(session: UpstreamSession) -> None:
         nothing.set()
 
-    async with no_lost_errors():
+    async with assert_no_unretrieved_errors():
         pool = SessionPool(
             UpstreamOptions(),
             "asker",
@@ -276,16 +311,18 @@ async def test_a_session_that_fails_to_start_after_its_caller_gave_up_is_not_rep
             on_start=started,
             on_end=lambda session: None,
         )
-        who = caller(LEGACY, ELICITATION, scope="1")
-        forwarded = ForwardedCall(call("tools/call", {"name": "x", "arguments": {}}, who), Slots("calls", 1, 1))
+        who = make_caller(LEGACY, ELICITATION, scope="1")
+        forwarded = ForwardedCall(
+            make_call("tools/call", {"name": "x", "arguments": {}}, who), CallLimiter("calls", 1, 1)
+        )
         deadline = asyncio.get_running_loop().time() + 60
         acquiring = asyncio.create_task(pool.acquire(forwarded, SessionProfile(b'{"elicitation":{}}'), None, deadline))
         await link.is_starting.wait()
         acquiring.cancel()
-        link.fails.set()
+        link.may_fail.set()
         with pytest.raises(asyncio.CancelledError):
             await acquiring
-        await until(lambda pool=pool: not len(pool))  # type: ignore[misc]
+        await wait_until(lambda pool=pool: not len(pool))  # type: ignore[misc]
         await pool.close()
         del pool, forwarded, acquiring
     assert not nothing.is_set()

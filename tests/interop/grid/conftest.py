@@ -1,4 +1,4 @@
-"""Each cell of the grid is visited once; the hub over HTTP stands for all tests of a worker."""
+"""Each cell of the grid runs once; the hub over HTTP is shared by all tests of a worker."""
 
 import asyncio
 import contextlib
@@ -10,36 +10,45 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.processes import ServerProcess
-from tests.http.wire import Site, request
-from tests.interop.foreign import JUDGES
-from tests.interop.grid.visiting import LEGACY, MODERN, Stand, see
-from tests.interop.grid.workshops import WORKSHOPS, Workshop, Yard, hub_before, inner_on_stdio, write_config
+from tests.http.raw_http import Site, request
+from tests.http.server_process import ServerProcess
+from tests.interop.external_servers import JUDGES
+from tests.interop.grid.feature_checks import LEGACY, MODERN, ServerTarget, run_features
+from tests.interop.grid.workshops import (
+    WORKSHOPS,
+    Workshop,
+    WorkshopPool,
+    make_inner_entry,
+    run_outer_hub,
+    write_config,
+)
 
-VISIT_S = 120.0
+RUN_TIMEOUT_S = 120.0
 SCRIPT = Path(__file__).with_name("visit.mjs")
-Visits = Callable[[str, str, Workshop, str], dict[str, Any]]
+FeatureResults = Callable[[str, str, Workshop, str], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
-def yard(node: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    found = Yard(node, tmp_path_factory.mktemp("yard"))
+def workshop_pool(node: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkshopPool]:
+    found = WorkshopPool(node, tmp_path_factory.mktemp("yard"))
     yield found
     found.close()
 
 
 @pytest.fixture(scope="session")
 def hub(
-    yard: Yard, tmp_path_factory: pytest.TempPathFactory, within: Callable[..., Any]
-) -> Iterator[Callable[[Workshop], Stand]]:
-    """Where each workshop is found behind one hub that has them all, over HTTP."""
-    entries = {workshop: yard.entry(workshop) for workshop in WORKSHOPS}
+    workshop_pool: WorkshopPool, tmp_path_factory: pytest.TempPathFactory, run_async: Callable[..., Any]
+) -> Iterator[Callable[[Workshop], ServerTarget]]:
+    """The target of each workshop behind one hub over HTTP that has all of them."""
+    entries = {workshop: workshop_pool.entry(workshop) for workshop in WORKSHOPS}
     with ServerProcess(*write_config(tmp_path_factory.mktemp("hub"), entries)) as process:
-        within(every_server_ready(process.site), VISIT_S)
-        yield lambda workshop: Stand(f"{process.url}/mcp", workshop.name, yard.journal(workshop), f"{workshop.name}__")
+        run_async(wait_for_servers(process.site), RUN_TIMEOUT_S)
+        yield lambda workshop: ServerTarget(
+            f"{process.url}/mcp", workshop.name, workshop_pool.journal_path(workshop), f"{workshop.name}__"
+        )
 
 
-async def every_server_ready(site: Site) -> None:
+async def wait_for_servers(site: Site) -> None:
     """A hub cannot say that a resource does not exist while one of its servers has not started."""
     phases = {""}
     while phases != {"ready"}:
@@ -51,48 +60,50 @@ async def every_server_ready(site: Site) -> None:
 
 
 @pytest.fixture(scope="session")
-def visits(
+def feature_results(
     node: list[str],
-    yard: Yard,
+    workshop_pool: WorkshopPool,
     tmp_path_factory: pytest.TempPathFactory,
-    within: Callable[..., Any],
+    run_async: Callable[..., Any],
     request: pytest.FixtureRequest,
-) -> Visits:
-    """What a client of an era sees of a workshop from a front; whoever asks again gets the same."""
+) -> FeatureResults:
+    """Results of a client of an era with a workshop through a front, cached."""
     known: dict[Any, dict[str, Any]] = {}
 
-    def visit(front: str, era: str, workshop: Workshop, judge: str) -> dict[str, Any]:
-        key = (front, era, workshop, judge)
+    def visit(front: str, era: str, workshop: Workshop, client_sdk: str) -> dict[str, Any]:
+        key = (front, era, workshop, client_sdk)
         if key not in known:
-            with standing(front, workshop, tmp_path_factory.mktemp("visit")) as stand:
-                seeing = see(stand, era) if judge == "python" else see_with_node(node, stand, era)
-                known[key] = within(seeing, VISIT_S)
+            with open_target(front, workshop, tmp_path_factory.mktemp("visit")) as stand:
+                features = (
+                    run_features(stand, era) if client_sdk == "python" else run_features_with_node(node, stand, era)
+                )
+                known[key] = run_async(features, RUN_TIMEOUT_S)
         return known[key]
 
     @contextlib.contextmanager
-    def standing(front: str, workshop: Workshop, folder: Path) -> Iterator[Stand]:
+    def open_target(front: str, workshop: Workshop, folder: Path) -> Iterator[ServerTarget]:
         match front:
             case "direct":
-                yield yard.stand(workshop)
+                yield workshop_pool.direct_target(workshop)
             case "http":
                 yield request.getfixturevalue("hub")(workshop)
             case "stdio":
-                yield yard.behind_stdio(workshop, folder)
+                yield workshop_pool.stdio_hub_target(workshop, folder)
             case "chain-legacy":
                 inner = request.getfixturevalue("hub")(workshop)
-                with hub_before({"url": inner.place}, folder, LEGACY) as url:
-                    yield replace(inner, place=url)
+                with run_outer_hub({"url": inner.place}, folder, LEGACY) as url:
+                    yield replace(inner, address=url)
             case "chain-modern":
-                inner = yard.behind_stdio(workshop, folder)
-                with hub_before(inner_on_stdio(inner), folder, MODERN) as url:
-                    yield replace(inner, place=url)
+                inner = workshop_pool.stdio_hub_target(workshop, folder)
+                with run_outer_hub(make_inner_entry(inner), folder, MODERN) as url:
+                    yield replace(inner, address=url)
 
     return visit
 
 
-async def see_with_node(node: list[str], stand: Stand, era: str) -> dict[str, Any]:
-    """The same visit with the TypeScript SDK of that era."""
-    given = ["v1" if era == LEGACY else "v2", str(stand.place), stand.room, stand.prefix, str(stand.journal)]
+async def run_features_with_node(node: list[str], stand: ServerTarget, era: str) -> dict[str, Any]:
+    """Run the same features with the TypeScript SDK of that era."""
+    given = ["v1" if era == LEGACY else "v2", str(stand.address), stand.namespace, stand.prefix, str(stand.journal)]
     process = await asyncio.create_subprocess_exec(
         *node,
         str(SCRIPT),
@@ -101,6 +112,6 @@ async def see_with_node(node: list[str], stand: Stand, era: str) -> dict[str, An
         stderr=asyncio.subprocess.PIPE,
         env=os.environ | {"JUDGES": str(JUDGES)},
     )
-    told, complaints = await process.communicate()
-    assert process.returncode == 0, complaints.decode()
-    return dict(json.loads(told))
+    output, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+    return dict(json.loads(output))

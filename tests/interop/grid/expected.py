@@ -1,8 +1,8 @@
-"""What a client must see of a workshop, by its own era and by nothing else: payloads, and their order."""
+"""Payloads that a client must get from a workshop, and their order; they depend only on the client's era."""
 
 from typing import Any
 
-from tests.interop.grid.visiting import MODERN
+from tests.interop.grid.feature_checks import MODERN
 
 PIXEL = "iVBORw0KGgo="
 NAMES = ["echo", "add", "series", "gallery", "failing", "slow", "chatty", "wait", "interview", "haiku", "both"]
@@ -61,7 +61,7 @@ def tools(room: str) -> dict[str, Any]:
 
 
 def structured(*, is_bare: bool) -> dict[str, Any]:
-    """A list by itself is wrapped for those who know objects only; what was wrapped on its way stays so."""
+    """A bare list is wrapped for eras that allow only objects; what an upstream wrapped stays wrapped."""
     return {
         "schemas": (SUM, NUMBERS if is_bare else WRAPPED),
         "add": ({"total": 5, "terms": [2, 3]}, '{"total": 5, "terms": [2, 3]}'),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.interop.grid import expected
-from tests.interop.grid.visiting import LEGACY, MODERN
+from tests.interop.grid.feature_checks import LEGACY, MODERN
 from tests.interop.grid.workshops import WORKSHOPS, Workshop
 from tests.interop.python_client import DEPRECATED
 
@@ -23,13 +23,13 @@ class Row(NamedTuple):
     front: str
     client: str
     workshop: Workshop
-    judge: str = "python"
+    client_sdk: str = "python"
     """Whose SDK the client is of."""
 
     @property
     def id(self) -> str:
         era = "modern" if self.client == MODERN else "legacy"
-        return f"{self.front}-{self.judge}-{era}-to-{self.workshop.name}"
+        return f"{self.front}-{self.client_sdk}-{era}-to-{self.workshop.name}"
 
 
 ERAS = (LEGACY, MODERN)
@@ -66,7 +66,7 @@ ROWS = [
 ]
 
 
-class Seen(NamedTuple):
+class RowResults(NamedTuple):
     row: Row
     features: dict[str, Any]
 
@@ -74,16 +74,16 @@ class Seen(NamedTuple):
     def room(self) -> str:
         return f"memo://{self.row.workshop.name}"
 
-    def of(self, feature: str) -> Any:
+    def get_feature(self, feature: str) -> Any:
         found = self.features[feature]
         if isinstance(found, Exception):
             raise found
         assert "failed" not in found, found["failed"]
         return found
 
-    def as_told(self, wanted: Any) -> Any:
-        """As this judge tells it: Node.js knows no tuples, and reports progress only where it is asked to."""
-        if self.row.judge == "python":
+    def in_sdk_form(self, wanted: Any) -> Any:
+        """In the form of this SDK: Node.js has no tuples, and reports progress only if it is requested."""
+        if self.row.client_sdk == "python":
             return wanted
         return json.loads(json.dumps(without_progress(wanted)))
 
@@ -97,71 +97,73 @@ def without_progress(wanted: Any) -> Any:
 
 
 @pytest.fixture(scope="module", params=[pytest.param(row, id=row.id) for row in ROWS])
-def seen(request: pytest.FixtureRequest, visits: Callable[..., dict[str, Any]]) -> Seen:
+def results(request: pytest.FixtureRequest, feature_results: Callable[..., dict[str, Any]]) -> RowResults:
     row: Row = request.param
-    features = visits(*row)
+    features = feature_results(*row)
     assert features["version"] == row.client
-    return Seen(row, features)
+    return RowResults(row, features)
 
 
-def test_tools(seen: Seen) -> None:
-    found = seen.of("tools")
+def test_tools(results: RowResults) -> None:
+    found = results.get_feature("tools")
     # What other visits have added comes behind.
-    assert found | {"names": found["names"][: len(expected.NAMES)]} == expected.tools(seen.room)
+    assert found | {"names": found["names"][: len(expected.NAMES)]} == expected.tools(results.room)
 
 
-def test_structured_results(seen: Seen) -> None:
-    eras = {seen.row.client, seen.row.workshop.era, LEGACY if seen.row.front == "chain-legacy" else MODERN}
+def test_structured_results(results: RowResults) -> None:
+    eras = {results.row.client, results.row.workshop.era, LEGACY if results.row.front == "chain-legacy" else MODERN}
     wanted = expected.structured(is_bare=eras == {MODERN})
-    assert seen.of("structured results") == seen.as_told(wanted)
+    assert results.get_feature("structured results") == results.in_sdk_form(wanted)
 
 
-def test_progress(seen: Seen) -> None:
-    assert [tuple(event) if isinstance(event, list) else event for event in seen.of("progress")] == expected.PROGRESS
+def test_progress(results: RowResults) -> None:
+    assert [
+        tuple(event) if isinstance(event, list) else event for event in results.get_feature("progress")
+    ] == expected.PROGRESS
 
 
-def test_cancellation(seen: Seen) -> None:
-    found = seen.of("cancellation")
+def test_cancellation(results: RowResults) -> None:
+    found = results.get_feature("cancellation")
     assert [line.split()[0] for line in found["journal"]] == ["called", "started", "cancelled"]
     assert found["was_cancelled"] is True
     assert found["afterwards"] == "still there"
 
 
-def test_logs(seen: Seen) -> None:
-    assert seen.of("logs") == seen.as_told(expected.logs())
+def test_logs(results: RowResults) -> None:
+    assert results.get_feature("logs") == results.in_sdk_form(expected.logs())
 
 
-def test_elicitation(seen: Seen) -> None:
-    found = seen.of("elicitation")
-    assert found["accepted"] == seen.as_told(expected.ACCEPTED)
-    assert found["declined"] == seen.as_told(expected.DECLINED)
-    assert ("rounds" in found) is (seen.row.client == MODERN and seen.row.judge == "python")
+def test_elicitation(results: RowResults) -> None:
+    found = results.get_feature("elicitation")
+    assert found["accepted"] == results.in_sdk_form(expected.ACCEPTED)
+    assert found["declined"] == results.in_sdk_form(expected.DECLINED)
+    assert ("rounds" in found) is (results.row.client == MODERN and results.row.client_sdk == "python")
     if "rounds" in found:
         first, second, last, forged = found["rounds"]
         assert [first[:2], second[:2], last] == expected.ROUNDS
         states = {first[2], second[2]}
-        if seen.row.front == "direct":
+        if results.row.front == "direct":
             assert states == {"who", "sure Ada"}
         else:
             assert not states & {"who", "sure Ada"}
             assert forged == -32602
 
 
-def test_sampling(seen: Seen) -> None:
-    assert seen.of("sampling") == seen.as_told(expected.SAMPLING)
+def test_sampling(results: RowResults) -> None:
+    assert results.get_feature("sampling") == results.in_sdk_form(expected.SAMPLING)
 
 
-def test_resources_with_subscriptions(seen: Seen) -> None:
-    assert seen.of("resources") == expected.resources(seen.room, seen.row.client)
+def test_resources_with_subscriptions(results: RowResults) -> None:
+    assert results.get_feature("resources") == expected.resources(results.room, results.row.client)
 
 
-def test_prompts(seen: Seen) -> None:
-    assert seen.of("prompts") == seen.as_told(expected.PROMPTS)
+def test_prompts(results: RowResults) -> None:
+    assert results.get_feature("prompts") == results.in_sdk_form(expected.PROMPTS)
 
 
-def test_completion(seen: Seen) -> None:
-    assert seen.of("completion") == expected.COMPLETION
+def test_completion(results: RowResults) -> None:
+    assert results.get_feature("completion") == expected.COMPLETION
 
 
-def test_list_changes(seen: Seen) -> None:
-    assert seen.of("list changes") == expected.CHANGES
+def test_list_changes(results: RowResults) -> None:
+    assert results.get_feature("list changes") == expected.CHANGES

@@ -1,4 +1,4 @@
-"""Clients of one hub at the same time: what a server asks, reports and logs reaches the one whose call it is."""
+"""Concurrent clients of one hub: client requests, progress and logs of a server reach only the client of that call."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tests.interop.grid import expected
-from tests.interop.grid.visiting import LEGACY, LOG_LEVEL, MODERN, Stand, Visit, accept, connected
+from tests.interop.grid.feature_checks import LEGACY, LOG_LEVEL, MODERN, ClientRun, ServerTarget, accept, connect_client
 from tests.interop.grid.workshops import QUICK, Workshop
-from tests.interop.python_client import DEPRECATED, text_of
+from tests.interop.python_client import DEPRECATED, block_text
 
 pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 NAMES = {"Ada": LEGACY, "Bob": LEGACY, "Cid": MODERN, "Dot": MODERN}
@@ -17,53 +17,57 @@ ROUNDS = 2
 
 
 @pytest.fixture(params=[pytest.param(workshop, id=workshop.name) for workshop in QUICK])
-def stand(request: pytest.FixtureRequest, hub: Callable[[Workshop], Stand]) -> Stand:
+def stand(request: pytest.FixtureRequest, hub: Callable[[Workshop], ServerTarget]) -> ServerTarget:
     return hub(request.param)
 
 
-def test_clients_at_the_same_time_hear_only_what_is_theirs(stand: Stand, within: Callable[..., Any]) -> None:
+def test_clients_at_the_same_time_hear_only_what_is_theirs(stand: ServerTarget, run_async: Callable[..., Any]) -> None:
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
-            visits = {name: await stack.enter_async_context(connected(stand, era)) for name, era in NAMES.items()}
+            visits = {name: await stack.enter_async_context(connect_client(stand, era)) for name, era in NAMES.items()}
             for _ in range(ROUNDS):
                 async with asyncio.TaskGroup() as group:
                     for number, (name, visit) in enumerate(visits.items()):
-                        group.create_task(be_asked(visit, name))
-                        group.create_task(hear_progress(visit, 3 + number))
+                        group.create_task(answer_interview(visit, name))
+                        group.create_task(check_progress(visit, 3 + number))
 
-    within(scenario(), 120)
+    run_async(scenario(), 120)
 
 
-async def be_asked(visit: Visit, name: str) -> None:
+async def answer_interview(visit: ClientRun, name: str) -> None:
     visit.answers = [accept(name=name, age=1), accept(sure=True)]
     visit.events.clear()
     result = await visit.call("interview")
-    assert text_of(result.content[0]) == f"{name} is sure"
+    assert block_text(result.content[0]) == f"{name} is sure"
     asked = [event[1] for event in visit.events if event[0] == "elicitation"]
     assert asked == ["Who are you?", f"Are you sure, {name}?"]
     assert visit.answers == []
 
 
-async def hear_progress(visit: Visit, steps: int) -> None:
-    heard: list[Any] = []
+async def check_progress(visit: ClientRun, steps: int) -> None:
+    collected: list[Any] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, total))
+    async def collect_progress(progress: float, total: float | None, message: str | None) -> None:
+        collected.append((progress, total))
 
     # Every client names its first call, its second and so on alike: tokens are the same for all.
-    await visit.client.call_tool(f"{visit.stand.prefix}slow", {"steps": steps}, progress_callback=hear)
-    assert heard == [(step, steps) for step in range(1, steps + 1)]
+    await visit.client.call_tool(f"{visit.target.prefix}slow", {"steps": steps}, progress_callback=collect_progress)
+    assert collected == [(step, steps) for step in range(1, steps + 1)]
 
 
-def test_logs_go_to_who_wants_them(stand: Stand, within: Callable[..., Any]) -> None:
+def test_logs_go_to_who_wants_them(stand: ServerTarget, run_async: Callable[..., Any]) -> None:
     async def scenario() -> None:
-        async with connected(stand, MODERN) as loud, connected(stand, MODERN) as quiet, connected(stand, LEGACY) as old:
+        async with (
+            connect_client(stand, MODERN) as loud,
+            connect_client(stand, MODERN) as quiet,
+            connect_client(stand, LEGACY) as old,
+        ):
             await old.client.set_logging_level("error")
             for _ in range(ROUNDS):
-                heard = await loud.traced("chatty", meta={LOG_LEVEL: "warning"})
-                assert heard == expected.logs()["warning"]
-                assert not [event for event in await quiet.traced("chatty") if event[0] == "log"]
-                logged = [event[1] for event in await old.traced("chatty") if event[0] == "log"]
+                collected = await loud.call_and_record("chatty", meta={LOG_LEVEL: "warning"})
+                assert collected == expected.logs()["warning"]
+                assert not [event for event in await quiet.call_and_record("chatty") if event[0] == "log"]
+                logged = [event[1] for event in await old.call_and_record("chatty") if event[0] == "log"]
                 assert logged == ["error"]
 
-    within(scenario(), 120)
+    run_async(scenario(), 120)

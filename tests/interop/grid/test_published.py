@@ -1,4 +1,4 @@
-"""Servers that others have published, four behind one hub, as their users' `mcpServers` file has them."""
+"""Four published servers behind one hub, configured in an `mcpServers` file as users do."""
 
 import asyncio
 import json
@@ -10,12 +10,20 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp.client.subscriptions import ResourceUpdated
-from tests.http.processes import ServerProcess
-from tests.interop.foreign import JUDGES
-from tests.interop.grid.visiting import LEGACY, MODERN, Stand, Visit, accept, connected, text
-from tests.interop.python_client import DEPRECATED, text_of
+from tests.http.server_process import ServerProcess
+from tests.interop.external_servers import JUDGES
+from tests.interop.grid.feature_checks import (
+    LEGACY,
+    MODERN,
+    ClientRun,
+    ServerTarget,
+    accept,
+    connect_client,
+    result_text,
+)
+from tests.interop.python_client import DEPRECATED, block_text
 
-Within = Callable[..., Any]
+RunAsync = Callable[..., Any]
 PUBLISHED = JUDGES / "@modelcontextprotocol"
 
 pytestmark = pytest.mark.filterwarnings(DEPRECATED)
@@ -30,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stand(node: list[str], folder: Path) -> Iterator[Stand]:
+def stand(node: list[str], folder: Path) -> Iterator[ServerTarget]:
     def npm(name: str, *arguments: str, **more: Any) -> dict[str, Any]:
         script = str(PUBLISHED / f"server-{name}" / "dist" / "index.js")
         return {"command": node[0], "args": [*node[1:], script, *arguments], **more}
@@ -44,7 +52,7 @@ def stand(node: list[str], folder: Path) -> Iterator[Stand]:
     path = folder / "mcp.json"
     path.write_text(json.dumps({"mcpServers": servers}))
     with ServerProcess("--mcp-json", str(path)) as process:
-        yield Stand(f"{process.url}/mcp", "", folder / "journal")
+        yield ServerTarget(f"{process.url}/mcp", "", folder / "journal")
 
 
 @pytest.fixture(params=[pytest.param(LEGACY, id="legacy"), pytest.param(MODERN, id="modern")])
@@ -52,9 +60,11 @@ def era(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_each_tool_of_each_server_is_listed_under_its_own_name(stand: Stand, era: str, within: Within) -> None:
+def test_each_tool_of_each_server_is_listed_under_its_own_name(
+    stand: ServerTarget, era: str, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
-        async with connected(stand, era) as visit:
+        async with connect_client(stand, era) as visit:
             listed = (await visit.client.list_tools()).tools
             owners = {tool.name: (tool.meta or {}).get("dev.hubbub/server") for tool in listed}
             wanted = {"get-sum": "everything", "read_text_file": "filesystem", "create_entities": "memory"}
@@ -64,87 +74,91 @@ def test_each_tool_of_each_server_is_listed_under_its_own_name(stand: Stand, era
             assert hints is not None
             assert hints.read_only_hint is True
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_tool_of_each_server_is_called(stand: Stand, folder: Path, era: str, within: Within) -> None:
+def test_a_tool_of_each_server_is_called(stand: ServerTarget, folder: Path, era: str, run_async: RunAsync) -> None:
     ada = {"name": f"Ada {era}", "entityType": "person", "observations": ["writes programs"]}
     asked = {"source_timezone": "Asia/Tokyo", "time": "09:30", "target_timezone": "Asia/Kolkata"}
 
     async def scenario() -> None:
-        async with connected(stand, era) as visit:
-            assert text(await visit.call("get-sum", a=2, b=3)) == "The sum of 2 and 3 is 5."
+        async with connect_client(stand, era) as visit:
+            assert result_text(await visit.call("get-sum", a=2, b=3)) == "The sum of 2 and 3 is 5."
             weather = await visit.call("get-structured-content", location="Chicago")
             assert weather.structured_content["humidity"] == 82
-            assert text(await visit.call("read_text_file", path=str(folder / "files" / "note.txt"))) == "a note\n"
+            assert (
+                result_text(await visit.call("read_text_file", path=str(folder / "files" / "note.txt"))) == "a note\n"
+            )
             denied = await visit.call("read_text_file", path="/etc/passwd")
             assert denied.is_error is True
-            assert "outside allowed directories" in text(denied)
+            assert "outside allowed directories" in result_text(denied)
             made = await visit.call("create_entities", entities=[ada])
             assert made.structured_content == {"entities": [ada]}
             converted = await visit.call("convert_time", **asked)
             assert converted.structured_content["time_difference"] == "-3.5h"
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_resources_prompts_and_completion_find_their_server(stand: Stand, era: str, within: Within) -> None:
+def test_resources_prompts_and_completion_find_their_server(stand: ServerTarget, era: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        async with connected(stand, era) as visit:
+        async with connect_client(stand, era) as visit:
             client = visit.client
             listed = {str(entry.uri) for entry in (await client.list_resources()).resources}
             document = "demo://resource/static/document/features.md"
             assert document in listed
             (contents,) = (await client.read_resource(document)).contents
-            assert text_of(contents).startswith("# Everything Server")
+            assert block_text(contents).startswith("# Everything Server")
             (words,) = (await client.read_resource("demo://resource/dynamic/text/7")).contents
-            assert text_of(words).startswith("Resource 7: This is a plaintext resource")
+            assert block_text(words).startswith("Resource 7: This is a plaintext resource")
             got = await client.get_prompt("args-prompt", {"city": "Bonn", "state": "Rhineland"})
-            assert text_of(got.messages[0].content) == "What's weather in Bonn, Rhineland?"
+            assert block_text(got.messages[0].content) == "What's weather in Bonn, Rhineland?"
             reference = types.PromptReference(name="completable-prompt")
             found = await client.complete(reference, {"name": "department", "value": "S"})
             assert found.completion.values == ["Sales", "Support"]
             found = await client.complete(reference, {"name": "name", "value": ""}, {"department": "Sales"})
             assert found.completion.values == ["David", "Eve", "Frank"]
 
-    within(scenario())
+    run_async(scenario())
 
 
-def test_a_published_server_reports_and_asks_through_the_hub(stand: Stand, era: str, within: Within) -> None:
+def test_a_published_server_reports_and_asks_through_the_hub(
+    stand: ServerTarget, era: str, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
-        async with connected(stand, era) as visit:
+        async with connect_client(stand, era) as visit:
             work = {"duration": 0.2, "steps": 4}
-            heard = await visit.traced("trigger-long-running-operation", work)
+            heard = await visit.call_and_record("trigger-long-running-operation", work)
             assert [event[1:3] for event in heard[:-1]] == [(1, 4), (2, 4), (3, 4), (4, 4)]
             assert heard[-1] == "Long running operation completed. Duration: 0.2 seconds, Steps: 4."
             await check_questions(visit)
 
-    within(scenario())
+    run_async(scenario())
 
 
-async def check_questions(visit: Visit) -> None:
+async def check_questions(visit: ClientRun) -> None:
     visit.answers = [accept(name="Ada", check=True, integer=7)]
     answered = await visit.call("trigger-elicitation-request")
-    assert "- Name: Ada" in text_of(answered.content[1])
+    assert "- Name: Ada" in block_text(answered.content[1])
     (form,) = [event for event in visit.events if event[0] == "elicitation"]
     assert form[2]["required"] == ["name"]
     sampled = await visit.call("trigger-sampling-request", prompt="frogs", maxTokens=9)
-    assert json.loads(text(sampled).partition("\n")[2])["model"] == "basho"
+    assert json.loads(result_text(sampled).partition("\n")[2])["model"] == "basho"
     (asked,) = [event for event in visit.events if event[0] == "sampling"]
     assert asked[2:4] == ("You are a helpful test server.", 9)
 
 
-def test_a_change_at_a_published_server_is_heard(stand: Stand, within: Within) -> None:
+def test_a_change_at_a_published_server_is_heard(stand: ServerTarget, run_async: RunAsync) -> None:
     noted = {"name": "Grace", "entityType": "person", "observations": ["finds bugs"]}
 
     async def scenario() -> None:
-        async with connected(stand, MODERN) as visit:
+        async with connect_client(stand, MODERN) as visit:
             listed = [str(entry.uri) for entry in (await visit.client.list_resources()).resources]
             graph = next(uri for uri in listed if "graph" in uri)
             async with visit.client.listen(resource_subscriptions=[graph]) as heard:
                 await visit.call("create_entities", entities=[noted])
                 assert await asyncio.wait_for(anext(heard), 60) == ResourceUpdated(uri=graph)
             (read,) = (await visit.client.read_resource(graph)).contents
-            assert noted in json.loads(text_of(read))["entities"]
+            assert noted in json.loads(block_text(read))["entities"]
 
-    within(scenario())
+    run_async(scenario())

@@ -9,66 +9,66 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.http.eras import Session, modern, open_session
-from tests.http.wire import Answer, Site, call, request
-from tests.interop.grid.visiting import Stand
+from tests.http.eras import Session, modern_request, open_session
+from tests.http.raw_http import Response, Site, call, request
+from tests.interop.grid.feature_checks import ServerTarget
 from tests.interop.grid.workshops import QUICK, WORKSHOPS, Workshop
 
 META = "io.modelcontextprotocol/"
-Hub = Callable[[Workshop], Stand]
+Hub = Callable[[Workshop], ServerTarget]
 
 
 @pytest.fixture(params=[pytest.param(workshop, id=workshop.name) for workshop in WORKSHOPS])
-def stand(request: pytest.FixtureRequest, hub: Hub) -> Stand:
+def stand(request: pytest.FixtureRequest, hub: Hub) -> ServerTarget:
     return hub(request.param)
 
 
-def site(stand: Stand) -> Site:
-    return Site(int(str(stand.place).rpartition(":")[2].partition("/")[0]))
+def site(stand: ServerTarget) -> Site:
+    return Site(int(str(stand.address).rpartition(":")[2].partition("/")[0]))
 
 
 # -- plain -----------------------------------------------------------------------------------------
 
 
-async def test_a_plain_caller_gets_tools(stand: Stand) -> None:
-    at = site(stand)
-    listed = (await at.post(request("tools/list"))).json["result"]
+async def test_a_plain_caller_gets_tools(stand: ServerTarget) -> None:
+    target_site = site(stand)
+    listed = (await target_site.post(request("tools/list"))).json["result"]
     names = [entry["name"] for entry in listed["tools"]]
     assert {f"{stand.prefix}echo", f"{stand.prefix}add"} <= set(names)
-    called = await at.post(call(f"{stand.prefix}echo", {"text": "grüß dich"}))
+    called = await target_site.post(call(f"{stand.prefix}echo", {"text": "grüß dich"}))
     assert called.json["result"] == {"content": [{"type": "text", "text": "grüß dich"}]}
-    added = (await at.post(call(f"{stand.prefix}add", {"a": 2, "b": 3}))).json["result"]
+    added = (await target_site.post(call(f"{stand.prefix}add", {"a": 2, "b": 3}))).json["result"]
     assert set(added) == {"content"}
     assert json.loads(added["content"][0]["text"]) == {"total": 5, "terms": [2, 3]}
-    unknown = await at.post(call(f"{stand.prefix}missing"))
+    unknown = await target_site.post(call(f"{stand.prefix}missing"))
     assert unknown.code == -32000
-    failed = await at.post(call(f"{stand.prefix}failing"))
+    failed = await target_site.post(call(f"{stand.prefix}failing"))
     assert failed.code == -32002
     assert "the well is dry" in failed.json["error"]["message"]
 
 
-async def test_a_plain_caller_gets_resources(stand: Stand) -> None:
-    at = site(stand)
-    listed = (await at.post(request("resources/list"))).json["result"]["resources"]
+async def test_a_plain_caller_gets_resources(stand: ServerTarget) -> None:
+    target_site = site(stand)
+    listed = (await target_site.post(request("resources/list"))).json["result"]["resources"]
     assert f"{stand.uri}/static" in [entry["uri"] for entry in listed]
     for name, text in (("static", "static text"), ("people/ada", "about ada")):
-        read = (await at.post(request("resources/read", {"uri": f"{stand.uri}/{name}"}))).json["result"]
+        read = (await target_site.post(request("resources/read", {"uri": f"{stand.uri}/{name}"}))).json["result"]
         expected = {"uri": f"{stand.uri}/{name}", "mimeType": "text/plain", "text": text}
         assert read["contents"] == [expected]
-    missing = await at.post(request("resources/read", {"uri": f"{stand.uri}/nowhere"}))
+    missing = await target_site.post(request("resources/read", {"uri": f"{stand.uri}/nowhere"}))
     assert missing.code == -32001
 
 
-async def test_a_plain_caller_gets_prompts(stand: Stand) -> None:
-    at = site(stand)
-    listed = (await at.post(request("prompts/list"))).json["result"]["prompts"]
+async def test_a_plain_caller_gets_prompts(stand: ServerTarget) -> None:
+    target_site = site(stand)
+    listed = (await target_site.post(request("prompts/list"))).json["result"]["prompts"]
     assert f"{stand.prefix}greeting" in [entry["name"] for entry in listed]
     params = {"name": f"{stand.prefix}greeting", "arguments": {"name": "Ada"}}
-    got = (await at.post(request("prompts/get", params))).json["result"]
+    got = (await target_site.post(request("prompts/get", params))).json["result"]
     assert got["messages"][0]["content"] == {"type": "text", "text": "Greet Ada in a plain style"}
 
 
-async def test_a_plain_caller_who_cannot_be_asked_is_told_so(stand: Stand) -> None:
+async def test_a_plain_caller_who_cannot_be_asked_is_told_so(stand: ServerTarget) -> None:
     failed = (await site(stand).post(call(f"{stand.prefix}interview"))).json
     assert "error" in failed, failed
     assert (await site(stand).post(call(f"{stand.prefix}echo", {"text": "go on"}))).status == 200
@@ -81,17 +81,17 @@ async def ask_legacy(session: Session, method: str, params: Any = None) -> Any:
     return result(await session.post(request(method, params), {"Accept": "application/json"}))
 
 
-async def ask_modern(at: Site, method: str, params: Any = None) -> Any:
-    body, headers = modern(method, params)
-    return result(await at.post(body, headers | {"Accept": "application/json"}))
+async def ask_modern(target_site: Site, method: str, params: Any = None) -> Any:
+    body, headers = modern_request(method, params)
+    return result(await target_site.post(body, headers | {"Accept": "application/json"}))
 
 
-def result(answer: Answer) -> Any:
+def result(answer: Response) -> Any:
     assert "result" in answer.json, answer.json
     return answer.json["result"]
 
 
-ASKED = [
+REQUESTS = [
     ("tools/list", "", {"tools"}),
     ("resources/list", "", {"resources"}),
     ("resources/templates/list", "", {"resourceTemplates"}),
@@ -104,7 +104,7 @@ ASKED = [
 ARGUMENTS = {"add": {"a": 2, "b": 3}, "greeting": {"name": "Ada"}, "gallery": {}}
 
 
-def params_of(stand: Stand, method: str, name: str) -> dict[str, Any]:
+def make_params(stand: ServerTarget, method: str, name: str) -> dict[str, Any]:
     if not name:
         return {}
     if method == "resources/read":
@@ -112,18 +112,18 @@ def params_of(stand: Stand, method: str, name: str) -> dict[str, Any]:
     return {"name": stand.prefix + name, "arguments": ARGUMENTS[name]}
 
 
-async def test_a_legacy_caller_gets_no_members_of_the_modern_era(stand: Stand) -> None:
+async def test_a_legacy_caller_gets_no_members_of_the_modern_era(stand: ServerTarget) -> None:
     session = await open_session(site(stand))
-    for method, name, members in ASKED:
-        found = await ask_legacy(session, method, params_of(stand, method, name))
+    for method, name, members in REQUESTS:
+        found = await ask_legacy(session, method, make_params(stand, method, name))
         assert members <= set(found) <= members | {"isError", "nextCursor", "_meta"}, (method, found.keys())
         assert not [key for key in found.get("_meta", {}) if key.startswith(META)], (method, found)
     await session.end()
 
 
-async def test_a_modern_caller_gets_every_member_of_its_era(stand: Stand) -> None:
-    for method, name, members in ASKED:
-        found = await ask_modern(site(stand), method, params_of(stand, method, name))
+async def test_a_modern_caller_gets_every_member_of_its_era(stand: ServerTarget) -> None:
+    for method, name, members in REQUESTS:
+        found = await ask_modern(site(stand), method, make_params(stand, method, name))
         assert found["resultType"] == "complete", method
         assert members <= set(found), (method, found.keys())
         who = found["_meta"][f"{META}serverInfo"]["name"]
@@ -136,11 +136,11 @@ async def test_a_modern_caller_gets_every_member_of_its_era(stand: Stand) -> Non
 
 
 @pytest.mark.parametrize("stand", [pytest.param(one, id=one.name) for one in QUICK], indirect=True)
-async def test_what_a_caller_can_answer_is_what_the_server_hears_of_it(stand: Stand) -> None:
+async def test_what_a_caller_can_answer_is_what_the_server_hears_of_it(stand: ServerTarget) -> None:
     params = {"name": f"{stand.prefix}whose", "arguments": {}}
     declared: list[dict[str, Any]] = [{}, {"elicitation": {}}, {"elicitation": {}, "sampling": {}}]
     for capabilities in declared:
-        body, headers = modern("tools/call", params, capabilities=capabilities)
+        body, headers = modern_request("tools/call", params, capabilities=capabilities)
         found = result(await site(stand).post(body, headers | {"Accept": "application/json"}))
         assert found["structuredContent"]["capabilities"] == sorted(capabilities)
         session = await open_session(site(stand), capabilities=capabilities)

@@ -1,4 +1,4 @@
-"""Workshops as processes: how one is started, directly or behind a hub, and where a client finds it."""
+"""Workshops as processes: starting one, directly or behind a hub, and its address for clients."""
 
 import contextlib
 import json
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.http.processes import HUBBUB, ServerProcess
-from tests.interop.foreign import JUDGES, listening
-from tests.interop.grid.visiting import LEGACY, MODERN, Stand
+from tests.http.server_process import HUBBUB, ServerProcess
+from tests.interop.external_servers import JUDGES, run_http_server
+from tests.interop.grid.feature_checks import LEGACY, MODERN, ServerTarget
 
 SERVERS = Path(__file__).parent / "servers"
 PROGRAMS = {"python": "workshop.py", "v1": "workshop_v1.mjs", "v2": "workshop_v2.mjs"}
 # It warns of everything that the modern era has given up.
-QUIET = ["-W", "ignore"]
+NO_WARNINGS = ["-W", "ignore"]
 
 
 @dataclass(frozen=True)
 class Workshop:
-    """An unmodified server of an official SDK, in one era, by one transport."""
+    """An unmodified server of an official SDK, in one era, over one transport."""
 
     sdk: str
     era: str
@@ -43,7 +43,7 @@ WORKSHOPS = [
 QUICK = [workshop for workshop in WORKSHOPS if workshop != Workshop("python", LEGACY, "stdio")]
 
 
-class Yard:
+class WorkshopPool:
     """The workshops of one run of the tests. Those over HTTP run from when they are first needed to the end."""
 
     def __init__(self, node: list[str], folder: Path) -> None:
@@ -55,40 +55,40 @@ class Yard:
     def close(self) -> None:
         self._running.close()
 
-    def journal(self, workshop: Workshop) -> Path:
+    def journal_path(self, workshop: Workshop) -> Path:
         return self._folder / f"{workshop.name}.journal"
 
     def entry(self, workshop: Workshop) -> dict[str, Any]:
-        """How an `mcpServers` file names it."""
+        """Return its entry for an `mcpServers` file."""
         if workshop not in self._entries:
             self._entries[workshop] = self._start(workshop)
         return self._entries[workshop]
 
-    def stand(self, workshop: Workshop) -> Stand:
-        """Where a client finds it without a hub."""
+    def direct_target(self, workshop: Workshop) -> ServerTarget:
+        """Return its target without a hub."""
         entry = self.entry(workshop)
         place = entry["url"] if "url" in entry else [entry["command"], *entry["args"]]
-        return Stand(place, workshop.name, self.journal(workshop))
+        return ServerTarget(place, workshop.name, self.journal_path(workshop))
 
-    def behind_stdio(self, workshop: Workshop, folder: Path) -> Stand:
-        """Behind a hub on stdio that has no other, so that its names stay as they are."""
+    def stdio_hub_target(self, workshop: Workshop, folder: Path) -> ServerTarget:
+        """Return its target behind a hub on stdio with no other server, so that names are not prefixed."""
         flags = write_config(folder, {workshop: self.entry(workshop)})
         command = [str(HUBBUB), "serve", "--transport", "stdio", *flags]
-        return Stand(command, workshop.name, self.journal(workshop))
+        return ServerTarget(command, workshop.name, self.journal_path(workshop))
 
     def _start(self, workshop: Workshop) -> dict[str, Any]:
         program = PROGRAMS[workshop.sdk]
-        runner = [sys.executable, *QUIET] if program.endswith(".py") else self._node
-        journal = str(self.journal(workshop))
+        runner = [sys.executable, *NO_WARNINGS] if program.endswith(".py") else self._node
+        journal = str(self.journal_path(workshop))
         command = [*runner, str(SERVERS / program), workshop.transport, workshop.name, journal]
         if workshop.transport == "stdio":
             return {"command": command[0], "args": command[1:], "env": {"JUDGES": str(JUDGES)}}
-        port = self._running.enter_context(listening(command))
+        port = self._running.enter_context(run_http_server(command))
         return {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}
 
 
 def write_config(folder: Path, entries: dict[Workshop, dict[str, Any]]) -> list[str]:
-    """The files of a hub with these workshops; the flags that name them."""
+    """Write the files of a hub with these workshops; return the flags that name the files."""
     lines: list[str] = []
     for workshop, entry in entries.items():
         if workshop.sdk == "python":
@@ -109,7 +109,7 @@ def toml(value: Any) -> str:
 
 
 @contextlib.contextmanager
-def hub_before(entry: dict[str, Any], folder: Path, era: str) -> Iterator[str]:
+def run_outer_hub(entry: dict[str, Any], folder: Path, era: str) -> Iterator[str]:
     """The URL of a hub whose only server is another hub, which it speaks to in one era."""
     lines = ["[servers.inner]", *(f"{key} = {toml(value)}" for key, value in entry.items())]
     path = folder / "outer.toml"
@@ -118,10 +118,10 @@ def hub_before(entry: dict[str, Any], folder: Path, era: str) -> Iterator[str]:
         yield f"{process.url}/mcp"
 
 
-def inner_on_stdio(stand: Stand) -> dict[str, Any]:
+def make_inner_entry(stand: ServerTarget) -> dict[str, Any]:
     """How a hub on stdio is named in another hub's file."""
-    assert isinstance(stand.place, list)
-    command, *arguments = stand.place
+    assert isinstance(stand.address, list)
+    command, *arguments = stand.address
     found = {key: os.environ[key] for key in ("PYTHONPATH", "XDG_DATA_HOME") if key in os.environ}
     # What a hub starts must not be a hub by accident; this one is on purpose.
     return {"command": command, "args": arguments, "env": found | {"HUBBUB_ALONE": "false"}}

@@ -1,6 +1,6 @@
 """The studio with the official Python SDK: `python_sdk.py stdio`, or `python_sdk.py http`, which prints its port.
 
-A studio is what `tests.interop.studio` visits. Every server in this folder offers the same one,
+A studio is what `tests.interop.studio_client` visits. Every server in this folder offers the same one,
 as far as its SDK goes; everything that a client can observe is deterministic.
 """
 

@@ -1,4 +1,4 @@
-// The studio for both TypeScript SDKs: same tools, resources and prompts; `tests.interop.studio` visits it.
+// The studio for both TypeScript SDKs: same tools, resources and prompts; `tests.interop.studio_client` visits it.
 //
 // `sdk` brings what the two name alike. `context` tells what a handler gets, `ask` how it asks: version 1
 // sends a question and waits, version 2 answers with it and is called again.

@@ -1,4 +1,4 @@
-"""Pictures with text from anywhere, drawn in a folder that may be anybody's."""
+"""Pictures with untrusted text, drawn in an untrusted folder."""
 
 import os
 import struct
@@ -13,7 +13,7 @@ import pytest
 from hubbub.pack.charts import Bar, Look, draw_bar_chart
 from hubbub.pack.charts.canvas import find_families
 
-NOWHERE = "\U000f0000"
+MISSING_FOLDER = "\U000f0000"
 """A character for private use, which no font has."""
 PROGRAM = """
 from hubbub.pack.charts import Bar, Look, draw_bar_chart
@@ -77,7 +77,7 @@ def test_a_value_that_is_no_length_has_no_bar(value: float) -> None:
 
 
 def test_a_character_that_no_font_has_is_written_as_its_code_and_noted() -> None:
-    picture = draw_bar_chart([bar(f"a {NOWHERE}")], title="t")
+    picture = draw_bar_chart([bar(f"a {MISSING_FOLDER}")], title="t")
     (note,) = picture.notes
     assert "U+F0000" in note
     assert "install a font" in note
@@ -99,14 +99,14 @@ def test_chinese_and_emoji_are_drawn_and_are_no_boxes() -> None:
 
 
 def test_a_font_that_was_installed_after_the_first_picture_ever_is_found(tmp_path: Path) -> None:
-    """matplotlib keeps its list of fonts in a file and never looks again."""
+    """matplotlib caches its list of fonts in a file and never updates it."""
     fonts = tmp_path / ".local/share/fonts"
     fonts.mkdir(parents=True)
     program = f"""
 import matplotlib.font_manager, shutil
 shutil.copy({str(make_font(tmp_path))!r}, {str(fonts)!r})
 from hubbub.pack.charts.canvas import find_families
-print(find_families(frozenset({NOWHERE!r})))
+print(find_families(frozenset({MISSING_FOLDER!r})))
 """
     environ = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / ".local/share"), "MPLCONFIGDIR": str(tmp_path)}
     done = subprocess.run(
@@ -116,7 +116,7 @@ print(find_families(frozenset({NOWHERE!r})))
 
 
 def make_font(folder: Path) -> Path:
-    """A font with nothing but a square for a character that no other has."""
+    """Make a font with one glyph, for a character that no other font has."""
     from fontTools.fontBuilder import FontBuilder
     from fontTools.pens.ttGlyphPen import TTGlyphPen
 
@@ -126,7 +126,7 @@ def make_font(folder: Path) -> Path:
     pen.closePath()
     builder = FontBuilder(1000, isTTF=True)
     builder.setupGlyphOrder([".notdef", "square"])
-    builder.setupCharacterMap({ord(NOWHERE): "square"})
+    builder.setupCharacterMap({ord(MISSING_FOLDER): "square"})
     builder.setupGlyf({".notdef": TTGlyphPen(None).glyph(), "square": pen.glyph()})
     builder.setupHorizontalMetrics({".notdef": (500, 0), "square": (500, 0)})
     builder.setupHorizontalHeader(ascent=800, descent=-200)

@@ -1,4 +1,4 @@
-"""Colours that follow from names and that everybody can tell apart."""
+"""Colours that are derived from names, and distinguishable with every kind of colour vision."""
 
 from itertools import combinations
 from math import dist

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.clock import cpu_s
+from tests.clock import measure_cpu_s
 
 from hubbub.pack.charts.labels import clean, cut, replace_missing
 
@@ -43,7 +43,7 @@ def test_a_megabyte_is_cut_before_anything_else_is_done() -> None:
     for letter, shown in (("x", "x" * 39 + "…"), (" ", "…")):
         long, longer = letter * 10_000, letter * 10_000_000
         assert clean(longer, 40) == shown
-        assert cpu_s(partial(clean, longer, 40)) < 10 * cpu_s(partial(clean, long, 40))
+        assert measure_cpu_s(partial(clean, longer, 40)) < 10 * measure_cpu_s(partial(clean, long, 40))
 
 
 @given(WORDS, st.integers(min_value=1, max_value=60))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.activity.screens import Screen, eventually, screen, skip_without
+from tests.packs.activity.virtual_screen import VirtualScreen, run_virtual_screen, skip_without_programs, wait_until
 
 from hubbub.packs.activity.sidecar import accessibility, windows
 from hubbub.packs.activity.sidecar.windows import Window
@@ -20,7 +20,7 @@ WORDS = {
     COVERED: "walrus", MINIMISED: "zebra", ELSEWHERE: "giraffe", VAULT: "badger",
 }  # fmt: skip
 """What is written in each window, and nowhere else."""
-PLACES = {
+BOXES = {
     CHROMIUM: (0, 0, 500, 300), HIDDEN_CHROMIUM: (500, 0, 500, 300), FIREFOX: (0, 300, 460, 300),
     HIDDEN_FIREFOX: (460, 300, 460, 300), VAULT: (1000, 0, 380, 130), COVERED: (960, 400, 380, 130),
     EDITOR: (950, 390, 420, 180),
@@ -42,60 +42,60 @@ FROM_PAGER = 2
 class Desktop:
     """Windows by what they show, and ways to move them."""
 
-    def __init__(self, shown: Screen) -> None:
-        self.screen = shown
+    def __init__(self, new_screen: VirtualScreen) -> None:
+        self.screen = new_screen
 
     def window(self, name: str) -> Window:
-        return next(each for each in windows.all_windows() or [] if each.title.startswith(name))
+        return next(each for each in windows.list_windows() or [] if each.title.startswith(name))
 
     def place(self, name: str, box: tuple[int, int, int, int]) -> None:
         """Put a window there, in front of the others."""
         left, top, width, height = box
-        with self._opened(name) as (opened, window):
-            self._tell(opened, window, "_NET_WM_STATE", 0, *map(opened.get_atom, _MAXIMISED))
+        with self._open_window(name) as (connection, window):
+            self._send_client_message(connection, window, "_NET_WM_STATE", 0, *map(connection.get_atom, _MAXIMISED))
             window.configure(x=left, y=top, width=width, height=height)
-            self._tell(opened, window, "_NET_ACTIVE_WINDOW", FROM_PAGER, 0, 0)
-            opened.sync()
+            self._send_client_message(connection, window, "_NET_ACTIVE_WINDOW", FROM_PAGER, 0, 0)
+            connection.sync()
 
-        def is_there() -> bool:
+        def is_placed() -> bool:
             found = self.window(name)
             return found.is_active and found.is_shown and abs(found.box[0] - left) < 30 and abs(found.box[1] - top) < 30
 
-        eventually(is_there, f"{name} at {box}")
+        wait_until(is_placed, f"{name} at {box}")
 
-    def raise_up(self, name: str) -> None:
+    def bring_to_front(self, name: str) -> None:
         """Bring a window to the front, from wherever it is."""
-        with self._opened(name) as (opened, window):
-            self._tell(opened, window, "_NET_ACTIVE_WINDOW", FROM_PAGER, 0, 0)
-        eventually(lambda: self.window(name).is_active and self.window(name).is_shown, f"{name} in front")
+        with self._open_window(name) as (connection, window):
+            self._send_client_message(connection, window, "_NET_ACTIVE_WINDOW", FROM_PAGER, 0, 0)
+        wait_until(lambda: self.window(name).is_active and self.window(name).is_shown, f"{name} in front")
 
     def minimise(self, name: str) -> None:
-        with self._opened(name) as (opened, window):
-            self._tell(opened, window, "WM_CHANGE_STATE", ICONIC)
-        eventually(lambda: not self.window(name).is_shown, f"{name} out of sight")
+        with self._open_window(name) as (connection, window):
+            self._send_client_message(connection, window, "WM_CHANGE_STATE", ICONIC)
+        wait_until(lambda: not self.window(name).is_shown, f"{name} out of sight")
 
-    def send_away(self, name: str) -> None:
+    def move_to_other_desktop(self, name: str) -> None:
         """Put a window on the second desktop."""
-        with self._opened(name) as (opened, window):
-            self._tell(opened, window, "_NET_WM_DESKTOP", 1, FROM_PAGER)
-        eventually(lambda: not self.window(name).is_shown, f"{name} out of sight")
+        with self._open_window(name) as (connection, window):
+            self._send_client_message(connection, window, "_NET_WM_DESKTOP", 1, FROM_PAGER)
+        wait_until(lambda: not self.window(name).is_shown, f"{name} out of sight")
 
     def arrange(self) -> None:
         """Side by side as far as there is room; the last covers the one before it."""
         self.minimise(MINIMISED)
-        self.send_away(ELSEWHERE)
-        for name, box in PLACES.items():
+        self.move_to_other_desktop(ELSEWHERE)
+        for name, box in BOXES.items():
             self.place(name, box)
 
-    def in_front(self) -> dict[str, str]:
+    def foreground_window(self) -> dict[str, str]:
         """The window in front, as ActivityWatch's watcher describes it."""
         from Xlib import X, display
 
-        with closing(display.Display(self.screen.environment["DISPLAY"])) as opened:
-            root = opened.screen().root
-            active = root.get_full_property(opened.get_atom("_NET_ACTIVE_WINDOW"), X.AnyPropertyType).value[0]
-            window = opened.create_resource_object("window", active)
-            name = window.get_full_property(opened.get_atom("_NET_WM_NAME"), opened.get_atom("UTF8_STRING"))
+        with closing(display.Display(self.screen.environment["DISPLAY"])) as connection:
+            root = connection.screen().root
+            active = root.get_full_property(connection.get_atom("_NET_ACTIVE_WINDOW"), X.AnyPropertyType).value[0]
+            window = connection.create_resource_object("window", active)
+            name = window.get_full_property(connection.get_atom("_NET_WM_NAME"), connection.get_atom("UTF8_STRING"))
             title = name.value.decode() if name is not None else window.get_wm_name()
             return {"app": window.get_wm_class()[1], "title": title}
 
@@ -103,36 +103,36 @@ class Desktop:
         """Make white what no window covers."""
         from Xlib import display
 
-        with closing(display.Display(self.screen.environment["DISPLAY"])) as opened:
-            root = opened.screen().root
-            root.change_attributes(background_pixel=opened.screen().white_pixel)
+        with closing(display.Display(self.screen.environment["DISPLAY"])) as connection:
+            root = connection.screen().root
+            root.change_attributes(background_pixel=connection.screen().white_pixel)
             root.clear_area()
-            opened.sync()
+            connection.sync()
 
     @contextmanager
-    def _opened(self, name: str) -> Iterator[tuple[Any, Any]]:
+    def _open_window(self, name: str) -> Iterator[tuple[Any, Any]]:
         from Xlib import display
 
         identifier = self.window(name).identifier
-        with closing(display.Display(self.screen.environment["DISPLAY"])) as opened:
-            yield opened, opened.create_resource_object("window", identifier)
-            opened.sync()
+        with closing(display.Display(self.screen.environment["DISPLAY"])) as connection:
+            yield connection, connection.create_resource_object("window", identifier)
+            connection.sync()
 
-    def _tell(self, opened: Any, window: Any, kind: str, *values: int) -> None:
+    def _send_client_message(self, connection: Any, window: Any, kind: str, *values: int) -> None:
         """Ask the window manager."""
         from Xlib import X
         from Xlib.protocol import event
 
         data = (32, [*values, 0, 0, 0, 0, 0][:5])
-        message = event.ClientMessage(window=window, client_type=opened.get_atom(kind), data=data)
+        message = event.ClientMessage(window=window, client_type=connection.get_atom(kind), data=data)
         mask = X.SubstructureRedirectMask | X.SubstructureNotifyMask
-        opened.screen().root.send_event(message, event_mask=mask)
+        connection.screen().root.send_event(message, event_mask=mask)
 
 
 _MAXIMISED = ("_NET_WM_STATE_MAXIMIZED_HORZ", "_NET_WM_STATE_MAXIMIZED_VERT")
 
 
-def _page(folder: Path, title: str) -> str:
+def _write_page(folder: Path, title: str) -> str:
     path = folder / f"{title.replace(' ', '-')}.html"
     path.write_text(f"<title>{title}</title><h1>{WORDS[title]}</h1><button>{BUTTON}</button>")
     return path.as_uri()
@@ -154,37 +154,37 @@ def _firefox(folder: Path) -> list[str]:
 
 
 @contextmanager
-def desktop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desktop]:
+def run_desktop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desktop]:
     """One with all of the windows."""
-    skip_without("chromium", "firefox-esr")
-    with screen(folder, monkeypatch, has_bus=True, size="1400x900") as shown:
-        made = Desktop(shown)
-        made.paint()
+    skip_without_programs("chromium", "firefox-esr")
+    with run_virtual_screen(folder, monkeypatch, has_bus=True, size="1400x900") as new_screen:
+        new_desktop = Desktop(new_screen)
+        new_desktop.paint()
         chromium, firefox = _chromium(folder), _firefox(folder)
-        shown.start([*chromium, _page(folder, CHROMIUM)])
-        shown.start([*firefox, "--new-window", _page(folder, FIREFOX)])
+        new_screen.start([*chromium, _write_page(folder, CHROMIUM)])
+        new_screen.start([*firefox, "--new-window", _write_page(folder, FIREFOX)])
         for title in (COVERED, MINIMISED, ELSEWHERE, EDITOR):
-            shown.terminal(title, WORDS[title], "28x5+800+600")
-        shown.terminal(VAULT, WORDS[VAULT], "28x5+500+600", app="KeePassXC")
+            new_screen.open_terminal(title, WORDS[title], "28x5+800+600")
+        new_screen.open_terminal(VAULT, WORDS[VAULT], "28x5+500+600", app="KeePassXC")
         _wait_for(CHROMIUM, FIREFOX, COVERED, MINIMISED, ELSEWHERE, EDITOR, VAULT)
-        shown.start([*chromium, "--incognito", _page(folder, HIDDEN_CHROMIUM)])
-        shown.start([*firefox, "--private-window", _page(folder, HIDDEN_FIREFOX)])
+        new_screen.start([*chromium, "--incognito", _write_page(folder, HIDDEN_CHROMIUM)])
+        new_screen.start([*firefox, "--private-window", _write_page(folder, HIDDEN_FIREFOX)])
         _wait_for(HIDDEN_CHROMIUM, HIDDEN_FIREFOX)
-        made.arrange()
-        eventually(_is_described, "the accessibility trees of the browsers")
-        yield made
+        new_desktop.arrange()
+        wait_until(_has_accessibility_tree, "the accessibility trees of the browsers")
+        yield new_desktop
 
 
 def _wait_for(*titles: str) -> None:
-    def are_there() -> bool:
-        found = [window.title for window in windows.all_windows() or []]
+    def are_listed() -> bool:
+        found = [window.title for window in windows.list_windows() or []]
         return all(any(each.startswith(title) for each in found) for title in titles)
 
-    eventually(are_there, f"the windows {titles}")
+    wait_until(are_listed, f"the windows {titles}")
 
 
-def _is_described() -> bool:
-    tree = accessibility.read_tree() or accessibility.Tree()
+def _has_accessibility_tree() -> bool:
+    tree = accessibility.read_tree() or accessibility.AccessibilityTree()
     names = [frame.name for frame in tree.frames]
     has_pages = sum(node.name == BUTTON for node in tree.nodes) >= 2
     return has_pages and all(any(name.startswith(title) for name in names) for title in (CHROMIUM, HIDDEN_CHROMIUM))

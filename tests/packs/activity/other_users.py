@@ -9,14 +9,14 @@ import pytest
 NOBODY = 65534
 
 
-def need_root() -> None:
+def skip_without_root() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can start a program as another user")
 
 
 def start_as_nobody(script: str, *arguments: str) -> "subprocess.Popen[str]":
     """A Python program of another user. That user may be unable to read the interpreter's own modules."""
-    need_root()
+    skip_without_root()
     drop = f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})"
     return subprocess.Popen(
         [

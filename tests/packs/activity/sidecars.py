@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-def opened_image(data_base64: str) -> "Image":
+def decode_image(data_base64: str) -> "Image":
     """A picture of an answer, to look at its points."""
     from PIL import Image
 
@@ -32,20 +32,20 @@ class Sidecar:
         self.host, self.port = host, port
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+    def request(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         try:
             connection.request(method, path, data, headers)
-            answer = connection.getresponse()
-            body = answer.read()
-            return answer.status, json.loads(body) if method != "HEAD" else body
+            response = connection.getresponse()
+            body = response.read()
+            return response.status, json.loads(body) if method != "HEAD" else body
         finally:
             connection.close()
 
 
 @contextmanager
-def sidecar(
+def run_sidecar(
     engine: str = "mock",
     omniparser_url: str = "",
     *,
@@ -54,9 +54,9 @@ def sidecar(
     pause: Pause | None = None,
     **privacy: Any,
 ) -> Iterator[Sidecar]:
-    made = make_engine(engine, omniparser_url, ActivitySettings(privacy=PrivacySettings(**privacy)))
+    created_engine = make_engine(engine, omniparser_url, ActivitySettings(privacy=PrivacySettings(**privacy)))
     secret = Secret(token) if token else None
-    server = SidecarServer((host, 0), made, takes_anything=engine == "mock", token=secret, pause=pause)
+    server = SidecarServer((host, 0), created_engine, takes_anything=engine == "mock", token=secret, pause=pause)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

@@ -12,7 +12,7 @@ from hubbub.packs.activity import limits
 from hubbub.packs.activity.breakdown import Unit, break_down, interval_edges
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.failures import BadRequest
-from hubbub.packs.activity.periods import Period, read_period
+from hubbub.packs.activity.periods import Period, parse_period
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = [
@@ -31,7 +31,7 @@ def app(event: Event) -> str:
     return event.text("app")
 
 
-def at(moment: datetime, seconds: float, name: str = "Code") -> Event:
+def make_event(moment: datetime, seconds: float, name: str = "Code") -> Event:
     return Event(moment.astimezone(UTC), seconds, {"app": name})
 
 
@@ -44,19 +44,19 @@ def at(moment: datetime, seconds: float, name: str = "Code") -> Event:
     ],
 )
 def test_intervals_begin_at_midnight_and_weeks_on_monday(unit: Unit, starts: list[str]) -> None:
-    period = read_period("2026-11-07/2026-11-10", BERLIN, NOW)
+    period = parse_period("2026-11-07/2026-11-10", BERLIN, NOW)
     found = break_down([], period, unit, app)
     assert [each.start.isoformat() for each in found] == [f"{start}T00:00:00+01:00" for start in starts]
     assert found[-1].end == period.end
 
 
 def test_an_event_counts_in_each_interval_that_it_reaches_into() -> None:
-    period = read_period("2026-11-14", BERLIN, NOW)
+    period = parse_period("2026-11-14", BERLIN, NOW)
     events = [
-        at(datetime(2026, 11, 13, 23, 0, tzinfo=BERLIN), 2 * 3600),  # begins a day too early
-        at(datetime(2026, 11, 14, 9, 45, tzinfo=BERLIN), 3600),
-        at(datetime(2026, 11, 14, 10, 45, tzinfo=BERLIN), 60, "Mail"),
-        at(datetime(2026, 11, 14, 23, 30, tzinfo=BERLIN), 3600),  # ends too late
+        make_event(datetime(2026, 11, 13, 23, 0, tzinfo=BERLIN), 2 * 3600),  # begins a day too early
+        make_event(datetime(2026, 11, 14, 9, 45, tzinfo=BERLIN), 3600),
+        make_event(datetime(2026, 11, 14, 10, 45, tzinfo=BERLIN), 60, "Mail"),
+        make_event(datetime(2026, 11, 14, 23, 30, tzinfo=BERLIN), 3600),  # ends too late
     ]
     found = {each.start.hour: each.seconds for each in break_down(events, period, "hour", app) if each.seconds}
     assert found == {0: {"Code": 3600}, 9: {"Code": 900}, 10: {"Code": 2700, "Mail": 60}, 23: {"Code": 1800}}
@@ -75,7 +75,7 @@ def test_an_event_counts_in_each_interval_that_it_reaches_into() -> None:
     ],
 )
 def test_a_day_on_which_clocks_change_is_split_at_full_hours(zone: str, day: date, hours: int) -> None:
-    period = read_period(day.isoformat(), ZoneInfo(zone), NOW)
+    period = parse_period(day.isoformat(), ZoneInfo(zone), NOW)
     edges = interval_edges(period, "hour")
     assert len(edges) - 1 == hours
     lengths = [(end - start).total_seconds() for start, end in pairwise(edges)]
@@ -91,10 +91,10 @@ def test_a_day_that_never_was_has_no_interval() -> None:
 
 
 def test_too_many_intervals_are_refused_with_advice() -> None:
-    period = read_period("last_60d", BERLIN, NOW)
+    period = parse_period("last_60d", BERLIN, NOW)
     with pytest.raises(BadRequest, match="more than 768 intervals of one hour; ask for a shorter period or a longer"):
         break_down([], period, "hour", app)
-    assert len(interval_edges(read_period("last_31d", BERLIN, NOW), "hour")) <= limits.INTERVALS
+    assert len(interval_edges(parse_period("last_31d", BERLIN, NOW), "hour")) <= limits.INTERVALS
 
 
 moments = st.datetimes(datetime(2011, 1, 1), datetime(2026, 11, 1)).map(lambda moment: moment.replace(tzinfo=UTC))

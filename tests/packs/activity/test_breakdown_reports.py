@@ -7,10 +7,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.packs.activity.desks import at_a_desk
-from tests.packs.activity.gates import ask, newer_watch
-from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.watching import HOST, Watch, a_morning, event
+from tests.packs.activity.activitywatch_proxies import forward_request, run_proxy_with_categories
+from tests.packs.activity.activitywatch_server import HOST, ActivityWatchServer, event, insert_morning
+from tests.packs.activity.scripted_server import ScriptedResponse, run_scripted_server
+from tests.packs.activity.tool_clients import connect_tool_client
 
 from hubbub.packs.activity.settings import PrivacySettings
 
@@ -21,9 +21,9 @@ MONDAY = datetime(2026, 10, 19, tzinfo=BERLIN).astimezone(UTC)
 WEEK_S = (7 * 24 + 1) * 3600
 
 
-def a_week(watch: Watch) -> None:
+def insert_week(watch: ActivityWatchServer) -> None:
     """Windows and presence of all kinds of lengths, from the Saturday before to the Tuesday after."""
-    chance = random.Random(7)
+    generator = random.Random(7)
     buckets = {
         "window": watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow"),
         "afk": watch.bucket(f"aw-watcher-afk_{HOST}", "afkstatus"),
@@ -31,18 +31,18 @@ def a_week(watch: Watch) -> None:
     for kind, name in buckets.items():
         moment, events = MONDAY - timedelta(days=2), []
         while moment < MONDAY + timedelta(days=9):
-            length = chance.choice((60.0, 600.0, 4000.5, 20_000.0))
+            length = generator.choice((60.0, 600.0, 4000.5, 20_000.0))
             data = (
-                {"app": chance.choice(("Code", "Firefox", "Mail")), "title": f"{chance.randrange(9)} 日本 🙂"}
+                {"app": generator.choice(("Code", "Firefox", "Mail")), "title": f"{generator.randrange(9)} 日本 🙂"}
                 if kind == "window"
-                else {"status": chance.choice(("afk", "not-afk", "not-afk"))}
+                else {"status": generator.choice(("afk", "not-afk", "not-afk"))}
             )
             events.append(event(moment, length, **data))
             moment += timedelta(seconds=length)
         watch.insert(name, events)
 
 
-def sums(summary: dict[str, Any]) -> dict[str, float]:
+def sum_intervals(summary: dict[str, Any]) -> dict[str, float]:
     found: dict[str, float] = {}
     for interval in summary["intervals"]:
         assert interval["other_s"] == 0
@@ -51,13 +51,16 @@ def sums(summary: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-async def test_hours_add_up_to_days_and_days_to_the_week_that_activitywatch_itself_reckons(watch: Watch) -> None:
-    a_week(watch)
-    async with at_a_desk(watch.url, time_zone="Europe/Berlin") as asker:
+async def test_hours_add_up_to_days_and_days_to_the_week_that_activitywatch_itself_reckons(
+    watch: ActivityWatchServer,
+) -> None:
+    insert_week(watch)
+    async with connect_tool_client(watch.url, time_zone="Europe/Berlin") as tool_client:
         found = {
-            per: await asker.call("aw.summary", period=WEEK, per=per) for per in ("hour", "day", "week", "month", None)
+            per: await tool_client.call("aw.summary", period=WEEK, per=per)
+            for per in ("hour", "day", "week", "month", None)
         }
-        sunday = await asker.call("aw.summary", period="2026-10-25", per="hour")
+        sunday = await tool_client.call("aw.summary", period="2026-10-25", per="hour")
     whole = found[None]
     assert (whole["start"], whole["end"]) == ("2026-10-19T00:00:00+02:00", "2026-10-26T00:00:00+01:00")
     lines = [
@@ -71,7 +74,7 @@ async def test_hours_add_up_to_days_and_days_to_the_week_that_activitywatch_itse
     names = {row["name"]: row["seconds"] for row in whole["rows"]}
     for per in ("hour", "day", "week", "month"):
         assert found[per]["active_s"] == whole["active_s"]
-        assert sums(found[per]) == pytest.approx(names, abs=0.1)
+        assert sum_intervals(found[per]) == pytest.approx(names, abs=0.1)
         assert sum(each["active_s"] for each in found[per]["intervals"]) == pytest.approx(whole["active_s"], abs=0.1)
     days = {each["label"]: each["active_s"] for each in found["day"]["intervals"]}
     assert next(iter(days)) == "2026-10-19 Mon"
@@ -86,11 +89,11 @@ async def test_hours_add_up_to_days_and_days_to_the_week_that_activitywatch_itse
     assert (whole["per"], whole["intervals"]) == (None, [])
 
 
-async def test_intervals_say_what_was_done_in_each_and_leave_out_empty_ones(watch: Watch) -> None:
-    start = a_morning(watch)
-    async with at_a_desk(watch.url) as asker:
-        summary = await asker.call("aw.summary", period="yesterday", per="hour", top=1)
-        part = await asker.call("aw.summary", period="yesterday 09:40-10:45", per="hour")
+async def test_intervals_say_what_was_done_in_each_and_leave_out_empty_ones(watch: ActivityWatchServer) -> None:
+    start = insert_morning(watch)
+    async with connect_tool_client(watch.url) as tool_client:
+        summary = await tool_client.call("aw.summary", period="yesterday", per="hour", top=1)
+        part = await tool_client.call("aw.summary", period="yesterday 09:40-10:45", per="hour")
     first, second = summary["intervals"]
     assert first["label"] == f"{start:%Y-%m-%d} 09:00"
     assert (first["active_s"], first["duration"], first["other_s"]) == (3600, "1h 00m", 1800)
@@ -99,26 +102,26 @@ async def test_intervals_say_what_was_done_in_each_and_leave_out_empty_ones(watc
     assert [each["active_s"] for each in part["intervals"]] == [1200, 900]
 
 
-async def test_a_storage_that_does_not_cut_events_to_the_period_gives_the_same(watch: Watch) -> None:
+async def test_a_storage_that_does_not_cut_events_to_the_period_gives_the_same(watch: ActivityWatchServer) -> None:
     """As the one in memory does not: it gives every event that has something to do with the period, whole."""
-    start = a_morning(watch)
+    start = insert_morning(watch)
     whole = {
         "start": f"{start - timedelta(days=1):%Y-%m-%dT%H:%MZ}",
         "end": f"{start + timedelta(days=1):%Y-%m-%dT%H:%MZ}",
     }
 
-    def answer(method: str, path: str) -> Odd:
-        return ask(watch, re.sub(r"(start|end)=[^&]+", lambda found: f"{found[1]}={whole[found[1]]}", path))
+    def answer(method: str, path: str) -> ScriptedResponse:
+        return forward_request(watch, re.sub(r"(start|end)=[^&]+", lambda found: f"{found[1]}={whole[found[1]]}", path))
 
-    with odd_server(answer) as memory:
-        async with at_a_desk(memory.url) as asker, at_a_desk(watch.url) as judge:
+    with run_scripted_server(answer) as memory:
+        async with connect_tool_client(memory.url) as tool_client, connect_tool_client(watch.url) as judge:
             for period in ("yesterday 09:10-10:50", "yesterday 10:40-10:50", "yesterday 12:00-13:00"):
-                found = await asker.call("aw.summary", period=period, per="hour")
+                found = await tool_client.call("aw.summary", period=period, per="hour")
                 assert found == await judge.call("aw.summary", period=period, per="hour")
                 assert sum(each["active_s"] for each in found["intervals"]) == found["active_s"]
 
 
-async def test_rows_of_very_many_intervals_are_shared_out_and_said_to_be(watch: Watch) -> None:
+async def test_rows_of_very_many_intervals_are_shared_out_and_said_to_be(watch: ActivityWatchServer) -> None:
     window = watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow")
     begin = datetime(2026, 9, 30, 22, tzinfo=UTC)
     watch.insert(
@@ -128,10 +131,10 @@ async def test_rows_of_very_many_intervals_are_shared_out_and_said_to_be(watch: 
             for place in range(3 * 745)
         ],
     )
-    async with at_a_desk(watch.url, time_zone="Europe/Berlin") as asker:
-        month = await asker.call("aw.summary", period="2026-10", per="hour")
-        refused = await asker.failure("aw.summary", period="2026", per="hour")
-        days = await asker.call("aw.summary", period="2026", per="day")
+    async with connect_tool_client(watch.url, time_zone="Europe/Berlin") as tool_client:
+        month = await tool_client.call("aw.summary", period="2026-10", per="hour")
+        refused = await tool_client.failure("aw.summary", period="2026", per="hour")
+        days = await tool_client.call("aw.summary", period="2026", per="day")
     assert len(month["intervals"]) == 745
     assert {(len(each["rows"]), each["other_s"]) for each in month["intervals"]} == {(1, 2400.0)}
     assert "at most 1 rows here" in month["notes"][-1]
@@ -139,7 +142,7 @@ async def test_rows_of_very_many_intervals_are_shared_out_and_said_to_be(watch: 
     assert len(days["intervals"]) == 31
 
 
-def edit(watch: Watch, start: datetime) -> None:
+def insert_editor_events(watch: ActivityWatchServer, start: datetime) -> None:
     """What an editor's watcher tells of the first half hour, and of the last, when nobody was there for a while."""
     editor = watch.bucket(f"aw-watcher-vscode_{HOST}", "app.editor.activity")
     watch.insert(
@@ -162,11 +165,11 @@ def rows(summary: dict[str, Any]) -> dict[str, float]:
     return {row["name"]: row["seconds"] for row in summary["rows"]}
 
 
-async def test_a_summary_can_be_by_project_file_language_and_address(watch: Watch) -> None:
-    edit(watch, a_morning(watch))
-    async with at_a_desk(watch.url) as asker:
+async def test_a_summary_can_be_by_project_file_language_and_address(watch: ActivityWatchServer) -> None:
+    insert_editor_events(watch, insert_morning(watch))
+    async with connect_tool_client(watch.url) as tool_client:
         found = {
-            by: await asker.call("aw.summary", period="yesterday", by=by, per="day")
+            by: await tool_client.call("aw.summary", period="yesterday", by=by, per="day")
             for by in ("project", "file", "language", "url")
         }
     assert rows(found["project"]) == {"/home/me/hubbub": 3000, "(none)": 600}
@@ -179,55 +182,57 @@ async def test_a_summary_can_be_by_project_file_language_and_address(watch: Watc
     assert rows(found["url"]) == {"https://www.example.org/mcp?x=1": 900}
     for summary in found.values():
         assert summary["active_s"] == 5400
-        assert sums(summary) == rows(summary)
+        assert sum_intervals(summary) == rows(summary)
         assert summary["notes"] == []
 
 
-async def test_files_and_addresses_pass_the_rules_of_privacy(watch: Watch) -> None:
-    edit(watch, a_morning(watch))
+async def test_files_and_addresses_pass_the_rules_of_privacy(watch: ActivityWatchServer) -> None:
+    insert_editor_events(watch, insert_morning(watch))
     rules = PrivacySettings(mask_titles=("diary",), urls="domain", drop_titles=("a\\.py",))
-    async with at_a_desk(watch.url, privacy=rules) as asker:
-        files = await asker.call("aw.summary", period="yesterday", by="file", per="hour")
-        urls = await asker.call("aw.summary", period="yesterday", by="url", per="hour")
-        projects = await asker.call("aw.summary", period="yesterday", by="project")
+    async with connect_tool_client(watch.url, privacy=rules) as tool_client:
+        files = await tool_client.call("aw.summary", period="yesterday", by="file", per="hour")
+        urls = await tool_client.call("aw.summary", period="yesterday", by="url", per="hour")
+        projects = await tool_client.call("aw.summary", period="yesterday", by="project")
     assert rows(files) == {"/home/me/hubbub/main.py": 1200, "[private]": 600}
     assert rows(projects) == {"/home/me/hubbub": 1200, "[private]": 600}
     assert rows(urls) == {"www.example.org": 900}
-    assert sums(files) == rows(files)
-    async with at_a_desk(watch.url, privacy=PrivacySettings(drop_apps=("vscode",))) as asker:
-        dropped = await asker.call("aw.summary", period="yesterday", by="project")
+    assert sum_intervals(files) == rows(files)
+    async with connect_tool_client(watch.url, privacy=PrivacySettings(drop_apps=("vscode",))) as tool_client:
+        dropped = await tool_client.call("aw.summary", period="yesterday", by="project")
     assert dropped["rows"] == []
     assert "no files are recorded" in dropped["notes"][0]
 
 
-async def test_a_project_that_is_private_hides_its_files(watch: Watch) -> None:
-    start = a_morning(watch)
+async def test_a_project_that_is_private_hides_its_files(watch: ActivityWatchServer) -> None:
+    start = insert_morning(watch)
     editor = watch.bucket(f"aw-watcher-vim_{HOST}", "app.editor.activity")
     watch.insert(editor, [event(start, 600, file="notes.txt", project="merger", language="text")])
-    async with at_a_desk(watch.url, privacy=PrivacySettings(mask_titles=("merger",))) as asker:
-        files = await asker.call("aw.summary", period="yesterday", by="file")
+    async with connect_tool_client(watch.url, privacy=PrivacySettings(mask_titles=("merger",))) as tool_client:
+        files = await tool_client.call("aw.summary", period="yesterday", by="file")
     assert rows(files) == {"[private]": 600}
 
 
-async def test_files_are_read_only_where_they_are_needed(watch: Watch) -> None:
-    edit(watch, a_morning(watch))
-    with newer_watch(watch, []) as door:
-        async with at_a_desk(door.url) as asker:
+async def test_files_are_read_only_where_they_are_needed(watch: ActivityWatchServer) -> None:
+    insert_editor_events(watch, insert_morning(watch))
+    with run_proxy_with_categories(watch, []) as proxy:
+        async with connect_tool_client(proxy.url) as tool_client:
             for by in ("app", "url"):
-                await asker.call("aw.summary", period="yesterday", by=by, per="hour")
-            without = [path for _, path, _ in door.asked]
-            await asker.call("aw.summary", period="yesterday", by="file")
+                await tool_client.call("aw.summary", period="yesterday", by=by, per="hour")
+            without = [path for _, path, _ in proxy.asked]
+            await tool_client.call("aw.summary", period="yesterday", by="file")
     assert not [path for path in without if "vscode" in path]
-    assert [path for _, path, _ in door.asked if "vscode" in path]
+    assert [path for _, path, _ in proxy.asked if "vscode" in path]
 
 
-async def test_the_review_of_a_week_has_its_days_one_by_one(watch: Watch) -> None:
-    start = a_morning(watch)
-    async with at_a_desk(watch.url, categories={"Work": "code"}) as asker:
+async def test_the_review_of_a_week_has_its_days_one_by_one(watch: ActivityWatchServer) -> None:
+    start = insert_morning(watch)
+    async with connect_tool_client(watch.url, categories={"Work": "code"}) as tool_client:
         asked = [
             {"name": "week_in_review", "arguments": {"period": period}} for period in ("last_7d", "last_60d", "friday")
         ]
-        found = [(await asker.client.result("prompts/get", each))["messages"][0]["content"]["text"] for each in asked]
+        found = [
+            (await tool_client.client.result("prompts/get", each))["messages"][0]["content"]["text"] for each in asked
+        ]
     assert f"By day:\n- {start:%Y-%m-%d %a}: 1h 30m (Work 1h 00m, Uncategorized 30m)\n" in found[0]
     assert f"By week:\n- {start:%G-W%V}: 1h 30m (Work 1h 00m, Uncategorized 30m)\n" in found[1]
     assert "By day:\n" in found[2]

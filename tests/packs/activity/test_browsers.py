@@ -4,33 +4,33 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.packs.activity.desks import at_a_desk
-from tests.packs.activity.watching import HOST, Watch, event
+from tests.packs.activity.activitywatch_server import HOST, ActivityWatchServer, event
+from tests.packs.activity.tool_clients import connect_tool_client
 
 from hubbub.packs.activity import browsers
 from hubbub.packs.activity.browsers import UNCONFIRMED, ConfirmedPages
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.privacy import PRIVATE, Privacy
 from hubbub.packs.activity.settings import PrivacySettings
-from hubbub.packs.activity.sidecar.accessibility import Frame, Node, Tree
-from hubbub.packs.activity.sidecar.private_windows import WindowClassifier
+from hubbub.packs.activity.sidecar.accessibility import AccessibilityTree, Frame, Node
+from hubbub.packs.activity.sidecar.window_classifier import WindowClassifier
 from hubbub.packs.activity.sidecar.windows import Window
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
-PLACE = (10.0, 10.0, 610.0, 410.0)
-ELSEWHERE = (700.0, 10.0, 1200.0, 410.0)
+BOX = (10.0, 10.0, 610.0, 410.0)
+OTHER_BOX = (700.0, 10.0, 1200.0, 410.0)
 
 
-def window(title: str, box: Any = PLACE, identifier: int = 1, **more: Any) -> Window:
+def window(title: str, box: Any = BOX, identifier: int = 1, **more: Any) -> Window:
     return Window("Chromium", title, box, is_active=False, identifier=identifier, **{"pid": 7, **more})
 
 
 def verdicts(listed: list[Window], *frames: Frame, **rules: Any) -> list[str]:
-    classifier = WindowClassifier([Privacy(PrivacySettings(**rules))], (), Tree(list(frames)))
+    classifier = WindowClassifier([Privacy(PrivacySettings(**rules))], (), AccessibilityTree(list(frames)))
     return list(classifier.verdicts(listed).values())
 
 
-def frame(name: str, box: Any = PLACE, pid: int = 7) -> Frame:
+def frame(name: str, box: Any = BOX, pid: int = 7) -> Frame:
     return Frame("Chromium", pid, name, box)
 
 
@@ -92,7 +92,7 @@ def test_the_accessible_name_says_that_a_window_is_not_private() -> None:
     assert verdicts([window("New - Chromium")], frame("Old - Chromium")) == ["seen"]  # the page changed meanwhile
 
 
-@pytest.mark.parametrize("frames", [(), (frame("Other - Chromium", pid=8),), (frame("Other - Chromium", ELSEWHERE),)])
+@pytest.mark.parametrize("frames", [(), (frame("Other - Chromium", pid=8),), (frame("Other - Chromium", OTHER_BOX),)])
 def test_without_an_accessible_name_it_cannot_be_known(frames: tuple[Frame, ...]) -> None:
     assert verdicts([window("Page - Chromium")], *frames) == ["unknown"]
     assert verdicts([window("Page - Chromium")], *frames, unconfirmed_windows="show") == ["seen"]
@@ -100,8 +100,8 @@ def test_without_an_accessible_name_it_cannot_be_known(frames: tuple[Frame, ...]
 
 
 def test_of_two_windows_with_one_title_each_is_known_by_its_place() -> None:
-    listed = [window("Page - Chromium", PLACE, 1), window("Page - Chromium", ELSEWHERE, 2)]
-    frames = [frame("Page - Chromium", PLACE), frame("Page - Chromium (Incognito)", ELSEWHERE)]
+    listed = [window("Page - Chromium", BOX, 1), window("Page - Chromium", OTHER_BOX, 2)]
+    frames = [frame("Page - Chromium", BOX), frame("Page - Chromium (Incognito)", OTHER_BOX)]
     assert verdicts(listed, *frames) == ["seen", "private"]
     assert verdicts(listed, *frames[:1]) == ["seen", "unknown"]
 
@@ -129,13 +129,15 @@ def test_a_program_that_lies_about_places_is_not_believed() -> None:
     """What it claims to show outside of its window, or where another covers that, is left out."""
     boxes = [(20, 20, 60, 40), (590, 20, 630, 40), (700, 20, 740, 40), (-1e9, -1e9, 1e9, 1e9), (60, 60, 20, 20)]
     nodes = [Node("label", str(number), 0, box, False) for number, box in enumerate(boxes)]
-    classifier = WindowClassifier([Privacy(PrivacySettings())], (), Tree([frame("Page - Chromium")], nodes))
+    classifier = WindowClassifier(
+        [Privacy(PrivacySettings())], (), AccessibilityTree([frame("Page - Chromium")], nodes)
+    )
     match = classifier.match([window("Page - Chromium")])[1]
-    assert [node.name for node in classifier.visible_nodes(match, [PLACE])] == ["0"]
+    assert [node.name for node in classifier.visible_nodes(match, [BOX])] == ["0"]
     assert classifier.visible_nodes(match, [(50.0, 10.0, 610.0, 410.0)]) == []
     assert classifier.visible_nodes(match, []) == []
     twins = classifier.match([window("Page - Chromium", identifier=1), window("Page - Chromium", identifier=2)])
-    assert classifier.visible_nodes(twins[1], [PLACE]) == []
+    assert classifier.visible_nodes(twins[1], [BOX]) == []
 
 
 @pytest.mark.parametrize(
@@ -156,28 +158,28 @@ def test_a_browser_is_asked_how_it_was_started(arguments: list[str], is_private:
 # -- what was recorded ---------------------------------------------------------------
 
 
-def confirmed(title: str, minutes: float = 0, app: str = "Chromium", **data: Any) -> bool:
+def is_title_disclosed(title: str, minutes: float = 0, app: str = "Chromium", **data: Any) -> bool:
     """Whether the title of a window is told; a page named Page was shown at noon for ten minutes."""
     pages = ConfirmedPages([Event(NOON, 600, {"title": "Page", "url": "u", "incognito": False})])
     seen = Event(NOON + timedelta(minutes=minutes), 60, {"app": app, "title": title, **data})
-    (told,) = Privacy(PrivacySettings()).events([seen], pages=pages)
-    assert told.text("title") in (title, UNCONFIRMED)
-    return told.text("title") == title
+    (disclosed,) = Privacy(PrivacySettings()).filter_events([seen], pages=pages)
+    assert disclosed.text("title") in (title, UNCONFIRMED)
+    return disclosed.text("title") == title
 
 
 def test_the_title_of_a_window_is_told_if_its_page_was_recorded_then() -> None:
-    assert confirmed("Page - Chromium")
-    assert confirmed("Page - Chromium", minutes=11)
-    assert confirmed("Page - Google Chrome - Ann", app="Google-chrome")
-    assert confirmed("Page and 3 more pages - Personal - Microsoft Edge", app="msedge.exe")
-    assert confirmed("Other - Chromium", incognito=False)
-    assert confirmed("Other", app="Code")
-    assert not confirmed("Page - Chromium", minutes=30)
-    assert not confirmed("Page - Chromium", minutes=-30)
-    assert not confirmed("Other - Chromium")
-    assert not confirmed("Page two - Chromium")
-    assert not confirmed("Page - two - Chromium")
-    assert not confirmed("Page - Chromium - two - Chromium")
+    assert is_title_disclosed("Page - Chromium")
+    assert is_title_disclosed("Page - Chromium", minutes=11)
+    assert is_title_disclosed("Page - Google Chrome - Ann", app="Google-chrome")
+    assert is_title_disclosed("Page and 3 more pages - Personal - Microsoft Edge", app="msedge.exe")
+    assert is_title_disclosed("Other - Chromium", incognito=False)
+    assert is_title_disclosed("Other", app="Code")
+    assert not is_title_disclosed("Page - Chromium", minutes=30)
+    assert not is_title_disclosed("Page - Chromium", minutes=-30)
+    assert not is_title_disclosed("Other - Chromium")
+    assert not is_title_disclosed("Page two - Chromium")
+    assert not is_title_disclosed("Page - two - Chromium")
+    assert not is_title_disclosed("Page - Chromium - two - Chromium")
 
 
 def test_a_private_page_confirms_nothing() -> None:
@@ -187,7 +189,7 @@ def test_a_private_page_confirms_nothing() -> None:
 
 @pytest.mark.parametrize("app", ["Iridium-browser", "slimjet.exe", "Orion", "Avast Secure Browser", "Nyxt"])
 def test_lesser_known_browsers_have_private_windows_too(app: str) -> None:
-    assert not confirmed("Other", app=app)
+    assert not is_title_disclosed("Other", app=app)
 
 
 def test_a_firefox_by_another_name_says_so_in_every_language() -> None:
@@ -197,34 +199,34 @@ def test_a_firefox_by_another_name_says_so_in_every_language() -> None:
 
 @pytest.mark.parametrize("data", [{"app": ["Chromium"], "title": "Page"}, {"app": "Chromium", "title": ["Page"]}])
 def test_odd_events_are_not_told_either(data: dict[str, Any]) -> None:
-    (told,) = Privacy(PrivacySettings()).events([Event(NOON, 60, data)], pages=ConfirmedPages(()))
-    assert told.data["title"] == UNCONFIRMED
+    (disclosed,) = Privacy(PrivacySettings()).filter_events([Event(NOON, 60, data)], pages=ConfirmedPages(()))
+    assert disclosed.data["title"] == UNCONFIRMED
 
 
-async def test_every_tool_says_that_a_window_may_be_private(watch: Watch) -> None:
+async def test_every_tool_says_that_a_window_may_be_private(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     start = now - timedelta(seconds=50)
     bucket = watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow")
     watch.insert(bucket, [event(start, 40, app="Chromium", title="Secret gifts - Chromium")])
     watch.insert(watch.bucket(f"aw-watcher-afk_{HOST}", "afkstatus"), [event(start, 40, status="not-afk")])
     query = f'RETURN = query_bucket("{bucket}");'
-    async with at_a_desk(watch.url) as asker:
+    async with connect_tool_client(watch.url) as tool_client:
         found = [
-            await asker.call("aw.now"),
-            await asker.call("aw.summary", period="last_1h", by="title"),
-            await asker.call("aw.timeline", period="last_1h", min_seconds=1),
-            await asker.call("aw.query", period="last_1h", query=query),
+            await tool_client.call("aw.now"),
+            await tool_client.call("aw.summary", period="last_1h", by="title"),
+            await tool_client.call("aw.timeline", period="last_1h", min_seconds=1),
+            await tool_client.call("aw.query", period="last_1h", query=query),
         ]
     assert all(UNCONFIRMED in str(each) for each in found)
     assert all("Secret gifts" not in str(each) for each in found)
     assert all("cannot be known" in str(each["notes"]) for each in found)
-    async with at_a_desk(watch.url, privacy=PrivacySettings(unconfirmed_windows="show")) as asker:
-        assert (await asker.call("aw.now"))["window"]["title"] == "Secret gifts - Chromium"
+    async with connect_tool_client(watch.url, privacy=PrivacySettings(unconfirmed_windows="show")) as tool_client:
+        assert (await tool_client.call("aw.now"))["window"]["title"] == "Secret gifts - Chromium"
     tab = event(start, 40, title="Secret gifts", url="https://shop.example/", incognito=False)
     watch.insert(watch.bucket("aw-watcher-web-chrome", "web.tab.current", host="unknown"), [tab])
-    async with at_a_desk(watch.url) as asker:
-        shown = await asker.call("aw.now")
-        rows = (await asker.call("aw.summary", period="last_1h", by="title"))["rows"]
+    async with connect_tool_client(watch.url) as tool_client:
+        shown = await tool_client.call("aw.now")
+        rows = (await tool_client.call("aw.summary", period="last_1h", by="title"))["rows"]
     assert (shown["window"]["title"], shown["notes"]) == ("Secret gifts - Chromium", [])
     assert [row["name"] for row in rows] == ["Secret gifts - Chromium"]
 
@@ -239,9 +241,9 @@ async def test_every_tool_says_that_a_window_may_be_private(watch: Watch) -> Non
 def test_windows_of_password_managers_are_private(app: str) -> None:
     privacy = Privacy(PrivacySettings())
     data = {"app": app, "title": "ann at bank.example"}
-    assert privacy.data(data) == {"app": app, "title": PRIVATE}
+    assert privacy.filter_data(data) == {"app": app, "title": PRIVATE}
     assert privacy.hides_window(app, "x")
-    assert Privacy(PrivacySettings(private_apps=())).data(data) == data
+    assert Privacy(PrivacySettings(private_apps=())).filter_data(data) == data
 
 
 @pytest.mark.parametrize("app", ["Compass", "Code", "org.gnome.Nautilus", "Passport", "Passenger"])

@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.imports import SOURCE, imports_of
-from tests.packs.activity.desks import Asker, at_a_desk, privacy_rules
-from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.watching import HOST, Watch, event
-from tests.server.conversation import MODERN
+from tests.imports import SOURCE, list_imports
+from tests.packs.activity.activitywatch_server import HOST, ActivityWatchServer, event
+from tests.packs.activity.scripted_server import ScriptedResponse, run_scripted_server
+from tests.packs.activity.tool_clients import ToolClient, connect_tool_client, privacy_rules
+from tests.server.raw_client import MODERN
 
 from hubbub.packs.activity import diagnosis
 from hubbub.packs.activity.sidecar.picture import Picture
 from hubbub.packs.activity.sidecar.tesseract import read_lines, version
 
 CANARY = "zyzzyva"
-OPEN = "harmless"
+HARMLESS = "harmless"
 RULES = {
     "dropped apps": {"drop_apps": (CANARY,), "drop_titles": (CANARY,), "drop_urls": (CANARY,), "drop_text": (CANARY,)},
     "masked apps": {"mask_apps": (CANARY,), "mask_titles": (CANARY,), "mask_urls": (CANARY,), "mask_text": (CANARY,)},
@@ -36,7 +36,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
         ("aw.summary", {"period": "last_3h", "by": by, "per": "hour"})
         for by in ("title", "url", "project", "file")
     ),
-    ("aw.summary", {"period": "last_3h", "by": "category", "categories": {"Known": OPEN}}),
+    ("aw.summary", {"period": "last_3h", "by": "category", "categories": {"Known": HARMLESS}}),
     ("aw.categories", {"period": "last_3h"}),
     *(("aw.export", {"period": "last_3h", "what": what}) for what in ("windows", "pages", "files", "timeline")),
     ("aw.export", {"period": "last_3h", "what": "summary", "by": "title", "per": "hour", "format": "json"}),
@@ -52,7 +52,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def plant(watch: Watch, canary: str) -> None:
+def insert_canary(watch: ActivityWatchServer, canary: str) -> None:
     """Into every field that a watcher writes, one event for each; the newest ones too."""
     now = datetime.now(UTC)
     kinds: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -66,7 +66,7 @@ def plant(watch: Watch, canary: str) -> None:
         watch.bucket(name, kind, host=HOST)
         events = []
         for number, field in enumerate((*fields, None)):
-            data: dict[str, Any] = dict.fromkeys(fields, OPEN)
+            data: dict[str, Any] = dict.fromkeys(fields, HARMLESS)
             if field == "nested":
                 data[field] = {"deep": [{"deeper": canary}]}
             elif field is not None:
@@ -83,79 +83,83 @@ def plant(watch: Watch, canary: str) -> None:
         (canary, "somebody.elses", HOST),
     ):
         watch.bucket(name, kind, host=host, client=f"of-{canary}")
-        watch.insert(name, [event(now - timedelta(hours=2), 60, app=OPEN, title=OPEN, url="https://open.example/")])
-    watch.insert("window", [event(now - timedelta(seconds=20), 19, app=OPEN, title=f"my {canary} here")])
+        watch.insert(
+            name, [event(now - timedelta(hours=2), 60, app=HARMLESS, title=HARMLESS, url="https://open.example/")]
+        )
+    watch.insert("window", [event(now - timedelta(seconds=20), 19, app=HARMLESS, title=f"my {canary} here")])
     watch.insert("web", [event(now - timedelta(seconds=20), 19, url=f"https://{canary}.example", title=canary)])
 
 
-async def outputs(asker: Asker) -> dict[str, str]:
+async def collect_outputs(tool_client: ToolClient) -> dict[str, str]:
     """What each call says, by what was called."""
-    said = {f"{tool} {given}": json.dumps(await asker.client.call(tool, given)) for tool, given in CALLS}
-    said["resource"] = json.dumps(await asker.client.result("resources/read", {"uri": "activity://now"}))
-    for prompt in (await asker.client.result("prompts/list"))["prompts"]:
+    texts = {f"{tool} {given}": json.dumps(await tool_client.client.call(tool, given)) for tool, given in CALLS}
+    texts["resource"] = json.dumps(await tool_client.client.result("resources/read", {"uri": "activity://now"}))
+    for prompt in (await tool_client.client.result("prompts/list"))["prompts"]:
         # Of a whole day, so that it does not matter when the day began.
         period = {"period": "last_1d"} if prompt.get("arguments") else {}
         asked = {"name": prompt["name"], "arguments": period}
-        said[prompt["name"]] = json.dumps(await asker.client.result("prompts/get", asked))
-    return said
+        texts[prompt["name"]] = json.dumps(await tool_client.client.result("prompts/get", asked))
+    return texts
 
 
-async def every_output(asker: Asker) -> str:
-    return "\n".join((await outputs(asker)).values())
+async def every_output(tool_client: ToolClient) -> str:
+    return "\n".join((await collect_outputs(tool_client)).values())
 
 
 def screen(canary: str) -> Any:
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         if method == "GET":
             probe = {"ok": True, "message": f"see {canary}", "window": {"title": canary}, f"a {canary}": 1}
-            return Odd(body=json.dumps(probe).encode())
-        contents = (f"my {canary}", OPEN, {"deep": [canary]}, [f"a {canary}"])
+            return ScriptedResponse(body=json.dumps(probe).encode())
+        contents = (f"my {canary}", HARMLESS, {"deep": [canary]}, [f"a {canary}"])
         elements = [{"type": "text", "content": content, "bbox": [0, 0, 1, 1]} for content in contents]
         body = {
             "ok": True,
-            "parsed_content_list": [*elements, {f"a {canary}": 1, "type": canary, "content": OPEN}],
+            "parsed_content_list": [*elements, {f"a {canary}": 1, "type": canary, "content": HARMLESS}],
             "window": {"app": canary, "title": canary, f"a {canary}": 1},
             "latency_ms": canary,
         }
-        return Odd(body=json.dumps(body).encode())
+        return ScriptedResponse(body=json.dumps(body).encode())
 
-    return odd_server(answer)
+    return run_scripted_server(answer)
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
 @pytest.mark.parametrize("dialect", ["2025-11-25", MODERN])
 async def test_what_the_rules_hide_is_in_no_output(
-    rules: dict[str, Any], dialect: str, watch: Watch, caplog: pytest.LogCaptureFixture
+    rules: dict[str, Any], dialect: str, watch: ActivityWatchServer, caplog: pytest.LogCaptureFixture
 ) -> None:
 
     caplog.set_level(logging.DEBUG)
-    plant(watch, CANARY)
+    insert_canary(watch, CANARY)
     with screen(CANARY) as sidecar:
-        async with at_a_desk(watch.url, sidecar.url, dialect=dialect, privacy=privacy_rules(**rules)) as asker:
-            said = await every_output(asker)
-    assert OPEN in said
-    assert CANARY not in said.lower()
+        async with connect_tool_client(
+            watch.url, sidecar.url, dialect=dialect, privacy=privacy_rules(**rules)
+        ) as tool_client:
+            texts = await every_output(tool_client)
+    assert HARMLESS in texts
+    assert CANARY not in texts.lower()
     assert CANARY not in caplog.text.lower()
 
 
-async def drawn(watch: Watch, by: str, **rules: Any) -> tuple[bytes, str]:
+async def draw_chart(watch: ActivityWatchServer, by: str, **rules: Any) -> tuple[bytes, str]:
     """A chart, and what can be read on it and beside it."""
 
-    async with at_a_desk(watch.url, privacy=privacy_rules(**rules)) as asker:
-        image, beside = (await asker.client.call("aw.chart", {"period": "last_3h", "by": by}))["content"]
+    async with connect_tool_client(watch.url, privacy=privacy_rules(**rules)) as tool_client:
+        image, caption = (await tool_client.client.call("aw.chart", {"period": "last_3h", "by": by}))["content"]
     picture = base64.b64decode(image["data"])
-    read = [line.text for line in read_lines(*Picture.read(picture).for_reading())]
-    return picture, " ".join([*read, beside["text"]]).lower()
+    read = [line.text for line in read_lines(*Picture.decode(picture).for_ocr())]
+    return picture, " ".join([*read, caption["text"]]).lower()
 
 
 @pytest.mark.skipif(version() is None, reason="no tesseract here: scripts/system-packages installs it")
 @pytest.mark.parametrize("by", ["app", "title", "domain"])
-async def test_what_the_rules_hide_is_on_no_picture(by: str, watch: Watch) -> None:
-    plant(watch, CANARY)
-    _, without_rules = await drawn(watch, by)
+async def test_what_the_rules_hide_is_on_no_picture(by: str, watch: ActivityWatchServer) -> None:
+    insert_canary(watch, CANARY)
+    _, without_rules = await draw_chart(watch, by)
     assert CANARY in without_rules, "or else the search below would find nothing whatever happened"
     for rules in RULES.values():
-        picture, text = await drawn(watch, by, **rules)
+        picture, text = await draw_chart(watch, by, **rules)
         assert "active" in text
         assert CANARY not in text
         assert CANARY.encode() not in picture
@@ -170,11 +174,11 @@ async def test_what_the_rules_hide_is_not_told_by_the_doctor(rules: dict[str, An
     buckets = {f"{kind} {CANARY}": {"type": kind, "hostname": f"{CANARY}-desk"} for kind in kinds}
     about = {"hostname": f"{CANARY}-desk", "version": f"v1-{CANARY}", "mode": CANARY, "reason": CANARY}
 
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         body = json.dumps(buckets if path.endswith("/buckets/") else about).encode()
-        return Odd(body=now if "/events" in path else body)
+        return ScriptedResponse(body=now if "/events" in path else body)
 
-    with odd_server(answer) as watch:
+    with run_scripted_server(answer) as watch:
         settings = ActivitySettings(aw_url=watch.url, sidecar_url=watch.url, privacy=privacy_rules(**rules))
         looks = (diagnosis.activitywatch, diagnosis.watchers, diagnosis.sidecar)
         checks = [await look(settings) for look in looks]
@@ -184,28 +188,28 @@ async def test_what_the_rules_hide_is_not_told_by_the_doctor(rules: dict[str, An
     assert CANARY not in str(checks)
 
 
-async def test_without_rules_the_same_outputs_tell_it(watch: Watch) -> None:
+async def test_without_rules_the_same_outputs_tell_it(watch: ActivityWatchServer) -> None:
     """Each of them, or else the search above would find nothing whatever happened."""
-    plant(watch, CANARY)
+    insert_canary(watch, CANARY)
     with screen(CANARY) as sidecar:
-        async with at_a_desk(watch.url, sidecar.url) as asker:
-            said = await outputs(asker)
-    silent = [name for name, text in said.items() if CANARY not in text.lower()]
+        async with connect_tool_client(watch.url, sidecar.url) as tool_client:
+            texts = await collect_outputs(tool_client)
+    silent = [name for name, text in texts.items() if CANARY not in text.lower()]
     # Of categories only names are told; a standup has what was done today, which may have begun just now.
     assert [name for name in silent if "category" not in name and name != "standup"] == []
 
 
-async def test_what_looks_like_a_secret_is_in_no_output_by_itself(watch: Watch) -> None:
+async def test_what_looks_like_a_secret_is_in_no_output_by_itself(watch: ActivityWatchServer) -> None:
     secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
-    plant(watch, secret)
+    insert_canary(watch, secret)
     with screen(secret) as sidecar:
-        async with at_a_desk(watch.url, sidecar.url) as asker:
-            said = await every_output(asker)
-    assert secret not in said
-    assert "[secret]" in said
+        async with connect_tool_client(watch.url, sidecar.url) as tool_client:
+            texts = await every_output(tool_client)
+    assert secret not in texts
+    assert "[secret]" in texts
 
 
-async def test_a_private_tab_is_in_no_output_by_itself(watch: Watch) -> None:
+async def test_a_private_tab_is_in_no_output_by_itself(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     watch.bucket("web", "web.tab.current", host="unknown")
     watch.bucket("window", "currentwindow")
@@ -213,59 +217,65 @@ async def test_a_private_tab_is_in_no_output_by_itself(watch: Watch) -> None:
     watch.bucket("other", "somebody.elses")
     start = now - timedelta(minutes=5)
     tab = event(start, 299, url=f"https://{CANARY}.example/", title=f"All about {CANARY}", incognito=True)
-    watch.insert("web", [tab, event(now - timedelta(minutes=9), 60, url="https://open.example/", title=OPEN)])
+    watch.insert("web", [tab, event(now - timedelta(minutes=9), 60, url="https://open.example/", title=HARMLESS)])
     watch.insert("window", [event(start, 299, app="Firefox", title=f"All about {CANARY} — Mozilla Firefox")])
-    async with at_a_desk(watch.url) as asker:
-        said = await every_output(asker)
-        now_told = await asker.call("aw.now")
-    assert CANARY not in said
-    assert (now_told["window"], now_told["tab"], now_told["private"]) == (None, None, ["window", "tab"])
+    async with connect_tool_client(watch.url) as tool_client:
+        texts = await every_output(tool_client)
+        current = await tool_client.call("aw.now")
+    assert CANARY not in texts
+    assert (current["window"], current["tab"], current["private"]) == (None, None, ["window", "tab"])
 
 
 async def test_errors_quote_nothing_that_the_rules_hide() -> None:
 
-    with odd_server(Odd(400, json.dumps({"message": f"no bucket named {CANARY}"}).encode())) as watch:
+    with run_scripted_server(
+        ScriptedResponse(400, json.dumps({"message": f"no bucket named {CANARY}"}).encode())
+    ) as watch:
         for kind in ("mask_text", "mask_apps", "mask_titles", "drop_urls", "drop_text", "drop_apps"):
-            async with at_a_desk(watch.url, privacy=privacy_rules(**{kind: (CANARY,)})) as asker:
+            async with connect_tool_client(watch.url, privacy=privacy_rules(**{kind: (CANARY,)})) as tool_client:
                 for tool, arguments in CALLS:
-                    assert CANARY not in json.dumps(await asker.client.call(tool, arguments))
+                    assert CANARY not in json.dumps(await tool_client.client.call(tool, arguments))
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
 async def test_what_servers_say_of_themselves_and_their_buckets_follows_the_rules(rules: dict[str, Any]) -> None:
 
-    about = {"hostname": OPEN, "version": CANARY, f"a {CANARY}": {f"the {CANARY}": [CANARY]}}
-    bucket = {"type": CANARY, "client": OPEN, f"a {CANARY}": 1, "data": {f"a {CANARY}": CANARY}, "created": CANARY}
+    about = {"hostname": HARMLESS, "version": CANARY, f"a {CANARY}": {f"the {CANARY}": [CANARY]}}
+    bucket = {"type": CANARY, "client": HARMLESS, f"a {CANARY}": 1, "data": {f"a {CANARY}": CANARY}, "created": CANARY}
 
-    def answer(method: str, path: str) -> Odd:
-        return Odd(body=json.dumps({"open": bucket} if "/buckets" in path else about).encode())
+    def answer(method: str, path: str) -> ScriptedResponse:
+        return ScriptedResponse(body=json.dumps({"open": bucket} if "/buckets" in path else about).encode())
 
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, watch.url, privacy=privacy_rules(**rules)) as asker:
-            said = [await asker.call(tool) for tool in ("aw.get_state", "nowframe.build", "system.health")]
-    assert OPEN in str(said)
-    assert CANARY not in str(said)
+    with run_scripted_server(answer) as watch:
+        async with connect_tool_client(watch.url, watch.url, privacy=privacy_rules(**rules)) as tool_client:
+            texts = [await tool_client.call(tool) for tool in ("aw.get_state", "nowframe.build", "system.health")]
+    assert HARMLESS in str(texts)
+    assert CANARY not in str(texts)
 
 
-async def test_the_names_of_categories_follow_the_rules(watch: Watch) -> None:
-    from tests.packs.activity.gates import newer_watch
+async def test_the_names_of_categories_follow_the_rules(watch: ActivityWatchServer) -> None:
+    from tests.packs.activity.activitywatch_proxies import run_proxy_with_categories
 
     now = datetime.now(UTC)
-    watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=1), 59, app=OPEN, title=OPEN)])
-    classes = [{"name": ["Life", f"My {CANARY}"], "rule": {"type": "regex", "regex": OPEN}}]
-    with newer_watch(watch, classes) as newer:
+    watch.insert(
+        watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=1), 59, app=HARMLESS, title=HARMLESS)]
+    )
+    classes = [{"name": ["Life", f"My {CANARY}"], "rule": {"type": "regex", "regex": HARMLESS}}]
+    with run_proxy_with_categories(watch, classes) as newer:
         for rule in ("drop_titles", "mask_titles", "mask_text"):
-            async with at_a_desk(newer.url, privacy=privacy_rules(**{rule: (CANARY,)})) as asker:
-                said = await every_output(asker)
-            assert "Life > " in said
-            assert CANARY not in said
+            async with connect_tool_client(newer.url, privacy=privacy_rules(**{rule: (CANARY,)})) as tool_client:
+                texts = await every_output(tool_client)
+            assert "Life > " in texts
+            assert CANARY not in texts
 
 
 def test_only_the_sources_hold_the_two_servers() -> None:
     """Everything else gets what has passed the rules."""
-    allowed = {"sources.py", "watch_server.py", "sidecar_client.py", "omniparser.py"}
+    allowed = {"filtered_sources.py", "activitywatch_client.py", "sidecar_client.py", "omniparser.py"}
     for path in (SOURCE / "hubbub/packs/activity").rglob("*.py"):
         servers = {
-            name for name in imports_of(path) if name.endswith((".WatchServer", ".SidecarClient", ".JsonServer"))
+            name
+            for name in list_imports(path)
+            if name.endswith((".ActivityWatchClient", ".SidecarClient", ".JsonClient"))
         }
         assert not servers or path.name in allowed, f"{path.name} goes around the rules"

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from tests.packs.activity.desks import at_a_desk
-from tests.packs.activity.gates import newer_watch
-from tests.packs.activity.watching import Watch, a_morning
+from tests.packs.activity.activitywatch_proxies import run_proxy_with_categories
+from tests.packs.activity.activitywatch_server import ActivityWatchServer, insert_morning
+from tests.packs.activity.tool_clients import connect_tool_client
 
 from hubbub.packs.activity import limits
 from hubbub.packs.activity.settings import PrivacySettings
 
-RECORDED: list[Any] = [
+STORED_CATEGORIES: list[Any] = [
     {"id": 0, "name": ["Work"], "rule": {"type": "none"}},
     {"id": 1, "name": ["Work", "Code"], "rule": {"type": "regex", "regex": "Code", "ignore_case": False}},
     {"id": 2, "name": ["Work", "Code", "Tests"], "rule": {"type": "regex", "regex": "TEST", "ignore_case": True}},
@@ -24,12 +24,14 @@ def rule(pattern: str, *, ignore_case: bool = True, is_valid: bool = True) -> di
     return {"pattern": pattern, "ignore_case": ignore_case, "is_valid": is_valid}
 
 
-async def test_categories_of_activitywatch_are_listed_with_their_rules_and_their_time(watch: Watch) -> None:
-    a_morning(watch)
-    with newer_watch(watch, RECORDED) as door:
-        async with at_a_desk(door.url) as asker:
-            found = await asker.call("aw.categories", period="yesterday")
-            summary = await asker.call("aw.summary", period="yesterday", by="category")
+async def test_categories_of_activitywatch_are_listed_with_their_rules_and_their_time(
+    watch: ActivityWatchServer,
+) -> None:
+    insert_morning(watch)
+    with run_proxy_with_categories(watch, STORED_CATEGORIES) as proxy:
+        async with connect_tool_client(proxy.url) as tool_client:
+            found = await tool_client.call("aw.categories", period="yesterday")
+            summary = await tool_client.call("aw.summary", period="yesterday", by="category")
     rows = {row["name"]: row for row in found["categories"]}
     assert found["source"] == "activitywatch"
     assert list(rows)[:4] == ["Work", "Work > Code", "Work > Code > Tests", "Broken"]
@@ -50,12 +52,12 @@ async def test_categories_of_activitywatch_are_listed_with_their_rules_and_their
     assert sum(listed.values()) == found["active_s"]
 
 
-async def test_what_has_no_category_is_listed_so_that_rules_can_be_written(watch: Watch) -> None:
-    a_morning(watch)
-    async with at_a_desk(watch.url, categories={"Work > Code": "code"}) as asker:
-        found = await asker.call("aw.categories", period="yesterday")
-        one = await asker.call("aw.categories", period="yesterday", top=1)
-        tried = await asker.call("aw.categories", period="yesterday", categories={"Mail": "thunderbird|inbox"})
+async def test_what_has_no_category_is_listed_so_that_rules_can_be_written(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
+    async with connect_tool_client(watch.url, categories={"Work > Code": "code"}) as tool_client:
+        found = await tool_client.call("aw.categories", period="yesterday")
+        one = await tool_client.call("aw.categories", period="yesterday", top=1)
+        tried = await tool_client.call("aw.categories", period="yesterday", categories={"Mail": "thunderbird|inbox"})
     assert (found["source"], found["uncategorized_s"], found["uncategorized_share"]) == ("settings", 1800, 0.3333)
     assert [(row["name"], row["seconds"]) for row in found["uncategorized_apps"]] == [
         ("Firefox", 900),
@@ -69,32 +71,34 @@ async def test_what_has_no_category_is_listed_so_that_rules_can_be_written(watch
     assert (tried["source"], tried["uncategorized_s"]) == ("call", 4500)
 
 
-async def test_without_categories_everything_is_without_one(watch: Watch) -> None:
-    a_morning(watch)
-    async with at_a_desk(watch.url) as asker:
-        found = await asker.call("aw.categories", period="yesterday")
+async def test_without_categories_everything_is_without_one(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
+    async with connect_tool_client(watch.url) as tool_client:
+        found = await tool_client.call("aw.categories", period="yesterday")
     assert (found["source"], found["categories"], found["uncategorized_s"]) == ("none", [], 5400)
     assert "no categories" in found["notes"][0]
 
 
-async def test_patterns_do_not_give_away_what_is_private(watch: Watch) -> None:
-    a_morning(watch)
+async def test_patterns_do_not_give_away_what_is_private(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
     recorded = [{"name": ["Secrets of Acme"], "rule": {"type": "regex", "regex": "KeePass|Acme|Code"}}]
     rules = PrivacySettings(drop_apps=("keepass",), mask_titles=("acme",))
-    with newer_watch(watch, recorded) as door:
-        async with at_a_desk(door.url, privacy=rules) as asker:
-            found = await asker.call("aw.categories", period="yesterday")
+    with run_proxy_with_categories(watch, recorded) as proxy:
+        async with connect_tool_client(proxy.url, privacy=rules) as tool_client:
+            found = await tool_client.call("aw.categories", period="yesterday")
     (row,) = found["categories"]
     assert (row["name"], row["seconds"]) == ("[private]", 3600)
     assert row["rules"] == [rule("[private]|[private]|Code", ignore_case=False)]
 
 
-async def test_very_many_categories_are_cut_and_said_to_be(watch: Watch) -> None:
-    a_morning(watch)
+async def test_very_many_categories_are_cut_and_said_to_be(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
     many = [{"name": [f"c{number}"], "rule": {"type": "none"}} for number in range(30_000)]
-    with newer_watch(watch, [{"name": ["Work"], "rule": {"type": "regex", "regex": "Code"}}, *many]) as door:
-        async with at_a_desk(door.url) as asker:
-            found = await asker.call("aw.categories", period="yesterday")
+    with run_proxy_with_categories(
+        watch, [{"name": ["Work"], "rule": {"type": "regex", "regex": "Code"}}, *many]
+    ) as proxy:
+        async with connect_tool_client(proxy.url) as tool_client:
+            found = await tool_client.call("aw.categories", period="yesterday")
     assert len(found["categories"]) == limits.CATEGORIES
     assert found["categories"][0]["seconds"] == 3600
     assert found["notes"] == [

@@ -9,23 +9,23 @@ from typing import Any, get_args
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.packs.activity.desks import at_a_desk
-from tests.packs.activity.watching import HOST, Watch, a_morning
+from tests.packs.activity.activitywatch_server import HOST, ActivityWatchServer, insert_morning
+from tests.packs.activity.tool_clients import connect_tool_client
 
 from hubbub.pack.charts import PALE, colour_of
-from hubbub.packs.activity.categories import Categories, given_rules
-from hubbub.packs.activity.chart import Chart, Kind, draw_chart
+from hubbub.packs.activity.categories import Categories, compile_request_rules
+from hubbub.packs.activity.chart import Chart, ChartKind, draw_chart
 from hubbub.packs.activity.events import Event
-from hubbub.packs.activity.periods import Period, read_period
+from hubbub.packs.activity.periods import Period, parse_period
 from hubbub.packs.activity.presence import DeviceRecords, Records
 from hubbub.packs.activity.sidecar.picture import Picture
 from hubbub.packs.activity.sidecar.tesseract import read_lines, version
-from hubbub.packs.activity.summary import By
+from hubbub.packs.activity.summary import GroupBy
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 FOURTH_HOURS = ["04:00", "08:00", "12:00", "16:00", "20:00"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[ChartKind, ...] = get_args(ChartKind)
 MONDAY = datetime(2026, 11, 2, tzinfo=BERLIN)
 
 
@@ -38,20 +38,20 @@ def presence(start: datetime, seconds: float, status: str = "not-afk") -> Event:
 
 
 def draw(
-    kind: Kind,
+    kind: ChartKind,
     windows: Sequence[Event],
     period: str,
     *,
     afk: Sequence[Event] | None = None,
-    by: By = "app",
+    by: GroupBy = "app",
     zone: ZoneInfo = BERLIN,
     notes: Sequence[str] = (),
 ) -> Chart:
     if afk is None:
         afk = [Event(event.timestamp, event.duration, {"status": "not-afk"}) for event in windows]
     records = Records([DeviceRecords(HOST, window=[list(windows)], afk=[list(afk)])])
-    rules = Categories(given_rules({"Work > Code": "code", "Fun": "game"}))
-    return draw_chart(kind, records, read_period(period, zone, NOW), HOST, by, categories=rules, notes=notes)
+    rules = Categories(compile_request_rules({"Work > Code": "code", "Fun": "game"}))
+    return draw_chart(kind, records, parse_period(period, zone, NOW), HOST, by, categories=rules, notes=notes)
 
 
 def pixels(png: bytes) -> Any:
@@ -72,7 +72,7 @@ def bar_length(picture: Any, name: str) -> int:
     return max(sum(row) for row in rows)
 
 
-def runs(picture: Any, y: int, name: str) -> int:
+def count_runs(picture: Any, y: int, name: str) -> int:
     """How many times the colour of a name begins along a row of points."""
     row = [picture.getpixel((x, y)) == rgb(name) for x in range(picture.width)]
     return sum(now and not before for before, now in zip([False, *row], row, strict=False))
@@ -81,10 +81,10 @@ def runs(picture: Any, y: int, name: str) -> int:
 # -- the tool --------------------------------------------------------------------------
 
 
-async def test_an_image_comes_with_a_sentence_its_rows_and_the_notes(watch: Watch) -> None:
-    a_morning(watch)
-    async with at_a_desk(watch.url) as asker:
-        image, text = (await asker.client.call("aw.chart", {"period": "yesterday", "by": "category"}))["content"]
+async def test_an_image_comes_with_a_sentence_its_rows_and_the_notes(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
+    async with connect_tool_client(watch.url) as tool_client:
+        image, text = (await tool_client.client.call("aw.chart", {"period": "yesterday", "by": "category"}))["content"]
     assert (image["type"], image["mimeType"], text["type"]) == ("image", "image/png", "text")
     first, *rest = text["text"].splitlines()
     assert first.startswith(f"{HOST}, ")
@@ -93,31 +93,31 @@ async def test_an_image_comes_with_a_sentence_its_rows_and_the_notes(watch: Watc
     assert rest[2].startswith("Note: there are no categories")
 
 
-async def test_the_bars_of_a_chart_are_as_long_as_the_times(watch: Watch) -> None:
-    a_morning(watch)
-    async with at_a_desk(watch.url) as asker:
-        image, _ = (await asker.client.call("aw.chart", {"period": "yesterday"}))["content"]
+async def test_the_bars_of_a_chart_are_as_long_as_the_times(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
+    async with connect_tool_client(watch.url) as tool_client:
+        image, _ = (await tool_client.client.call("aw.chart", {"period": "yesterday"}))["content"]
     picture = pixels(base64.b64decode(image["data"]))
     code, firefox, mail = (bar_length(picture, name) for name in ("Code", "Firefox", "Thunderbird"))
     assert code / firefox == pytest.approx(3600 / 900, rel=0.03)
     assert mail == pytest.approx(firefox, abs=1)
 
 
-async def test_the_kind_of_a_picture_is_one_of_three(watch: Watch) -> None:
-    a_morning(watch)
-    async with at_a_desk(watch.url) as asker:
+async def test_the_kind_of_a_picture_is_one_of_three(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
+    async with connect_tool_client(watch.url) as tool_client:
         drawn = [
-            (await asker.client.call("aw.chart", {"period": "yesterday", "kind": kind}))["content"][0]["data"]
+            (await tool_client.client.call("aw.chart", {"period": "yesterday", "kind": kind}))["content"][0]["data"]
             for kind in KINDS
         ]
-        failure = await asker.failure("aw.chart", kind="pie")
+        failure = await tool_client.failure("aw.chart", kind="pie")
     assert len(set(drawn)) == 3
     assert "pie" in failure["message"]
 
 
-async def test_a_timeline_of_a_year_is_refused_with_advice(watch: Watch) -> None:
-    async with at_a_desk(watch.url) as asker:
-        failure = await asker.failure("aw.chart", kind="timeline", period="last_300d")
+async def test_a_timeline_of_a_year_is_refused_with_advice(watch: ActivityWatchServer) -> None:
+    async with connect_tool_client(watch.url) as tool_client:
+        failure = await tool_client.failure("aw.chart", kind="timeline", period="last_300d")
     assert failure["code"] == "invalid_argument"
     assert "at most 31 days" in failure["message"]
     assert "heatmap" in failure["message"]
@@ -128,15 +128,15 @@ async def test_a_timeline_of_a_year_is_refused_with_advice(watch: Watch) -> None
 
 @pytest.mark.skipif(version() is None, reason="no tesseract here: scripts/system-packages installs it")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_picture_says_what_whose_when_and_how_long_in_all(kind: Kind) -> None:
+def test_a_picture_says_what_whose_when_and_how_long_in_all(kind: ChartKind) -> None:
     chart = draw(kind, [window(MONDAY + timedelta(hours=9), 5400, "Code")], "2026-11-02", notes=["the watcher stopped"])
-    text = " ".join(line.text for line in read_lines(*Picture.read(chart.png).for_reading()))
+    text = " ".join(line.text for line in read_lines(*Picture.decode(chart.png).for_ocr()))
     for words in (HOST, "Monday 2 November 2026", "Europe/Berlin", "1h 30m active", "watcher stopped"):
         assert words in text, text
 
 
 @pytest.mark.parametrize("kind", ["bars", "timeline"])
-def test_an_application_has_the_same_colour_whatever_its_rank(kind: Kind) -> None:
+def test_an_application_has_the_same_colour_whatever_its_rank(kind: ChartKind) -> None:
     at_nine, at_ten = MONDAY + timedelta(hours=9), MONDAY + timedelta(hours=11)
     one = draw(kind, [window(at_nine, 7200, "Code"), window(at_ten, 1800, "Firefox")], "2026-11-02")
     other = draw(kind, [window(at_nine, 1800, "Code"), window(at_ten, 7200, "Firefox")], "2026-11-02")
@@ -148,19 +148,19 @@ def test_an_application_has_the_same_colour_whatever_its_rank(kind: Kind) -> Non
 def test_a_week_has_a_column_for_each_day() -> None:
     days = [MONDAY + timedelta(days=number, hours=9) for number in (0, 1, 3, 4, 6)]
     picture = pixels(draw("bars", [window(day, 7200, "Code") for day in days], "2026-11-02/2026-11-09").png)
-    assert max(runs(picture, y, "Code") for y in range(picture.height)) == len(days)
+    assert max(count_runs(picture, y, "Code") for y in range(picture.height)) == len(days)
 
 
 def test_a_day_has_a_column_for_each_hour() -> None:
     hours = [MONDAY + timedelta(hours=number) for number in (8, 9, 11, 15)]
     picture = pixels(draw("bars", [window(hour, 3600, "Code") for hour in hours], "2026-11-02").png)
-    assert max(runs(picture, y, "Code") for y in range(picture.height)) == len(hours)
+    assert max(count_runs(picture, y, "Code") for y in range(picture.height)) == len(hours)
 
 
 def test_a_timeline_shows_each_stretch_of_an_application() -> None:
     starts = [MONDAY + timedelta(hours=number) for number in (8, 12, 16)]
     picture = pixels(draw("timeline", [window(start, 3600, "Code") for start in starts], "2026-11-02").png)
-    assert max(runs(picture, y, "Code") for y in range(picture.height)) == len(starts)
+    assert max(count_runs(picture, y, "Code") for y in range(picture.height)) == len(starts)
 
 
 @pytest.mark.parametrize("period", ["2026-11-02", "2026-11-02/2026-11-05"])
@@ -175,7 +175,7 @@ def test_a_timeline_shows_time_that_was_recorded_in_part(period: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_period_that_was_recorded_in_part_only_is_not_called_empty(kind: Kind) -> None:
+def test_a_period_that_was_recorded_in_part_only_is_not_called_empty(kind: ChartKind) -> None:
     start = MONDAY + timedelta(hours=9)
     dead = draw(kind, [window(start, 7200, "Code")], "2026-11-02", afk=[presence(start - timedelta(hours=2), 60)])
     assert "Nothing was recorded" not in dead.text
@@ -183,7 +183,7 @@ def test_a_period_that_was_recorded_in_part_only_is_not_called_empty(kind: Kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_period_says_why(kind: Kind) -> None:
+def test_an_empty_period_says_why(kind: ChartKind) -> None:
     nothing = draw(kind, [], "2026-11-02", afk=[])
     away = draw(kind, [], "2026-11-02", afk=[presence(MONDAY, 7200, "afk")])
     dead = draw(kind, [], "2026-11-02", afk=[], notes=["aw-watcher-window has written nothing since Sunday"])
@@ -209,8 +209,8 @@ A_YEAR = ("Europe/Berlin", "2025-12-01/2026-11-15")
     ("kind", "zone", "period"),
     [(kind, *clock) for kind in KINDS for clock in (*CLOCKS, A_YEAR) if (kind, clock) != ("timeline", A_YEAR)],
 )
-def test_pictures_can_be_drawn_whatever_the_clocks_do(kind: Kind, zone: str, period: str) -> None:
-    meant = read_period(period, ZoneInfo(zone), NOW)
+def test_pictures_can_be_drawn_whatever_the_clocks_do(kind: ChartKind, zone: str, period: str) -> None:
+    meant = parse_period(period, ZoneInfo(zone), NOW)
     length_s = (meant.end.astimezone(UTC) - meant.start.astimezone(UTC)).total_seconds()
     windows = [window(meant.start, length_s / 2, "Code"), window(meant.end - timedelta(seconds=60), 3600, "Mail")]
     afk = [presence(meant.start, length_s * 2), presence(meant.start, 10.0, "afk")]
@@ -227,7 +227,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("days", [1, 7])
-def test_hostile_titles_are_drawn_within_the_usual_size(kind: Kind, days: int) -> None:
+def test_hostile_titles_are_drawn_within_the_usual_size(kind: ChartKind, days: int) -> None:
     moments = (MONDAY + timedelta(minutes=20 * number) for number in range(len(HOSTILE)))
     windows = [window(moment, 1200 - number, "app", HOSTILE[number]) for number, moment in enumerate(moments)]
     period = f"2026-11-02/2026-11-{2 + days:02}"
@@ -238,7 +238,7 @@ def test_hostile_titles_are_drawn_within_the_usual_size(kind: Kind, days: int) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_thousands_of_names_are_ten_and_everything_else(kind: Kind) -> None:
+def test_thousands_of_names_are_ten_and_everything_else(kind: ChartKind) -> None:
     windows = [window(MONDAY + timedelta(seconds=20 * number), 20.0, f"app {number}") for number in range(4000)]
     chart = draw(kind, windows, "2026-11-02")
     assert len(chart.png) < 200_000
@@ -247,7 +247,7 @@ def test_thousands_of_names_are_ten_and_everything_else(kind: Kind) -> None:
 
 
 def test_a_period_is_described_as_people_write_it() -> None:
-    from hubbub.packs.activity.period_words import describe_period
+    from hubbub.packs.activity.period_format import format_period
 
     days = {
         "2026-11-02": "Monday 2 November 2026 (Europe/Berlin)",
@@ -256,7 +256,7 @@ def test_a_period_is_described_as_people_write_it() -> None:
         "2026-11-02T22:00/2026-11-03T00:00": "Monday 2 November 2026, 22:00 to 24:00 (Europe/Berlin)",
         "2026-11-02T22:00/2026-11-03T01:00": "Mon 2 Nov 2026 22:00 to Tue 3 Nov 2026 01:00 (Europe/Berlin)",
     }
-    assert {day: describe_period(read_period(day, BERLIN, NOW)) for day in days} == days
+    assert {day: format_period(parse_period(day, BERLIN, NOW)) for day in days} == days
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_period_is_described_as_people_write_it() -> None:
 )
 def test_hours_are_marked_at_round_times(hours: int, first: datetime, texts: list[str]) -> None:
     from hubbub.packs.activity.breakdown import interval_edges
-    from hubbub.packs.activity.period_words import mark_hours
+    from hubbub.packs.activity.period_format import label_hours
 
     edges = [edge.astimezone(BERLIN) for edge in interval_edges(Period(first, first + timedelta(hours=hours)), "hour")]
-    assert [text for _, text in mark_hours(edges, 13)] == texts
+    assert [text for _, text in label_hours(edges, 13)] == texts

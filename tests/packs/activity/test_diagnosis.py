@@ -12,68 +12,75 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.processes import HUBBUB
-from tests.packs.activity.desks import NOWHERE, at_a_desk
-from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.sidecars import sidecar
-from tests.packs.activity.watching import Watch, event
+from tests.http.server_process import HUBBUB
+from tests.packs.activity.activitywatch_server import ActivityWatchServer, event
+from tests.packs.activity.scripted_server import ScriptedResponse, run_scripted_server
+from tests.packs.activity.sidecars import run_sidecar
+from tests.packs.activity.tool_clients import UNUSED_URL, connect_tool_client
 
 from hubbub.packs.activity import diagnosis
 from hubbub.packs.activity.settings import ActivitySettings
 
 
-async def checked(check: Any, aw_url: str = NOWHERE, sidecar_url: str = NOWHERE) -> tuple[bool, str, str]:
+async def run_check(check: Any, aw_url: str = UNUSED_URL, sidecar_url: str = UNUSED_URL) -> tuple[bool, str, str]:
     found = await check(ActivitySettings(aw_url=aw_url, sidecar_url=sidecar_url))
     return found.ok, found.detail, found.advice
 
 
 async def test_a_missing_activitywatch_is_told_with_what_to_install() -> None:
-    ok, detail, advice = await checked(diagnosis.activitywatch)
+    ok, detail, advice = await run_check(diagnosis.activitywatch)
     assert not ok
     assert "cannot be reached" in detail
     assert "activitywatch.net" in advice
 
 
-async def test_one_that_runs_is_told_with_its_version(either_watch: Watch) -> None:
-    ok, detail, _ = await checked(diagnosis.activitywatch, either_watch.url)
+async def test_one_that_runs_is_told_with_its_version(either_watch: ActivityWatchServer) -> None:
+    ok, detail, _ = await run_check(diagnosis.activitywatch, either_watch.url)
     assert ok
     assert detail.startswith("v0.12")
 
 
 async def test_one_that_lets_nobody_read_is_not_well() -> None:
-    with odd_server(lambda method, path: Odd() if path.endswith("info") else Odd(401)) as watch:
-        ok, detail, _ = await checked(diagnosis.activitywatch, watch.url)
+    with run_scripted_server(
+        lambda method, path: ScriptedResponse() if path.endswith("info") else ScriptedResponse(401)
+    ) as watch:
+        ok, detail, _ = await run_check(diagnosis.activitywatch, watch.url)
     assert not ok
     assert "HUBBUB_ACTIVITY_API_KEY" in detail
 
 
-async def test_watchers_are_missing_silent_or_well(watch: Watch) -> None:
+async def test_watchers_are_missing_silent_or_well(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
-    ok, detail, advice = await checked(diagnosis.watchers, watch.url)
+    ok, detail, advice = await run_check(diagnosis.watchers, watch.url)
     assert (ok, "aw-watcher-window" in detail, "tray" in advice) == (False, True, True)
     watch.bucket("w", "currentwindow")
     watch.bucket("a", "afkstatus")
-    ok, detail, _ = await checked(diagnosis.watchers, watch.url)
+    ok, detail, _ = await run_check(diagnosis.watchers, watch.url)
     assert (ok, detail) == (False, "have recorded nothing yet")
     for name in ("w", "a"):
         watch.insert(name, [event(now - timedelta(days=2), 5, app="x", title="x")])
-    ok, detail, _ = await checked(diagnosis.watchers, watch.url)
+    ok, detail, _ = await run_check(diagnosis.watchers, watch.url)
     assert (ok, "nothing since" in detail) == (False, True)
     watch.insert("w", [event(now - timedelta(seconds=10), 5, app="x", title="x")])
-    ok, detail, _ = await checked(diagnosis.watchers, watch.url)
+    ok, detail, _ = await run_check(diagnosis.watchers, watch.url)
     assert (ok, "aw-watcher-afk has stopped" in detail) == (False, True)
     watch.insert("a", [event(now - timedelta(seconds=10), 5, status="not-afk")])
-    ok, detail, _ = await checked(diagnosis.watchers, watch.url)
+    ok, detail, _ = await run_check(diagnosis.watchers, watch.url)
     assert (ok, "last recorded" in detail) == (True, True)
 
 
 async def test_a_sidecar_is_optional_and_told_of() -> None:
-    found = await diagnosis.sidecar(ActivitySettings(sidecar_url=NOWHERE))
+    found = await diagnosis.sidecar(ActivitySettings(sidecar_url=UNUSED_URL))
     assert (found.ok, found.optional, "hubbub sidecar" in found.detail) == (False, True, True)
-    with odd_server(Odd(body=b'{"ok": true, "mode": "local", "ready": false, "reason": "ocr_missing"}')) as asked:
-        assert (await checked(diagnosis.sidecar, sidecar_url=asked.url))[:2] == (False, "engine local: ocr_missing")
-    with odd_server(Odd(body=b'{"message": "ready"}')) as asked:
-        assert (await checked(diagnosis.sidecar, sidecar_url=asked.url))[0]
+    with run_scripted_server(
+        ScriptedResponse(body=b'{"ok": true, "mode": "local", "ready": false, "reason": "ocr_missing"}')
+    ) as running_sidecar:
+        assert (await run_check(diagnosis.sidecar, sidecar_url=running_sidecar.url))[:2] == (
+            False,
+            "engine local: ocr_missing",
+        )
+    with run_scripted_server(ScriptedResponse(body=b'{"message": "ready"}')) as running_sidecar:
+        assert (await run_check(diagnosis.sidecar, sidecar_url=running_sidecar.url))[0]
 
 
 async def test_without_a_screen_neither_doctor_nor_probe_says_ready(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,24 +90,24 @@ async def test_without_a_screen_neither_doctor_nor_probe_says_ready(monkeypatch:
     assert (found.ok, found.optional) == (False, True)
     if shutil.which("tesseract") is not None:
         assert "DISPLAY" in found.advice
-        with sidecar("local") as asked:
-            ok, detail, _ = await checked(diagnosis.sidecar, sidecar_url=asked.url)
+        with run_sidecar("local") as running_sidecar:
+            ok, detail, _ = await run_check(diagnosis.sidecar, sidecar_url=running_sidecar.url)
         assert (ok, detail) == (False, "engine local: screen_missing")
 
 
 def test_a_missing_sidecar_is_no_reason_to_fail(tmp_path: Path) -> None:
-    (tmp_path / "hubbub.toml").write_text(f'[packs.activity]\nsidecar_url = "{NOWHERE}"\naw_url = "{NOWHERE}"\n')
+    (tmp_path / "hubbub.toml").write_text(f'[packs.activity]\nsidecar_url = "{UNUSED_URL}"\naw_url = "{UNUSED_URL}"\n')
     environment = {**os.environ, "HUBBUB_CONFIG": str(tmp_path / "hubbub.toml")}
     done = subprocess.run(
         [HUBBUB, "doctor", "activity"], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment
     )
-    (told,) = [line for line in done.stdout.splitlines() if line.split()[:2] == ["-", "sidecar"]]
-    assert "optional" in told
+    (sidecar_line,) = [line for line in done.stdout.splitlines() if line.split()[:2] == ["-", "sidecar"]]
+    assert "optional" in sidecar_line
 
 
 async def test_a_missing_tesseract_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    ok, _, advice = await checked(diagnosis.ocr)
+    ok, _, advice = await run_check(diagnosis.ocr)
     assert (ok, "apt install tesseract-ocr" in advice) == (False, True)
 
 
@@ -112,10 +119,10 @@ def test_the_sidecar_runs_as_a_process_and_stops_when_told(tmp_path: Path) -> No
     )  # fmt: skip
     try:
         assert process.stderr is not None
-        said = process.stderr.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+", said)
-        assert found, said
-        assert "made up" in said
+        output = process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+", output)
+        assert found, output
+        assert "made up" in output
         with urllib.request.urlopen(f"{found[0]}/probe", timeout=60) as answer:
             assert json.loads(answer.read())["mode"] == "mock"
         process.send_signal(signal.SIGTERM)
@@ -143,11 +150,11 @@ async def test_the_pack_finds_the_token_of_a_sidecar_of_its_user(
         assert process.stderr is not None
         found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
         assert found
-        async with at_a_desk(sidecar_url=found[0]) as asker:
-            known = await asker.failure("screen.read")
+        async with connect_tool_client(sidecar_url=found[0]) as tool_client:
+            known = await tool_client.failure("screen.read")
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "of-another"))
-        async with at_a_desk(sidecar_url=found[0]) as asker:
-            unknown = await asker.failure("screen.read")
+        async with connect_tool_client(sidecar_url=found[0]) as tool_client:
+            unknown = await tool_client.failure("screen.read")
     finally:
         process.kill()
         process.wait()

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.in_process import running
+from tests.http.in_process_server import run_server
 from tests.http.keyring import Keyring
-from tests.http.processes import HUBBUB
-from tests.packs.activity.desks import NOWHERE, at_a_desk, make_server
-from tests.packs.activity.sidecars import sidecar
-from tests.packs.activity.watching import Watch, a_morning
-from tests.server.conversation import DIALECTS, PLAIN
+from tests.http.server_process import HUBBUB
+from tests.packs.activity.activitywatch_server import ActivityWatchServer, insert_morning
+from tests.packs.activity.sidecars import run_sidecar
+from tests.packs.activity.tool_clients import UNUSED_URL, connect_tool_client, make_server
+from tests.server.raw_client import DIALECTS, PLAIN
 
 from hubbub.packs.activity import limits
 from hubbub.packs.activity.disclosure_log import DisclosureLog
@@ -29,14 +29,14 @@ def entries() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_each_disclosure_is_a_line_without_what_was_disclosed(dialect: str, watch: Watch) -> None:
-    a_morning(watch)
-    async with at_a_desk(watch.url, dialect=dialect) as asker:
+async def test_each_disclosure_is_a_line_without_what_was_disclosed(dialect: str, watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
+    async with connect_tool_client(watch.url, dialect=dialect) as tool_client:
         if dialect == PLAIN:
-            await asker.client.result("aw.summary", {"period": "yesterday", "by": "title"})
+            await tool_client.client.result("aw.summary", {"period": "yesterday", "by": "title"})
         else:
-            await asker.call("aw.summary", period="yesterday", by="title")
-        await asker.client.ask("tools/list")
+            await tool_client.call("aw.summary", period="yesterday", by="title")
+        await tool_client.client.ask("tools/list")
     (entry,) = entries()
     assert (entry["caller"], entry["tool"], entry["period"], entry["by"]) == (
         "stdio", "aw.summary", "yesterday", "title"
@@ -44,17 +44,19 @@ async def test_each_disclosure_is_a_line_without_what_was_disclosed(dialect: str
     assert entry["events"] >= entry["titles"] > 1
     assert (entry["sites"], entry["buckets"]) == (1, 3)
     assert path().stat().st_mode & 0o777 == 0o600
-    buckets = [watch.ask("GET", f"buckets/{bucket}/events") for bucket in watch.ask("GET", "buckets/")]
+    buckets = [watch.request("GET", f"buckets/{bucket}/events") for bucket in watch.request("GET", "buckets/")]
     known = {event["data"].get("title") for events in buckets for event in events}
     assert not [title for title in known if title and title in path().read_text()]
 
 
-async def test_resources_prompts_and_the_screen_are_in_it_with_who_asked(watch: Watch, tmp_path: Path) -> None:
-    a_morning(watch)
+async def test_resources_prompts_and_the_screen_are_in_it_with_who_asked(
+    watch: ActivityWatchServer, tmp_path: Path
+) -> None:
+    insert_morning(watch)
     ring = Keyring(tmp_path / "keys.toml")
     key = ring.add("ann")
-    with sidecar() as eyes:
-        async with running(make_server(watch.url, eyes.url), key_file=str(ring.path)) as here:
+    with run_sidecar() as running_sidecar:
+        async with run_server(make_server(watch.url, running_sidecar.url), key_file=str(ring.path)) as here:
             for method, params in (
                 ("screen.read", {}),
                 ("resources/read", {"uri": "activity://now"}),
@@ -70,38 +72,38 @@ async def test_resources_prompts_and_the_screen_are_in_it_with_who_asked(watch: 
     assert (prompt["prompt"], prompt["period"]) == ("what_did_i_do", "yesterday")
 
 
-async def test_what_was_not_disclosed_is_not_in_it(watch: Watch) -> None:
-    async with at_a_desk(NOWHERE) as asker:
-        await asker.failure("aw.now")
-        await asker.call("system.health")
-    async with running(make_server(watch.url)) as here:
+async def test_what_was_not_disclosed_is_not_in_it(watch: ActivityWatchServer) -> None:
+    async with connect_tool_client(UNUSED_URL) as tool_client:
+        await tool_client.failure("aw.now")
+        await tool_client.call("system.health")
+    async with run_server(make_server(watch.url)) as here:
         await here.site.post({"jsonrpc": "2.0", "id": 1, "method": "screen.read"})
     assert not path().exists()
 
 
-async def test_secrets_in_arguments_are_not_in_it(watch: Watch) -> None:
-    a_morning(watch)
+async def test_secrets_in_arguments_are_not_in_it(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
     query = 'RETURN = filter_keyvals(query_bucket(find_bucket("aw-watcher-window_")), "title", ["canary"]);'
-    async with at_a_desk(watch.url) as asker:
-        await asker.call("aw.query", query=query, period="yesterday")
-        await asker.call("aw.summary", period="yesterday", by="category", categories={"canary": "canary"})
+    async with connect_tool_client(watch.url) as tool_client:
+        await tool_client.call("aw.query", query=query, period="yesterday")
+        await tool_client.call("aw.summary", period="yesterday", by="category", categories={"canary": "canary"})
     assert [entry["tool"] for entry in entries()] == ["aw.query", "aw.summary"]
     assert "canary" not in path().read_text()
 
 
-async def test_it_can_be_switched_off_or_kept_elsewhere(watch: Watch, tmp_path: Path) -> None:
-    async with at_a_desk(watch.url, disclosure_log="off") as asker:
-        await asker.call("aw.now")
+async def test_it_can_be_switched_off_or_kept_elsewhere(watch: ActivityWatchServer, tmp_path: Path) -> None:
+    async with connect_tool_client(watch.url, disclosure_log="off") as tool_client:
+        await tool_client.call("aw.now")
     assert not path().exists()
-    async with at_a_desk(watch.url, disclosure_log=str(tmp_path / "own" / "log")) as asker:
-        await asker.call("aw.now")
+    async with connect_tool_client(watch.url, disclosure_log=str(tmp_path / "own" / "log")) as tool_client:
+        await tool_client.call("aw.now")
     assert not path().exists()
     assert (tmp_path / "own" / "log").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("obstacle", ["folder", "link", "pipe", "file above"])
 async def test_a_log_that_cannot_be_written_is_reported_and_the_call_goes_on(
-    obstacle: str, watch: Watch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    obstacle: str, watch: ActivityWatchServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     place = tmp_path / "log"
     if obstacle == "folder":
@@ -114,8 +116,8 @@ async def test_a_log_that_cannot_be_written_is_reported_and_the_call_goes_on(
         (tmp_path / "file").touch()
         place = tmp_path / "file" / "log"
     with caplog.at_level(logging.WARNING):
-        async with at_a_desk(watch.url, disclosure_log=str(place)) as asker:
-            await asker.call("aw.now")
+        async with connect_tool_client(watch.url, disclosure_log=str(place)) as tool_client:
+            await tool_client.call("aw.now")
     assert "cannot write the disclosure log" in caplog.text
     assert not (tmp_path / "victim").exists()
 
@@ -128,8 +130,8 @@ def test_it_never_grows_beyond_its_bound(tmp_path: Path, monkeypatch: pytest.Mon
     files = sorted((tmp_path / "new").iterdir())
     assert len(files) == limits.DISCLOSURE_LOG_FILES
     assert all(file.stat().st_size < 1100 and file.stat().st_mode & 0o777 == 0o600 for file in files)
-    assert [entry["number"] for entry in log.last(50)] == list(range(450, 500))
-    last = log.last(100_000)
+    assert [entry["number"] for entry in log.read_last(50)] == list(range(450, 500))
+    last = log.read_last(100_000)
     assert [entry["number"] for entry in last] == list(range(500 - len(last), 500))
 
 

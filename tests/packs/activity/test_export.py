@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.packs.activity.desks import Asker, at_a_desk
-from tests.packs.activity.watching import HOST, Watch, a_morning, event
+from tests.packs.activity.activitywatch_server import HOST, ActivityWatchServer, event, insert_morning
+from tests.packs.activity.tool_clients import ToolClient, connect_tool_client
 
 from hubbub.packs.activity import limits
-from hubbub.packs.activity.export import Format, Table, cut_page, whole_file
+from hubbub.packs.activity.export import Format, Table, make_page, render_file
 from hubbub.packs.activity.failures import BadRequest
 from hubbub.packs.activity.settings import PrivacySettings
 
@@ -24,22 +24,22 @@ def read_csv(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text, newline="")))
 
 
-async def read_all(asker: Asker, **arguments: Any) -> list[dict[str, Any]]:
+async def read_all(tool_client: ToolClient, **arguments: Any) -> list[dict[str, Any]]:
     """Every row, page by page."""
     rows: list[dict[str, Any]] = []
     offset: int | None = 0
     while offset is not None:
-        page = await asker.call("aw.export", format="json", offset=offset, **arguments)
+        page = await tool_client.call("aw.export", format="json", offset=offset, **arguments)
         rows += json.loads(page["text"])
         assert len(rows) == offset + page["row_count"] <= page["total_rows"]
         offset = page["next_offset"]
     return rows
 
 
-async def test_the_windows_of_a_period_are_exported_as_csv(watch: Watch) -> None:
-    start = a_morning(watch)
-    async with at_a_desk(watch.url, time_zone="Asia/Kolkata", categories={"Work": "code"}) as asker:
-        page = await asker.call("aw.export", period="last_2d")
+async def test_the_windows_of_a_period_are_exported_as_csv(watch: ActivityWatchServer) -> None:
+    start = insert_morning(watch)
+    async with connect_tool_client(watch.url, time_zone="Asia/Kolkata", categories={"Work": "code"}) as tool_client:
+        page = await tool_client.call("aw.export", period="last_2d")
     names, first, *rest = read_csv(page["text"])
     assert names == page["columns"] == ["start", "end", "seconds", "app", "title", "category"]
     local = start + timedelta(hours=5, minutes=30)
@@ -56,17 +56,17 @@ async def test_the_windows_of_a_period_are_exported_as_csv(watch: Watch) -> None
 
 
 @pytest.mark.parametrize("limit", [1, 2, 500])
-async def test_pages_make_up_what_the_summary_adds_up(limit: int, watch: Watch) -> None:
-    start = a_morning(watch)
+async def test_pages_make_up_what_the_summary_adds_up(limit: int, watch: ActivityWatchServer) -> None:
+    start = insert_morning(watch)
     editor = watch.bucket(f"aw-watcher-vim_{HOST}", "app.editor.activity")
     watch.insert(editor, [event(start, 600, file="a.py", project="p", language="python")])
-    async with at_a_desk(watch.url) as asker:
-        windows = await read_all(asker, limit=limit, **YESTERDAY)
-        pages = await read_all(asker, what="pages", limit=limit, **YESTERDAY)
-        files = await read_all(asker, what="files", limit=limit, **YESTERDAY)
-        line = await read_all(asker, what="timeline", limit=limit, **YESTERDAY)
-        hours = await read_all(asker, what="summary", per="hour", limit=limit, **YESTERDAY)
-        whole = await read_all(asker, what="summary", by="file", limit=limit, **YESTERDAY)
+    async with connect_tool_client(watch.url) as tool_client:
+        windows = await read_all(tool_client, limit=limit, **YESTERDAY)
+        pages = await read_all(tool_client, what="pages", limit=limit, **YESTERDAY)
+        files = await read_all(tool_client, what="files", limit=limit, **YESTERDAY)
+        line = await read_all(tool_client, what="timeline", limit=limit, **YESTERDAY)
+        hours = await read_all(tool_client, what="summary", per="hour", limit=limit, **YESTERDAY)
+        whole = await read_all(tool_client, what="summary", by="file", limit=limit, **YESTERDAY)
     assert sum(row["seconds"] for row in windows) == 5400
     assert pages == [{**pages[0], "seconds": 900, "url": "https://www.example.org/mcp?x=1", "title": "MCP"}]
     assert files == [{**files[0], "seconds": 600, "project": "p", "file": "a.py", "language": "python"}]
@@ -80,8 +80,8 @@ async def test_pages_make_up_what_the_summary_adds_up(limit: int, watch: Watch) 
     assert [(row["file"], row["seconds"]) for row in whole] == [("a.py", 600)]
 
 
-async def test_csv_pages_make_up_one_file_without_formulas(watch: Watch) -> None:
-    start = a_morning(watch)
+async def test_csv_pages_make_up_one_file_without_formulas(watch: ActivityWatchServer) -> None:
+    start = insert_morning(watch)
     titles = [
         "=cmd|' /C calc'!A0",
         "+1",
@@ -100,11 +100,11 @@ async def test_csv_pages_make_up_one_file_without_formulas(watch: Watch) -> None
         window,
         [event(later + timedelta(minutes=place), 60, app="=app", title=title) for place, title in enumerate(titles)],
     )
-    async with at_a_desk(watch.url) as asker:
+    async with connect_tool_client(watch.url) as tool_client:
         text = ""
         offset: int | None = 0
         while offset is not None:
-            page = await asker.call("aw.export", offset=offset, limit=3, **YESTERDAY)
+            page = await tool_client.call("aw.export", offset=offset, limit=3, **YESTERDAY)
             text, offset = text + page["text"], page["next_offset"]
     rows = read_csv(text)
     assert [row[0] for row in rows].count("start") == 1
@@ -112,12 +112,12 @@ async def test_csv_pages_make_up_one_file_without_formulas(watch: Watch) -> None
     assert found == [f"'{title}" for title in titles[:7]] + titles[7:]
 
 
-async def test_an_export_passes_the_rules_of_privacy(watch: Watch) -> None:
-    a_morning(watch)
+async def test_an_export_passes_the_rules_of_privacy(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
     rules = PrivacySettings(drop_apps=("thunderbird",), mask_titles=("main",), urls="domain")
-    async with at_a_desk(watch.url, privacy=rules) as asker:
-        windows = await read_all(asker, **YESTERDAY)
-        pages = await read_all(asker, what="pages", **YESTERDAY)
+    async with connect_tool_client(watch.url, privacy=rules) as tool_client:
+        windows = await read_all(tool_client, **YESTERDAY)
+        pages = await read_all(tool_client, what="pages", **YESTERDAY)
     assert [(row["app"], row["title"]) for row in windows] == [
         ("Code", "[private]"),
         ("Firefox", "MCP - Mozilla Firefox"),
@@ -136,11 +136,11 @@ async def test_an_export_passes_the_rules_of_privacy(watch: Watch) -> None:
         ({"what": "summary", "per": "hour", "period": "last_99d"}, "more than 768 intervals"),
     ],
 )
-async def test_what_cannot_be_exported_is_said(wrong: dict[str, Any], told: str, watch: Watch) -> None:
-    a_morning(watch)
-    async with at_a_desk(watch.url) as asker:
-        assert told in (await asker.failure("aw.export", **wrong))["message"]
-        beyond = await asker.call("aw.export", offset=10**9, **YESTERDAY)
+async def test_what_cannot_be_exported_is_said(wrong: dict[str, Any], told: str, watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
+    async with connect_tool_client(watch.url) as tool_client:
+        assert told in (await tool_client.failure("aw.export", **wrong))["message"]
+        beyond = await tool_client.call("aw.export", offset=10**9, **YESTERDAY)
     assert (beyond["row_count"], beyond["total_rows"], beyond["next_offset"], beyond["text"]) == (0, 4, None, "")
 
 
@@ -156,9 +156,9 @@ def test_pages_of_any_table_make_up_the_whole_file(rows: list[tuple[Any, Any]], 
     table = Table(("a", "b"), rows)
     pages, offset = [], 0
     while offset < max(len(rows), 1):
-        pages.append(cut_page(table, form, offset=offset, limit=limit))
+        pages.append(make_page(table, form, offset=offset, limit=limit))
         offset += max(pages[-1].row_count, 1)
-    file = "".join(whole_file(table, form))
+    file = "".join(render_file(table, form))
     if form == "csv":
         assert "".join(page.text for page in pages) == file
         names, *cells = read_csv(file)
@@ -173,8 +173,8 @@ def test_pages_of_any_table_make_up_the_whole_file(rows: list[tuple[Any, Any]], 
 
 def test_a_page_has_a_bounded_length() -> None:
     table = Table(("title",), [("x" * 1000,)] * 3000)
-    page = cut_page(table, "csv", offset=0, limit=3000)
+    page = make_page(table, "csv", offset=0, limit=3000)
     assert 1 < page.row_count < 3000
     assert len(page.text) <= limits.EXPORT_BYTES + 100
     with pytest.raises(BadRequest):
-        cut_page(table, "csv", offset=0, limit=10**6)
+        make_page(table, "csv", offset=0, limit=10**6)

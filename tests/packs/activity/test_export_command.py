@@ -10,7 +10,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
-from tests.packs.activity.watching import Watch, a_morning
+from tests.packs.activity.activitywatch_server import ActivityWatchServer, insert_morning
 
 from hubbub import SettingsError
 from hubbub.packs.activity.command import main
@@ -25,12 +25,12 @@ def export(*arguments: str, settings: ActivitySettings) -> int:
     return run(parser.parse_args(["export", *arguments]), settings)
 
 
-def settings_for(watch: Watch) -> ActivitySettings:
+def settings_for(watch: ActivityWatchServer) -> ActivitySettings:
     return ActivitySettings(aw_url=watch.url, time_zone="UTC", privacy=PrivacySettings(drop_apps=("thunderbird",)))
 
 
-def test_a_period_is_written_to_stdout(watch: Watch, capfd: pytest.CaptureFixture[str]) -> None:
-    a_morning(watch)
+def test_a_period_is_written_to_stdout(watch: ActivityWatchServer, capfd: pytest.CaptureFixture[str]) -> None:
+    insert_morning(watch)
     assert export("--period", "yesterday", settings=settings_for(watch)) == 0
     names, *rows = csv.reader(io.StringIO(capfd.readouterr().out))
     assert names == ["start", "end", "seconds", "app", "title", "category"]
@@ -38,9 +38,9 @@ def test_a_period_is_written_to_stdout(watch: Watch, capfd: pytest.CaptureFixtur
 
 
 def test_the_command_reads_the_settings_of_the_pack(
-    watch: Watch, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    watch: ActivityWatchServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    a_morning(watch)
+    insert_morning(watch)
     monkeypatch.setenv("HUBBUB_ACTIVITY_AW_URL", watch.url)
     monkeypatch.setenv("HUBBUB_ACTIVITY_TIME_ZONE", "UTC")
     monkeypatch.setenv("HUBBUB_ACTIVITY_PRIVACY__DROP_APPS", "Code")
@@ -49,8 +49,10 @@ def test_the_command_reads_the_settings_of_the_pack(
     assert {row[3] for row in rows} == {"Firefox", "Thunderbird"}
 
 
-def test_a_file_is_new_private_and_complete(watch: Watch, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    a_morning(watch)
+def test_a_file_is_new_private_and_complete(
+    watch: ActivityWatchServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    insert_morning(watch)
     file = tmp_path / "week.json"
     arguments = (
         "--period",
@@ -82,8 +84,8 @@ def test_without_activitywatch_no_file_is_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_that_has_enough_is_no_failure(watch: Watch) -> None:
-    a_morning(watch)
+def test_a_reader_that_has_enough_is_no_failure(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
     program = (
         "import sys\n"
         "from tests.packs.activity.test_export_command import ActivitySettings, export\n"

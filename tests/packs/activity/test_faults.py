@@ -11,56 +11,64 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clock import pass_time, until
-from tests.http.processes import HUBBUB
-from tests.packs.activity.desks import at_a_desk, make_server
-from tests.packs.activity.gates import KEY, locked_watch
-from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.watching import Watch, a_morning, event, free_port, watching
-from tests.server.conversation import PLAIN
+from tests.clock import advance_clock, wait_until
+from tests.http.server_process import HUBBUB
+from tests.packs.activity.activitywatch_proxies import API_KEY, run_proxy_with_key
+from tests.packs.activity.activitywatch_server import (
+    ActivityWatchServer,
+    event,
+    free_port,
+    insert_morning,
+    run_activitywatch,
+)
+from tests.packs.activity.scripted_server import ScriptedResponse, run_scripted_server
+from tests.packs.activity.tool_clients import connect_tool_client, make_server
+from tests.server.raw_client import PLAIN
 
 from hubbub import Secret, SettingsError
 from hubbub.packs.activity import diagnosis, limits
-from hubbub.packs.activity.http import base_url
+from hubbub.packs.activity.json_client import normalize_url
 from hubbub.packs.activity.settings import ActivitySettings
 
 PAGE = b"<!doctype html><title>Hello</title>"
-MANY = json.dumps({f"bucket-{number:06}": {"id": "x" * 100, "type": "t"} for number in range(80_000)}).encode()
+MANY_BUCKETS = json.dumps({f"bucket-{number:06}": {"id": "x" * 100, "type": "t"} for number in range(80_000)}).encode()
 
 
 @pytest.mark.parametrize(
     ("odd", "kind"),
     [
-        (Odd(body=PAGE, kind="text/html; charset=utf-8"), "html_page"),
-        (Odd(500, b"<html>" + b"x" * 50_000, "text/html"), "html_page"),
-        (Odd(500, b'{"message": "Internal Server Error"}'), "http_error"),
-        (Odd(404, b"null"), "http_error"),
-        (Odd(401, b'{"message": "no key"}'), "unauthorized"),
-        (Odd(403, b"{}"), "unauthorized"),
-        (Odd(400, b'{"message": "host header is invalid"}'), "host_refused"),
-        (Odd(body=b'{"hostname": "h"'), "invalid_json"),
-        (Odd(body=b"\xff\xfe"), "invalid_json"),
-        (Odd(body=b'{"a":' * 10_000), "invalid_json"),
-        (Odd(body=b""), "invalid_json"),
-        (Odd(body=b"[]"), "unexpected"),
-        (Odd(body=b"null"), "unexpected"),
-        (Odd(body=b'{"a": 1}', announced=100), "broken_off"),
-        (Odd(body=MANY), "too_large"),
-        (Odd(body=b"{}", announced=10**12), "too_large"),
-        (Odd(302, b"", headers={"Location": "http://127.0.0.1:9/"}), "http_error"),
-        (Odd(308, b"", headers={"Location": "http://127.0.0.1:9/"}), "http_error"),
-        (Odd(308, b"", headers={"Location": "http://["}), "http_error"),
-        (Odd(hangs=True), "timeout"),
-        (Odd(body=b" " * 1000, drips=True), "timeout"),
+        (ScriptedResponse(body=PAGE, kind="text/html; charset=utf-8"), "html_page"),
+        (ScriptedResponse(500, b"<html>" + b"x" * 50_000, "text/html"), "html_page"),
+        (ScriptedResponse(500, b'{"message": "Internal Server Error"}'), "http_error"),
+        (ScriptedResponse(404, b"null"), "http_error"),
+        (ScriptedResponse(401, b'{"message": "no key"}'), "unauthorized"),
+        (ScriptedResponse(403, b"{}"), "unauthorized"),
+        (ScriptedResponse(400, b'{"message": "host header is invalid"}'), "host_refused"),
+        (ScriptedResponse(body=b'{"hostname": "h"'), "invalid_json"),
+        (ScriptedResponse(body=b"\xff\xfe"), "invalid_json"),
+        (ScriptedResponse(body=b'{"a":' * 10_000), "invalid_json"),
+        (ScriptedResponse(body=b""), "invalid_json"),
+        (ScriptedResponse(body=b"[]"), "unexpected"),
+        (ScriptedResponse(body=b"null"), "unexpected"),
+        (ScriptedResponse(body=b'{"a": 1}', announced=100), "broken_off"),
+        (ScriptedResponse(body=MANY_BUCKETS), "too_large"),
+        (ScriptedResponse(body=b"{}", announced=10**12), "too_large"),
+        (ScriptedResponse(302, b"", headers={"Location": "http://127.0.0.1:9/"}), "http_error"),
+        (ScriptedResponse(308, b"", headers={"Location": "http://127.0.0.1:9/"}), "http_error"),
+        (ScriptedResponse(308, b"", headers={"Location": "http://["}), "http_error"),
+        (ScriptedResponse(hangs=True), "timeout"),
+        (ScriptedResponse(body=b" " * 1000, drips=True), "timeout"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_a_bad_answer_has_a_word_and_a_null_part(odd: Odd, kind: str) -> None:
-    with odd_server(odd) as watch:
-        async with at_a_desk(watch.url, dialect=PLAIN, timeout_s=0.5 if kind == "timeout" else 8) as asker:
-            error = await asker.client.error("aw.get_state")
-            frame = await asker.client.result("nowframe.build")
-            health = await asker.client.result("system.health")
+async def test_a_bad_answer_has_a_word_and_a_null_part(odd: ScriptedResponse, kind: str) -> None:
+    with run_scripted_server(odd) as watch:
+        async with connect_tool_client(
+            watch.url, dialect=PLAIN, timeout_s=0.5 if kind == "timeout" else 8
+        ) as tool_client:
+            error = await tool_client.client.error("aw.get_state")
+            frame = await tool_client.client.result("nowframe.build")
+            health = await tool_client.client.result("system.health")
     assert (error["code"], error["data"]["kind"]) == (-32601, kind)
     advice = error["message"].partition(";")[2] or error["message"].partition(": set ")[2]
     assert len(advice) > 10, "what to do is missing"
@@ -69,17 +77,19 @@ async def test_a_bad_answer_has_a_word_and_a_null_part(odd: Odd, kind: str) -> N
 
 
 async def test_a_sidecar_that_cannot_see_is_told_with_its_reason() -> None:
-    odd = Odd(503, b'{"ok": false, "error": "capture_unavailable", "details": "Wayland lets nobody"}')
-    with odd_server(lambda method, path: odd if method == "POST" else Odd()) as sidecar:
-        async with at_a_desk(sidecar_url=sidecar.url) as asker:
-            error = await asker.failure("screen.read")
+    odd = ScriptedResponse(503, b'{"ok": false, "error": "capture_unavailable", "details": "Wayland lets nobody"}')
+    with run_scripted_server(lambda method, path: odd if method == "POST" else ScriptedResponse()) as sidecar:
+        async with connect_tool_client(sidecar_url=sidecar.url) as tool_client:
+            error = await tool_client.failure("screen.read")
     assert "capture_unavailable: Wayland lets nobody" in error["message"]
 
 
 async def test_a_redirect_is_not_followed_even_to_the_same_server() -> None:
-    with odd_server(lambda _, path: Odd(308, PAGE, "text/html", {"Location": f"{path}/"})) as watch:
-        async with at_a_desk(watch.url, dialect=PLAIN) as asker:
-            error = await asker.client.error("aw.get_state")
+    with run_scripted_server(
+        lambda _, path: ScriptedResponse(308, PAGE, "text/html", {"Location": f"{path}/"})
+    ) as watch:
+        async with connect_tool_client(watch.url, dialect=PLAIN) as tool_client:
+            error = await tool_client.client.error("aw.get_state")
         assert not [path for _, path, _ in watch.asked if path.endswith("//") or path.endswith("info/")]
     assert error["data"]["kind"] == "http_error"
     assert "redirect (status 308) to another path of the same server" in error["message"]
@@ -88,20 +98,20 @@ async def test_a_redirect_is_not_followed_even_to_the_same_server() -> None:
 async def test_the_questions_of_one_call_are_asked_at_the_same_time() -> None:
     all_asked = threading.Barrier(3, timeout=60)
 
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         all_asked.wait()
-        return Odd()
+        return ScriptedResponse()
 
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, watch.url, dialect=PLAIN, timeout_s=25) as asker:
-            frame = await asker.client.result("nowframe.build")
+    with run_scripted_server(answer) as watch:
+        async with connect_tool_client(watch.url, watch.url, dialect=PLAIN, timeout_s=25) as tool_client:
+            frame = await tool_client.client.result("nowframe.build")
     assert frame["aw_buckets"] == frame["omni_probe"] == {}
 
 
 async def test_the_key_goes_with_each_question_and_no_origin_does() -> None:
-    with odd_server(Odd()) as watch:
-        async with at_a_desk(watch.url, watch.url, dialect=PLAIN, api_key=Secret("k-1")) as asker:
-            await asker.client.result("nowframe.build")
+    with run_scripted_server(ScriptedResponse()) as watch:
+        async with connect_tool_client(watch.url, watch.url, dialect=PLAIN, api_key=Secret("k-1")) as tool_client:
+            await tool_client.client.result("nowframe.build")
         asked = {path: headers for _, path, headers in watch.asked}
     assert asked["/api/0/info"]["Authorization"] == asked["/api/0/buckets/"]["Authorization"] == "Bearer k-1"
     assert "Authorization" not in asked["/probe"]
@@ -109,13 +119,13 @@ async def test_the_key_goes_with_each_question_and_no_origin_does() -> None:
 
 
 async def test_a_key_that_is_missing_is_told_apart_from_a_server_that_is() -> None:
-    def answer(method: str, path: str) -> Odd:
-        return Odd() if path.endswith("info") else Odd(401, b'{"message": "x"}')
+    def answer(method: str, path: str) -> ScriptedResponse:
+        return ScriptedResponse() if path.endswith("info") else ScriptedResponse(401, b'{"message": "x"}')
 
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, dialect=PLAIN) as asker:
-            error = await asker.client.error("aw.get_state")
-            health = await asker.client.result("system.health")
+    with run_scripted_server(answer) as watch:
+        async with connect_tool_client(watch.url, dialect=PLAIN) as tool_client:
+            error = await tool_client.client.error("aw.get_state")
+            health = await tool_client.client.result("system.health")
     assert error["data"]["kind"] == "unauthorized"
     assert "HUBBUB_ACTIVITY_API_KEY" in error["message"]
     assert health["aw_ok"] is True
@@ -123,31 +133,40 @@ async def test_a_key_that_is_missing_is_told_apart_from_a_server_that_is() -> No
 
 
 @pytest.mark.parametrize(
-    ("bad", "kind"), [(Odd(500), "http_error"), (Odd(hangs=True), "timeout"), (Odd(body=b"[]"), "unexpected")]
+    ("bad", "kind"),
+    [
+        (ScriptedResponse(500), "http_error"),
+        (ScriptedResponse(hangs=True), "timeout"),
+        (ScriptedResponse(body=b"[]"), "unexpected"),
+    ],
 )
 @pytest.mark.parametrize("place", ["/buckets/", "/events"])
-async def test_health_tells_why_nothing_can_be_read_from_one_that_answers(place: str, bad: Odd, kind: str) -> None:
+async def test_health_tells_why_nothing_can_be_read_from_one_that_answers(
+    place: str, bad: ScriptedResponse, kind: str
+) -> None:
     old = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
     bucket = {"type": "web.tab.current", "last_updated": old}
     window = {"type": "currentwindow", "last_updated": datetime.now(UTC).isoformat()}
     buckets = json.dumps({"aw-watcher-web-firefox": bucket, "w": window}).encode()
 
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         if path.partition("?")[0].endswith(place):
-            return Odd(body=b"{}") if kind == "unexpected" and place == "/events" else bad
-        return Odd(body=buckets if "/buckets" in path else b"{}")
+            return ScriptedResponse(body=b"{}") if kind == "unexpected" and place == "/events" else bad
+        return ScriptedResponse(body=buckets if "/buckets" in path else b"{}")
 
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, timeout_s=1 if kind == "timeout" else 8, dialect=PLAIN) as asker:
-            health = await asker.client.result("system.health")
+    with run_scripted_server(answer) as watch:
+        async with connect_tool_client(
+            watch.url, timeout_s=1 if kind == "timeout" else 8, dialect=PLAIN
+        ) as tool_client:
+            health = await tool_client.client.result("system.health")
     assert health["aw_ok"] is True
     assert health["causes"]["buckets" if place == "/buckets/" else "watchers"]["kind"] == kind
 
 
-async def test_a_real_activitywatch_says_by_which_names_it_goes(watch: Watch) -> None:
+async def test_a_real_activitywatch_says_by_which_names_it_goes(watch: ActivityWatchServer) -> None:
     for name, is_known in (("localhost", True), ("127.0.0.1", True), ("127.0.0.1.nip.localhost", False)):
-        async with at_a_desk(watch.url.replace("127.0.0.1", name), dialect=PLAIN) as asker:
-            answer = await asker.client.ask("aw.get_state")
+        async with connect_tool_client(watch.url.replace("127.0.0.1", name), dialect=PLAIN) as tool_client:
+            answer = await tool_client.client.ask("aw.get_state")
         if is_known:
             assert answer["result"]["info"]["hostname"]
         else:
@@ -165,7 +184,7 @@ async def test_a_real_activitywatch_says_by_which_names_it_goes(watch: Watch) ->
     ],
 )
 def test_an_address_may_end_as_people_write_it(given: str, meant: str) -> None:
-    assert base_url(given) == meant
+    assert normalize_url(given) == meant
 
 
 @pytest.mark.parametrize(
@@ -173,17 +192,17 @@ def test_an_address_may_end_as_people_write_it(given: str, meant: str) -> None:
 )
 def test_what_is_no_address_is_refused(given: str) -> None:
     with pytest.raises(SettingsError):
-        base_url(given)
+        normalize_url(given)
 
 
 @pytest.mark.parametrize(
     "tool", ["aw.now", "aw.summary", "aw.categories", "aw.export", "aw.timeline", "aw.chart", "screen.read"]
 )
 async def test_every_other_tool_says_so_too(tool: str) -> None:
-    async with at_a_desk() as asker:
-        error = await asker.failure(tool)
+    async with connect_tool_client() as tool_client:
+        error = await tool_client.failure(tool)
         assert error["code"] == "unreachable"
-        assert await asker.call("system.health")
+        assert await tool_client.call("system.health")
 
 
 @pytest.mark.parametrize(
@@ -195,14 +214,18 @@ async def test_every_other_tool_says_so_too(tool: str) -> None:
     ],
 )
 async def test_odd_buckets_are_no_watchers(answers: dict[str, Any]) -> None:
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         name = path.rstrip("/").rpartition("/")[2]
-        return Odd(body=json.dumps(answers[name]).encode()) if name in answers else Odd(404, PAGE, "text/html")
+        return (
+            ScriptedResponse(body=json.dumps(answers[name]).encode())
+            if name in answers
+            else ScriptedResponse(404, PAGE, "text/html")
+        )
 
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url) as asker:
-            now = await asker.call("aw.now")
-            summary = await asker.call("aw.summary", period="yesterday")
+    with run_scripted_server(answer) as watch:
+        async with connect_tool_client(watch.url) as tool_client:
+            now = await tool_client.call("aw.now")
+            summary = await tool_client.call("aw.summary", period="yesterday")
     assert (now["window"], now["afk"]) == (None, None)
     assert len(now["notes"]) == 2
     assert summary["rows"] == []
@@ -212,12 +235,12 @@ def with_events(events: bytes) -> Any:
     """An ActivityWatch with one bucket of windows, in which there are these."""
     answers = {"info": b'{"hostname": "h"}', "buckets": b'{"w": {"type": "currentwindow", "hostname": "h"}}'}
 
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         name = path.partition("?")[0].rstrip("/").rpartition("/")[2]
         body = {**answers, "events": events}.get(name)
-        return Odd(404, PAGE, "text/html") if body is None else Odd(body=body)
+        return ScriptedResponse(404, PAGE, "text/html") if body is None else ScriptedResponse(body=body)
 
-    return odd_server(answer)
+    return run_scripted_server(answer)
 
 
 EVERY_REPORT: list[tuple[str, dict[str, Any]]] = [
@@ -234,14 +257,14 @@ EVERY_REPORT: list[tuple[str, dict[str, Any]]] = [
 
 async def test_activitywatch_is_only_read() -> None:
     with with_events(b"[]") as watch:
-        async with at_a_desk(watch.url) as asker:
+        async with connect_tool_client(watch.url) as tool_client:
             for tool in ("aw.get_state", "nowframe.build", "system.health"):
-                await asker.call(tool)
+                await tool_client.call(tool)
             for tool, arguments in EVERY_REPORT:
-                assert not (await asker.client.call(tool, arguments)).get("isError")
-            await asker.client.result("resources/read", {"uri": "activity://now"})
+                assert not (await tool_client.client.call(tool, arguments)).get("isError")
+            await tool_client.client.result("resources/read", {"uri": "activity://now"})
             for prompt in ("what_did_i_do", "standup", "where_was_i", "week_in_review"):
-                await asker.client.result("prompts/get", {"name": prompt})
+                await tool_client.client.result("prompts/get", {"name": prompt})
         asked = list(watch.asked)
     assert len(asked) > 20
     assert {method for method, _, _ in asked} == {"GET"}
@@ -251,16 +274,20 @@ async def test_activitywatch_is_only_read() -> None:
 async def test_one_that_hangs_only_when_events_are_wanted_is_given_up_too(
     tool: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "EVENTS_S", 0.5)
+    monkeypatch.setattr(limits, "EVENTS_TIMEOUT_S", 0.5)
     bucket = b'{"w": {"type": "currentwindow", "hostname": "h"}}'
 
-    def answer(method: str, path: str) -> Odd:
-        return Odd(hangs=True) if "/events" in path else Odd(body=bucket if "/buckets" in path else b"{}")
+    def answer(method: str, path: str) -> ScriptedResponse:
+        return (
+            ScriptedResponse(hangs=True)
+            if "/events" in path
+            else ScriptedResponse(body=bucket if "/buckets" in path else b"{}")
+        )
 
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, timeout_s=0.5) as asker:
-            error = await asker.failure(tool, **arguments)
-            assert (await asker.call("nowframe.build"))["aw_buckets"]
+    with run_scripted_server(answer) as watch:
+        async with connect_tool_client(watch.url, timeout_s=0.5) as tool_client:
+            error = await tool_client.failure(tool, **arguments)
+            assert (await tool_client.call("nowframe.build"))["aw_buckets"]
     assert error["code"] in ("timeout", "invalid_argument")
     assert "0.5 s" in error["message"]
 
@@ -268,12 +295,14 @@ async def test_one_that_hangs_only_when_events_are_wanted_is_given_up_too(
 async def test_a_bucket_that_says_little_of_itself_can_be_queried() -> None:
     events = b'[{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"n": 1}}]'
 
-    def answer(method: str, path: str) -> Odd:
-        return Odd(body=events if "/events" in path else b'{"own": {"client": null, "hostname": null, "type": 7}}')
+    def answer(method: str, path: str) -> ScriptedResponse:
+        return ScriptedResponse(
+            body=events if "/events" in path else b'{"own": {"client": null, "hostname": null, "type": 7}}'
+        )
 
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url) as asker:
-            found = await asker.call("aw.query", period="2026-11-15", query='RETURN = query_bucket("own");')
+    with run_scripted_server(answer) as watch:
+        async with connect_tool_client(watch.url) as tool_client:
+            found = await tool_client.call("aw.query", period="2026-11-15", query='RETURN = query_bucket("own");')
     assert [each["data"] for each in found["result"]] == [{"n": 1}]
 
 
@@ -290,11 +319,11 @@ async def test_an_event_at_the_end_of_time_is_left_out(when: str, seconds: float
     odd = {"timestamp": when, "duration": seconds, "data": {"app": "Odd"}}
     good = {"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"app": "Good"}}
     with with_events(json.dumps([odd, good]).encode()) as watch:
-        async with at_a_desk(watch.url, time_zone="America/Lima") as asker:
-            now = await asker.call("aw.now")
-            summary = await asker.call("aw.summary", period="2026-11-15")
-            timeline = await asker.call("aw.timeline", period="2026-11-15")
-            query = await asker.call("aw.query", period="2026-11-15", query='RETURN = query_bucket("w");')
+        async with connect_tool_client(watch.url, time_zone="America/Lima") as tool_client:
+            now = await tool_client.call("aw.now")
+            summary = await tool_client.call("aw.summary", period="2026-11-15")
+            timeline = await tool_client.call("aw.timeline", period="2026-11-15")
+            query = await tool_client.call("aw.query", period="2026-11-15", query='RETURN = query_bucket("w");')
     assert now["window"]["app"] == "Good"
     assert [row["name"] for row in summary["rows"]] == ["Good"]
     assert [block["app"] for block in timeline["blocks"] if block["kind"] == "active"] == ["Good"]
@@ -315,45 +344,49 @@ async def test_half_a_character_in_a_title_spoils_nothing_else(written: bytes, m
     """Titles that Windows cut in the middle of an emoji are kept, and written, by a real ActivityWatch."""
     event = b'{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"app": "a", "title": "%b"}}' % written
     with with_events(b"[" + event + b"]") as watch:
-        async with at_a_desk(watch.url) as asker:
-            summary = await asker.call("aw.summary", period="2026-11-15", by="title")
+        async with connect_tool_client(watch.url) as tool_client:
+            summary = await tool_client.call("aw.summary", period="2026-11-15", by="title")
     assert [row["name"] for row in summary["rows"]] == [meant]
 
 
-async def test_a_real_activitywatch_writes_half_characters(watch: Watch) -> None:
+async def test_a_real_activitywatch_writes_half_characters(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=1), 59, app="a", title="x \ud83d")])
-    async with at_a_desk(watch.url) as asker:
-        assert (await asker.call("aw.now"))["window"]["title"] == "x \ufffd"
+    async with connect_tool_client(watch.url) as tool_client:
+        assert (await tool_client.call("aw.now"))["window"]["title"] == "x \ufffd"
 
 
-async def test_with_the_key_everything_can_be_asked(watch: Watch, caplog: pytest.LogCaptureFixture) -> None:
-    a_morning(watch)
+async def test_with_the_key_everything_can_be_asked(
+    watch: ActivityWatchServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    insert_morning(watch)
     caplog.set_level(logging.DEBUG)
-    with locked_watch(watch) as locked:
-        async with at_a_desk(locked.url, api_key=Secret(KEY)) as asker:
-            state = await asker.call("aw.get_state")
-            frame = await asker.call("nowframe.build")
-            summary = await asker.call("aw.summary", period="yesterday")
-            now = await asker.call("aw.now")
-            query = await asker.call(
+    with run_proxy_with_key(watch) as locked:
+        async with connect_tool_client(locked.url, api_key=Secret(API_KEY)) as tool_client:
+            state = await tool_client.call("aw.get_state")
+            frame = await tool_client.call("nowframe.build")
+            summary = await tool_client.call("aw.summary", period="yesterday")
+            now = await tool_client.call("aw.now")
+            query = await tool_client.call(
                 "aw.query", period="yesterday", query='RETURN = query_bucket("aw-watcher-afk_desk");'
             )
-        check = await diagnosis.activitywatch(ActivitySettings(aw_url=locked.url, api_key=Secret(KEY)))
-    assert set(state["buckets"]) == set(frame["aw_buckets"]) == set(watch.ask("GET", "buckets/"))
+        check = await diagnosis.activitywatch(ActivitySettings(aw_url=locked.url, api_key=Secret(API_KEY)))
+    assert set(state["buckets"]) == set(frame["aw_buckets"]) == set(watch.request("GET", "buckets/"))
     assert (round(summary["active_s"]), now["window"]["app"], len(query["result"])) == (5400, "Code", 3)
     assert check.ok
-    assert KEY not in caplog.text + str([state, frame, summary, now, query, check])
+    assert API_KEY not in caplog.text + str([state, frame, summary, now, query, check])
 
 
-@pytest.mark.parametrize("key", [None, "not-the-key", f"{KEY}x", ""])
-async def test_without_the_key_only_that_it_is_there_is_known(key: str | None, watch: Watch) -> None:
+@pytest.mark.parametrize("key", [None, "not-the-key", f"{API_KEY}x", ""])
+async def test_without_the_key_only_that_it_is_there_is_known(key: str | None, watch: ActivityWatchServer) -> None:
     given: dict[str, Any] = {} if key is None else {"api_key": Secret(key)}
-    with locked_watch(watch) as locked:
-        async with at_a_desk(locked.url, **given) as asker:
-            health = await asker.call("system.health")
-            frame = await asker.call("nowframe.build")
-            failures = [await asker.failure(tool) for tool in ("aw.get_state", "aw.now", "aw.summary", "aw.timeline")]
+    with run_proxy_with_key(watch) as locked:
+        async with connect_tool_client(locked.url, **given) as tool_client:
+            health = await tool_client.call("system.health")
+            frame = await tool_client.call("nowframe.build")
+            failures = [
+                await tool_client.failure(tool) for tool in ("aw.get_state", "aw.now", "aw.summary", "aw.timeline")
+            ]
     assert health["aw_ok"] is True
     assert (frame["aw_info"]["testing"], frame["aw_buckets"]) == (False, None)
     assert {failure["code"] for failure in failures} == {"unauthorized"}
@@ -362,10 +395,10 @@ async def test_without_the_key_only_that_it_is_there_is_known(key: str | None, w
         assert key not in str(failures)
 
 
-def test_the_key_may_lie_in_a_file(watch: Watch, tmp_path: Path) -> None:
+def test_the_key_may_lie_in_a_file(watch: ActivityWatchServer, tmp_path: Path) -> None:
     file = tmp_path / "key"
-    file.write_text(f"{KEY}\n")
-    with locked_watch(watch) as locked:
+    file.write_text(f"{API_KEY}\n")
+    with run_proxy_with_key(watch) as locked:
         done = subprocess.run(
             [HUBBUB, "serve", "--pack", "activity", "--transport", "stdio"],
             input='{"jsonrpc":"2.0","id":1,"method":"aw.get_state"}\n', capture_output=True, text=True, timeout=60,
@@ -373,7 +406,7 @@ def test_the_key_may_lie_in_a_file(watch: Watch, tmp_path: Path) -> None:
             "HUBBUB_ACTIVITY_AW_URL": locked.url, "HUBBUB_ACTIVITY_API_KEY_FILE": str(file)},
         )  # fmt: skip
     assert json.loads(done.stdout)["result"]["info"]["hostname"]
-    assert KEY not in done.stdout + done.stderr
+    assert API_KEY not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("key", ["two\nlines", "a\r\nX-Other: 1", "zero\0", "schlüssel"])
@@ -385,11 +418,11 @@ def test_a_key_that_no_request_can_carry_is_refused_at_once(key: str) -> None:
 
 async def test_what_activitywatch_is_is_not_asked_for_again_and_again() -> None:
     with with_events(b"[]") as watch:
-        async with at_a_desk(watch.url) as asker:
-            frames = [await asker.call("nowframe.build") for _ in range(3)]
-            await asker.call("aw.get_state")
+        async with connect_tool_client(watch.url) as tool_client:
+            frames = [await tool_client.call("nowframe.build") for _ in range(3)]
+            await tool_client.call("aw.get_state")
             asked = [path for _, path, _ in watch.asked]
-            await asker.call("system.health")
+            await tool_client.call("system.health")
             after = [path for _, path, _ in watch.asked]
     assert [frame["aw_info"] for frame in frames] == [{"hostname": "h"}] * 3
     assert (asked.count("/api/0/info"), asked.count("/api/0/buckets/")) == (1, 4)
@@ -400,17 +433,17 @@ async def test_what_activitywatch_is_is_not_asked_for_again_and_again() -> None:
 async def test_what_it_was_is_not_told_of_one_that_no_longer_answers(is_slow: bool) -> None:
     is_well = True
 
-    def answer(method: str, path: str) -> Odd:
-        return Odd() if is_well else Odd(hangs=True) if is_slow else Odd(500)
+    def answer(method: str, path: str) -> ScriptedResponse:
+        return ScriptedResponse() if is_well else ScriptedResponse(hangs=True) if is_slow else ScriptedResponse(500)
 
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, timeout_s=60) as asker:
-            assert (await asker.call("nowframe.build"))["aw_info"] == {}
+    with run_scripted_server(answer) as watch:
+        async with connect_tool_client(watch.url, timeout_s=60) as tool_client:
+            assert (await tool_client.call("nowframe.build"))["aw_info"] == {}
             is_well = False
-            calling = asyncio.create_task(asker.call("nowframe.build"))
+            calling = asyncio.create_task(tool_client.call("nowframe.build"))
             if is_slow:
-                await until(lambda: watch.hung == 2)
-                pass_time(60)
+                await wait_until(lambda: watch.hanging_count == 2)
+                advance_clock(60)
             frame = await calling
     assert (frame["aw_info"], frame["aw_buckets"]) == (None, None)
 
@@ -420,43 +453,43 @@ async def test_one_that_takes_the_place_of_another_is_not_taken_for_it(tool: str
     """Both have the buckets of both machines, as after an import; each is on one of them."""
     host, year = "one", 2025
 
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         if "/buckets" not in path:
-            return Odd(body=json.dumps({"hostname": host}).encode())
+            return ScriptedResponse(body=json.dumps({"hostname": host}).encode())
         if "/events" in path:
-            return Odd(body=b"[]")
+            return ScriptedResponse(body=b"[]")
         created = f"{year}-01-01T00:00:00Z"
         buckets = {name: {"type": "currentwindow", "hostname": name, "created": created} for name in ("one", "two")}
-        return Odd(body=json.dumps(buckets).encode())
+        return ScriptedResponse(body=json.dumps(buckets).encode())
 
-    def told(found: dict[str, Any]) -> str:
+    def reported_host(found: dict[str, Any]) -> str:
         return str((found.get("info") or found.get("aw_info") or {}).get("hostname") or found["host"])
 
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url) as asker:
-            before = told(await asker.call(tool))
+    with run_scripted_server(answer) as watch:
+        async with connect_tool_client(watch.url) as tool_client:
+            before = reported_host(await tool_client.call(tool))
             host, year = "two", 2026
-            after = told(await asker.call(tool))
+            after = reported_host(await tool_client.call(tool))
     assert (before, after) == ("one", "two")
 
 
 async def test_a_real_activitywatch_may_freeze_die_and_come_back(tmp_path: Path) -> None:
     """And nobody has to start us again."""
     port = free_port()
-    with watching(tmp_path, is_testing=False, port=port) as first:
-        a_morning(first)
-        async with at_a_desk(first.url, timeout_s=4) as asker:
-            before = await asker.call("aw.summary", period="yesterday")
+    with run_activitywatch(tmp_path, is_testing=False, port=port) as first:
+        insert_morning(first)
+        async with connect_tool_client(first.url, timeout_s=4) as tool_client:
+            before = await tool_client.call("aw.summary", period="yesterday")
             first.process.send_signal(signal.SIGSTOP)
-            frozen = await asker.failure("aw.summary", period="yesterday")
-            frame = await asker.call("nowframe.build")
+            frozen = await tool_client.failure("aw.summary", period="yesterday")
+            frame = await tool_client.call("nowframe.build")
             first.process.send_signal(signal.SIGCONT)
             first.process.kill()
             first.process.wait()
-            dead = await asker.failure("aw.summary", period="yesterday")
-            health = await asker.call("system.health")
-            with watching(tmp_path, is_testing=False, port=port):
-                after = await asker.call("aw.summary", period="yesterday")
+            dead = await tool_client.failure("aw.summary", period="yesterday")
+            health = await tool_client.call("system.health")
+            with run_activitywatch(tmp_path, is_testing=False, port=port):
+                after = await tool_client.call("aw.summary", period="yesterday")
     assert (frozen["code"], dead["code"]) == ("timeout", "unreachable")
     assert (frame["aw_info"], frame["aw_buckets"], health["aw_ok"]) == (None, None, False)
     assert after["rows"] == before["rows"] != []

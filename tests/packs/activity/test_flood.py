@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.packs.activity.desks import at_a_desk
-from tests.packs.activity.judging import Judge
-from tests.packs.activity.watching import HOST, Watch, event
+from tests.packs.activity.activitywatch_server import HOST, ActivityWatchServer, event
+from tests.packs.activity.judge import Judge
+from tests.packs.activity.tool_clients import connect_tool_client
 
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.transforms import flood
@@ -38,12 +38,14 @@ def test_any_events_are_flooded_as_aw_core_floods_them(judge: Judge, events: lis
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2025-10-26", 25), ("2026-03-29", 23)])
-async def test_an_event_without_length_takes_nothing_from_a_long_one(day: str, hours: int, watch: Watch) -> None:
+async def test_an_event_without_length_takes_nothing_from_a_long_one(
+    day: str, hours: int, watch: ActivityWatchServer
+) -> None:
     midnight = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo("Europe/Berlin")).astimezone(UTC)
     bucket = watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow")
     short = event(midnight, 0, app="Other", title="short")
     for each in (short, event(midnight, hours * 3600, app="Code", title="long"), short):
         watch.insert(bucket, [each])
-    async with at_a_desk(watch.url, time_zone="Europe/Berlin") as asker:
-        summary = await asker.call("aw.summary", period=day)
+    async with connect_tool_client(watch.url, time_zone="Europe/Berlin") as tool_client:
+        summary = await tool_client.call("aw.summary", period=day)
     assert [(row["name"], row["seconds"]) for row in summary["rows"]] == [("Code", pytest.approx(hours * 3600, abs=1))]

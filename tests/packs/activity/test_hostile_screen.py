@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.activity.screens import eventually, screen
-from tests.packs.activity.sidecars import sidecar
+from tests.packs.activity.sidecars import run_sidecar
+from tests.packs.activity.virtual_screen import run_virtual_screen, wait_until
 
 from hubbub.packs.activity import limits
 from hubbub.packs.activity.sidecar import windows
@@ -19,20 +19,20 @@ CAPTURE = {"capture": True}
 
 
 @contextmanager
-def opened_display() -> Iterator[Any]:
+def open_display() -> Iterator[Any]:
     from Xlib import display
 
-    with closing(display.Display()) as opened:
-        yield opened
+    with closing(display.Display()) as connection:
+        yield connection
 
 
-def show(opened: Any, title: bytes, app: str, *, is_popup: bool = False, is_mapped: bool = True) -> Any:
+def show(connection: Any, title: bytes, app: str, *, is_popup: bool = False, is_mapped: bool = True) -> Any:
     from Xlib import X
 
-    looks = {"background_pixel": opened.screen().white_pixel, "override_redirect": is_popup}
-    window = opened.screen().root.create_window(300, 200, 100, 80, 0, X.CopyFromParent, **looks)
+    looks = {"background_pixel": connection.screen().white_pixel, "override_redirect": is_popup}
+    window = connection.screen().root.create_window(300, 200, 100, 80, 0, X.CopyFromParent, **looks)
     window.set_wm_class(app.lower(), app)
-    kind, name = opened.get_atom("UTF8_STRING"), opened.get_atom("_NET_WM_NAME")
+    kind, name = connection.get_atom("UTF8_STRING"), connection.get_atom("_NET_WM_NAME")
     for start in range(0, len(title), 100_000):
         window.change_property(name, kind, 8, title[start : start + 100_000], X.PropModeAppend)
     if is_mapped:
@@ -43,54 +43,54 @@ def show(opened: Any, title: bytes, app: str, *, is_popup: bool = False, is_mapp
 def test_a_title_of_megabytes_is_cut_and_has_no_control_characters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with screen(tmp_path, monkeypatch), opened_display() as opened:
-        show(opened, b"evil\x1b[31m\r\n" + "\u202e".encode() + b"x" * 4_000_000, "Evil")
-        show(opened, b"x" * 4_000_000 + " — Mozilla Firefox Private Browsing".encode(), "firefox")
-        opened.sync()
-        eventually(lambda: len(windows.all_windows() or []) == 2, "the windows")
-        with sidecar("local") as asked:
-            status, said = asked.ask("POST", "/parse", CAPTURE)
-        known = {window.app: window.title for window in windows.all_windows() or []}
+    with run_virtual_screen(tmp_path, monkeypatch), open_display() as connection:
+        show(connection, b"evil\x1b[31m\r\n" + "\u202e".encode() + b"x" * 4_000_000, "Evil")
+        show(connection, b"x" * 4_000_000 + " — Mozilla Firefox Private Browsing".encode(), "firefox")
+        connection.sync()
+        wait_until(lambda: len(windows.list_windows() or []) == 2, "the windows")
+        with run_sidecar("local") as running_sidecar:
+            status, response = running_sidecar.request("POST", "/parse", CAPTURE)
+        known = {window.app: window.title for window in windows.list_windows() or []}
     assert status == 200
-    (told,) = said["windows"]  # the other is private, as the end of its title says
-    assert told["app"] == "Evil"
-    assert told["title"].startswith("evil [31m")
-    assert len(told["title"]) <= limits.TEXT_CHARACTERS
-    assert told["title"].isprintable()
-    assert max(map(len, known.values())) < 2 * limits.JUDGED_CHARACTERS
+    (reported_window,) = response["windows"]  # the other is private, as the end of its title says
+    assert reported_window["app"] == "Evil"
+    assert reported_window["title"].startswith("evil [31m")
+    assert len(reported_window["title"]) <= limits.TEXT_CHARACTERS
+    assert reported_window["title"].isprintable()
+    assert max(map(len, known.values())) < 2 * limits.CHECKED_CHARACTERS
 
 
 @pytest.mark.parametrize(("count", "is_mapped"), [(limits.SCREEN_WINDOWS, False), (limits.SCREEN_SHOWN_WINDOWS, True)])
 def test_too_many_windows_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, is_mapped: bool
 ) -> None:
-    with screen(tmp_path, monkeypatch), opened_display() as opened:
+    with run_virtual_screen(tmp_path, monkeypatch), open_display() as connection:
         for _ in range(count + 1):
-            show(opened, b"x", "Evil", is_popup=True, is_mapped=is_mapped)
-        opened.sync()
-        with sidecar("local") as asked:
-            status, said = asked.ask("POST", "/parse", CAPTURE)
-    assert (status, said["error"], set(said)) == (503, "too_many_windows", {"ok", "error", "details"})
-    assert str(count) in said["details"]
+            show(connection, b"x", "Evil", is_popup=True, is_mapped=is_mapped)
+        connection.sync()
+        with run_sidecar("local") as running_sidecar:
+            status, response = running_sidecar.request("POST", "/parse", CAPTURE)
+    assert (status, response["error"], set(response)) == (503, "too_many_windows", {"ok", "error", "details"})
+    assert str(count) in response["details"]
 
 
 def test_windows_that_close_while_they_are_listed_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def flicker(stopped: threading.Event) -> None:
-        with opened_display() as opened:
+        with open_display() as connection:
             while not stopped.is_set():
-                made = [show(opened, b"x", "Evil", is_popup=True) for _ in range(20)]
-                opened.sync()
+                made = [show(connection, b"x", "Evil", is_popup=True) for _ in range(20)]
+                connection.sync()
                 for window in made:
                     window.destroy()
 
-    with screen(tmp_path, monkeypatch) as shown:
-        shown.terminal("Editor", "steady")
-        eventually(windows.all_windows, "the window")
+    with run_virtual_screen(tmp_path, monkeypatch) as virtual_display:
+        virtual_display.open_terminal("Editor", "steady")
+        wait_until(windows.list_windows, "the window")
         stopped = threading.Event()
         thread = threading.Thread(target=flicker, args=(stopped,))
         thread.start()
         try:
-            found = [windows.all_windows() for _ in range(30)]
+            found = [windows.list_windows() for _ in range(30)]
         finally:
             stopped.set()
             thread.join()
@@ -101,9 +101,9 @@ def test_windows_that_close_while_they_are_listed_are_left_out(tmp_path: Path, m
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_a_screen_that_goes_away_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # python-xlib leaves sockets that did not connect to the garbage collector.
-    with screen(tmp_path, monkeypatch) as shown, sidecar("local") as asked:
-        assert asked.ask("POST", "/parse", CAPTURE)[0] == 200
-        os.kill(shown.server_pid, signal.SIGKILL)
-        eventually(lambda: windows.all_windows() is None, "the end of the screen")
-        status, said = asked.ask("POST", "/parse", CAPTURE)
-    assert (status, said["error"], set(said)) == (503, "capture_unavailable", {"ok", "error", "details"})
+    with run_virtual_screen(tmp_path, monkeypatch) as virtual_display, run_sidecar("local") as running_sidecar:
+        assert running_sidecar.request("POST", "/parse", CAPTURE)[0] == 200
+        os.kill(virtual_display.server_pid, signal.SIGKILL)
+        wait_until(lambda: windows.list_windows() is None, "the end of the screen")
+        status, response = running_sidecar.request("POST", "/parse", CAPTURE)
+    assert (status, response["error"], set(response)) == (503, "capture_unavailable", {"ok", "error", "details"})

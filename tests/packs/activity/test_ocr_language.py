@@ -1,37 +1,39 @@
 """The language of the text on the screen: a setting, and a clear error where it is not installed."""
 
 import pytest
-from tests.packs.activity.desks import at_a_desk
-from tests.packs.activity.screens import skip_without
-from tests.packs.activity.sidecars import sidecar
+from tests.packs.activity.sidecars import run_sidecar
 from tests.packs.activity.test_sidecar import picture_of
+from tests.packs.activity.tool_clients import connect_tool_client
+from tests.packs.activity.virtual_screen import skip_without_programs
 
 from hubbub.packs.activity.privacy import Privacy
 from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
-from hubbub.packs.activity.sidecar.engine import ParseRequest, Refusal
+from hubbub.packs.activity.sidecar.engine import ParseRequest, SidecarError
 from hubbub.packs.activity.sidecar.local import LocalEngine
 
 
 @pytest.fixture(autouse=True)
 def _reader() -> None:
-    skip_without("tesseract")
+    skip_without_programs("tesseract")
 
 
 def test_a_language_that_is_not_installed_is_named_with_its_package() -> None:
     picture = {"base64_image": picture_of("HELLO")}
-    with sidecar("local") as asked:
-        status, said = asked.ask("POST", "/parse", {**picture, "parse_options": {"lang": "eng+chi_sim_vert"}})
-        known, read = asked.ask("POST", "/parse", {**picture, "parse_options": {"lang": "eng+eng"}})
-    assert (status, said["error"]) == (503, "language_missing")
-    assert "apt install tesseract-ocr-chi-sim-vert" in said["details"]
-    assert "Installed: " in said["details"]
+    with run_sidecar("local") as running_sidecar:
+        status, response = running_sidecar.request(
+            "POST", "/parse", {**picture, "parse_options": {"lang": "eng+chi_sim_vert"}}
+        )
+        known, read = running_sidecar.request("POST", "/parse", {**picture, "parse_options": {"lang": "eng+eng"}})
+    assert (status, response["error"]) == (503, "language_missing")
+    assert "apt install tesseract-ocr-chi-sim-vert" in response["details"]
+    assert "Installed: " in response["details"]
     assert (known, read["parsed_content_list"][0]["content"]) == (200, "HELLO")
 
 
 async def test_the_language_of_the_settings_is_asked_for() -> None:
-    with sidecar("local") as asked:
-        async with at_a_desk(sidecar_url=asked.url, ocr_language="epo_nowhere") as asker:
-            failure = await asker.failure("screen.read")
+    with run_sidecar("local") as running_sidecar:
+        async with connect_tool_client(sidecar_url=running_sidecar.url, ocr_language="epo_nowhere") as tool_client:
+            failure = await tool_client.failure("screen.read")
     assert "apt install tesseract-ocr-epo-nowhere" in str(failure)
 
 
@@ -40,9 +42,9 @@ def test_a_sidecar_whose_own_language_is_missing_says_so() -> None:
     found = engine.probe()
     assert (found["ready"], found["reason"]) == (False, "language_missing")
     assert "tesseract-ocr-epo-nowhere" in found["engines"]["ocr"]
-    with pytest.raises(Refusal, match="epo-nowhere"):
+    with pytest.raises(SidecarError, match="epo-nowhere"):
         engine.require_ready()
-    with pytest.raises(Refusal, match="epo-nowhere"):
+    with pytest.raises(SidecarError, match="epo-nowhere"):
         engine.parse(ParseRequest(b"", lang="epo_nowhere"))
 
 

@@ -6,15 +6,15 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
-from tests.http.processes import HUBBUB
-from tests.packs.activity.desks import LEGACY, NOWHERE, Asker, at_a_desk, make_server
-from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.sidecars import sidecar
-from tests.packs.activity.watching import Watch, a_morning
-from tests.server.conversation import conversing
+from tests.http.server_process import HUBBUB
+from tests.packs.activity.activitywatch_server import ActivityWatchServer, insert_morning
+from tests.packs.activity.scripted_server import ScriptedResponse, run_scripted_server
+from tests.packs.activity.sidecars import run_sidecar
+from tests.packs.activity.tool_clients import LEGACY, UNUSED_URL, ToolClient, connect_tool_client, make_server
+from tests.server.raw_client import connect_raw_client
 
 from hubbub.packs.activity import diagnosis
-from hubbub.packs.activity.command import read_duration
+from hubbub.packs.activity.command import parse_duration
 from hubbub.packs.activity.pause import Pause
 from hubbub.packs.activity.settings import ActivitySettings
 
@@ -25,18 +25,18 @@ def hubbub(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([HUBBUB, "activity", *arguments], capture_output=True, text=True, timeout=60, cwd="/")
 
 
-async def test_a_running_server_tells_nothing_until_the_person_resumes(watch: Watch) -> None:
-    a_morning(watch)
-    with sidecar() as eyes:
-        server = make_server(watch.url, eyes.url)
-        async with server.running(), conversing(server, LEGACY) as client:
-            asker = Asker(client)
-            await asker.call("aw.now")
+async def test_a_running_server_tells_nothing_until_the_person_resumes(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
+    with run_sidecar() as running_sidecar:
+        server = make_server(watch.url, running_sidecar.url)
+        async with server.running(), connect_raw_client(server, LEGACY) as client:
+            tool_client = ToolClient(client)
+            await tool_client.call("aw.now")
             assert "until" in hubbub("pause", "--for", "1h30m").stdout
             tools = {tool["name"] for tool in (await client.result("tools/list"))["tools"]} - {"system.health"}
             assert len(tools) > 7
             for tool in tools:
-                error = await asker.failure(tool, **({"query": QUERY} if tool == "aw.query" else {}))
+                error = await tool_client.failure(tool, **({"query": QUERY} if tool == "aw.query" else {}))
                 assert (error["code"], error["message"].startswith("Paused by the user until ")) == (
                     "paused",
                     True,
@@ -46,32 +46,32 @@ async def test_a_running_server_tells_nothing_until_the_person_resumes(watch: Wa
             for prompt in (await client.result("prompts/list"))["prompts"]:
                 error = await client.error("prompts/get", {"name": prompt["name"]})
                 assert "Paused by the user" in error["message"]
-            health = await asker.call("system.health")
+            health = await tool_client.call("system.health")
             assert (health["aw_ok"], health["causes"]["paused"]["kind"]) == (True, "paused")
             assert "Paused by the user" in hubbub("status").stdout
             assert "Not paused" in hubbub("resume").stdout
-            assert "paused" not in (await asker.call("system.health"))["causes"]
-            assert (await asker.call("screen.read"))["text"]
+            assert "paused" not in (await tool_client.call("system.health"))["causes"]
+            assert (await tool_client.call("screen.read"))["text"]
 
 
-async def test_a_pause_is_nothing_that_the_doctor_calls_broken(watch: Watch) -> None:
-    a_morning(watch)
+async def test_a_pause_is_nothing_that_the_doctor_calls_broken(watch: ActivityWatchServer) -> None:
+    insert_morning(watch)
     Pause().start(None)
     settings = ActivitySettings(aw_url=watch.url)
     there, watchers = await diagnosis.activitywatch(settings), await diagnosis.watchers(settings)
-    missing = await diagnosis.activitywatch(ActivitySettings(aw_url=NOWHERE))
+    missing = await diagnosis.activitywatch(ActivitySettings(aw_url=UNUSED_URL))
     assert (there.ok, missing.ok, watchers.optional) == (True, False, True)
     assert "Paused by the user" in watchers.detail
 
 
 async def test_a_pause_that_begins_while_the_screen_is_read_holds_for_what_was_read() -> None:
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         Pause().start(None)
-        return Odd(body=b'{"ok": true, "parsed_content_list": [{"type": "text", "content": "canary"}]}')
+        return ScriptedResponse(body=b'{"ok": true, "parsed_content_list": [{"type": "text", "content": "canary"}]}')
 
-    with odd_server(answer) as eyes:
-        async with at_a_desk(sidecar_url=eyes.url) as asker:
-            error = await asker.failure("screen.read")
+    with run_scripted_server(answer) as running_sidecar:
+        async with connect_tool_client(sidecar_url=running_sidecar.url) as tool_client:
+            error = await tool_client.failure("screen.read")
     assert error["code"] == "paused"
     assert "canary" not in json.dumps(error)
 
@@ -108,22 +108,22 @@ def test_a_folder_in_its_place_is_a_pause_too(tmp_path: Path) -> None:
 
 def test_the_sidecar_shows_nobody_the_screen_meanwhile(tmp_path: Path) -> None:
     pause = Pause(tmp_path / "paused.json")
-    with sidecar(pause=pause) as eyes:
-        assert eyes.ask("POST", "/parse", {"capture": True})[0] == 200
+    with run_sidecar(pause=pause) as running_sidecar:
+        assert running_sidecar.request("POST", "/parse", {"capture": True})[0] == 200
         pause.start(None)
-        status, said = eyes.ask("POST", "/parse", {"capture": True})
-    assert (status, said["error"]) == (503, "paused")
+        status, response = running_sidecar.request("POST", "/parse", {"capture": True})
+    assert (status, response["error"]) == (503, "paused")
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("1h30m", 5400), ("2d", 172800)])
 def test_a_time_is_understood(text: str, seconds: float) -> None:
-    assert read_duration(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "0m", "30", "m", "-5m", "1.5h", "30m1h", "999999d", "٣m"])
 def test_another_is_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="30m"):
-        read_duration(text)
+        parse_duration(text)
 
 
 @pytest.mark.parametrize("arguments", [(), ("stop",), ("pause", "--for", "soon"), ("log", "--last", "0")])

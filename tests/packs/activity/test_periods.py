@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.packs.activity.failures import BadRequest
-from hubbub.packs.activity.periods import Period, person_zone, read_period, zone_name
+from hubbub.packs.activity.periods import Period, parse_period, user_time_zone, zone_name
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)  # a Sunday, 13:30 in Berlin
@@ -60,13 +60,13 @@ NOW = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)  # a Sunday, 13:30 in Berlin
     ],
 )
 def test_a_period_is_meant_in_the_person_s_zone(text: str, start: str, end: str) -> None:
-    period = read_period(text, BERLIN, NOW)
+    period = parse_period(text, BERLIN, NOW)
     assert (period.start.isoformat(), period.end.isoformat()) == (start, end)
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-10-25", 25), ("2026-03-29", 23), ("2026-03-30", 24)])
 def test_a_day_on_which_clocks_change_has_other_hours(day: str, hours: int) -> None:
-    period = read_period(day, BERLIN, NOW)
+    period = parse_period(day, BERLIN, NOW)
     assert (period.end.astimezone(UTC) - period.start.astimezone(UTC)).total_seconds() == hours * 3600
 
 
@@ -79,7 +79,7 @@ NEAR_PERIODS = st.from_regex(rf"({DAYS} ?)?{CLOCKS}?", fullmatch=True)
 
 def read_or_refuse(text: str, zone: ZoneInfo) -> Period | str:
     try:
-        return read_period(text, zone, NOW)
+        return parse_period(text, zone, NOW)
     except BadRequest as error:
         return error.message
 
@@ -107,7 +107,7 @@ def test_any_text_is_a_period_or_refused(text: str) -> None:
     ],
 )
 def test_a_clock_range_on_a_day_on_which_clocks_change(text: str, start: str, end: str) -> None:
-    period = read_period(text, BERLIN, NOW)
+    period = parse_period(text, BERLIN, NOW)
     utc = [moment.astimezone(UTC) for moment in (period.start, period.end)]
     assert utc == [datetime.fromisoformat(start), datetime.fromisoformat(end)]
 
@@ -139,9 +139,9 @@ def test_a_clock_range_lies_in_its_day_and_reaches_at_most_into_the_next(
 def test_days_make_up_weeks_months_and_years(day: date, name: str) -> None:
     zone = ZoneInfo(name)
     year, week, _ = day.isocalendar()
-    days = read_period(day.isoformat(), zone, NOW) if day != date(2011, 12, 30) else None  # Samoa skipped it
+    days = parse_period(day.isoformat(), zone, NOW) if day != date(2011, 12, 30) else None  # Samoa skipped it
     for text in (f"{year}-W{week:02}", f"{day:%Y-%m}", f"{day:%Y}"):
-        period = read_period(text, zone, NOW)
+        period = parse_period(text, zone, NOW)
         whole = period.end == NOW or period.end.date().day == 1 or period.end.date().weekday() == 0
         assert whole
         if days is not None:
@@ -159,7 +159,7 @@ def test_days_make_up_weeks_months_and_years(day: date, name: str) -> None:
 )  # fmt: skip
 def test_what_is_not_a_period_is_answered_with_what_is(text: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        read_period(text, BERLIN, NOW)
+        parse_period(text, BERLIN, NOW)
     assert "is not a period" in caught.value.message or "still to come" in caught.value.message
     assert text in ("9999",) or "yesterday 14:00-15:00" in caught.value.message
 
@@ -167,20 +167,20 @@ def test_what_is_not_a_period_is_answered_with_what_is(text: str) -> None:
 @pytest.mark.parametrize("text", ["friday 14:00-14:00", "2026-03-29 02:15-02:45"])
 def test_a_clock_range_without_any_time_in_it_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="lasts no time"):
-        read_period(text, BERLIN, NOW)
+        parse_period(text, BERLIN, NOW)
 
 
 def test_a_period_that_is_still_to_come_says_what_time_it_is() -> None:
     with pytest.raises(BadRequest, match="still to come; it is now 2026-11-15 13:30"):
-        read_period("14:00-15:00", BERLIN, NOW)
+        parse_period("14:00-15:00", BERLIN, NOW)
 
 
 def test_a_zone_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert zone_name(person_zone("Asia/Tokyo")) == "Asia/Tokyo"
+    assert zone_name(user_time_zone("Asia/Tokyo")) == "Asia/Tokyo"
     monkeypatch.setenv("TZ", ":America/Lima")
-    assert zone_name(person_zone(None)) == "America/Lima"
+    assert zone_name(user_time_zone(None)) == "America/Lima"
     monkeypatch.setenv("TZ", "no/such")
-    assert person_zone(None).utcoffset(datetime.now()) is not None
+    assert user_time_zone(None).utcoffset(datetime.now()) is not None
 
 
 @pytest.mark.parametrize(
@@ -194,21 +194,21 @@ def test_a_zone_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_hour_that_comes_twice_is_no_riddle(text: str, minutes: int) -> None:
     half_past_two_again = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
-    period = read_period(text, BERLIN, half_past_two_again)
+    period = parse_period(text, BERLIN, half_past_two_again)
     assert (period.end.astimezone(UTC) - period.start.astimezone(UTC)).total_seconds() == minutes * 60
 
 
 @pytest.mark.parametrize("text", ["0001-01-01", "0001-01-01/0001-01-02", "9999-12-31", "2026-01-01/9999-12-31T23:59"])
 def test_the_ends_of_time_are_no_period(text: str) -> None:
     with pytest.raises(BadRequest):
-        read_period(text, ZoneInfo("Asia/Tokyo"), NOW)
+        parse_period(text, ZoneInfo("Asia/Tokyo"), NOW)
 
 
 def test_a_zone_that_is_given_as_a_rule_wins_over_that_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "XYZ-5:30")
     time.tzset()
     try:
-        assert person_zone(None).utcoffset(datetime(2026, 1, 1)) == timedelta(hours=5, minutes=30)
+        assert user_time_zone(None).utcoffset(datetime(2026, 1, 1)) == timedelta(hours=5, minutes=30)
     finally:
         monkeypatch.delenv("TZ")
         time.tzset()
@@ -216,4 +216,4 @@ def test_a_zone_that_is_given_as_a_rule_wins_over_that_of_the_machine(monkeypatc
 
 def test_a_zone_may_be_given_as_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TZ", f":{tmp_path}/zoneinfo/Asia/Tokyo")
-    assert zone_name(person_zone(None)) == "Asia/Tokyo"
+    assert zone_name(user_time_zone(None)) == "Asia/Tokyo"

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from hubbub.packs.activity import limits
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.privacy import PRIVATE, Privacy
-from hubbub.packs.activity.private_texts import SECRET, without_secrets
+from hubbub.packs.activity.secret_patterns import SECRET_MASK, mask_secrets
 from hubbub.packs.activity.settings import PrivacySettings
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
 def shown(data: dict[str, Any], **rules: Any) -> dict[str, Any] | None:
-    return Privacy(PrivacySettings(**rules)).data(data)
+    return Privacy(PrivacySettings(**rules)).filter_data(data)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def shown(data: dict[str, Any], **rules: Any) -> dict[str, Any] | None:
     ],
 )
 def test_what_looks_like_a_secret_is_masked(text: str) -> None:
-    told = without_secrets(f"before {text} after")
-    assert SECRET in told
+    told = mask_secrets(f"before {text} after")
+    assert SECRET_MASK in told
     assert told.startswith("before ")
     for word in ("hunter2", "1234-abcd", "4111", "ann@", "0123456789", "IOSFODNN7"):
         assert word not in told
@@ -68,13 +68,13 @@ def test_what_looks_like_a_secret_is_masked(text: str) -> None:
     ],
 )
 def test_what_does_not_stays_as_it_is(text: str) -> None:
-    assert without_secrets(text) == text
+    assert mask_secrets(text) == text
 
 
 @given(st.text(max_size=300))
 def test_masking_twice_is_masking_once(text: str) -> None:
-    once = without_secrets(text)
-    assert without_secrets(once) == once
+    once = mask_secrets(text)
+    assert mask_secrets(once) == once
 
 
 def test_secrets_can_be_told_by_whoever_wants_them_told() -> None:
@@ -143,7 +143,7 @@ def test_incognito_can_be_told_by_whoever_wants_it_told() -> None:
 
 def test_secrets_are_found_however_deep_they_are() -> None:
     data = {"a": [{"b": {"c": "password: hunter2"}}], "password: hunter3": 1}
-    assert "hunter" not in str(Privacy(PrivacySettings()).tree(data))
+    assert "hunter" not in str(Privacy(PrivacySettings()).filter_value(data))
 
 
 def test_the_window_of_a_private_tab_is_dropped_with_it() -> None:
@@ -152,12 +152,12 @@ def test_the_window_of_a_private_tab_is_dropped_with_it() -> None:
         Event(NOON, 60, {"title": "Secret gifts", "url": "u", "incognito": True}),
         Event(NOON, 60, {"title": "News"}),
     ]
-    hidden = privacy.hiding(tabs, are_pages=True)
+    hidden = privacy.hidden_titles(tabs, are_pages=True)
     windows = [
         Event(NOON, 60, {"app": "Firefox", "title": "Secret gifts — Mozilla Firefox"}),
         Event(NOON, 60, {"app": "Firefox", "title": "News — Mozilla Firefox"}),
     ]
-    assert [event.text("title") for event in privacy.events(windows, hidden)] == ["News — Mozilla Firefox"]
+    assert [event.text("title") for event in privacy.filter_events(windows, hidden)] == ["News — Mozilla Firefox"]
 
 
 def test_lines_on_the_screen_follow_every_rule() -> None:
@@ -165,12 +165,12 @@ def test_lines_on_the_screen_follow_every_rule() -> None:
     elements = [
         {"content": text, "type": "text"} for text in ("Salary 100", "my diary", "https://bank.x", "Hi Ann!", "ok")
     ]
-    told = Privacy(rules).elements([*elements, {"type": "icon"}, "odd", {"content": 7}])
+    told = Privacy(rules).filter_elements([*elements, {"type": "icon"}, "odd", {"content": 7}])
     assert [element["content"] for element in told] == [PRIVATE, f"Hi {PRIVATE}!", "ok", None, 7]
 
 
 def test_regions_are_read_as_people_write_them() -> None:
-    assert Privacy(PrivacySettings(regions=("300x200+10+20",))).regions() == [(10, 20, 310, 220)]
+    assert Privacy(PrivacySettings(regions=("300x200+10+20",))).hidden_regions() == [(10, 20, 310, 220)]
 
 
 @pytest.mark.parametrize("rules", [{"regions": ("300x200",)}, {"drop_apps": ("(",)}, {"mask_text": ("[a",)}])
@@ -239,7 +239,7 @@ def test_private_windows_are_known_in_other_languages(title: str) -> None:
     ],
 )
 def test_names_of_buckets_and_machines_follow_the_rules(name: str, rules: dict[str, Any], told: str) -> None:
-    assert Privacy(PrivacySettings(**rules)).name(name) == told
+    assert Privacy(PrivacySettings(**rules)).mask_name(name) == told
 
 
 @pytest.mark.parametrize(
@@ -253,6 +253,6 @@ def test_names_of_buckets_and_machines_follow_the_rules(name: str, rules: dict[s
     ],
 )
 def test_what_opens_a_door_once_is_a_secret_too(text: str) -> None:
-    told = without_secrets(text)
-    assert SECRET in told
+    told = mask_secrets(text)
+    assert SECRET_MASK in told
     assert not [word for word in ("abc.def", "tok1234567", "dXNlcjpw", "482913") if word in told]

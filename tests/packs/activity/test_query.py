@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.clock import cpu_s
-from tests.packs.activity.desks import at_a_desk
-from tests.packs.activity.watching import Watch, a_morning, event
+from tests.clock import measure_cpu_s
+from tests.packs.activity.activitywatch_server import ActivityWatchServer, event, insert_morning
+from tests.packs.activity.tool_clients import connect_tool_client
 
 from hubbub.packs.activity import limits
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.failures import BadRequest
-from hubbub.packs.activity.patterns import Patience, read_pattern
-from hubbub.packs.activity.query_language import read_query
+from hubbub.packs.activity.query_language import parse_query
+from hubbub.packs.activity.safe_regex import MatchBudget, compile_pattern
 from hubbub.packs.activity.settings import PrivacySettings
 from hubbub.packs.activity.transforms import intersect
 
@@ -47,21 +47,21 @@ QUERIES = {
 }  # fmt: skip
 
 
-def plain(value: Any) -> Any:
+def normalize(value: Any) -> Any:
     """A result without what says nothing: ids, and how a time is written."""
     if isinstance(value, dict) and {"timestamp", "duration", "data"} <= set(value):
         start = datetime.fromisoformat(value["timestamp"]).timestamp()
-        return {"timestamp": round(start, 1), "duration": round(value["duration"], 1), "data": plain(value["data"])}
+        return {"timestamp": round(start, 1), "duration": round(value["duration"], 1), "data": normalize(value["data"])}
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: normalize(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [normalize(item) for item in value]
     return round(value, 1) if isinstance(value, float) else value
 
 
 @pytest.mark.parametrize("lines", QUERIES.values(), ids=QUERIES.keys())
-async def test_a_query_gives_what_activitywatch_gives(lines: list[str], watch: Watch) -> None:
-    start = a_morning(watch)
+async def test_a_query_gives_what_activitywatch_gives(lines: list[str], watch: ActivityWatchServer) -> None:
+    start = insert_morning(watch)
     more = [event(start + timedelta(minutes=120, seconds=3), 57, app="Code", title="test.py - hubbub"),
             event(start + timedelta(minutes=121, seconds=2), 60, app="Firefox", title="MCP - Mozilla Firefox"),
             event(start + timedelta(minutes=130), 60, app="Firefox", title="(3) MCP - Mozilla Firefox"),
@@ -69,17 +69,17 @@ async def test_a_query_gives_what_activitywatch_gives(lines: list[str], watch: W
             event(start + timedelta(minutes=131, seconds=55), 60, app="Code", title="● main.py")]  # fmt: skip
     watch.insert("aw-watcher-window_desk", more)
     end = start + timedelta(hours=3)
-    theirs = watch.query(start, end, lines)
-    async with at_a_desk(watch.url) as asker:
+    expected = watch.query(start, end, lines)
+    async with connect_tool_client(watch.url) as tool_client:
         period = f"{start.isoformat()}/{end.isoformat()}"
-        in_lines = await asker.call("aw.query", query=lines, period=period)
-        in_one = await asker.call("aw.query", query="\n".join(lines), period=period)
-    assert plain(in_lines["result"]) == plain(theirs)
+        in_lines = await tool_client.call("aw.query", query=lines, period=period)
+        in_one = await tool_client.call("aw.query", query="\n".join(lines), period=period)
+    assert normalize(in_lines["result"]) == normalize(expected)
     assert in_one["result"] == in_lines["result"]
     assert in_lines["is_cut"] is False
 
 
-async def test_gaps_are_filled_as_activitywatch_fills_them(watch: Watch) -> None:
+async def test_gaps_are_filled_as_activitywatch_fills_them(watch: ActivityWatchServer) -> None:
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     times = [
         (0, 10, 1),
@@ -95,19 +95,19 @@ async def test_gaps_are_filled_as_activitywatch_fills_them(watch: Watch) -> None
     bucket = watch.bucket("w", "currentwindow")
     watch.insert(bucket, [event(start + timedelta(seconds=at), seconds, n=n) for at, seconds, n in times])
     query = 'RETURN = sort_by_timestamp(flood(query_bucket("w")));'
-    theirs = watch.query(start, start + timedelta(minutes=10), [query])
-    async with at_a_desk(watch.url) as asker:
+    expected = watch.query(start, start + timedelta(minutes=10), [query])
+    async with connect_tool_client(watch.url) as tool_client:
         period = f"{start.isoformat()}/{(start + timedelta(minutes=10)).isoformat()}"
-        ours = await asker.call("aw.query", query=query, period=period)
-    assert plain(ours["result"]) == plain(theirs)
+        ours = await tool_client.call("aw.query", query=query, period=period)
+    assert normalize(ours["result"]) == normalize(expected)
     assert [round(found["duration"]) for found in ours["result"]] == [23, 12, 12, 15, 25]
 
 
-async def test_times_are_told_in_the_person_s_zone(watch: Watch) -> None:
-    start = a_morning(watch)
-    async with at_a_desk(watch.url, time_zone="Asia/Tokyo") as asker:
+async def test_times_are_told_in_the_person_s_zone(watch: ActivityWatchServer) -> None:
+    start = insert_morning(watch)
+    async with connect_tool_client(watch.url, time_zone="Asia/Tokyo") as tool_client:
         period = f"{start.isoformat()}/{(start + timedelta(hours=1)).isoformat()}"
-        found = await asker.call("aw.query", period=period, query='RETURN = query_bucket("aw-watcher-afk_desk");')
+        found = await tool_client.call("aw.query", period=period, query='RETURN = query_bucket("aw-watcher-afk_desk");')
     assert found["start"].endswith("T18:00:00+09:00")
     assert found["result"][-1]["timestamp"].endswith("T18:00:00.000+09:00")
 
@@ -142,58 +142,59 @@ async def test_times_are_told_in_the_person_s_zone(watch: Watch) -> None:
         (f"RETURN = merge_events_by_keys([], {[str(number) for number in range(51)]});", "at most 50 keys"),
     ],
 )
-async def test_a_query_that_makes_no_sense_says_where(query: str, word: str, watch: Watch) -> None:
-    async with at_a_desk(watch.url) as asker:
-        error = await asker.failure("aw.query", query=query)
+async def test_a_query_that_makes_no_sense_says_where(query: str, word: str, watch: ActivityWatchServer) -> None:
+    async with connect_tool_client(watch.url) as tool_client:
+        error = await tool_client.failure("aw.query", query=query)
     assert error["code"] == "invalid_argument"
     assert word in error["message"]
 
 
 @pytest.mark.parametrize("name", ["none", "", "..", "../info", "w/events/1", "w?limit=1#", "w%2Fevents"])
-async def test_a_bucket_that_is_not_there_is_told_with_those_that_are(name: str, watch: Watch) -> None:
+async def test_a_bucket_that_is_not_there_is_told_with_those_that_are(name: str, watch: ActivityWatchServer) -> None:
     watch.bucket("w", "currentwindow")
-    async with at_a_desk(watch.url) as asker:
-        error = await asker.failure("aw.query", query=f'RETURN = query_bucket("{name}");')
+    async with connect_tool_client(watch.url) as tool_client:
+        error = await tool_client.failure("aw.query", query=f'RETURN = query_bucket("{name}");')
     assert error["code"] == "invalid_argument"
     assert f"no bucket named {name!r}; there are w" in error["message"]
 
 
-async def test_a_query_that_multiplies_comes_to_an_end(watch: Watch) -> None:
+async def test_a_query_that_multiplies_comes_to_an_end(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     watch.insert(
         watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=5), 1, app=str(n)) for n in range(50)]
     )
     doubling = ['e = query_bucket("w");', *(["e = concat(e, e);"] * 40), "RETURN = e;"]
     nesting = ["e = [1];", *(["e = [e, e];"] * 90), "RETURN = e;"]
-    async with at_a_desk(watch.url) as asker:
+    async with connect_tool_client(watch.url) as tool_client:
         assert (
-            "more than 100000 events" in (await asker.failure("aw.query", query=doubling, period="last_1h"))["message"]
+            "more than 100000 events"
+            in (await tool_client.failure("aw.query", query=doubling, period="last_1h"))["message"]
         )
-        nested = await asker.call("aw.query", query=nesting, period="last_1h")
-        many = await asker.call("aw.query", query=[*doubling[:6], "RETURN = e;"], period="last_1h")
+        nested = await tool_client.call("aw.query", query=nesting, period="last_1h")
+        many = await tool_client.call("aw.query", query=[*doubling[:6], "RETURN = e;"], period="last_1h")
     assert nested["is_cut"] is True
     assert (many["is_cut"], len(many["result"])) == (True, 500)
 
 
 @pytest.mark.parametrize(("count", "is_cut"), [(10, False), (11, True)])
 async def test_a_query_over_more_events_than_are_looked_at_is_cut(
-    count: int, is_cut: bool, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    count: int, is_cut: bool, watch: ActivityWatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "EVENTS", 10)
     now = datetime.now(UTC)
     events = [event(now - timedelta(minutes=number + 1), 30, app="a") for number in range(count)]
     watch.insert(watch.bucket("w", "currentwindow"), events)
-    async with at_a_desk(watch.url) as asker:
+    async with connect_tool_client(watch.url) as tool_client:
         for query, result in (("sum_durations(query_bucket('w'))", 300), ("query_bucket_eventcount('w')", 10)):
-            found = await asker.call("aw.query", query=f"RETURN = {query};", period="last_1h")
+            found = await tool_client.call("aw.query", query=f"RETURN = {query};", period="last_1h")
             assert (round(found["result"]), found["is_cut"]) == (result, is_cut)
-        summary = await asker.call("aw.summary", period="last_1h")
+        summary = await tool_client.call("aw.summary", period="last_1h")
     assert round(summary["active_s"]) == 300
     assert ("only the newest 10 events" in str(summary["notes"])) == is_cut
 
 
 async def test_no_window_is_told_that_is_older_than_what_is_known_of_pages(
-    watch: Watch, monkeypatch: pytest.MonkeyPatch
+    watch: ActivityWatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which pages are private is known by their addresses, and those of the oldest are not known."""
     monkeypatch.setattr(limits, "EVENTS", 5)
@@ -205,9 +206,9 @@ async def test_no_window_is_told_that_is_older_than_what_is_known_of_pages(
         watch.insert(web, [event(at, 50, title=title, url=url, incognito=False)])
     watch.insert(window, [event(now - timedelta(minutes=6), 50, app="Fox", title="Account - Fox")])
     watch.insert(window, [event(now - timedelta(minutes=3), 50, app="Fox", title="News - Fox")])
-    async with at_a_desk(watch.url, privacy=PrivacySettings(drop_urls=("bank",))) as asker:
-        summary = await asker.call("aw.summary", period="last_1h", by="title")
-        query = await asker.call("aw.query", query='RETURN = query_bucket("w");', period="last_1h")
+    async with connect_tool_client(watch.url, privacy=PrivacySettings(drop_urls=("bank",))) as tool_client:
+        summary = await tool_client.call("aw.summary", period="last_1h", by="title")
+        query = await tool_client.call("aw.query", query='RETURN = query_bucket("w");', period="last_1h")
     assert "Account" not in str([summary, query])
     assert "News" in str(summary["rows"])
     assert query["is_cut"] is True
@@ -216,14 +217,14 @@ async def test_no_window_is_told_that_is_older_than_what_is_known_of_pages(
 @pytest.mark.parametrize(
     "ending", ["RETURN = filter_period_intersect(long, windows);", "RETURN = union_no_overlap(windows, long);"]
 )
-async def test_a_query_that_cuts_much_by_much_comes_to_an_end(ending: str, watch: Watch) -> None:
+async def test_a_query_that_cuts_much_by_much_comes_to_an_end(ending: str, watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     watch.insert(watch.bucket("long", "x"), [event(now - timedelta(minutes=50), 2900, status="x")])
     events = [event(now - timedelta(seconds=2900 - n), 0.5, app=str(n)) for n in range(2000)]
     watch.insert(watch.bucket("w", "x"), events)
     lines = ['long = query_bucket("long");', 'windows = query_bucket("w");', *["long = concat(long, long);"] * 15]
-    async with at_a_desk(watch.url) as asker:
-        error = await asker.failure("aw.query", query=[*lines, ending], period="last_1h")
+    async with connect_tool_client(watch.url) as tool_client:
+        error = await tool_client.failure("aw.query", query=[*lines, ending], period="last_1h")
     assert "cutting makes more than 100000 events" in error["message"]
 
 
@@ -232,15 +233,15 @@ def test_periods_that_take_no_time_cost_none() -> None:
     long = [Event(now, 2900, {}) for _ in range(1000)]
     instants = [Event(now + timedelta(seconds=n), 0, {}) for n in range(2000)]
     assert intersect(long, instants) == []
-    assert cpu_s(lambda: intersect(long, instants)) < 200 * cpu_s(lambda: intersect(long, []))
+    assert measure_cpu_s(lambda: intersect(long, instants)) < 200 * measure_cpu_s(lambda: intersect(long, []))
 
 
-async def test_a_query_that_nests_what_it_doubles_comes_to_an_end(watch: Watch) -> None:
+async def test_a_query_that_nests_what_it_doubles_comes_to_an_end(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=5), 1, app="a")])
     chunks = ['e = query_bucket("w");', *(['e = chunk_events_by_key(concat(e, e), "app");'] * 60)]
     lists = ["e = [1];", *(["e = [e, e];"] * 90)]
-    async with at_a_desk(watch.url) as asker:
+    async with connect_tool_client(watch.url) as tool_client:
         for query in (
             [*chunks, 'RETURN = merge_events_by_keys(e, ["subevents"]);'],
             [*chunks, "f = e;", "RETURN = flood(concat(e, f));"],
@@ -248,13 +249,13 @@ async def test_a_query_that_nests_what_it_doubles_comes_to_an_end(watch: Watch) 
             [*lists, 'RETURN = merge_events_by_keys(e, ["app"]);'],
         ):
             async with asyncio.timeout(60):
-                await asker.client.call("aw.query", {"query": query, "period": "last_1h"})
+                await tool_client.client.call("aw.query", {"query": query, "period": "last_1h"})
 
 
 @given(st.text(alphabet="abz_ =;,()[]{}\"'\\:0-9.\n", max_size=60))
 def test_any_text_is_a_query_or_refused(text: str) -> None:
     try:
-        statements = read_query(text)
+        statements = parse_query(text)
     except BadRequest:
         return
     assert statements
@@ -262,7 +263,7 @@ def test_any_text_is_a_query_or_refused(text: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["Code|vim", r"\.py$", "(?:a|b)c", "[^]x]*y", r"\d+ of \d+", "(foo)?bar", "a{2,3}"])
 def test_simple_patterns_are_taken(pattern: str) -> None:
-    assert read_pattern(pattern).pattern == pattern
+    assert compile_pattern(pattern).pattern == pattern
 
 
 @pytest.mark.parametrize(
@@ -286,41 +287,41 @@ def test_simple_patterns_are_taken(pattern: str) -> None:
 )
 def test_patterns_that_may_take_long_are_refused(pattern: str) -> None:
     with pytest.raises(BadRequest):
-        read_pattern(pattern)
+        compile_pattern(pattern)
 
 
 def test_patterns_that_are_slow_together_are_given_up() -> None:
-    slow, patience = read_pattern("(?:a|a)" * 9 + ".*b"), Patience(0.2)
+    slow, patience = compile_pattern("(?:a|a)" * 9 + ".*b"), MatchBudget(0.2)
 
     def look_often() -> None:
         for _ in range(10_000):
-            patience.found(slow, "a" * 256)
+            patience.search(slow, "a" * 256)
 
     with pytest.raises(BadRequest, match="too long"):
         look_often()
 
 
 @cache
-def much_s() -> float:
+def reference_s() -> float:
     """The CPU time of a pattern that is taken and has much to try."""
-    pattern = read_pattern(".*.*c")
-    return cpu_s(lambda: pattern.search("ab" * 128))
+    pattern = compile_pattern(".*.*c")
+    return measure_cpu_s(lambda: pattern.search("ab" * 128))
 
 
 @given(st.lists(st.sampled_from(("a", "a?", "a*", "(?:a|a)", "(a|ab|b)", ".", "[ab]+", "|", "b")), max_size=30))
 def test_no_combination_that_is_taken_takes_long(parts: list[str]) -> None:
     try:
-        read = read_pattern("".join(parts) + "c")
+        read = compile_pattern("".join(parts) + "c")
     except BadRequest:
         return
-    assert cpu_s(lambda: read.search("ab" * 20 + "a" * 216), times=1) < 500 * much_s()
+    assert measure_cpu_s(lambda: read.search("ab" * 20 + "a" * 216), times=1) < 500 * reference_s()
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of sets that may mean something else one day
 @given(st.text(alphabet="ab.*+?|()[]{}^$\\1", max_size=20))
 def test_no_pattern_that_is_taken_takes_long(pattern: str) -> None:
     try:
-        read = read_pattern(pattern)
+        read = compile_pattern(pattern)
     except BadRequest:
         return
-    assert cpu_s(lambda: read.search("ab" * 128), times=1) < 500 * much_s()
+    assert measure_cpu_s(lambda: read.search("ab" * 128), times=1) < 500 * reference_s()

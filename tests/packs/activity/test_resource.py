@@ -9,11 +9,11 @@ from itertools import product
 from typing import Any
 
 import pytest
-from tests.clock import pass_time, until
-from tests.packs.activity.desks import at_a_desk, make_server
-from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.watching import Watch, event
-from tests.server.conversation import MODERN, Conversation, conversing
+from tests.clock import advance_clock, wait_until
+from tests.packs.activity.activitywatch_server import ActivityWatchServer, event
+from tests.packs.activity.scripted_server import ScriptedResponse, run_scripted_server
+from tests.packs.activity.tool_clients import connect_tool_client, make_server
+from tests.server.raw_client import MODERN, RawClient, connect_raw_client
 
 from hubbub import Server
 from hubbub.packs.activity import diagnosis, resource
@@ -24,62 +24,67 @@ URI = "activity://now"
 UPDATED = "notifications/resources/updated"
 
 
-def show(watch: Watch, title: str) -> None:
+def show(watch: ActivityWatchServer, title: str) -> None:
     watch.insert("w", [event(datetime.now(UTC) - timedelta(seconds=1), 1, app="Code", title=title)])
 
 
-async def heard_of_change(client: Conversation) -> None:
+async def wait_for_update(client: RawClient) -> None:
     async with asyncio.timeout(60):
-        while not client.notes(UPDATED):
-            client.take(await client.next())
+        while not client.notifications(UPDATED):
+            client.handle_message(await client.next_message())
 
 
 @pytest.mark.parametrize("dialect", ["2024-11-05", "2025-11-25", MODERN])
-async def test_whoever_watches_hears_of_changes(dialect: str, watch: Watch) -> None:
+async def test_whoever_watches_hears_of_changes(dialect: str, watch: ActivityWatchServer) -> None:
     watch.bucket("w", "currentwindow")
     show(watch, "first")
     server = make_server(watch.url, poll_s=0.1)
-    async with server.running(), conversing(server, dialect) as client:
+    async with server.running(), connect_raw_client(server, dialect) as client:
         if dialect == MODERN:
-            client.begin("subscriptions/listen", {"notifications": {"resourceSubscriptions": [URI]}})
+            client.send_request("subscriptions/listen", {"notifications": {"resourceSubscriptions": [URI]}})
         else:
             await client.result("resources/subscribe", {"uri": URI})
         (contents,) = (await client.result("resources/read", {"uri": URI}))["contents"]
         assert json.loads(contents["text"])["window"]["title"] == "first"
         show(watch, "second")
-        await heard_of_change(client)
+        await wait_for_update(client)
         (contents,) = (await client.result("resources/read", {"uri": URI}))["contents"]
         assert json.loads(contents["text"])["window"]["title"] == "second"
-    assert [note["uri"] for note in client.notes(UPDATED)] == [URI]
+    assert [note["uri"] for note in client.notifications(UPDATED)] == [URI]
 
 
 async def test_nobody_is_asked_while_nobody_watches() -> None:
-    with odd_server(Odd(body=b"{}")) as watch:
-        async with looking(watch.url) as (server, clock, _), conversing(server, "2025-11-25") as client:
-            await clock.pass_one()
-            await clock.pass_one()
+    with run_scripted_server(ScriptedResponse(body=b"{}")) as watch:
+        async with (
+            run_polling_server(watch.url) as (server, clock, _),
+            connect_raw_client(server, "2025-11-25") as client,
+        ):
+            await clock.advance()
+            await clock.advance()
             assert watch.asked == []
             await client.result("resources/subscribe", {"uri": URI})
-            await clock.pass_one()
+            await clock.advance()
             assert watch.asked
 
 
 async def test_an_activitywatch_that_goes_away_is_a_change_and_no_end() -> None:
     is_well = True
 
-    def answer(method: str, path: str) -> Odd:
-        return Odd(body=b"{}") if is_well else Odd(500)
+    def answer(method: str, path: str) -> ScriptedResponse:
+        return ScriptedResponse(body=b"{}") if is_well else ScriptedResponse(500)
 
-    with odd_server(answer) as watch:
+    with run_scripted_server(answer) as watch:
         server = make_server(watch.url, poll_s=0.1)
-        async with server.running(), conversing(server, "2025-11-25") as client:
+        async with server.running(), connect_raw_client(server, "2025-11-25") as client:
             await client.result("resources/subscribe", {"uri": URI})
-            await until(lambda: [path for _, path, _ in watch.asked].count("/api/0/buckets/") > 1)  # it looked once
+            await wait_until(
+                lambda: [path for _, path, _ in watch.asked].count("/api/0/buckets/") > 1
+            )  # it looked once
             is_well = False
-            await heard_of_change(client)
-            client.heard.clear()
+            await wait_for_update(client)
+            client.received.clear()
             is_well = True
-            await heard_of_change(client)
+            await wait_for_update(client)
 
 
 class Clock:
@@ -97,29 +102,29 @@ class Clock:
         self._wake.clear()
         self.now_s += seconds
 
-    async def pass_one(self) -> None:
+    async def advance(self) -> None:
         """Let one sleep pass, and all that follows up to the next."""
-        await self.until_asleep()
+        await self.wait_until_asleep()
         self._is_asleep.clear()
         self._wake.set()
-        await self.until_asleep()
+        await self.wait_until_asleep()
 
-    async def until_asleep(self) -> None:
+    async def wait_until_asleep(self) -> None:
         async with asyncio.timeout(60):
             await self._is_asleep.wait()
 
 
 @asynccontextmanager
-async def looking(url: str, *, is_begun: bool = True) -> AsyncIterator[tuple[Server, Clock, Any]]:
+async def run_polling_server(url: str, *, is_started: bool = True) -> AsyncIterator[tuple[Server, Clock, Any]]:
     """A server that looks whether something has changed when its clock is told to go on."""
     server, clock = Server("desk", version="1"), Clock()
     desk = install(server, ActivitySettings(aw_url=url, time_zone="UTC"))
 
     async def look() -> None:
         await clock.may_begin.wait()
-        await resource.watch(desk, clock.sleep)
+        await resource.poll_changes(desk, clock.sleep)
 
-    if is_begun:
+    if is_started:
         clock.may_begin.set()
     async with server.running():
         watching = asyncio.create_task(look())
@@ -132,23 +137,26 @@ async def looking(url: str, *, is_begun: bool = True) -> AsyncIterator[tuple[Ser
 
 
 @pytest.mark.parametrize("is_read_first", [False, True])
-async def test_a_change_is_told_within_one_interval_of_looking(is_read_first: bool, watch: Watch) -> None:
+async def test_a_change_is_told_within_one_interval_of_looking(is_read_first: bool, watch: ActivityWatchServer) -> None:
     """Also one between reading and the first look."""
     watch.bucket("w", "currentwindow")
     show(watch, "first")
-    async with looking(watch.url, is_begun=False) as (server, clock, desk), conversing(server, "2025-11-25") as client:
+    async with (
+        run_polling_server(watch.url, is_started=False) as (server, clock, desk),
+        connect_raw_client(server, "2025-11-25") as client,
+    ):
         await client.result("resources/subscribe", {"uri": URI})
         if is_read_first:
             await client.result("resources/read", {"uri": URI})
             show(watch, "second")
         clock.may_begin.set()
-        await clock.until_asleep()
+        await clock.wait_until_asleep()
         if not is_read_first:
-            await clock.pass_one()
-            assert client.notes(UPDATED) == []  # it was looked at again, and was the same
+            await clock.advance()
+            assert client.notifications(UPDATED) == []  # it was looked at again, and was the same
             show(watch, "second")
-            await clock.pass_one()
-        await heard_of_change(client)
+            await clock.advance()
+        await wait_for_update(client)
     assert clock.now_s == (0 if is_read_first else 2 * desk.settings.poll_s)
     assert desk.settings.poll_s <= 2
 
@@ -161,43 +169,45 @@ async def test_now_takes_no_longer_than_one_question_may(tool: str, place: str) 
     """Whatever hangs; categories are only nice to have."""
     bucket = b'{"w": {"type": "currentwindow", "hostname": "h"}}'
 
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         if place in path and not (place == "/buckets/" and "/events" in path):
-            return Odd(hangs=True)
-        return Odd(body=b"[]" if "/events" in path or "/settings" in path else bucket if "/buckets" in path else b"{}")
+            return ScriptedResponse(hangs=True)
+        return ScriptedResponse(
+            body=b"[]" if "/events" in path or "/settings" in path else bucket if "/buckets" in path else b"{}"
+        )
 
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, timeout_s=3 if place == "/settings" else 60) as asker:
-            calling = asyncio.create_task(asker.client.call(tool, {}))
-            await watch.only_hangs()
+    with run_scripted_server(answer) as watch:
+        async with connect_tool_client(watch.url, timeout_s=3 if place == "/settings" else 60) as tool_client:
+            calling = asyncio.create_task(tool_client.client.call(tool, {}))
+            await watch.wait_until_hanging()
             if place != "/settings":
-                pass_time(60)
+                advance_clock(60)
             result = await calling
     assert bool(result.get("isError")) == (place != "/settings")
 
 
 @pytest.mark.parametrize("tool", ["system.health", "nowframe.build", "doctor"])
 async def test_slow_buckets_and_events_that_hang_share_the_time_of_one_question(tool: str) -> None:
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         if "/buckets" not in path or "/events" in path:
-            return Odd(hangs="/events" in path)
-        loop.call_soon_threadsafe(pass_time, 45)
-        return Odd(body=buckets)
+            return ScriptedResponse(hangs="/events" in path)
+        loop.call_soon_threadsafe(advance_clock, 45)
+        return ScriptedResponse(body=buckets)
 
     loop, now = asyncio.get_running_loop(), datetime.now(UTC)
     silent = {"type": "web.tab.current", "last_updated": (now - timedelta(hours=1)).isoformat()}
     window = {"type": "currentwindow", "last_updated": now.isoformat()}
     buckets = json.dumps({"aw-watcher-web-firefox": silent, "w": window}).encode()
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, timeout_s=60) as asker:
+    with run_scripted_server(answer) as watch:
+        async with connect_tool_client(watch.url, timeout_s=60) as tool_client:
 
             async def ask() -> str:
                 if tool == "doctor":
                     return str((await diagnosis.watchers(ActivitySettings(aw_url=watch.url, timeout_s=60))).detail)
-                return json.dumps(await asker.call(tool))
+                return json.dumps(await tool_client.call(tool))
 
             asking = asyncio.create_task(ask())
-            await watch.only_hangs()
-            pass_time(15)
-            told = await asking
-    assert "did not answer within 60 s" in told or tool == "nowframe.build"
+            await watch.wait_until_hanging()
+            advance_clock(15)
+            message = await asking
+    assert "did not answer within 60 s" in message or tool == "nowframe.build"

@@ -8,9 +8,9 @@ import socket
 from typing import Any
 
 import pytest
-from tests.packs.activity.desks import at_a_desk
-from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.sidecars import opened_image, sidecar
+from tests.packs.activity.scripted_server import ScriptedResponse, run_scripted_server
+from tests.packs.activity.sidecars import decode_image, run_sidecar
+from tests.packs.activity.tool_clients import connect_tool_client
 
 from hubbub import SettingsError
 from hubbub.packs.activity import limits
@@ -34,9 +34,9 @@ def picture_of(*lines: str) -> str:
 
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_the_mock_answers_like_the_original_s_and_says_what_it_is(slash: str) -> None:
-    with sidecar() as asked:
-        status, probe = asked.ask("GET", f"/probe{slash}")
-        parsed_status, parsed = asked.ask("POST", f"/parse{slash}", b"not even JSON")
+    with run_sidecar() as asked:
+        status, probe = asked.request("GET", f"/probe{slash}")
+        parsed_status, parsed = asked.request("POST", f"/parse{slash}", b"not even JSON")
     assert (status, parsed_status) == (200, 200)
     assert probe["mode"] == parsed["mode"] == "mock"
     assert {"ok": True, "model": "omniparser-mock", "gpu": "unknown"}.items() <= probe.items()
@@ -46,23 +46,23 @@ def test_the_mock_answers_like_the_original_s_and_says_what_it_is(slash: str) ->
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("GET", "/parse"), ("POST", "/probe"), ("GET", "/probe/x")])
 def test_other_paths_are_not_found(method: str, path: str) -> None:
-    with sidecar() as asked:
-        assert asked.ask(method, path) == (404, {"ok": False, "error": "not found"})
+    with run_sidecar() as asked:
+        assert asked.request(method, path) == (404, {"ok": False, "error": "not found"})
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_other_methods_are_not_found(method: str) -> None:
-    with sidecar() as asked:
-        assert asked.ask(method, "/probe") == (404, {"ok": False, "error": "not found"})
-        assert asked.ask("HEAD", "/probe") == (404, b"")
-        assert asked.ask("PROPFIND", "/probe")[1]["ok"] is False
+    with run_sidecar() as asked:
+        assert asked.request(method, "/probe") == (404, {"ok": False, "error": "not found"})
+        assert asked.request("HEAD", "/probe") == (404, b"")
+        assert asked.request("PROPFIND", "/probe")[1]["ok"] is False
 
 
 @pytest.mark.parametrize(
     "sent", [b"GARBAGE\r\n\r\n", b"GET /probe HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 70_000 + b"\r\n\r\n"]
 )
 def test_what_is_no_request_is_answered_in_json(sent: bytes) -> None:
-    with sidecar() as asked, socket.create_connection(("127.0.0.1", asked.port), 10) as connection:
+    with run_sidecar() as asked, socket.create_connection(("127.0.0.1", asked.port), 10) as connection:
         connection.sendall(sent)
         with connection.makefile("rb") as answer:
             body = answer.read().rpartition(b"\r\n\r\n")[2]
@@ -72,8 +72,8 @@ def test_what_is_no_request_is_answered_in_json(sent: bytes) -> None:
 def test_it_listens_on_the_newer_kind_of_address_too() -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
-    with sidecar(host="::1") as asked:
-        assert asked.ask("GET", "/probe")[0] == 200
+    with run_sidecar(host="::1") as asked:
+        assert asked.request("GET", "/probe")[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_it_listens_on_the_newer_kind_of_address_too() -> None:
     ],
 )
 def test_web_pages_may_not_look_at_the_screen(headers: dict[str, str], error: str) -> None:
-    with sidecar() as asked:
-        status, body = asked.ask("GET", "/probe", **headers)
+    with run_sidecar() as asked:
+        status, body = asked.request("GET", "/probe", **headers)
     assert (status, body["error"]) == (403, error)
 
 
@@ -118,14 +118,14 @@ def test_web_pages_may_not_look_at_the_screen(headers: dict[str, str], error: st
     ],
 )
 def test_a_wrong_request_is_told_what_is_wrong(body: Any, status: int, error: str) -> None:
-    with sidecar("local") as asked:
-        answered, said = asked.ask("POST", "/parse", body)
-    assert (answered, said["ok"], said["error"]) == (status, False, error)
+    with run_sidecar("local") as asked:
+        answered, response = asked.request("POST", "/parse", body)
+    assert (answered, response["ok"], response["error"]) == (status, False, error)
 
 
 @needs_tesseract
 def test_what_is_too_large_is_not_taken_in() -> None:
-    with sidecar("local") as asked:
+    with run_sidecar("local") as asked:
         for announced in (str(limits.SIDECAR_BODY_BYTES + 1), "9" * 5000):
             connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=60)
             connection.putrequest("POST", "/parse")
@@ -138,16 +138,16 @@ def test_what_is_too_large_is_not_taken_in() -> None:
         from PIL import Image
 
         Image.new("1", (9000, 9000)).save(bomb, "PNG")
-        status, said = asked.ask("POST", "/parse", {"base64_image": base64.b64encode(bomb.getvalue()).decode()})
-    assert (status, said["error"]) == (413, "image_too_large")
+        status, response = asked.request("POST", "/parse", {"base64_image": base64.b64encode(bomb.getvalue()).decode()})
+    assert (status, response["error"]) == (413, "image_too_large")
 
 
 @needs_tesseract
 def test_the_local_engine_says_what_works() -> None:
-    with sidecar("local") as asked:
-        _, probe = asked.ask("GET", "/probe")
+    with run_sidecar("local") as asked:
+        _, probe = asked.request("GET", "/probe")
     assert (probe["ok"], probe["mode"], probe["preflight_ok"]) == (True, "local", True)
-    is_seen = capture.state() == capture.SEEN
+    is_seen = capture.screen_state() == capture.SCREEN_OK
     assert (probe["ready"], probe["reason"]) == (is_seen, "ready" if is_seen else "screen_missing")
     assert probe["versions"]["tesseract"]
     keys = {"missing_imports", "optional_missing", "missing_files", "missing_weights", "required_weights", "engines"}
@@ -156,81 +156,83 @@ def test_the_local_engine_says_what_works() -> None:
 
 def test_without_tesseract_it_says_so_before_it_takes_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with sidecar("local") as asked:
-        _, probe = asked.ask("GET", "/probe")
-        status, said = asked.ask("POST", "/parse", b"not even JSON")
+    with run_sidecar("local") as asked:
+        _, probe = asked.request("GET", "/probe")
+        status, response = asked.request("POST", "/parse", b"not even JSON")
     assert (probe["ok"], probe["preflight_ok"], probe["ready"], probe["reason"]) == (True, False, False, "ocr_missing")
-    assert (status, said["error"], said["preflight_ok"]) == (503, "preflight_only", False)
+    assert (status, response["error"], response["preflight_ok"]) == (503, "preflight_only", False)
 
 
 @needs_tesseract
 def test_text_is_read_with_its_place() -> None:
-    with sidecar("local") as asked:
-        status, said = asked.ask(
+    with run_sidecar("local") as asked:
+        status, response = asked.request(
             "POST", "/parse", {"image_base64": picture_of("Hello from Hubbub", "Second line here")}
         )
     assert status == 200
-    assert said["ok"] is True
-    first, second = said["parsed_content_list"]
+    assert response["ok"] is True
+    first, second = response["parsed_content_list"]
     assert (first["content"], second["content"]) == ("Hello from Hubbub", "Second line here")
     assert (first["type"], first["source"], first["interactivity"]) == ("text", "ocr", False)
     left, top, right, bottom = first["bbox"]
     assert 0 <= left < right <= 1
     assert 0 <= top < bottom < second["bbox"][1] + 0.1
-    marked = Picture.read(base64.b64decode(said["som_image_base64"]))
+    marked = Picture.decode(base64.b64decode(response["som_image_base64"]))
     assert (marked.width, marked.height) == (900, 140)
 
 
 @needs_tesseract
 def test_private_text_is_neither_told_nor_to_be_seen() -> None:
-    with sidecar("local", drop_text=("salary",), mask_text=("Ann",)) as asked:
+    with run_sidecar("local", drop_text=("salary",), mask_text=("Ann",)) as asked:
         body = {
             "base64_image": picture_of(
                 "My salary is large", "Hello to Ann today", "password: hunter2", "Everything works fine"
             )
         }
-        _, said = asked.ask("POST", "/parse", body)
-        told = [element["content"] for element in said["parsed_content_list"]]
-        again = {"base64_image": said["som_image_base64"]}
-        _, reread = asked.ask("POST", "/parse", again)
-    assert "Everything works fine" in told
-    assert any("[private]" in line for line in told)
-    assert any("[secret]" in line for line in told)
-    everything = json.dumps([told, reread["parsed_content_list"]]).lower()
+        _, response = asked.request("POST", "/parse", body)
+        contents = [element["content"] for element in response["parsed_content_list"]]
+        again = {"base64_image": response["som_image_base64"]}
+        _, reread = asked.request("POST", "/parse", again)
+    assert "Everything works fine" in contents
+    assert any("[private]" in line for line in contents)
+    assert any("[secret]" in line for line in contents)
+    everything = json.dumps([contents, reread["parsed_content_list"]]).lower()
     assert not [word for word in ("salary", "large", "ann ", "hunter2") if word in everything]
 
 
 @needs_tesseract
 def test_a_private_region_is_black_before_anything_is_read() -> None:
-    with sidecar("local", regions=("900x60+0+0",)) as asked:
-        _, said = asked.ask("POST", "/parse", {"base64_image": picture_of("Top secret line", "Second line here")})
-    told = [element["content"] for element in said["parsed_content_list"]]
-    assert told[-1] == "Second line here"
-    assert "secret" not in " ".join(told)
+    with run_sidecar("local", regions=("900x60+0+0",)) as asked:
+        _, response = asked.request(
+            "POST", "/parse", {"base64_image": picture_of("Top secret line", "Second line here")}
+        )
+    contents = [element["content"] for element in response["parsed_content_list"]]
+    assert contents[-1] == "Second line here"
+    assert "secret" not in " ".join(contents)
 
 
 @needs_tesseract
 def test_only_a_part_of_a_picture_can_be_read() -> None:
-    with sidecar("local") as asked:
+    with run_sidecar("local") as asked:
         options = {"region": [0, 70, 900, 140]}
-        _, said = asked.ask(
+        _, response = asked.request(
             "POST",
             "/parse",
             {"base64_image": picture_of("First line here", "Second line here"), "parse_options": options},
         )
-    assert [element["content"] for element in said["parsed_content_list"]] == ["Second line here"]
+    assert [element["content"] for element in response["parsed_content_list"]] == ["Second line here"]
 
 
 def omniparser(elements: list[Any], picture: str = "") -> Any:
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         if not path.endswith("/"):
-            return Odd(307, b"", headers={"Location": f"{path}/"})
+            return ScriptedResponse(307, b"", headers={"Location": f"{path}/"})
         if method == "GET":
-            return Odd(body=b'{"message": "Omniparser API ready"}')
+            return ScriptedResponse(body=b'{"message": "Omniparser API ready"}')
         body = {"parsed_content_list": elements, "som_image_base64": picture, "latency": 0.5}
-        return Odd(body=json.dumps(body).encode())
+        return ScriptedResponse(body=json.dumps(body).encode())
 
-    return odd_server(answer)
+    return run_scripted_server(answer)
 
 
 def test_omniparser_is_asked_and_what_it_says_passes_the_rules() -> None:
@@ -239,30 +241,30 @@ def test_omniparser_is_asked_and_what_it_says_passes_the_rules() -> None:
         {"type": "icon", "content": "Save", "bbox": [0.5, 0.5, 1, 1]},
         "odd",
     ]
-    with omniparser(elements, picture_of("hunter2")) as remote, sidecar("omniparser", remote.url) as asked:
-        _, probe = asked.ask("GET", "/probe")
-        _, said = asked.ask("POST", "/parse", {"base64_image": picture_of("x")})
+    with omniparser(elements, picture_of("hunter2")) as remote, run_sidecar("omniparser", remote.url) as asked:
+        _, probe = asked.request("GET", "/probe")
+        _, response = asked.request("POST", "/parse", {"base64_image": picture_of("x")})
         posted = [path for method, path, _ in remote.asked if method == "POST"]
     assert (probe["ok"], probe["mode"], probe["preflight_ok"]) == (True, "omniparser", True)
-    assert probe["ready"] is (capture.state() == capture.SEEN)
-    assert [element["content"] for element in said["parsed_content_list"]] == ["password: [secret]", "Save"]
+    assert probe["ready"] is (capture.screen_state() == capture.SCREEN_OK)
+    assert [element["content"] for element in response["parsed_content_list"]] == ["password: [secret]", "Save"]
     assert posted == ["/parse", "/parse/"]
-    assert opened_image(said["som_image_base64"]).getpixel((30, 30)) == (0, 0, 0)
+    assert decode_image(response["som_image_base64"]).getpixel((30, 30)) == (0, 0, 0)
 
 
 def test_an_omniparser_that_is_not_there_is_told_of() -> None:
-    with sidecar("omniparser", "http://127.0.0.1:9") as asked:
-        _, probe = asked.ask("GET", "/probe")
-        status, said = asked.ask("POST", "/parse", {"base64_image": picture_of("x")})
+    with run_sidecar("omniparser", "http://127.0.0.1:9") as asked:
+        _, probe = asked.request("GET", "/probe")
+        status, response = asked.request("POST", "/parse", {"base64_image": picture_of("x")})
     assert (probe["ok"], probe["reason"]) == (False, "unreachable")
-    assert (status, said["error"], said["kind"]) == (502, "omniparser_failed", "unreachable")
+    assert (status, response["error"], response["kind"]) == (502, "omniparser_failed", "unreachable")
 
 
 async def test_the_pack_gets_on_with_the_sidecar() -> None:
-    with sidecar() as asked:
-        async with at_a_desk(sidecar_url=asked.url) as asker:
-            health = await asker.call("system.health")
-            screen = await asker.call("screen.read")
+    with run_sidecar() as asked:
+        async with connect_tool_client(sidecar_url=asked.url) as tool_client:
+            health = await tool_client.call("system.health")
+            screen = await tool_client.call("screen.read")
     assert (health["sidecar_probe_status"], health["preflight_ok"], health["omni_probe"]["mode"]) == (
         True,
         True,

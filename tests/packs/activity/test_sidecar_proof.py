@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clock import pass_time
-from tests.packs.activity.desks import NOWHERE, at_a_desk
-from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.sidecars import sidecar
+from tests.clock import advance_clock
+from tests.packs.activity.activitywatch_server import ActivityWatchServer
+from tests.packs.activity.scripted_server import ScriptedResponse, run_scripted_server
+from tests.packs.activity.sidecars import run_sidecar
 from tests.packs.activity.test_sidecar import needs_tesseract, picture_of
-from tests.packs.activity.watching import Watch
+from tests.packs.activity.tool_clients import UNUSED_URL, connect_tool_client
 
 from hubbub import Secret, SettingsError
 from hubbub.packs.activity import limits
 from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
 from hubbub.packs.activity.sidecar_proof import Challenges, Exchange, make_nonce
-from hubbub.packs.activity.sidecar_token import token_for, token_of
+from hubbub.packs.activity.sidecar_token import load_token, load_token_for
 
 TOKEN = "the-token-of-the-test"
 RULES = PrivacySettings(drop_titles=("canary-rule",))
@@ -47,13 +47,13 @@ class Relay:
             except OSError:
                 return
             far = socket.create_connection(self._target, 10)
-            for one, other, seen in ((near, far, self.sent), (far, near, self.answered)):
-                threading.Thread(target=self._pass_on, args=(one, other, seen), daemon=True).start()
+            for one, other, chunks in ((near, far, self.sent), (far, near, self.answered)):
+                threading.Thread(target=self._forward, args=(one, other, chunks), daemon=True).start()
 
-    def _pass_on(self, one: socket.socket, other: socket.socket, seen: list[bytes]) -> None:
+    def _forward(self, one: socket.socket, other: socket.socket, chunks: list[bytes]) -> None:
         try:
             while data := one.recv(65536):
-                seen.append(data)
+                chunks.append(data)
                 other.sendall(data)
         except OSError:
             pass
@@ -90,11 +90,11 @@ def relay(port: int) -> Iterator[Relay]:
     ],
 )
 def test_who_does_not_prove_the_token_does_not_see_the_screen(headers: dict[str, str]) -> None:
-    with sidecar("local", token=TOKEN) as asked:
-        status, said = asked.ask("POST", "/parse", {"capture": True}, **headers)
-        own, _ = asked.ask("POST", "/parse", {"base64_image": picture_of("Hello")})
-        probed, probe = asked.ask("GET", "/probe", **headers)
-    assert (status, said["error"] in ("token_required", "proof_required")) == (401, True)
+    with run_sidecar("local", token=TOKEN) as asked:
+        status, response = asked.request("POST", "/parse", {"capture": True}, **headers)
+        own, _ = asked.request("POST", "/parse", {"base64_image": picture_of("Hello")})
+        probed, probe = asked.request("GET", "/probe", **headers)
+    assert (status, response["error"] in ("token_required", "proof_required")) == (401, True)
     assert (own, probed) == (200, 200)
     assert TOKEN not in json.dumps(probe)
 
@@ -102,13 +102,13 @@ def test_who_does_not_prove_the_token_does_not_see_the_screen(headers: dict[str,
 @needs_tesseract
 async def test_who_proves_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
-    with sidecar("local", token=TOKEN) as asked:
-        async with at_a_desk(sidecar_url=asked.url, sidecar_token=Secret(TOKEN)) as asker:
-            error = await asker.failure("screen.read")
-        async with at_a_desk(sidecar_url=asked.url, sidecar_token=Secret("another")) as asker:
-            unknown = await asker.failure("screen.read")
-        async with at_a_desk(sidecar_url=asked.url) as asker:
-            without = await asker.failure("screen.read")
+    with run_sidecar("local", token=TOKEN) as asked:
+        async with connect_tool_client(sidecar_url=asked.url, sidecar_token=Secret(TOKEN)) as tool_client:
+            error = await tool_client.failure("screen.read")
+        async with connect_tool_client(sidecar_url=asked.url, sidecar_token=Secret("another")) as tool_client:
+            unknown = await tool_client.failure("screen.read")
+        async with connect_tool_client(sidecar_url=asked.url) as tool_client:
+            without = await tool_client.failure("screen.read")
     assert (error["code"], error["data"]["status"]) == ("http_error", 503)
     assert "the screen cannot be seen" in error["message"]
     assert unknown["code"] == "token_mismatch"
@@ -126,32 +126,32 @@ async def test_who_proves_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 async def test_the_screen_says_where_it_cannot_know_which_pages_are_hidden(
-    rules: dict[str, Any], is_recorded: bool, is_noted: bool, watch: Watch
+    rules: dict[str, Any], is_recorded: bool, is_noted: bool, watch: ActivityWatchServer
 ) -> None:
     """Windows do not show the addresses of their pages, so rules for addresses need the browser's watcher."""
     privacy = PrivacySettings(**rules)
     if is_recorded:
         watch.bucket("aw-watcher-web-firefox", "web.tab.current", host="unknown")
-    with sidecar(token=TOKEN) as asked:
-        for url in (watch.url, *(() if is_recorded else (NOWHERE,))):
-            async with at_a_desk(url, asked.url, sidecar_token=Secret(TOKEN), privacy=privacy) as asker:
-                notes = (await asker.call("screen.read"))["notes"]
+    with run_sidecar(token=TOKEN) as asked:
+        for url in (watch.url, *(() if is_recorded else (UNUSED_URL,))):
+            async with connect_tool_client(url, asked.url, sidecar_token=Secret(TOKEN), privacy=privacy) as tool_client:
+                notes = (await tool_client.call("screen.read"))["notes"]
             assert any("aw-watcher-web" in note for note in notes) == is_noted
 
 
 async def test_an_activitywatch_that_hangs_delays_the_screen_by_one_question() -> None:
-    def answer(method: str, path: str) -> Odd:
+    def answer(method: str, path: str) -> ScriptedResponse:
         if "/buckets" not in path or "/events" in path:
-            return Odd(hangs="/events" in path)
-        loop.call_soon_threadsafe(pass_time, 45)
-        return Odd(body=b'{"aw-watcher-web-firefox": {"type": "web.tab.current"}}')
+            return ScriptedResponse(hangs="/events" in path)
+        loop.call_soon_threadsafe(advance_clock, 45)
+        return ScriptedResponse(body=b'{"aw-watcher-web-firefox": {"type": "web.tab.current"}}')
 
     loop = asyncio.get_running_loop()
-    with odd_server(answer) as slow, sidecar(token=TOKEN) as asked:
-        async with at_a_desk(slow.url, asked.url, sidecar_token=Secret(TOKEN), timeout_s=60) as asker:
-            reading = asyncio.create_task(asker.call("screen.read"))
-            await slow.only_hangs()
-            pass_time(15)
+    with run_scripted_server(answer) as slow, run_sidecar(token=TOKEN) as asked:
+        async with connect_tool_client(slow.url, asked.url, sidecar_token=Secret(TOKEN), timeout_s=60) as tool_client:
+            reading = asyncio.create_task(tool_client.call("screen.read"))
+            await slow.wait_until_hanging()
+            advance_clock(15)
             assert (await reading)["text"]
 
 
@@ -167,9 +167,11 @@ async def test_an_activitywatch_that_hangs_delays_the_screen_by_one_question() -
     ],
 )
 async def test_a_squatter_on_the_port_is_sent_nothing(probe: dict[str, object]) -> None:
-    with odd_server(Odd(body=json.dumps(probe).encode())) as squatter:
-        async with at_a_desk(sidecar_url=squatter.url, sidecar_token=Secret(TOKEN), privacy=RULES) as asker:
-            error = await asker.failure("screen.read")
+    with run_scripted_server(ScriptedResponse(body=json.dumps(probe).encode())) as squatter:
+        async with connect_tool_client(
+            sidecar_url=squatter.url, sidecar_token=Secret(TOKEN), privacy=RULES
+        ) as tool_client:
+            error = await tool_client.failure("screen.read")
     assert error["code"] == "token_mismatch"
     assert "check which program it is" in error["message"]
     assert [method for method, _, _ in squatter.asked] == ["GET"]
@@ -177,40 +179,44 @@ async def test_a_squatter_on_the_port_is_sent_nothing(probe: dict[str, object]) 
 
 
 async def test_a_squatter_that_asks_the_true_sidecar_learns_nothing() -> None:
-    with sidecar(token=TOKEN) as true, relay(true.port) as squatter:
-        async with at_a_desk(sidecar_url=squatter.url, sidecar_token=Secret(TOKEN), privacy=RULES) as asker:
-            screen = await asker.call("screen.read")
+    with run_sidecar(token=TOKEN) as true, relay(true.port) as squatter:
+        async with connect_tool_client(
+            sidecar_url=squatter.url, sidecar_token=Secret(TOKEN), privacy=RULES
+        ) as tool_client:
+            screen = await tool_client.call("screen.read")
     assert screen["text"] == "mock text\nmock icon"
-    seen = b"".join(squatter.sent + squatter.answered)
-    assert b"POST /parse" in seen
-    assert not [word for word in (TOKEN.encode(), b"canary-rule", b"capture", b"mock text") if word in seen]
+    chunks = b"".join(squatter.sent + squatter.answered)
+    assert b"POST /parse" in chunks
+    assert not [word for word in (TOKEN.encode(), b"canary-rule", b"capture", b"mock text") if word in chunks]
 
 
 async def test_a_request_that_somebody_kept_is_not_answered_again() -> None:
-    with sidecar(token=TOKEN) as true, relay(true.port) as squatter:
-        async with at_a_desk(sidecar_url=squatter.url, sidecar_token=Secret(TOKEN)) as asker:
-            await asker.call("screen.read")
+    with run_sidecar(token=TOKEN) as true, relay(true.port) as squatter:
+        async with connect_tool_client(sidecar_url=squatter.url, sidecar_token=Secret(TOKEN)) as tool_client:
+            await tool_client.call("screen.read")
         kept = b"".join(squatter.sent)
         with socket.create_connection(("127.0.0.1", true.port), 10) as again:
             again.sendall(kept[kept.index(b"POST /parse") :])
             answer = http.client.HTTPResponse(again)
             answer.begin()
-            said = json.loads(answer.read())
-    assert (answer.status, said["error"]) == (401, "proof_required")
+            response = json.loads(answer.read())
+    assert (answer.status, response["error"]) == (401, "proof_required")
 
 
 async def test_an_answer_of_somebody_else_is_not_taken_for_the_sidecar_s() -> None:
-    with sidecar(token=TOKEN) as true:
+    with run_sidecar(token=TOKEN) as true:
 
-        def answer(method: str, path: str) -> Odd:
+        def answer(method: str, path: str) -> ScriptedResponse:
             if method == "POST":
-                return Odd(body=b'{"ok": true, "parsed_content_list": [{"type": "text", "content": "a lie"}]}')
+                return ScriptedResponse(
+                    body=b'{"ok": true, "parsed_content_list": [{"type": "text", "content": "a lie"}]}'
+                )
             nonce = squatter.asked[-1][2]["X-Hubbub-Nonce"]
-            return Odd(body=json.dumps(true.ask("GET", path, **{"X-Hubbub-Nonce": nonce})[1]).encode())
+            return ScriptedResponse(body=json.dumps(true.request("GET", path, **{"X-Hubbub-Nonce": nonce})[1]).encode())
 
-        with odd_server(answer) as squatter:
-            async with at_a_desk(sidecar_url=squatter.url, sidecar_token=Secret(TOKEN)) as asker:
-                error = await asker.failure("screen.read")
+        with run_scripted_server(answer) as squatter:
+            async with connect_tool_client(sidecar_url=squatter.url, sidecar_token=Secret(TOKEN)) as tool_client:
+                error = await tool_client.failure("screen.read")
     assert error["code"] == "token_mismatch"
     assert "a lie" not in json.dumps(error)
 
@@ -219,16 +225,16 @@ def test_a_challenge_is_good_once_for_a_while_and_where_it_was_issued() -> None:
     now = [1000.0]
     challenges = Challenges(lambda: now[0])
     first, second, third = (challenges.issue() for _ in range(3))
-    assert challenges.use(first)
-    assert not challenges.use(first)
-    assert not Challenges(lambda: now[0]).use(second)
-    assert not challenges.use(second[:-1] + ("A" if second[-1] != "A" else "B"))
-    assert [challenges.use(text) for text in ("", "x", "\u00e9" * 64, "=" * 64)] == [False] * 4
-    now[0] += limits.SIDECAR_CHALLENGE_S - 1
-    assert challenges.use(second)
+    assert challenges.consume(first)
+    assert not challenges.consume(first)
+    assert not Challenges(lambda: now[0]).consume(second)
+    assert not challenges.consume(second[:-1] + ("A" if second[-1] != "A" else "B"))
+    assert [challenges.consume(text) for text in ("", "x", "\u00e9" * 64, "=" * 64)] == [False] * 4
+    now[0] += limits.SIDECAR_CHALLENGE_MAX_S - 1
+    assert challenges.consume(second)
     now[0] += 1
-    assert not challenges.use(third)
-    assert not challenges.use(first)
+    assert not challenges.consume(third)
+    assert not challenges.consume(first)
 
 
 def test_each_message_has_a_key_of_its_own() -> None:
@@ -251,9 +257,9 @@ def test_each_message_has_a_key_of_its_own() -> None:
 
 @pytest.mark.parametrize("probe", [b'{"message": "something else"}', b'{"ok": true, "mode": "local"}'])
 async def test_a_sidecar_of_others_that_has_no_token_is_told_only_what_to_do(probe: bytes, own_folders: None) -> None:
-    with odd_server(Odd(body=probe)) as asked:
-        async with at_a_desk(sidecar_url=asked.url, privacy=RULES) as asker:
-            await asker.call("screen.read")
+    with run_scripted_server(ScriptedResponse(body=probe)) as asked:
+        async with connect_tool_client(sidecar_url=asked.url, privacy=RULES) as tool_client:
+            await tool_client.call("screen.read")
     ((_, path, headers),) = asked.asked
     assert (path, int(headers["Content-Length"])) == ("/parse", len(b'{"capture":true}'))
 
@@ -261,25 +267,25 @@ async def test_a_sidecar_of_others_that_has_no_token_is_told_only_what_to_do(pro
 def test_a_token_is_made_once_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     settings = ActivitySettings()
-    assert token_of(settings) is None
-    made = token_of(settings, make=True)
+    assert load_token(settings) is None
+    made = load_token(settings, create=True)
     assert made is not None
     assert len(made.reveal()) > 30
-    found = [token_of(settings), token_of(settings, make=True)]
+    found = [load_token(settings), load_token(settings, create=True)]
     assert [each.reveal() for each in found if each is not None] == [made.reveal()] * 2
     path = tmp_path / "hubbub" / "activity" / "sidecar_token"
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     path.write_text("")
     with pytest.raises(SettingsError, match="empty"):
-        token_of(settings, make=True)
+        load_token(settings, create=True)
 
 
 def test_a_token_that_was_found_is_for_this_machine_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    token_of(ActivitySettings(), make=True)
+    load_token(ActivitySettings(), create=True)
     urls = ("http://127.0.0.1:8000", "http://localhost:8000", "http://192.168.7.7:8000", "http://screen.example")
-    assert [token_for(ActivitySettings(), url) is not None for url in urls] == [True, True, False, False]
+    assert [load_token_for(ActivitySettings(), url) is not None for url in urls] == [True, True, False, False]
     given = ActivitySettings(sidecar_token=Secret(TOKEN))
-    assert [token_for(given, url) == Secret(TOKEN) for url in urls] == [True] * 4
+    assert [load_token_for(given, url) == Secret(TOKEN) for url in urls] == [True] * 4
     shutil.rmtree(tmp_path / "hubbub")
-    assert token_for(ActivitySettings(), urls[0]) is None
+    assert load_token_for(ActivitySettings(), urls[0]) is None

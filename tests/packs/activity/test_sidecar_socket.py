@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.processes import HUBBUB
-from tests.packs.activity.desks import NOWHERE, at_a_desk
-from tests.packs.activity.other_users import NOBODY, need_root, run_as_nobody, start_as_nobody
+from tests.http.server_process import HUBBUB
+from tests.packs.activity.other_users import NOBODY, run_as_nobody, skip_without_root, start_as_nobody
+from tests.packs.activity.tool_clients import UNUSED_URL, connect_tool_client
 
 from hubbub import SettingsError
 from hubbub.packs.activity.sidecar.mock import MockEngine
 from hubbub.packs.activity.sidecar.server import SidecarServer
-from hubbub.packs.activity.sidecar_socket import Listener, default_path, is_own_peer
+from hubbub.packs.activity.sidecar_socket import Listener, default_path, is_same_user
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no Unix sockets here")
 _ASK = """
@@ -47,10 +47,10 @@ print(connection.recv(1000), flush=True)
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The data folder of this test; its path is short, as a socket's must be."""
-    made = Path(tempfile.mkdtemp(prefix="hub"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(made))
-    yield made / "hubbub" / "activity"
-    shutil.rmtree(made)
+    temporary_folder = Path(tempfile.mkdtemp(prefix="hub"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(temporary_folder))
+    yield temporary_folder / "hubbub" / "activity"
+    shutil.rmtree(temporary_folder)
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def sidecar_process(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 @contextmanager
-def serving(path: Path) -> Iterator[SidecarServer]:
+def run_socket_server(path: Path) -> Iterator[SidecarServer]:
     server = SidecarServer(Listener(path), MockEngine(), takes_anything=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
@@ -83,13 +83,13 @@ def serving(path: Path) -> Iterator[SidecarServer]:
 
 
 async def read_screen(**settings: Any) -> Any:
-    async with at_a_desk(sidecar_url=settings.pop("sidecar_url", None), **settings) as asker:
-        return await asker.call("screen.read")
+    async with connect_tool_client(sidecar_url=settings.pop("sidecar_url", None), **settings) as tool_client:
+        return await tool_client.call("screen.read")
 
 
 async def failure(**settings: Any) -> Any:
-    async with at_a_desk(sidecar_url=settings.pop("sidecar_url", None), **settings) as asker:
-        return await asker.failure("screen.read")
+    async with connect_tool_client(sidecar_url=settings.pop("sidecar_url", None), **settings) as tool_client:
+        return await tool_client.failure("screen.read")
 
 
 async def test_pack_and_sidecar_find_each_other_without_settings(folder: Path) -> None:
@@ -110,8 +110,8 @@ async def test_pack_and_sidecar_find_each_other_without_settings(folder: Path) -
 async def test_a_sidecar_that_hangs_or_was_killed_is_one_clear_error_and_can_be_started_again(folder: Path) -> None:
     with sidecar_process() as process:
         process.send_signal(signal.SIGSTOP)
-        async with at_a_desk(sidecar_url=None, timeout_s=0.2) as asker:
-            health = await asker.call("system.health")
+        async with connect_tool_client(sidecar_url=None, timeout_s=0.2) as tool_client:
+            health = await tool_client.call("system.health")
         assert health["causes"]["sidecar"]["kind"] == "timeout"
     assert default_path().exists()
     error = await failure()
@@ -122,7 +122,7 @@ async def test_a_sidecar_that_hangs_or_was_killed_is_one_clear_error_and_can_be_
 
 async def test_another_place_can_be_named_for_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder.parent / "own" / "socket"
-    with serving(path):
+    with run_socket_server(path):
         assert (await read_screen(sidecar_url=f"unix:{path}"))["text"]
         assert (await read_screen(sidecar_url=f"unix://{path}"))["text"]
     with pytest.raises(SettingsError, match="unix:/home"):
@@ -131,7 +131,7 @@ async def test_another_place_can_be_named_for_both(folder: Path, monkeypatch: py
 
 @pytest.mark.parametrize("mode", [0o755, 0o710, 0o702])
 async def test_a_folder_that_others_can_enter_is_refused_by_both(mode: int, folder: Path) -> None:
-    with serving(default_path()):
+    with run_socket_server(default_path()):
         folder.chmod(mode)
         error = await failure()
     assert (error["code"], f"chmod 700 {folder}" in error["message"]) == ("refused", True)
@@ -141,7 +141,7 @@ async def test_a_folder_that_others_can_enter_is_refused_by_both(mode: int, fold
 
 async def test_a_folder_that_is_a_link_is_refused_by_both(folder: Path) -> None:
     elsewhere = folder.parent / "elsewhere"
-    with serving(elsewhere / "sidecar.sock"):
+    with run_socket_server(elsewhere / "sidecar.sock"):
         folder.symlink_to(elsewhere)
         assert (await failure())["code"] == "refused"
         with pytest.raises(SettingsError, match="is a link"):
@@ -149,8 +149,8 @@ async def test_a_folder_that_is_a_link_is_refused_by_both(folder: Path) -> None:
 
 
 async def test_a_folder_of_another_user_is_refused_by_both(folder: Path) -> None:
-    need_root()
-    with serving(default_path()):
+    skip_without_root()
+    with run_socket_server(default_path()):
         os.chown(folder, NOBODY, NOBODY)
         error = await failure()
     assert (error["code"], "another user" in error["message"]) == ("refused", True)
@@ -172,8 +172,8 @@ async def test_what_is_no_socket_is_not_asked(kind: str, folder: Path) -> None:
 
 
 def test_a_process_of_another_user_is_not_answered(folder: Path) -> None:
-    need_root()
-    with serving(default_path()):
+    skip_without_root()
+    with run_socket_server(default_path()):
         assert run_as_nobody(_ASK, str(default_path())) == "PermissionError\n"
         # Should the folder fail to keep it out, the sidecar still sees whose process it is.
         for each, mode in (
@@ -187,7 +187,7 @@ def test_a_process_of_another_user_is_not_answered(folder: Path) -> None:
 
 
 async def test_a_socket_on_which_another_user_listens_is_sent_nothing(folder: Path) -> None:
-    need_root()
+    skip_without_root()
     folder.mkdir(mode=0o700, parents=True)
     public = Path(tempfile.mkdtemp(prefix="hub"))
     try:
@@ -207,8 +207,8 @@ async def test_a_socket_on_which_another_user_listens_is_sent_nothing(folder: Pa
 def test_a_connection_to_oneself_is_one_s_own() -> None:
     one, other = socket.socketpair()
     with one, other:
-        assert is_own_peer(one)
-        assert is_own_peer(other)
+        assert is_same_user(one)
+        assert is_same_user(other)
 
 
 def test_a_path_that_no_socket_can_have_is_told(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ async def test_a_tcp_port_is_served_where_it_is_asked_for(folder: Path) -> None:
     try:
         url = process.stderr.readline().partition("listens on ")[2].split()[0]
         assert url.startswith("http://127.0.0.1:")
-        assert (await read_screen(aw_url=NOWHERE, sidecar_url=url))["text"] == "mock text\nmock icon"
+        assert (await read_screen(aw_url=UNUSED_URL, sidecar_url=url))["text"] == "mock text\nmock icon"
     finally:
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""Servers with the pack on them, and callers that use its tools: one agent each, as a client sees it."""
+"""Servers with the peers pack, each with one client that calls its tools."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from tests.packs.peers.rooms import WAIT_S
-from tests.server.conversation import Conversation, conversing
+from tests.packs.peers.room_agents import WAIT_S
+from tests.server.raw_client import RawClient, connect_raw_client
 
 from hubbub import Server
-from hubbub.assembly.installing import install_pack, use_profile
+from hubbub.assembly.pack_installation import install_pack, use_profile
 from hubbub.packs.peers.pack import pack
 from hubbub.packs.peers.sessions import Sessions
 from hubbub.packs.peers.settings import PeersSettings
@@ -24,7 +24,7 @@ LEGACY = "2025-11-25"
 class Caller:
     """A client that calls tools of a server of its own."""
 
-    def __init__(self, client: Conversation, server: Server, host: str, sessions: Sessions) -> None:
+    def __init__(self, client: RawClient, server: Server, host: str, sessions: Sessions) -> None:
         self.client = client
         self.server = server
         self.sessions = sessions
@@ -32,26 +32,26 @@ class Caller:
         self.session_id = ""
         self.events: list[dict[str, Any]] = []
 
-    async def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The whole result of a tool."""
+    async def call_raw(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool; return its result."""
         result: dict[str, Any] = await self.client.call(tool, arguments)
         assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
         return result
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """What a tool gives, which must not fail; the session is our own unless another is named."""
+        """Call a tool that must succeed, by default in our own session; return its structured content."""
         if self.session_id and tool not in ("vdo_connect", "vdo_list_sessions", "vdo_capabilities"):
             arguments = {"session_id": self.session_id, **arguments}
-        result = await self.ask(tool, **arguments)
+        result = await self.call_raw(tool, **arguments)
         assert not result.get("isError"), result
-        told: dict[str, Any] = result["structuredContent"]
-        return told
+        content: dict[str, Any] = result["structuredContent"]
+        return content
 
     async def failure(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """How a tool fails, which it must."""
+        """Call a tool that must fail; return the error."""
         if self.session_id and tool != "vdo_connect":
             arguments = {"session_id": self.session_id, **arguments}
-        result = await self.ask(tool, **arguments)
+        result = await self.call_raw(tool, **arguments)
         assert result.get("isError") is True, result
         assert result["structuredContent"].keys() == {"ok", "error"}
         assert result["structuredContent"]["ok"] is False
@@ -63,40 +63,40 @@ class Caller:
     async def connect(self, stream_id: str, **arguments: Any) -> dict[str, Any]:
         """Enter the room `hall`, and use that session from now on."""
         self.session_id = ""
-        given = {"room": "hall", "stream_id": stream_id, "host": self.host, **arguments}
-        told = await self.call("vdo_connect", **given)
-        self.session_id = told["session_id"]
-        return told
+        connect_arguments = {"room": "hall", "stream_id": stream_id, "host": self.host, **arguments}
+        content = await self.call("vdo_connect", **connect_arguments)
+        self.session_id = content["session_id"]
+        return content
 
-    async def take(self, wait_ms: int = 0, **arguments: Any) -> list[dict[str, Any]]:
-        """The events that are there now; they are kept in `events` too."""
-        told = await self.call("vdo_receive", max_events=500, wait_ms=wait_ms, **arguments)
-        self.events += told["events"]
-        events: list[dict[str, Any]] = told["events"]
+    async def read_events(self, wait_ms: int = 0, **arguments: Any) -> list[dict[str, Any]]:
+        """Read the queued events, and add them to `events`."""
+        content = await self.call("vdo_receive", max_events=500, wait_ms=wait_ms, **arguments)
+        self.events += content["events"]
+        events: list[dict[str, Any]] = content["events"]
         return events
 
-    async def event(self, type: str, wait_s: float = WAIT_S, **fields: Any) -> dict[str, Any]:
-        """The first event like this; what was taken before counts, and is forgotten up to it."""
+    async def wait_for_event(self, type: str, wait_s: float = WAIT_S, **fields: Any) -> dict[str, Any]:
+        """Wait for an event with these fields; it and all earlier ones are removed from `events`."""
         deadline = time.monotonic() + wait_s
         while True:
-            for place, event in enumerate(self.events):
+            for index, event in enumerate(self.events):
                 if event.items() >= {"type": type, **fields}.items():
-                    del self.events[: place + 1]
+                    del self.events[: index + 1]
                     return event
             left = deadline - time.monotonic()
             if left <= 0:
                 raise AssertionError(f"no {type} {fields}; there were {[event['type'] for event in self.events]}")
-            await self.take(wait_ms=max(1, min(1000, int(left * 1000))))
+            await self.read_events(wait_ms=max(1, min(1000, int(left * 1000))))
 
-    async def until(self, is_so: Callable[[dict[str, Any]], object], wait_s: float = WAIT_S) -> dict[str, Any]:
-        """The status as soon as something is so of it."""
+    async def until(self, condition: Callable[[dict[str, Any]], object], wait_s: float = WAIT_S) -> dict[str, Any]:
+        """Wait until the status meets a condition; return it."""
         async with asyncio.timeout(wait_s):
-            while not is_so(status := await self.call("vdo_status")):
+            while not condition(status := await self.call("vdo_status")):
                 await asyncio.sleep(0.02)
             return status
 
-    async def until_knows(self, *names: str) -> None:
-        """Wait until these peers are there, have keys, and proved what they must."""
+    async def wait_for_peers(self, *names: str) -> None:
+        """Wait until these peers are connected, have keys and are authenticated."""
 
         def knows(status: dict[str, Any]) -> bool:
             ready = {peer["stream_id"] for peer in status["sync_peers"] if peer["shared_key_ready"] and peer["auth_ok"]}
@@ -105,39 +105,39 @@ class Caller:
         await self.until(knows)
 
     async def uuid(self, name: str) -> str:
-        """Of the peer of that name."""
+        """Return the uuid of the peer with that name."""
         peers = (await self.call("vdo_sync_peers"))["peers"]
         uuid: str = next(peer["uuid"] for peer in peers if peer["stream_id"] == name)
         return uuid
 
 
 @asynccontextmanager
-async def calling(
+async def connected_caller(
     host: str = "",
     *,
     dialect: str = LEGACY,
     profile: str | None = None,
-    usual_host: str | None = None,
+    default_host: str | None = None,
     **settings: Any,
 ) -> AsyncIterator[Caller]:
-    """A caller of a server of its own; `host` is where it connects to, `usual_host` what its server is set to."""
+    """A caller with its own server; `host` is passed to `vdo_connect`, `default_host` is the server's setting."""
     server = Server("agent", version="1")
-    if usual_host is not None:
-        settings["host"] = usual_host
-    part = install_pack(server, pack, PeersSettings(**settings))
+    if default_host is not None:
+        settings["host"] = default_host
+    installed = install_pack(server, pack, PeersSettings(**settings))
     if profile is not None:
-        use_profile(server, profile, [part])
-    async with server.running(), conversing(server, dialect) as client:
-        yield Caller(client, server, host, part.state)
+        use_profile(server, profile, [installed])
+    async with server.running(), connect_raw_client(server, dialect) as client:
+        yield Caller(client, server, host, installed.state)
 
 
 @asynccontextmanager
-async def in_the_hall(host: str, *names: str, **arguments: Any) -> AsyncIterator[tuple[Caller, ...]]:
-    """Callers in one room who know each other."""
+async def callers_in_room(host: str, *names: str, **arguments: Any) -> AsyncIterator[tuple[Caller, ...]]:
+    """Callers in one room that are connected to each other."""
     async with AsyncExitStack() as stack:
-        callers = tuple([await stack.enter_async_context(calling(host)) for _ in names])
+        callers = tuple([await stack.enter_async_context(connected_caller(host)) for _ in names])
         for name, caller in zip(names, callers, strict=True):
             await caller.connect(name, **arguments)
         for name, caller in zip(names, callers, strict=True):
-            await caller.until_knows(*(other for other in names if other != name))
+            await caller.wait_for_peers(*(other for other in names if other != name))
         yield callers

@@ -1,4 +1,4 @@
-"""What the tests of the peers pack share."""
+"""Fixtures for the tests of the peers pack."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def judge() -> Iterator[judging.Judge]:
 
 @pytest.fixture
 def stage() -> Iterator[ExitStack]:
-    """Where programs are that end with the test."""
+    """Ends processes with the test."""
     with ExitStack() as stack:
         yield stack

@@ -1,4 +1,4 @@
-"""Node.js as the judge of what JavaScript does: one process for many questions."""
+"""Node.js as the reference for what JavaScript does: one process for many requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ readline.createInterface({ input: process.stdin }).on('line', line => {
 
 
 class Judge:
-    """Asks Node.js."""
+    """Sends requests to Node.js."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -47,16 +47,15 @@ class Judge:
 
 
 def node() -> str:
-    """Where Node.js is, or skip."""
+    """Return the path of Node.js; skip the test if it is not installed."""
     local = ROOT / ".node/bin/node"
     found = str(local) if local.exists() else shutil.which("node")
     if found is None:
-        pytest.skip("no Node.js here: JavaScript's own JSON cannot be asked")
+        pytest.skip("Node.js is not installed, so JavaScript's own JSON cannot be compared")
     return found
 
 
 def start() -> subprocess.Popen[str]:
-    """The process."""
     return subprocess.Popen(
         [node(), "-e", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     )

@@ -1,4 +1,4 @@
-"""What tools say when peers are connected but not admitted: which, why, and what to do."""
+"""Messages of tools when peers are connected but not admitted: which peer, why, and what to do."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.peers.callers import Caller, calling
-from tests.packs.peers.rooms import signalling
-from tests.packs.peers.stranger import Stranger
+from tests.packs.peers.callers import Caller, connected_caller
+from tests.packs.peers.room_agents import signalling
+from tests.packs.peers.scripted_peer import ScriptedPeer
 
 DATA = {"data_base64": "aaaa"}
 
@@ -42,34 +42,39 @@ async def notes(ann: Caller, **target: Any) -> dict[str, str]:
     ],
 )
 async def test_a_rejected_peer_is_named_with_the_reason_and_what_to_do(gate: dict[str, Any], reason: str) -> None:
-    async with signalling() as host, calling(host) as ann, calling(host) as eve:
+    async with signalling() as host, connected_caller(host) as ann, connected_caller(host) as eve:
         await ann.connect("ann", **gate)
         assert (await ann.failure("vdo_file_send", **DATA))["message"] == "no connected peers"
         assert "note" not in await ann.call("vdo_send", data=1)
         await eve.connect("eve")
-        await ann.event("sync_peer_rejected", stream_id="eve")
+        await ann.wait_for_event("sync_peer_rejected", stream_id="eve")
         uuid = await ann.uuid("eve")
         for target in ({}, {"target": "eve"}, {"uuid": uuid}):
             for text in (await notes(ann, **target)).values():
                 assert f'"eve" is connected but not admitted ({reason}). Check join_token' in text
                 assert "vdo_sync_announce" in text
-        await ann.take()
+        await ann.read_events()
         sent = await ann.call("vdo_send", data=1)
         assert (sent["failed"], sent["sent_count"]) == ({uuid: "not_admitted"}, 0)
-        assert (await ann.event("send_rejected"))["reason"] == "not_admitted"
+        assert (await ann.wait_for_event("send_rejected"))["reason"] == "not_admitted"
         error = await ann.failure("vdo_file_send", **DATA, target="nobody_required")
         assert error["message"] == "no open channel to nobody_required: failed to send file.offer"
         assert error["type"] == "tool_error"
-        assert not await eve.take(types=["data_received", "state_*", "file_*"])
+        assert not await eve.read_events(types=["data_received", "state_*", "file_*"])
 
 
 async def test_one_admitted_peer_is_enough_for_all() -> None:
-    async with signalling() as host, calling(host) as ann, calling(host) as bob, calling(host) as eve:
+    async with (
+        signalling() as host,
+        connected_caller(host) as ann,
+        connected_caller(host) as bob,
+        connected_caller(host) as eve,
+    ):
         await ann.connect("ann", allow_peer_stream_ids=["bob"])
         await bob.connect("bob")
         await eve.connect("eve")
-        await ann.event("sync_peer_rejected", stream_id="eve")
-        await ann.until_knows("bob")
+        await ann.wait_for_event("sync_peer_rejected", stream_id="eve")
+        await ann.wait_for_peers("bob")
         for tool, arguments in (
             ("vdo_send", {"data": 1}),
             ("vdo_state_set", {"key": "k"}),
@@ -83,48 +88,52 @@ async def test_one_admitted_peer_is_enough_for_all() -> None:
 
 
 async def test_words_of_a_peer_neither_choose_the_error_type_nor_disturb_the_reader() -> None:
-    async with signalling() as host, calling(host) as ann, Stranger(host, "mallory") as mallory:
+    async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "mallory") as mallory:
         await ann.connect("ann")
         await mallory.view("ann")
-        mallory.greet()
-        await ann.until_knows("mallory")
+        mallory.send_hello()
+        await ann.wait_for_peers("mallory")
         reason = '\x1b[2J\u202einvalid\n\u2028"unknown session_id" required ' + "x" * 10_000
-        mallory.say(mallory.trust.frame(None, "sync.reject", {"reason": reason}))
-        await ann.event("sync_peer_rejected")
+        mallory.send_frame(mallory.trust.frame(None, "sync.reject", {"reason": reason}))
+        await ann.wait_for_event("sync_peer_rejected")
         for text in (await notes(ann)).values():
             assert text.isprintable()
             assert "invalid 'unknown session_id' required xxx" in text
             assert len(text) < 600
         # A hello that passes ends it.
-        mallory.greet()
-        await ann.event("sync_peer_updated")
+        mallory.send_hello()
+        await ann.wait_for_event("sync_peer_updated")
         assert "note" not in await ann.call("vdo_send", data=1)
 
 
 async def test_a_peer_that_has_not_said_hello_is_waited_for() -> None:
-    async with signalling() as host, calling(host) as ann, Stranger(host, "mallory") as mallory:
+    async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "mallory") as mallory:
         await ann.connect("ann", require_session_mac=True)
         await mallory.view("ann")
-        await ann.event("data_channel_open")
+        await ann.wait_for_event("data_channel_open")
         for text in (await notes(ann)).values():
-            assert "is connected but not admitted (no hello of it arrived yet)" in text
-        mallory.greet(public_key=None)
-        await ann.event("sync_peer_updated")
+            assert "is connected but not admitted (it has not sent a hello yet)" in text
+        mallory.send_hello(public_key=None)
+        await ann.wait_for_event("sync_peer_updated")
         for text in (await notes(ann)).values():
             assert '"mallory" is connected but not admitted (its handshake is not finished)' in text
 
 
 async def test_a_file_for_a_peer_that_was_rejected_since_says_why(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(os.urandom(1000))
-    async with signalling() as host, calling(host, files=(str(tmp_path),)) as ann, Stranger(host, "olga") as olga:
+    async with (
+        signalling() as host,
+        connected_caller(host, files=(str(tmp_path),)) as ann,
+        ScriptedPeer(host, "olga") as olga,
+    ):
         await ann.connect("ann", file_ack_timeout_ms=1, file_max_retries=1)
         await olga.view("ann")
-        olga.greet()
-        await ann.until_knows("olga")
+        olga.send_hello()
+        await ann.wait_for_peers("olga")
         error = await ann.failure("vdo_file_send_path", file_path="x", transfer_id="t")
         assert "timed out waiting for file.accept" in error["message"]
-        olga.say(olga.trust.frame(None, "sync.reject", {"reason": "required"}))
-        await ann.event("sync_peer_rejected")
+        olga.send_frame(olga.trust.frame(None, "sync.reject", {"reason": "required"}))
+        await ann.wait_for_event("sync_peer_rejected")
         for target in ({}, {"target": "olga"}):
             error = await ann.failure("vdo_file_resume", transfer_id="t", **target)
             assert error["type"] == "tool_error"

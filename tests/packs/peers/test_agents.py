@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interop.python_client import DEPRECATED, ERAS, connected
-from tests.packs.peers.programs import HUBBUB, WAIT_S, Place, Program, begun
+from tests.interop.python_client import DEPRECATED, ERAS, connect_sdk_client
+from tests.packs.peers.processes import HUBBUB_COMMAND, WAIT_S, LineProcess, SignalServerProcess, started
 
-SERVE = (str(HUBBUB), "serve", "--pack", "peers", "--transport", "stdio")
+SERVE = (str(HUBBUB_COMMAND), "serve", "--pack", "peers", "--transport", "stdio")
 
 
-class Agent(Program):
+class StdioAgent(LineProcess):
     """A server on stdio, and a client that calls its tools one by one."""
 
     def __init__(self, *flags: str, **environ: str) -> None:
@@ -79,9 +79,9 @@ def stage() -> Iterator[ExitStack]:
 def test_two_servers_exchange_messages_state_and_a_file(
     stage: ExitStack, engines: tuple[str, str], tmp_path: Path
 ) -> None:
-    place = begun(stage, Place())
+    place = started(stage, SignalServerProcess())
     environ = {"HUBBUB_PEERS_HOST": place.host, "HUBBUB_PEERS_FILES": str(tmp_path)}
-    ann, bob = (begun(stage, Agent(VDON_MCP_ENGINE=engine, **environ)) for engine in engines)
+    ann, bob = (started(stage, StdioAgent(VDON_MCP_ENGINE=engine, **environ)) for engine in engines)
     here, there = ann.connect(place.host, "ann"), bob.call("vdo_connect", room="hall", stream_id="bob")["session_id"]
     ann.until(here, "sync_peer_updated")
     bob.until(there, "sync_peer_updated")
@@ -101,8 +101,8 @@ def test_two_servers_exchange_messages_state_and_a_file(
 
 
 def test_a_long_poll_keeps_nobody_waiting(stage: ExitStack) -> None:
-    place = begun(stage, Place())
-    ann = begun(stage, Agent())
+    place = started(stage, SignalServerProcess())
+    ann = started(stage, StdioAgent())
     session = ann.connect(place.host, "ann")
     arguments = {"session_id": session, "wait_ms": 20_000, "types": ["send_rejected"]}
     poll = ann.begin("tools/call", {"name": "vdo_receive", "arguments": arguments})
@@ -114,8 +114,8 @@ def test_a_long_poll_keeps_nobody_waiting(stage: ExitStack) -> None:
 
 
 def test_a_server_that_is_told_to_stop_says_goodbye(stage: ExitStack) -> None:
-    place = begun(stage, Place())
-    ann, bob = begun(stage, Agent()), begun(stage, Agent())
+    place = started(stage, SignalServerProcess())
+    ann, bob = started(stage, StdioAgent()), started(stage, StdioAgent())
     here, _ = ann.connect(place.host, "ann"), bob.connect(place.host, "bob")
     ann.until(here, "peer_connected")
     bob.process.stdin.close()
@@ -125,18 +125,18 @@ def test_a_server_that_is_told_to_stop_says_goodbye(stage: ExitStack) -> None:
 
 @pytest.mark.parametrize("profile", ["core", "file", "state", "full"])
 def test_a_profile_is_chosen_by_flag_or_by_variable(stage: ExitStack, profile: str) -> None:
-    ann = begun(stage, Agent("--tool-profile", profile))
-    bob = begun(stage, Agent(VDON_MCP_TOOL_PROFILE=profile))
+    ann = started(stage, StdioAgent("--tool-profile", profile))
+    bob = started(stage, StdioAgent(VDON_MCP_TOOL_PROFILE=profile))
     both = [[tool["name"] for tool in agent.request("tools/list", {})["tools"]] for agent in (ann, bob)]
     assert both[0] == both[1] == ann.call("vdo_capabilities")["tool_profile"]["tools"]
     assert bob.call("vdo_capabilities")["tool_profile"]["name"] == profile
 
 
 def test_flags_are_what_sessions_begin_with(stage: ExitStack) -> None:
-    place = begun(stage, Place())
+    place = started(stage, SignalServerProcess())
     flags = ("--join-token-secret", "sek", "--enforce-join-token", "true", "--require-session-mac", "true",
              "--allow-peer-stream-ids", "bob,carol-1", "--max-message-bytes", "2000000")  # fmt: skip
-    ann = begun(stage, Agent(*flags))
+    ann = started(stage, StdioAgent(*flags))
     config = ann.call("vdo_connect", room="hall", host=place.host)["effective_config"]
     assert (config["enforce_join_token"], config["require_session_mac"]) == (True, True)
     assert config["allow_peer_stream_ids"] == ["bob", "carol_1"]
@@ -153,8 +153,8 @@ def test_flags_are_what_sessions_begin_with(stage: ExitStack) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--enforce-join-token", "true"), "--enforce-join-token needs a secret to check tokens with"),
-        (("--tool-profile", "cor"), "there is no profile 'cor'; did you mean 'core'?"),
+        (("--enforce-join-token", "true"), "--enforce-join-token needs a secret to verify tokens with"),
+        (("--tool-profile", "cor"), "unknown profile 'cor'; did you mean 'core'?"),
     ],
 )
 def test_a_server_that_is_set_wrongly_does_not_start(flags: tuple[str, ...], said: str) -> None:
@@ -168,8 +168,8 @@ def test_a_server_that_is_set_wrongly_does_not_start(flags: tuple[str, ...], sai
 async def test_the_official_client_uses_the_tools(mode: str) -> None:
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
-        place = await loop.run_in_executor(None, lambda: begun(stack, Place()))
-        async with connected(list(SERVE), mode) as (ann, _), connected(list(SERVE), mode) as (bob, _):
+        place = await loop.run_in_executor(None, lambda: started(stack, SignalServerProcess()))
+        async with connect_sdk_client(list(SERVE), mode) as (ann, _), connect_sdk_client(list(SERVE), mode) as (bob, _):
             tools = {tool.name for tool in (await ann.list_tools()).tools}
             assert len(tools) == 20
 

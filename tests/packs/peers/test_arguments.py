@@ -1,4 +1,4 @@
-"""Arguments are read kindly, with the words of the contract where they cannot be read."""
+"""Lenient parsing of arguments, and the contract's error messages for invalid ones."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub import ArgumentsInvalid, Server, ToolError
-from hubbub.packs.peers.arguments import Arguments, Target, whole
-from hubbub.packs.peers.contract_tool import READS, ContractTool, Result
+from hubbub.packs.peers.arguments import Arguments, Target, parse_int
+from hubbub.packs.peers.contract_tool import READ_ONLY, ContractTool, Result
 
 KNOWN = ("a", "target", "uuid", "session_id")
 
@@ -33,14 +33,14 @@ def test_a_number_is_found_or_the_usual_one(value: Any, number: int) -> None:
 
 def test_a_number_that_was_left_out_is_the_usual_one_and_zero_may_be_allowed() -> None:
     assert read().count("a", 6, 100) == 6
-    assert read(a=0).count("a", 6, 100, least=0) == 0
-    assert read(a="-1").count("a", 6, 100, least=0) == 6
+    assert read(a=0).count("a", 6, 100, minimum=0) == 0
+    assert read(a="-1").count("a", 6, 100, minimum=0) == 6
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), st.lists, max_leaves=4))
 def test_any_value_gives_a_number_within_bounds(value: Any) -> None:
     assert 1 <= read(a=value).count("a", 15, 100) <= 100
-    assert whole(value) is None or isinstance(whole(value), int)
+    assert parse_int(value) is None or isinstance(parse_int(value), int)
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_texts_are_texts() -> None:
         read(a=1).text("a")
     for value in (None, "", "  "):
         with pytest.raises(ArgumentsInvalid, match=r"^a is required$"):
-            read(a=value).needed_text("a")
+            read(a=value).required_text("a")
 
 
 def test_null_is_something_where_anything_may_be() -> None:
-    assert read(a=None).demand("a") is None
+    assert read(a=None).require("a") is None
     with pytest.raises(ArgumentsInvalid, match=r"^a is required$"):
-        read().demand("a")
+        read().require("a")
 
 
 def test_a_choice_is_one_of_them() -> None:
@@ -137,7 +137,7 @@ def test_only_a_target_that_is_left_out_or_empty_means_everybody(target: object)
 def test_a_tool_is_listed_with_its_schema_and_without_one_for_results() -> None:
     server = Server("x")
 
-    @ContractTool("vdo_x", {"a": {"type": "integer"}}, ("a",), READS).on(server)
+    @ContractTool("vdo_x", {"a": {"type": "integer"}}, ("a",), READ_ONLY).register(server)
     async def run(arguments: Arguments) -> Result:
         """Do it."""
         return {}

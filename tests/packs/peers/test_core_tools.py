@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.in_process import running
+from tests.http.in_process_server import run_server
 from tests.http.keyring import Keyring
-from tests.packs.peers.callers import calling, in_the_hall
-from tests.packs.peers.rooms import WAIT_S, signalling
-from tests.packs.peers.stranger import Stranger
-from tests.server.conversation import DIALECTS, conversing
+from tests.packs.peers.callers import callers_in_room, connected_caller
+from tests.packs.peers.room_agents import WAIT_S, signalling
+from tests.packs.peers.scripted_peer import ScriptedPeer
+from tests.server.raw_client import DIALECTS, connect_raw_client
 
 from hubbub import Server
-from hubbub.assembly.installing import install_pack
+from hubbub.assembly.pack_installation import install_pack
 from hubbub.packs.peers import limits, tokens
 from hubbub.packs.peers.pack import pack
 from hubbub.packs.peers.settings import PeersSettings
@@ -40,7 +40,7 @@ STATUS = {
 
 
 async def test_connect_tells_how_the_session_is() -> None:
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         told = await ann.connect("ann")
         assert told.pop("ok") is True
         config = told.pop("effective_config")
@@ -60,7 +60,7 @@ async def test_connect_tells_how_the_session_is() -> None:
 
 
 async def test_names_are_made_safe_or_made_up_and_numbers_bounded() -> None:
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         given: dict[str, Any] = {
             "room": " my-room!", "stream_id": "é", "heartbeat_ms": -5, "reconnect_ms": "999999", "file_max_retries": 0,
             "file_max_bytes": 2**60, "file_chunk_bytes": 1, "state_max_keys": "ten", "force_turn": "no",
@@ -96,12 +96,12 @@ async def test_names_are_made_safe_or_made_up_and_numbers_bounded() -> None:
         ({"room": "r", "enforce_join_token": True}, "validation_error", "join_token_secret is required"),
         ({"room": "r", "enforce_join_token": 1, "join_token_secret": " "}, "validation_error", "join_token_secret is"),
         ({"room": "r", "force_turn": True}, "tool_error", "force_turn needs a TURN server"),
-        ({"room": "r", "allow_peer_stream_ids": ["é"]}, "validation_error", "invalid allow_peer_stream_ids: they"),
+        ({"room": "r", "allow_peer_stream_ids": ["é"]}, "validation_error", "invalid allow_peer_stream_ids: it contains no valid"),
         ({"room": "r", "join_token_secret": "s", "join_token": "x"}, "validation_error", "invalid join_token: invalid"),
     ],
 )  # fmt: skip
 async def test_what_connect_refuses(arguments: dict[str, Any], kind: str, message: str) -> None:
-    async with calling() as ann:
+    async with connected_caller() as ann:
         error = await ann.failure("vdo_connect", **arguments)
         assert error["type"] == kind
         assert error["message"].startswith(message)
@@ -116,7 +116,7 @@ async def test_a_join_token_is_looked_at_before_it_is_shown() -> None:
         tokens.mint("sek", "hall", "ann", 1000, "n"): "join_token expired",
         tokens.mint("another", "hall", "ann", later, "n"): "invalid join_token: invalid token signature",
     }
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         given = {"room": "hall", "stream_id": "ann", "host": host, "join_token_secret": "sek"}
         for token, message in refusals.items():
             assert (await ann.failure("vdo_connect", join_token=token, **given))["message"] == message
@@ -127,25 +127,25 @@ async def test_a_join_token_is_looked_at_before_it_is_shown() -> None:
 
 
 async def test_a_first_connect_that_fails_is_a_failure_and_leaves_nothing() -> None:
-    async with calling() as ann:
+    async with connected_caller() as ann:
         before = asyncio.all_tasks()
         error = await ann.failure("vdo_connect", room="hall", host="ws://127.0.0.1:9")
         assert error["type"] == "tool_error"
         assert error["message"].startswith("no signalling server at ws://127.0.0.1:9")
-        assert "run `hubbub signal` or pass `host`" in error["message"]
+        assert "start one with `hubbub signal`, or pass another `host`" in error["message"]
         assert (await ann.call("vdo_list_sessions"))["sessions"] == []
         assert asyncio.all_tasks() == before
 
 
 async def test_the_usual_host_is_that_of_the_settings() -> None:
-    async with calling() as ann:
+    async with connected_caller() as ann:
         assert "ws://127.0.0.1:8765" in (await ann.failure("vdo_connect", room="hall", host=None))["message"]
-    async with signalling() as host, calling(usual_host=host) as ann:
+    async with signalling() as host, connected_caller(default_host=host) as ann:
         assert (await ann.call("vdo_connect", room="hall"))["host"] == host
 
 
 async def test_a_name_that_is_taken_is_told() -> None:
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann")
         first, ann.session_id = ann.session_id, ""
         error = await ann.failure("vdo_connect", room="hall", stream_id="ann", host=host)
@@ -154,7 +154,7 @@ async def test_a_name_that_is_taken_is_told() -> None:
 
 
 async def test_sessions_are_listed_and_end() -> None:
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann")
         listed = await ann.call("vdo_list_sessions")
         assert listed.keys() == {"ok", "sessions"}
@@ -172,32 +172,32 @@ async def test_sessions_are_listed_and_end() -> None:
 
 
 async def test_there_is_a_limit_to_sessions_also_to_those_that_are_being_made() -> None:
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         given = {"host": host}
         begun = [
-            ann.client.begin("tools/call", {"name": "vdo_connect", "arguments": {**given, "room": f"r{number}"}})
+            ann.client.send_request("tools/call", {"name": "vdo_connect", "arguments": {**given, "room": f"r{number}"}})
             for number in range(40)
         ]
-        results = [(await ann.client.answer_to(id))["result"]["structuredContent"] for id in begun]
+        results = [(await ann.client.response_to(id))["result"]["structuredContent"] for id in begun]
         made = [result for result in results if result["ok"]]
         assert len(made) == 32
         refusal = next(result for result in results if not result["ok"])["error"]["message"]
-        assert refusal == "there are 32 sessions already; end one with vdo_disconnect"
+        assert refusal == "the limit of 32 sessions is reached; end one with vdo_disconnect"
         await ann.call("vdo_disconnect", session_id=made[0]["session_id"])
         assert (await ann.call("vdo_connect", room="late", **given))["ok"]
 
 
 async def test_sessions_end_with_their_server() -> None:
-    async with signalling() as host, calling(host) as bob:
+    async with signalling() as host, connected_caller(host) as bob:
         await bob.connect("bob")
-        async with calling(host) as ann:
+        async with connected_caller(host) as ann:
             await ann.connect("ann")
-            await bob.until_knows("ann")
-        await bob.event("peer_disconnected")
+            await bob.wait_for_peers("ann")
+        await bob.wait_for_event("peer_disconnected")
 
 
 async def test_a_session_that_nobody_uses_ends() -> None:
-    async with signalling() as host, calling(host, session_idle_s=0.05) as ann:
+    async with signalling() as host, connected_caller(host, session_idle_s=0.05) as ann:
         await ann.connect("ann")
         async with asyncio.timeout(WAIT_S):
             while (await ann.call("vdo_list_sessions"))["sessions"]:
@@ -205,23 +205,23 @@ async def test_a_session_that_nobody_uses_ends() -> None:
 
 
 async def test_a_session_that_is_closed_because_nobody_uses_it_says_goodbye() -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
+    async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         await ann.sessions.close_idle()
         assert len((await ann.call("vdo_list_sessions"))["sessions"]) == 1
         ann.sessions.clock = lambda: time.monotonic() + 2 * limits.PEER_SESSION_IDLE_S
         await ann.sessions.close_idle()
         assert (await ann.call("vdo_list_sessions"))["sessions"] == []
-        assert (await bob.event("peer_disconnected"))["detail"]["reason"] == "bye"
+        assert (await bob.wait_for_event("peer_disconnected"))["detail"]["reason"] == "bye"
 
 
 async def test_a_call_that_is_given_up_leaves_no_session() -> None:
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         given = {"room": "hall", "stream_id": "ann", "host": host, "target_stream_id": "nobody"}
-        begun = ann.client.begin("tools/call", {"name": "vdo_connect", "arguments": given})
-        async with calling(host) as bob:
+        begun = ann.client.send_request("tools/call", {"name": "vdo_connect", "arguments": given})
+        async with connected_caller(host) as bob:
             await bob.connect("bob", target_stream_id="ann")
-            ann.client.tell("notifications/cancelled", {"requestId": begun})
-            await bob.event("peer_disconnected")
+            ann.client.notify("notifications/cancelled", {"requestId": begun})
+            await bob.wait_for_event("peer_disconnected")
         assert (await ann.call("vdo_list_sessions"))["sessions"] == []
 
 
@@ -229,7 +229,7 @@ async def test_a_call_that_is_given_up_leaves_no_session() -> None:
 
 
 async def test_a_message_goes_to_one_or_to_all() -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob", "carol") as (ann, bob, carol):
+    async with signalling() as host, callers_in_room(host, "ann", "bob", "carol") as (ann, bob, carol):
         uuid = await ann.uuid("bob")
         for given, used in (
             ({"target": "bob"}, uuid), ({"target": uuid}, uuid), ({"uuid": uuid}, uuid),
@@ -237,19 +237,19 @@ async def test_a_message_goes_to_one_or_to_all() -> None:
         ):  # fmt: skip
             sent = await ann.call("vdo_send", data="for bob", **given)
             assert sent == {"ok": True, "session_id": ann.session_id, "used_target": used, "sent_count": 1}
-            await bob.event("data_received", data="for bob")
+            await bob.wait_for_event("data_received", data="for bob")
         for tool, more in (("vdo_send", {"data": "for bob only"}), ("vdo_state_set", {"key": "k"}),
                            ("vdo_state_sync", {}), ("vdo_sync_announce", {})):  # fmt: skip
-            assert "names no peer" in (await ann.failure(tool, target={"peer": "bob"}, **more))["message"]
+            assert "the object has no uuid" in (await ann.failure(tool, target={"peer": "bob"}, **more))["message"]
         sent = await ann.call("vdo_send", data="for all")
         assert (sent["used_target"], sent["sent_count"]) == (None, 2)
-        await bob.event("data_received", data="for all")
-        event = await carol.event("data_received")
+        await bob.wait_for_event("data_received", data="for all")
+        event = await carol.wait_for_event("data_received")
         assert event["data"] == "for all"
 
 
 async def test_what_send_refuses() -> None:
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann")
         assert await ann.failure("vdo_send") == {
             "type": "validation_error",
@@ -262,12 +262,15 @@ async def test_what_send_refuses() -> None:
         for _ in range(110):
             deep = [deep]
         error = await ann.failure("vdo_send", data=deep)
-        assert (error["type"], error["message"]) == ("validation_error", "invalid data: it is nested too deep")
+        assert (error["type"], error["message"]) == (
+            "validation_error",
+            "invalid data: it is nested more than 100 levels deep",
+        )
 
 
 async def test_receive_takes_at_most_what_is_asked_for() -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
-        await bob.take()
+    async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
+        await bob.read_events()
         for number in range(5):
             await ann.call("vdo_send", data=number)
         await bob.until(lambda status: status["queued_events"] >= 5)
@@ -280,7 +283,7 @@ async def test_receive_takes_at_most_what_is_asked_for() -> None:
 
 
 async def test_two_sessions_of_one_server_wait_at_the_same_time() -> None:
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("first", room="one")
         first = ann.session_id
         await ann.connect("second", room="two")
@@ -288,25 +291,27 @@ async def test_two_sessions_of_one_server_wait_at_the_same_time() -> None:
         for session_id in (first, ann.session_id):
             await ann.call("vdo_receive", session_id=session_id)
             arguments = {"session_id": session_id, "wait_ms": 20_000, "types": ["send_rejected"]}
-            begun.append(ann.client.begin("tools/call", {"name": "vdo_receive", "arguments": arguments}))
+            begun.append(ann.client.send_request("tools/call", {"name": "vdo_receive", "arguments": arguments}))
         for session_id, id in zip((first, ann.session_id), begun, strict=True):
             await ann.call("vdo_send", session_id=session_id, data=1)
-            assert (await ann.client.answer_to(id))["result"]["structuredContent"]["session_id"] == session_id
+            assert (await ann.client.response_to(id))["result"]["structuredContent"]["session_id"] == session_id
 
 
 async def test_half_a_character_of_a_peer_spoils_no_answer() -> None:
-    async with signalling() as host, in_the_hall(host, "ann") as (ann,), Stranger(host, "mallory") as mallory:
+    async with signalling() as host, callers_in_room(host, "ann") as (ann,), ScriptedPeer(host, "mallory") as mallory:
         await mallory.view("ann")
-        mallory.greet()
-        await ann.event("sync_peer_updated")
+        mallory.send_hello()
+        await ann.wait_for_event("sync_peer_updated")
         say = mallory.trust.frame
-        mallory.say('{"pipe":{"\\ud800":["\\udfff","\\ud83d\\ude00"]}}')
-        mallory.say(say(None, "state.patch", {"key": "k\ud800", "value": "\ud800", "clock": 1, "actor": "\ud800"}))
-        mallory.say(say(None, "what.\ud800", {}))
-        mallory.say(say(None, "file.\ud800", {"transfer_id": "\ud800"}))
-        mallory.say(say(None, "sync.reject", {"reason": "\ud800"}))
-        assert (await ann.event("data_received"))["data"] == {"\ufffd": ["\ufffd", "\N{GRINNING FACE}"]}
-        assert (await ann.event("sync_peer_rejected"))["reason"] == "\ufffd"
+        mallory.send_frame('{"pipe":{"\\ud800":["\\udfff","\\ud83d\\ude00"]}}')
+        mallory.send_frame(
+            say(None, "state.patch", {"key": "k\ud800", "value": "\ud800", "clock": 1, "actor": "\ud800"})
+        )
+        mallory.send_frame(say(None, "what.\ud800", {}))
+        mallory.send_frame(say(None, "file.\ud800", {"transfer_id": "\ud800"}))
+        mallory.send_frame(say(None, "sync.reject", {"reason": "\ud800"}))
+        assert (await ann.wait_for_event("data_received"))["data"] == {"\ufffd": ["\ufffd", "\N{GRINNING FACE}"]}
+        assert (await ann.wait_for_event("sync_peer_rejected"))["reason"] == "\ufffd"
         assert (await ann.call("vdo_state_get"))["value"] == {"k\ufffd": "\ufffd"}
         assert (await ann.call("vdo_status"))["sync_peers"][0]["rejected_reason"] == "\ufffd"
 
@@ -325,7 +330,7 @@ async def test_half_a_character_counts_as_a_frame_that_cannot_be_read(frame: str
     """A stranger who was not let in may send only so many of them, and none is an exception that nobody handles."""
     unhandled: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
-    async with signalling() as host, in_the_hall(host, "ann") as (ann,), Stranger(host, "mallory") as mallory:
+    async with signalling() as host, callers_in_room(host, "ann") as (ann,), ScriptedPeer(host, "mallory") as mallory:
         await mallory.view("ann")
         if frame == "HELLO":
             hello = mallory.trust.frame(None, "sync.hello", {**mallory.trust.hello(), "bulk_connections": "half"})
@@ -334,7 +339,7 @@ async def test_half_a_character_counts_as_a_frame_that_cannot_be_read(frame: str
             mallory.channel.send(frame)
         async with asyncio.timeout(60):
             await mallory.closed.wait()
-        assert (await ann.event("peer_disconnected"))["detail"]["reason"] == "too much that cannot be read"
+        assert (await ann.wait_for_event("peer_disconnected"))["detail"]["reason"] == "too many unreadable frames"
     assert not unhandled
 
 
@@ -342,7 +347,7 @@ async def test_half_a_character_counts_as_a_frame_that_cannot_be_read(frame: str
 
 
 async def test_peers_are_told_with_what_they_proved() -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, _):
+    async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, _):
         told = await ann.call("vdo_sync_peers")
         assert told["peer_count"] == 1
         (peer,) = told["peers"]
@@ -360,23 +365,28 @@ async def test_peers_are_told_with_what_they_proved() -> None:
 
 
 async def test_a_secret_keeps_others_out() -> None:
-    async with signalling() as host, calling(host) as ann, calling(host) as bob, calling(host) as eve:
+    async with (
+        signalling() as host,
+        connected_caller(host) as ann,
+        connected_caller(host) as bob,
+        connected_caller(host) as eve,
+    ):
         enforced = {"join_token_secret": "sek", "enforce_join_token": True, "require_session_mac": True}
         await ann.connect("ann", **enforced)
         await bob.connect("bob", **enforced)
         await eve.connect("eve", join_token_secret="guess")
-        await ann.until_knows("bob")
-        await ann.event("sync_peer_rejected", stream_id="eve", reason="invalid token signature")
-        await eve.event("sync_peer_rejected", stream_id="ann")
+        await ann.wait_for_peers("bob")
+        await ann.wait_for_event("sync_peer_rejected", stream_id="eve", reason="invalid token signature")
+        await eve.wait_for_event("sync_peer_rejected", stream_id="ann")
         sent = await eve.call("vdo_send", data="let me in", target="ann")
         assert sent["ok"] is False
         assert (await ann.call("vdo_send", data="hello"))["sent_count"] == 1
-        await bob.event("data_received", data="hello")
-        assert not [event for event in [*ann.events, *await ann.take()] if event["type"] == "data_received"]
+        await bob.wait_for_event("data_received", data="hello")
+        assert not [event for event in [*ann.events, *await ann.read_events()] if event["type"] == "data_received"]
 
 
 async def test_an_announcement_reaches_one_or_all() -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob", "carol") as (ann, _, __):
+    async with signalling() as host, callers_in_room(host, "ann", "bob", "carol") as (ann, _, __):
         assert (await ann.call("vdo_sync_announce"))["sent_count"] == 2
         assert (await ann.call("vdo_sync_announce", target="bob"))["sent_count"] == 1
         assert (await ann.call("vdo_sync_announce", target="nobody"))["ok"] is False
@@ -391,7 +401,7 @@ async def test_an_announcement_reaches_one_or_all() -> None:
      (None, CORE + FILE + STATE)],
 )  # fmt: skip
 async def test_a_profile_shows_its_tools_and_no_others(profile: str | None, tools: list[str]) -> None:
-    async with calling(profile=profile) as ann:
+    async with connected_caller(profile=profile) as ann:
         listed = (await ann.client.result("tools/list"))["tools"]
         assert [tool["name"] for tool in listed] == tools
         assert all("outputSchema" not in tool for tool in listed)
@@ -412,7 +422,7 @@ async def test_a_profile_shows_its_tools_and_no_others(profile: str | None, tool
 
 
 async def test_capabilities_tell_about_the_server() -> None:
-    async with calling() as ann:
+    async with connected_caller() as ann:
         told = await ann.call("vdo_capabilities")
         assert told["server"] == {
             "name": "agent",
@@ -426,16 +436,16 @@ async def test_capabilities_tell_about_the_server() -> None:
 
 
 async def test_without_the_tools_no_files_and_no_state_are_taken() -> None:
-    async with signalling() as host, calling(host, profile="core") as ann, calling(host) as bob:
+    async with signalling() as host, connected_caller(host, profile="core") as ann, connected_caller(host) as bob:
         await ann.connect("ann")
         await bob.connect("bob")
-        await bob.until_knows("ann")
+        await bob.wait_for_peers("ann")
         (peer,) = (await bob.call("vdo_sync_peers"))["peers"]
         assert (peer["capabilities"]["file_transfer_v1"], peer["capabilities"]["state_v1"]) == (False, False)
         await bob.call("vdo_state_set", key="k", value=1)
         error = await bob.failure("vdo_file_send", data_base64="aGVsbG8=", ack_timeout_ms=200, max_retries=1)
         assert error["type"] == "tool_error"
-        await ann.event("file_offer_rejected", reason="files are not taken here")
+        await ann.wait_for_event("file_offer_rejected", reason="this session does not accept files")
         assert (await ann.call("vdo_status"))["state_keys"] == 0
 
 
@@ -444,7 +454,7 @@ async def test_without_the_tools_no_files_and_no_state_are_taken() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_failures_are_results_in_every_dialect(dialect: str) -> None:
-    async with calling() as ann, conversing(ann.server, dialect) as client:
+    async with connected_caller() as ann, connect_raw_client(ann.server, dialect) as client:
         result = await client.call("vdo_status", {"session_id": "x"})
         assert result["isError"] is True
         assert '"validation_error"' in result["content"][0]["text"]
@@ -460,7 +470,7 @@ async def test_what_one_caller_opened_is_not_there_for_others(tmp_path: Path) ->
     keys = {name: ring.add(name) for name in ("ann", "bob")}
     server = Server("agent")
     install_pack(server, pack, PeersSettings())
-    async with signalling() as host, running(server, key_file=str(ring.path)) as there:
+    async with signalling() as host, run_server(server, key_file=str(ring.path)) as there:
 
         async def call(who: str, tool: str, **arguments: Any) -> Any:
             request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}

@@ -1,18 +1,18 @@
-"""What `hubbub doctor` says about peers, and what the settings refuse."""
+"""The checks of `hubbub doctor` for peers, and invalid settings."""
 
 import pytest
-from tests.packs.peers.rooms import signalling
+from tests.packs.peers.room_agents import signalling
 
 from hubbub import Secret, SettingsError
 from hubbub.packs.peers import diagnosis
 from hubbub.packs.peers.pack import pack
 from hubbub.packs.peers.settings import PeersSettings
 from hubbub.server.pack import load_object
-from hubbub.settings import gather, read_settings
+from hubbub.settings import collect_sources, read_settings
 
 
 async def test_the_engine_is_named() -> None:
-    assert (await diagnosis.engine(PeersSettings())).detail == "wrtc; aiortc is there too"
+    assert (await diagnosis.engine(PeersSettings())).detail == "wrtc; also installed: aiortc"
     assert (await diagnosis.engine(PeersSettings(engine="aiortc"))).detail.startswith("aiortc")
 
 
@@ -37,7 +37,7 @@ async def test_the_pack_asks_them_all() -> None:
 def settings(monkeypatch: pytest.MonkeyPatch, **environ: str) -> PeersSettings:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    return read_settings(PeersSettings, gather({}), ("packs", "peers"))
+    return read_settings(PeersSettings, collect_sources({}), ("packs", "peers"))
 
 
 def test_the_variables_of_the_contract_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ from hubbub.packs.peers.engine import (
     Connection,
     IceServer,
     available_engines,
-    largest_message,
     load_engine,
+    read_max_message_size,
 )
-from hubbub.packs.peers.failures import (
+from hubbub.packs.peers.errors import (
     ChannelClosed,
     EngineMissing,
     FrameTooLarge,
@@ -34,7 +34,7 @@ every_pair = pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 every_engine = pytest.mark.parametrize("name", ["wrtc", "aiortc"])
 
 
-class Ends:
+class ConnectionPair:
     """Two connections and the channel between them."""
 
     def __init__(self, pair: tuple[str, str]) -> None:
@@ -45,14 +45,14 @@ class Ends:
         self.right.on_channel = self.channels.put_nowait
 
     async def meet(self) -> None:
-        self.left.on_candidate = lambda found: self._hand(self.right, found)
-        self.right.on_candidate = lambda found: self._hand(self.left, found)
+        self.left.on_candidate = lambda found: self._add_candidate(self.right, found)
+        self.right.on_candidate = lambda found: self._add_candidate(self.left, found)
         await self.left.accept(await self.right.answer(await self.left.offer()))
         async with asyncio.timeout(60):
-            await self.near.opened()
+            await self.near.wait_open()
             self.far = await self.channels.get()
 
-    def _hand(self, to: Connection, found: Candidate) -> None:
+    def _add_candidate(self, to: Connection, found: Candidate) -> None:
         self._late = asyncio.ensure_future(to.add_candidate(found))
 
     async def close(self) -> None:
@@ -61,8 +61,8 @@ class Ends:
 
 
 @asynccontextmanager
-async def met(pair: tuple[str, str]) -> AsyncIterator[Ends]:
-    ends = Ends(pair)
+async def connected_pair(pair: tuple[str, str]) -> AsyncIterator[ConnectionPair]:
+    ends = ConnectionPair(pair)
     try:
         await ends.meet()
         yield ends
@@ -70,23 +70,23 @@ async def met(pair: tuple[str, str]) -> AsyncIterator[Ends]:
         await ends.close()
 
 
-def listening(channel: Channel) -> asyncio.Queue[bytes | str]:
-    heard: asyncio.Queue[bytes | str] = asyncio.Queue()
-    channel.on_message = heard.put_nowait
-    return heard
+def collect_messages(channel: Channel) -> asyncio.Queue[bytes | str]:
+    inbox: asyncio.Queue[bytes | str] = asyncio.Queue()
+    channel.on_message = inbox.put_nowait
+    return inbox
 
 
-async def next_of(heard: asyncio.Queue[bytes | str]) -> bytes | str:
+async def next_message(inbox: asyncio.Queue[bytes | str]) -> bytes | str:
     async with asyncio.timeout(60):
-        return await heard.get()
+        return await inbox.get()
 
 
 @every_pair
 async def test_messages_of_every_size_pass_both_ways(pair: tuple[str, str]) -> None:
-    async with met(pair) as ends:
+    async with connected_pair(pair) as ends:
         assert ends.far.label == "sendChannel"
         assert ends.far.is_open
-        there, back = listening(ends.far), listening(ends.near)
+        there, back = collect_messages(ends.far), collect_messages(ends.near)
         messages: list[bytes | str] = [
             "",
             b"",
@@ -100,20 +100,20 @@ async def test_messages_of_every_size_pass_both_ways(pair: tuple[str, str]) -> N
         for message in messages:
             ends.near.send(message)
             ends.far.send(message)
-        assert [await next_of(there) for _ in messages] == messages
-        assert [await next_of(back) for _ in messages] == messages
+        assert [await next_message(there) for _ in messages] == messages
+        assert [await next_message(back) for _ in messages] == messages
 
 
 @every_pair
 async def test_a_message_too_large_is_refused_and_harms_nothing(pair: tuple[str, str]) -> None:
-    async with met(pair) as ends:
-        heard = listening(ends.far)
+    async with connected_pair(pair) as ends:
+        inbox = collect_messages(ends.far)
         assert ends.near.max_message_size == limits.PEER_FRAME_BYTES
         for message in (b"x" * (limits.PEER_FRAME_BYTES + 1), "é" * (limits.PEER_FRAME_BYTES // 2 + 1)):
             with pytest.raises(FrameTooLarge):
                 ends.near.send(message)
         ends.near.send("after")
-        assert await next_of(heard) == "after"
+        assert await next_message(inbox) == "after"
 
 
 def flood(channel: Channel) -> int:
@@ -128,51 +128,51 @@ def flood(channel: Channel) -> int:
 
 @every_pair
 async def test_a_flood_is_refused_at_the_bound_and_what_was_taken_arrives(pair: tuple[str, str]) -> None:
-    async with met(pair) as ends:
-        heard = listening(ends.far)
+    async with connected_pair(pair) as ends:
+        inbox = collect_messages(ends.far)
         taken = flood(ends.near)
         assert ends.near.buffered_amount <= limits.PEER_QUEUE_BYTES
         async with asyncio.timeout(60):
             await ends.near.drain()
             assert ends.near.buffered_amount <= limits.PEER_LOW_WATER_BYTES
-            numbers = [int.from_bytes((await heard.get())[:4], "big") for _ in range(taken)]  # type: ignore[arg-type]
+            numbers = [int.from_bytes((await inbox.get())[:4], "big") for _ in range(taken)]  # type: ignore[arg-type]
         assert numbers == list(range(taken))
 
 
 @every_pair
 async def test_what_comes_before_anybody_listens_is_kept(pair: tuple[str, str]) -> None:
-    async with met(pair) as ends:
+    async with connected_pair(pair) as ends:
         for number in range(50):
             ends.near.send(str(number))
         second = ends.left.create_channel("other")
         async with asyncio.timeout(60):
-            await second.opened()
+            await second.wait_open()
             other = await ends.channels.get()
-        echo = listening(other)
+        echo = collect_messages(other)
         second.send("now the fifty are there")
-        await next_of(echo)
-        heard = listening(ends.far)
-        assert [await next_of(heard) for _ in range(50)] == [str(number) for number in range(50)]
+        await next_message(echo)
+        inbox = collect_messages(ends.far)
+        assert [await next_message(inbox) for _ in range(50)] == [str(number) for number in range(50)]
 
 
 @every_pair
 async def test_a_second_channel_can_be_made_by_either_end_later(pair: tuple[str, str]) -> None:
-    async with met(pair) as ends:
+    async with connected_pair(pair) as ends:
         made = ends.right.create_channel("hubbub-bulk")
         arrived: asyncio.Queue[Channel] = asyncio.Queue()
         ends.left.on_channel = arrived.put_nowait
         async with asyncio.timeout(60):
-            await made.opened()
+            await made.wait_open()
             channel = await arrived.get()
         assert channel.label == "hubbub-bulk"
-        heard = listening(channel)
+        inbox = collect_messages(channel)
         made.send(b"bytes")
-        assert await next_of(heard) == b"bytes"
+        assert await next_message(inbox) == b"bytes"
 
 
 @every_pair
 async def test_closing_one_end_closes_the_other_while_it_is_sending(pair: tuple[str, str]) -> None:
-    async with met(pair) as ends:
+    async with connected_pair(pair) as ends:
         closed = asyncio.Event()
         ends.near.on_close = closed.set
         for _ in range(64):
@@ -204,7 +204,7 @@ async def test_closing_twice_is_no_harm_and_tells_once(name: str) -> None:
     assert told == ["channel", "closed"]
     assert connection.state == "closed"
     with pytest.raises(ChannelClosed):
-        await channel.opened()
+        await channel.wait_open()
     with pytest.raises(ChannelClosed):
         await channel.drain()
     with pytest.raises(ChannelClosed):
@@ -238,7 +238,7 @@ async def test_a_description_that_cannot_be_read_is_refused(name: str, sdp: str)
 
 @every_pair
 async def test_a_damaged_description_fails_cleanly_or_works(pair: tuple[str, str]) -> None:
-    ends = Ends(pair)
+    ends = ConnectionPair(pair)
     try:
         lines = (await ends.left.offer()).split("\r\n")
         for number in range(0, len(lines), 3):
@@ -258,11 +258,11 @@ async def test_a_damaged_description_fails_cleanly_or_works(pair: tuple[str, str
 @every_engine
 @pytest.mark.parametrize("text", ["", "candidate:", "candidate:1 1 udp x 1.2.3.4 5 typ host", "\x00", "c" * 5000])
 async def test_an_address_that_cannot_be_read_is_ignored(name: str, text: str) -> None:
-    async with met((name, name)) as ends:
-        heard = listening(ends.far)
+    async with connected_pair((name, name)) as ends:
+        inbox = collect_messages(ends.far)
         await ends.left.add_candidate(Candidate(text))
         ends.near.send("still here")
-        assert await next_of(heard) == "still here"
+        assert await next_message(inbox) == "still here"
 
 
 @every_engine
@@ -313,10 +313,10 @@ def test_an_engine_that_is_not_there_is_named_with_its_remedy() -> None:
 
 @given(sdp=st.text(max_size=40) | st.integers(0, 10**20).map(lambda size: f"v=0\r\na=max-message-size:{size}\r\n"))
 def test_the_largest_message_is_bounded_by_both(sdp: str) -> None:
-    assert 0 < largest_message(sdp) <= limits.PEER_FRAME_BYTES
+    assert 0 < read_max_message_size(sdp) <= limits.PEER_FRAME_BYTES
 
 
 def test_an_end_that_does_not_say_takes_64_kib() -> None:
-    assert largest_message("v=0\r\n") == 65536
-    assert largest_message("a=max-message-size:1000\r\n") == 1000
-    assert largest_message("a=max-message-size:0\r\n") == limits.PEER_FRAME_BYTES
+    assert read_max_message_size("v=0\r\n") == 65536
+    assert read_max_message_size("a=max-message-size:1000\r\n") == 1000
+    assert read_max_message_size("a=max-message-size:0\r\n") == limits.PEER_FRAME_BYTES

@@ -1,4 +1,4 @@
-"""Events wait in order, are bounded, and wake whoever waits for them."""
+"""Events are queued in order, limited in number, and wake waiting readers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.packs.peers.rooms import WAIT_S
+from tests.packs.peers.room_agents import WAIT_S
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.event_queue import EventQueue, Filter, iso_time, size_of
+from hubbub.packs.peers.event_queue import EventFilter, EventQueue, event_size, iso_time
 
 
-async def types(queue: EventQueue, count: int = 100, wanted: Filter | None = None) -> list[str]:
-    return [event["type"] for event in await queue.read(count, 0, wanted or Filter())]
+async def types(queue: EventQueue, count: int = 100, wanted: EventFilter | None = None) -> list[str]:
+    return [event["type"] for event in await queue.read(count, 0, wanted or EventFilter())]
 
 
 async def test_events_are_read_once_and_in_order() -> None:
@@ -45,8 +45,8 @@ async def test_a_filter_leaves_the_others_where_they_are() -> None:
     queue = EventQueue()
     for name in ("file_a", "x", "file_b", "y"):
         queue.put(name, {})
-    assert await types(queue, wanted=Filter(("file_*",))) == ["file_a", "file_b"]
-    assert await types(queue, 1, Filter(("y",))) == ["y"]
+    assert await types(queue, wanted=EventFilter(("file_*",))) == ["file_a", "file_b"]
+    assert await types(queue, 1, EventFilter(("y",))) == ["y"]
     assert await types(queue) == ["x"]
 
 
@@ -91,11 +91,11 @@ async def test_closing_ends_all_waiting() -> None:
         assert await queue.read(1, 60) == []
 
 
-def data(queue: EventQueue, uuid: str, number: int, size: int = 200) -> None:
+def put_data(queue: EventQueue, uuid: str, number: int, size: int = 200) -> None:
     queue.put("data_received", {"uuid": uuid, "data": number}, size)
 
 
-async def told(queue: EventQueue, uuid: str) -> list[int]:
+async def read_data(queue: EventQueue, uuid: str) -> list[int]:
     return [event["data"] for event in await queue.read(10_000) if event.get("uuid") == uuid]
 
 
@@ -103,38 +103,38 @@ async def test_a_peer_that_floods_pushes_out_its_own_messages_only() -> None:
     queue = EventQueue()
     queue.put("ready", {})
     for number in range(30):
-        data(queue, "bob", number)
+        put_data(queue, "bob", number)
         for _ in range(1000):
-            data(queue, "mallory", number)
+            put_data(queue, "mallory", number)
     assert len(queue) == limits.PEER_EVENTS
     assert await types(queue, 1) == ["ready"]
-    assert await told(queue, "bob") == list(range(30))
+    assert await read_data(queue, "bob") == list(range(30))
 
 
 async def test_large_messages_of_one_peer_push_out_its_own_only() -> None:
     queue = EventQueue(limit_bytes=100_000)
     for number in range(30):
-        data(queue, "bob", number)
+        put_data(queue, "bob", number)
         for _ in range(10):
-            data(queue, "mallory", number, 20_000)
-    assert await told(queue, "bob") == list(range(30))
+            put_data(queue, "mallory", number, 20_000)
+    assert await read_data(queue, "bob") == list(range(30))
 
 
 async def test_a_large_message_of_a_quiet_peer_does_not_push_out_itself() -> None:
     queue = EventQueue(limit_bytes=10_000)
     for number in range(100):
-        data(queue, f"peer {number % 50}", number)
-    data(queue, "bob", 1, 9000)
-    assert await told(queue, "bob") == [1]
+        put_data(queue, f"peer {number % 50}", number)
+    put_data(queue, "bob", 1, 9000)
+    assert await read_data(queue, "bob") == [1]
 
 
 async def test_peers_that_flood_together_get_equal_shares() -> None:
     queue = EventQueue(limit=90)
     for number in range(1000):
-        data(queue, "bob", number)
+        put_data(queue, "bob", number)
     for number in range(1000):
         for uuid in ("carol", "dave"):
-            data(queue, uuid, number)
+            put_data(queue, uuid, number)
     counts = Counter(event["uuid"] for event in await queue.read(1000))
     assert counts == {"bob": 30, "carol": 30, "dave": 30}
 
@@ -143,7 +143,7 @@ async def test_progress_of_files_pushes_out_neither_messages_nor_our_own_events(
     queue = EventQueue(limit=50)
     queue.put("ready", {})
     queue.put("connection_failed", {"detail": {"uuid": "bob", "reason": "x"}})
-    data(queue, "bob", 1)
+    put_data(queue, "bob", 1)
     for number in range(500):
         queue.put("file_chunk_rejected", {"transfer_id": f"t{number}", "seq": 0, "reason": "x"})
     assert (await types(queue))[:4] == ["ready", "connection_failed", "data_received", "file_chunk_rejected"]
@@ -162,7 +162,7 @@ def test_nothing_is_lost_uncounted_and_bounds_hold(script: list[tuple[str, int, 
                 queue.put("even" if number % 2 else "odd", {"uuid": uuid, "size": number}, number)
                 put += 1
             else:
-                taken += len(await queue.read(number % 5 + 1, 0, Filter(("odd",) if action == "some" else ())))
+                taken += len(await queue.read(number % 5 + 1, 0, EventFilter(("odd",) if action == "some" else ())))
             assert len(queue) <= 10
             assert put == taken + len(queue) + queue.dropped
         left = len(queue)
@@ -179,4 +179,4 @@ def test_nothing_is_lost_uncounted_and_bounds_hold(script: list[tuple[str, int, 
 
 def test_times_are_iso_with_milliseconds() -> None:
     assert iso_time(0.5) == "1970-01-01T00:00:00.500Z"
-    assert size_of("x" * 100) > 100
+    assert event_size("x" * 100) > 100

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.peers.callers import Caller, calling, in_the_hall
-from tests.packs.peers.emulation.bridge import EmulatedOriginal
-from tests.packs.peers.rooms import signalling
-from tests.packs.peers.stranger import Stranger
+from tests.packs.peers.callers import Caller, callers_in_room, connected_caller
+from tests.packs.peers.emulation.bridge import EmulatedVdoBridge
+from tests.packs.peers.room_agents import signalling
+from tests.packs.peers.scripted_peer import ScriptedPeer
 from websockets.asyncio.server import ServerConnection, serve
 
 from hubbub.packs.peers import limits
@@ -40,28 +40,28 @@ BESIDES = (
 
 
 @asynccontextmanager
-async def alone(**arguments: Any) -> AsyncIterator[tuple[Caller, str]]:
+async def single_caller(**arguments: Any) -> AsyncIterator[tuple[Caller, str]]:
     """One agent in the hall, and where that is."""
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann", **arguments)
         yield ann, host
 
 
 @asynccontextmanager
-async def visited(greets: bool = True, **arguments: Any) -> AsyncIterator[tuple[Caller, Stranger]]:
+async def with_scripted_peer(greets: bool = True, **arguments: Any) -> AsyncIterator[tuple[Caller, ScriptedPeer]]:
     """One agent, and a stranger that speaks by hand."""
-    async with alone(**arguments) as (ann, host), Stranger(host, "mallory") as mallory:
+    async with single_caller(**arguments) as (ann, host), ScriptedPeer(host, "mallory") as mallory:
         await mallory.view("ann")
         if greets:
-            mallory.greet()
-            await ann.until_knows("mallory")
+            mallory.send_hello()
+            await ann.wait_for_peers("mallory")
         yield ann, mallory
 
 
 @asynccontextmanager
-async def pair(**arguments: Any) -> AsyncIterator[tuple[Caller, Caller]]:
+async def caller_pair(**arguments: Any) -> AsyncIterator[tuple[Caller, Caller]]:
     """Two agents that know each other."""
-    async with signalling() as host, in_the_hall(host, "ann", "bob", **arguments) as (ann, bob):
+    async with signalling() as host, callers_in_room(host, "ann", "bob", **arguments) as (ann, bob):
         yield ann, bob
 
 
@@ -73,8 +73,8 @@ def small_file(**arguments: Any) -> dict[str, Any]:
 
 
 async def test_ready() -> None:
-    async with alone(target_stream_id="ann", password="x") as (ann, host):
-        event = await ann.event("ready")
+    async with single_caller(target_stream_id="ann", password="x") as (ann, host):
+        event = await ann.wait_for_event("ready")
         del event["ts"]
         assert event == {
             "type": "ready",
@@ -87,37 +87,37 @@ async def test_ready() -> None:
 
 
 async def test_connected() -> None:
-    async with alone() as (ann, _):
-        event = await ann.event("connected")
+    async with single_caller() as (ann, _):
+        event = await ann.wait_for_event("connected")
         assert event.keys() == {"type", "ts"}
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", event["ts"])
 
 
 async def test_disconnected_and_reconnect_scheduled() -> None:
-    async with calling() as ann:
+    async with connected_caller() as ann:
         async with signalling() as host:
             ann.host = host
             await ann.connect("ann", reconnect_ms=50)
-        assert (await ann.event("disconnected")).keys() == {"type", "ts"}
-        event = await ann.event("reconnect_scheduled")
-        assert event["reason"] == "the connection to the signalling server broke"
+        assert (await ann.wait_for_event("disconnected")).keys() == {"type", "ts"}
+        event = await ann.wait_for_event("reconnect_scheduled")
+        assert event["reason"] == "the connection to the signalling server was lost"
         assert 30 <= event["inMs"] <= 70
         status = await ann.call("vdo_status")
         assert (status["state"], status["connected"]) == ("reconnecting", False)
         assert status["reconnect_count"] >= 1
         assert status["last_disconnected_at"]
         async with signalling(port=int(host.rpartition(":")[2])):
-            await ann.event("connected")
+            await ann.wait_for_event("connected")
             assert (await ann.until(lambda status: status["connected"]))["reconnect_delay_ms"] == 50
 
 
 async def test_connection_failed() -> None:
-    async with alone() as (ann, host), Stranger(host, "mallory") as mallory:
-        address = mallory.said_by_server[0]["list"][0]["UUID"]
+    async with single_caller() as (ann, host), ScriptedPeer(host, "mallory") as mallory:
+        address = mallory.server_messages[0]["list"][0]["UUID"]
         sdp = "v=0\nm=application nonsense\na=ice-ufrag:\na=fingerprint:\n"
-        offer = mallory.sealed({"type": "offer", "sdp": sdp})
-        await mallory.tell(UUID=address, session="s1", streamID=mallory.names.stream("mallory"), **offer)
-        detail = (await ann.event("connection_failed"))["detail"]
+        offer = mallory.encrypt_description({"type": "offer", "sdp": sdp})
+        await mallory.send_signal(UUID=address, session="s1", streamID=mallory.names.wire_stream_id("mallory"), **offer)
+        detail = (await ann.wait_for_event("connection_failed"))["detail"]
         assert detail["streamID"] == "mallory"
         assert detail["reason"]
 
@@ -130,83 +130,83 @@ async def test_sdk_error() -> None:
         await client.send(json.dumps({"request": "alert", "message": "we close at noon"}))
         await client.wait_closed()
 
-    async with serve(play, "127.0.0.1", 0) as server, calling() as ann:
+    async with serve(play, "127.0.0.1", 0) as server, connected_caller() as ann:
         ann.host = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         await ann.connect("ann")
-        assert (await ann.event("sdk_error"))["detail"] == {"message": "we close at noon"}
+        assert (await ann.wait_for_event("sdk_error"))["detail"] == {"message": "we close at noon"}
 
 
 async def test_peer_connected_and_data_channel_open() -> None:
-    async with pair() as (ann, _):
-        event = await ann.event("peer_connected")
+    async with caller_pair() as (ann, _):
+        event = await ann.wait_for_event("peer_connected")
         assert event["uuid"] == await ann.uuid("bob")
         detail = {"uuid": event["uuid"], "type": "publisher", "streamID": "bob"}
         assert event["detail"] == detail
-        assert (await ann.event("data_channel_open"))["detail"] == detail
+        assert (await ann.wait_for_event("data_channel_open"))["detail"] == detail
 
 
 async def test_peer_disconnected_and_data_channel_close() -> None:
-    async with pair() as (ann, bob):
+    async with caller_pair() as (ann, bob):
         uuid = await ann.uuid("bob")
         await bob.call("vdo_disconnect")
-        assert (await ann.event("data_channel_close"))["detail"]["uuid"] == uuid
-        event = await ann.event("peer_disconnected")
+        assert (await ann.wait_for_event("data_channel_close"))["detail"]["uuid"] == uuid
+        event = await ann.wait_for_event("peer_disconnected")
         assert event["uuid"] == uuid
         assert event["detail"] == {"uuid": uuid, "streamID": "bob", "reason": "bye"}
         assert (await ann.call("vdo_status"))["peer_count"] == 0
 
 
 async def test_data_received() -> None:
-    async with pair() as (ann, bob):
+    async with caller_pair() as (ann, bob):
         sent: list[Any] = [None, 0, "", False, [], {"type": "request"}, "x", {"a": {"b": 1.5}}]
         for data in sent:
             assert (await ann.call("vdo_send", data=data))["ok"]
-            event = await bob.event("data_received")
+            event = await bob.wait_for_event("data_received")
             assert (event["data"], event["streamID"], event["binaryBase64"]) == (data, "ann", None)
 
 
 async def test_send_error() -> None:
-    async with pair() as (ann, _):
+    async with caller_pair() as (ann, _):
         sent = await ann.call("vdo_send", data="x" * limits.PEER_FRAME_BYTES)
         assert (sent["ok"], list(sent["failed"].values())) == (False, ["too_large"])
-        assert "larger than the 262144" in (await ann.event("send_error"))["message"]
-        assert (await ann.event("send_rejected"))["reason"] == "too_large"
+        assert "accepts 262144" in (await ann.wait_for_event("send_error"))["message"]
+        assert (await ann.wait_for_event("send_rejected"))["reason"] == "too_large"
         assert (await ann.call("vdo_send", data="still there"))["ok"]
 
 
 async def test_send_rejected() -> None:
-    async with alone() as (ann, _):
+    async with single_caller() as (ann, _):
         assert not (await ann.call("vdo_send", data=1))["ok"]
-        event = await ann.event("send_rejected")
+        event = await ann.wait_for_event("send_rejected")
         assert (event["reason"], event["target"]) == ("no_open_data_channel", None)
         assert not (await ann.call("vdo_send", data=1, target="nobody"))["ok"]
-        assert (await ann.event("send_rejected"))["target"] == "nobody"
+        assert (await ann.wait_for_event("send_rejected"))["target"] == "nobody"
 
 
 async def test_send_rejected_while_there_is_no_way_to_anybody() -> None:
-    async with calling() as ann:
+    async with connected_caller() as ann:
         async with signalling() as host:
             ann.host = host
             await ann.connect("ann")
-        await ann.event("reconnect_scheduled")
+        await ann.wait_for_event("reconnect_scheduled")
         assert not (await ann.call("vdo_send", data=1))["ok"]
-        assert (await ann.event("send_rejected"))["reason"] == "not_connected"
+        assert (await ann.wait_for_event("send_rejected"))["reason"] == "not_connected"
 
 
 async def test_heartbeat_sent() -> None:
     """For a heartbeat that was asked for; those of the routine only show in the status."""
-    async with pair() as (ann, bob):
+    async with caller_pair() as (ann, bob):
         assert (await ann.call("vdo_status"))["last_heartbeat_at"] is None
         await ann.call("vdo_sync_announce")
-        assert (await ann.event("heartbeat_sent")).items() >= {"ok": True}.items()
+        assert (await ann.wait_for_event("heartbeat_sent")).items() >= {"ok": True}.items()
         assert (await ann.call("vdo_status"))["last_heartbeat_at"]
-        await until_beaten(bob, 1)
-    async with alone() as (ann, _):
+        await wait_for_heartbeats(bob, 1)
+    async with single_caller() as (ann, _):
         await ann.call("vdo_sync_announce")
-        await ann.event("heartbeat_sent", ok=False)
+        await ann.wait_for_event("heartbeat_sent", ok=False)
 
 
-async def until_beaten(caller: Caller, times: int) -> None:
+async def wait_for_heartbeats(caller: Caller, times: int) -> None:
     """Wait for so many heartbeats of the one other peer."""
     seen: set[str | None] = {None}
     async with asyncio.timeout(60):
@@ -217,58 +217,58 @@ async def until_beaten(caller: Caller, times: int) -> None:
 
 
 async def test_heartbeats_and_repeated_hellos_do_not_end_a_long_poll() -> None:
-    async with pair(heartbeat_ms=30) as (ann, bob):
-        await until_beaten(bob, 8)
-        await ann.take()
-        begun = ann.client.begin(
+    async with caller_pair(heartbeat_ms=30) as (ann, bob):
+        await wait_for_heartbeats(bob, 8)
+        await ann.read_events()
+        begun = ann.client.send_request(
             "tools/call", {"name": "vdo_receive", "arguments": {"session_id": ann.session_id, "wait_ms": 30_000}}
         )
-        await until_beaten(bob, 20)
+        await wait_for_heartbeats(bob, 20)
         await bob.call("vdo_send", data="at last", target="ann")
-        told = (await ann.client.answer_to(begun))["result"]["structuredContent"]
+        told = (await ann.client.response_to(begun))["result"]["structuredContent"]
         assert [(event["type"], event.get("data")) for event in told["events"]] == [("data_received", "at last")]
 
 
-def was_asked_more_than(olga: EmulatedOriginal, times: int) -> bool:
+def has_more_requests_than(olga: EmulatedVdoBridge, times: int) -> bool:
     return olga.kinds.count("state.snapshot_req") > times
 
 
 async def test_repeated_hellos_of_an_original_do_not_end_a_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """After each of them both ends ask for the other's state; only news of it, or what was asked for, is told."""
     monkeypatch.setattr(limits, "STATE_SNAPSHOT_S", 0.0)
-    async with alone() as (ann, host), EmulatedOriginal(host, "olga") as olga:
+    async with single_caller() as (ann, host), EmulatedVdoBridge(host, "olga") as olga:
         await olga.until(lambda: olga.knows("ann"))
-        await ann.event("state_snapshot_merged")
+        await ann.wait_for_event("state_snapshot_merged")
         for number in range(5):
             before = olga.kinds.count("state.snapshot_req")
-            olga.say_hello()
-            await olga.until(partial(was_asked_more_than, olga, before))
+            olga.send_hello()
+            await olga.until(partial(has_more_requests_than, olga, before))
             olga.send({"n": number}, "ann")
-            await ann.event("data_received", data={"n": number})
+            await ann.wait_for_event("data_received", data={"n": number})
         ann.events.clear()
-        await ann.take()
-        begun = ann.client.begin(
+        await ann.read_events()
+        begun = ann.client.send_request(
             "tools/call", {"name": "vdo_receive", "arguments": {"session_id": ann.session_id, "wait_ms": 30_000}}
         )
         before = olga.kinds.count("state.snapshot_req")
-        olga.say_hello()
-        await olga.until(partial(was_asked_more_than, olga, before))
+        olga.send_hello()
+        await olga.until(partial(has_more_requests_than, olga, before))
         olga.send("at last", "ann")
-        told = (await ann.client.answer_to(begun))["result"]["structuredContent"]
+        told = (await ann.client.response_to(begun))["result"]["structuredContent"]
         assert [event["type"] for event in told["events"]] == ["data_received"]
         await ann.call("vdo_state_sync", mode="request")
-        await ann.event("state_snapshot_merged")
+        await ann.wait_for_event("state_snapshot_merged")
 
 
 async def test_stopped() -> None:
-    async with alone() as (ann, _):
-        await ann.take()
-        begun = ann.client.begin(
+    async with single_caller() as (ann, _):
+        await ann.read_events()
+        begun = ann.client.send_request(
             "tools/call", {"name": "vdo_receive", "arguments": {"session_id": ann.session_id, "wait_ms": 30_000}}
         )
-        await ann.client.settle()
+        await ann.client.wait_until_idle()
         await ann.call("vdo_disconnect")
-        told = (await ann.client.answer_to(begun))["result"]["structuredContent"]
+        told = (await ann.client.response_to(begun))["result"]["structuredContent"]
         assert [event["type"] for event in told["events"]] == ["stopped"]
 
 
@@ -276,46 +276,46 @@ async def test_stopped() -> None:
 
 
 async def test_sync_hello_sent() -> None:
-    async with pair() as (ann, _):
+    async with caller_pair() as (ann, _):
         uuid = await ann.uuid("bob")
-        await ann.event("sync_hello_sent", ok=True, target_uuid=uuid)
-        await ann.take()
+        await ann.wait_for_event("sync_hello_sent", ok=True, target_uuid=uuid)
+        await ann.read_events()
         ann.events.clear()
         assert (await ann.call("vdo_sync_announce", target="bob"))["used_target"] == uuid
-        await ann.event("sync_hello_sent", ok=True, target_uuid=uuid)
+        await ann.wait_for_event("sync_hello_sent", ok=True, target_uuid=uuid)
 
 
 async def test_sync_peer_updated() -> None:
-    async with pair() as (ann, _):
+    async with caller_pair() as (ann, _):
         uuid = await ann.uuid("bob")
-        event = await ann.event("sync_peer_updated", uuid=uuid, stream_id="bob")
+        event = await ann.wait_for_event("sync_peer_updated", uuid=uuid, stream_id="bob")
         assert event["handshake_state"] in ("hello_received", "ready")
         assert (event["auth_ok"], event["shared_key_ready"]) == (True, True)
 
 
 async def test_sync_peer_rejected() -> None:
-    async with visited(greets=False, allow_peer_stream_ids=["bob"]) as (ann, mallory):
-        mallory.greet()
-        event = await ann.event("sync_peer_rejected")
+    async with with_scripted_peer(greets=False, allow_peer_stream_ids=["bob"]) as (ann, mallory):
+        mallory.send_hello()
+        event = await ann.wait_for_event("sync_peer_rejected")
         assert (event["stream_id"], event["reason"]) == ("mallory", "peer_not_allowed")
         (peer,) = (await ann.call("vdo_sync_peers"))["peers"]
         assert (peer["handshake_state"], peer["rejected_reason"]) == ("rejected", "peer not on allowlist")
 
 
 async def test_protocol_auth_failed() -> None:
-    async with visited() as (ann, mallory):
+    async with with_scripted_peer() as (ann, mallory):
         frame = mallory.trust.frame(None, "state.patch", {"key": "k", "value": 1, "actor": "m", "clock": 1})
         forged = json.loads(frame)
         forged["pipe"]["mac"] = "0" * 64
-        mallory.say(forged)
-        event = await ann.event("protocol_auth_failed")
+        mallory.send_frame(forged)
+        event = await ann.wait_for_event("protocol_auth_failed")
         assert (event["kind"], event["stream_id"]) == ("state.patch", "mallory")
 
 
 async def test_protocol_unknown() -> None:
-    async with visited() as (ann, mallory):
-        mallory.say(mallory.trust.frame(None, "dance.waltz", {}))
-        event = await ann.event("protocol_unknown")
+    async with with_scripted_peer() as (ann, mallory):
+        mallory.send_frame(mallory.trust.frame(None, "dance.waltz", {}))
+        event = await ann.wait_for_event("protocol_unknown")
         assert (event["kind"], event["stream_id"]) == ("dance.waltz", "mallory")
 
 
@@ -324,62 +324,62 @@ async def test_protocol_unknown() -> None:
 
 async def test_a_file_is_told_of_from_its_offer_to_its_end() -> None:
     """file_offer_received, file_chunk_received, file_received, file_transfer_complete."""
-    async with pair() as (ann, bob):
+    async with caller_pair() as (ann, bob):
         sent = (await ann.call("vdo_file_send", **small_file(transfer_id="t1")))["transfer"]
-        offer = await bob.event("file_offer_received")
+        offer = await bob.wait_for_event("file_offer_received")
         assert (offer["transfer_id"], offer["from_stream_id"], offer["total_bytes"]) == ("t1", "ann", 5)
         assert (offer["name"], offer["total_chunks"], offer["next_seq"]) == ("a.txt", 1, 0)
-        chunk = await bob.event("file_chunk_received")
+        chunk = await bob.wait_for_event("file_chunk_received")
         assert (chunk["transfer_id"], chunk["seq"], chunk["received_bytes"], chunk["total_bytes"]) == ("t1", 0, 5, 5)
-        received = await bob.event("file_received")
+        received = await bob.wait_for_event("file_received")
         assert (received["transfer_id"], received["file_hash"]) == ("t1", sent["file_hash"])
-        complete = await ann.event("file_transfer_complete")
+        complete = await ann.wait_for_event("file_transfer_complete")
         assert (complete["transfer_id"], complete["target_uuid"]) == ("t1", await ann.uuid("bob"))
 
 
-def offer_of(**changes: Any) -> dict[str, Any]:
+def make_offer(**changes: Any) -> dict[str, Any]:
     plain = {"transfer_id": "t1", "name": "a", "mime": "", "total_bytes": 5, "total_chunks": 1, "chunk_bytes": 1024}
     return {**plain, "file_hash": "0" * 64, **changes}
 
 
 async def test_file_chunk_rejected() -> None:
-    async with visited() as (ann, mallory):
-        mallory.say(mallory.trust.frame(None, "file.offer", offer_of()))
-        await ann.event("file_offer_received")
+    async with with_scripted_peer() as (ann, mallory):
+        mallory.send_frame(mallory.trust.frame(None, "file.offer", make_offer()))
+        await ann.wait_for_event("file_offer_received")
         chunk = {"transfer_id": "t1", "seq": 0, "data_base64": "aGVsbG8=", "chunk_hash": "1" * 64}
-        mallory.say(mallory.trust.frame(None, "file.chunk", chunk))
-        event = await ann.event("file_chunk_rejected")
+        mallory.send_frame(mallory.trust.frame(None, "file.chunk", chunk))
+        event = await ann.wait_for_event("file_chunk_rejected")
         assert (event["transfer_id"], event["seq"], event["reason"]) == ("t1", 0, "chunk_hash_mismatch")
 
 
 async def test_file_offer_rejected() -> None:
-    async with visited() as (ann, mallory):
-        mallory.say(mallory.trust.frame(None, "file.offer", offer_of(total_bytes=0)))
-        event = await ann.event("file_offer_rejected")
+    async with with_scripted_peer() as (ann, mallory):
+        mallory.send_frame(mallory.trust.frame(None, "file.offer", make_offer(total_bytes=0)))
+        event = await ann.wait_for_event("file_offer_rejected")
         assert event["transfer_id"] == "t1"
         assert event["reason"].startswith("total_bytes must be")
 
 
 async def test_file_transfer_cancelled() -> None:
-    async with visited() as (ann, mallory):
-        mallory.say(mallory.trust.frame(None, "file.offer", offer_of()))
-        await ann.event("file_offer_received")
-        mallory.say(mallory.trust.frame(None, "file.cancel", {"transfer_id": "t1"}))
-        event = await ann.event("file_transfer_cancelled")
+    async with with_scripted_peer() as (ann, mallory):
+        mallory.send_frame(mallory.trust.frame(None, "file.offer", make_offer()))
+        await ann.wait_for_event("file_offer_received")
+        mallory.send_frame(mallory.trust.frame(None, "file.cancel", {"transfer_id": "t1"}))
+        event = await ann.wait_for_event("file_transfer_cancelled")
         assert (event["transfer_id"], event["from_uuid"]) == ("t1", await ann.uuid("mallory"))
 
 
 async def test_file_protocol_error() -> None:
-    async with visited() as (ann, mallory):
-        mallory.say(mallory.trust.frame(None, "file.chunk", {"seq": 0}))
-        event = await ann.event("file_protocol_error")
+    async with with_scripted_peer() as (ann, mallory):
+        mallory.send_frame(mallory.trust.frame(None, "file.chunk", {"seq": 0}))
+        event = await ann.wait_for_event("file_protocol_error")
         assert (event["reason"], event["kind"]) == ("missing_transfer_id", "file.chunk")
 
 
 async def test_file_protocol_unhandled() -> None:
-    async with visited() as (ann, mallory):
-        mallory.say(mallory.trust.frame(None, "file.fold", {"transfer_id": "t1"}))
-        event = await ann.event("file_protocol_unhandled")
+    async with with_scripted_peer() as (ann, mallory):
+        mallory.send_frame(mallory.trust.frame(None, "file.fold", {"transfer_id": "t1"}))
+        event = await ann.wait_for_event("file_protocol_unhandled")
         assert (event["transfer_id"], event["kind"]) == ("t1", "file.fold")
 
 
@@ -387,29 +387,29 @@ async def test_file_protocol_unhandled() -> None:
 
 
 async def test_state_updated() -> None:
-    async with pair() as (ann, bob):
+    async with caller_pair() as (ann, bob):
         await ann.call("vdo_state_set", key="k", value=[1])
         fields: dict[str, Any] = {"key": "k", "actor": "ann", "clock": 1, "value": [1]}
-        await ann.event("state_updated", source="local", **fields)
-        await bob.event("state_updated", source="remote", **fields)
-        async with calling(ann.host) as carol:
+        await ann.wait_for_event("state_updated", source="local", **fields)
+        await bob.wait_for_event("state_updated", source="remote", **fields)
+        async with connected_caller(ann.host) as carol:
             await carol.connect("carol")
-            await carol.event("state_updated", source="remote_snapshot", **fields)
+            await carol.wait_for_event("state_updated", source="remote_snapshot", **fields)
 
 
 async def test_state_snapshot_merged() -> None:
-    async with pair() as (ann, bob):
+    async with caller_pair() as (ann, bob):
         await ann.call("vdo_state_set", key="k", value=1, broadcast=False)
-        await bob.take()
+        await bob.read_events()
         await ann.call("vdo_state_sync", mode="send", target="bob")
-        event = await bob.event("state_snapshot_merged", applied=1)
+        event = await bob.wait_for_event("state_snapshot_merged", applied=1)
         assert (event["from_stream_id"], event["from_uuid"], event["offered"]) == ("ann", await bob.uuid("ann"), 1)
 
 
 async def test_state_protocol_unhandled() -> None:
-    async with visited() as (ann, mallory):
-        mallory.say(mallory.trust.frame(None, "state.forget", {}))
-        event = await ann.event("state_protocol_unhandled")
+    async with with_scripted_peer() as (ann, mallory):
+        mallory.send_frame(mallory.trust.frame(None, "state.forget", {}))
+        event = await ann.wait_for_event("state_protocol_unhandled")
         assert (event["kind"], event["from_stream_id"]) == ("state.forget", "mallory")
         assert event["from_uuid"] == await ann.uuid("mallory")
 
@@ -425,13 +425,13 @@ def test_every_type_has_a_test() -> None:
 
 async def test_no_event_tells_how_a_connection_is_made_or_a_secret() -> None:
     secret = {"join_token_secret": "s3kr3t-of-all", "password": "pass-of-all", "enforce_join_token": True}
-    async with pair(**secret) as (ann, bob):
+    async with caller_pair(**secret) as (ann, bob):
         for caller in (ann, bob):
             await caller.call("vdo_send", data="x")
             await caller.call("vdo_file_send", **small_file())
             await caller.call("vdo_state_set", key="k", value=1)
         await bob.call("vdo_disconnect")
-        await ann.event("peer_disconnected")
+        await ann.wait_for_event("peer_disconnected")
         told = json.dumps([ann.events, bob.events, await ann.call("vdo_status"), await ann.call("vdo_sync_peers")])
         for word in ("s3kr3t", "pass-of-all", "candidate", "ice-", "fingerprint", "v=0", "eyJ", "MCowBQYDK2VuAyEA"):
             assert word not in told, word
@@ -439,35 +439,35 @@ async def test_no_event_tells_how_a_connection_is_made_or_a_secret() -> None:
 
 @pytest.mark.parametrize("host", ["ws://ann:hunter2@127.0.0.1:9/x?key=hunter2", "http://ann:hunter2@there"])
 async def test_an_address_is_told_without_who_logs_in_there(host: str) -> None:
-    async with calling() as ann:
+    async with connected_caller() as ann:
         error = await ann.failure("vdo_connect", room="hall", host=host)
         assert "hunter2" not in error["message"]
         assert "there" in error["message"] or "ws://127.0.0.1:9/x" in error["message"]
 
 
 async def test_waiting_ends_with_the_first_event_that_is_wanted() -> None:
-    async with pair() as (ann, bob):
-        await bob.take()
-        begun = bob.client.begin(
+    async with caller_pair() as (ann, bob):
+        await bob.read_events()
+        begun = bob.client.send_request(
             "tools/call",
             {
                 "name": "vdo_receive",
                 "arguments": {"session_id": bob.session_id, "wait_ms": 20_000, "types": ["data_received", "file_*"]},
             },
         )
-        await bob.client.settle()  # A long poll keeps nobody else waiting.
+        await bob.client.wait_until_idle()  # A long poll keeps nobody else waiting.
         await ann.call("vdo_state_set", key="k", value=1)
         await bob.until(lambda status: status["state_keys"] == 1)
         await ann.call("vdo_send", data="now")
-        told = (await bob.client.answer_to(begun))["result"]["structuredContent"]
+        told = (await bob.client.response_to(begun))["result"]["structuredContent"]
         assert [event["data"] for event in told["events"]] == ["now"]
         assert told["remaining_events"] >= 1
-        await bob.event("state_updated", source="remote")
+        await bob.wait_for_event("state_updated", source="remote")
 
 
 async def test_what_does_not_fit_pushes_out_the_oldest_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PEER_EVENTS", 600)
-    async with pair(heartbeat_ms=120_000) as (ann, bob):
+    async with caller_pair(heartbeat_ms=120_000) as (ann, bob):
         for number in range(700):
             assert (await ann.call("vdo_send", data=number))["ok"]
         await ann.call("vdo_state_set", key="the last", value=1)

@@ -5,28 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.packs.peers.callers import calling
-from tests.packs.peers.rooms import signalling
-from tests.packs.peers.stranger import Stranger
+from tests.packs.peers.callers import connected_caller
+from tests.packs.peers.room_agents import signalling
+from tests.packs.peers.scripted_peer import ScriptedPeer
 
 OWN = ("data_received", "protocol_auth_failed")
 
 
 async def test_data_that_comes_through_the_signalling_server_is_delivered() -> None:
-    async with signalling() as host, calling(host) as ann, Stranger(host, "bob") as bob:
+    async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "bob") as bob:
         await ann.connect("ann")
-        joined = await bob.server_says("someonejoined")
+        joined = await bob.wait_for_signal("someonejoined")
         for data in (
             {"type": "bridge.keepalive"},
             {"__vdo_mcp": "vdo_mcp_bridge_v1", "kind": "state.patch"},
             {"n": 1},
             0,
         ):
-            await bob.tell(UUID=joined["UUID"], pipe=data, __fallback=True)
-        await bob.tell(pipe="for all", __fallback=True)
+            await bob.send_signal(UUID=joined["UUID"], pipe=data, __fallback=True)
+        await bob.send_signal(pipe="for all", __fallback=True)
         delivered: list[object] = [{"n": 1}, 0, "for all"]
         for expected in delivered:
-            event = await ann.event("data_received")
+            event = await ann.wait_for_event("data_received")
             assert (event["data"], event["fallback"], event["streamID"]) == (expected, True, "bob")
 
 
@@ -36,13 +36,13 @@ async def test_data_that_comes_through_the_signalling_server_is_delivered() -> N
      {"enforce_join_token": True, "join_token_secret": "sek"}],
 )  # fmt: skip
 async def test_where_peers_must_prove_something_it_is_refused(demands: dict[str, Any]) -> None:
-    async with signalling() as host, calling(host) as ann, Stranger(host, "bob") as bob:
+    async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "bob") as bob:
         await ann.connect("ann", **demands)
-        await bob.server_says("someonejoined")
+        await bob.wait_for_signal("someonejoined")
         for _ in range(5):
-            await bob.tell(pipe="psst", __fallback=True)
+            await bob.send_signal(pipe="psst", __fallback=True)
         # Behind all of these: what the server answers to us comes after what it handed on.
-        await bob.tell(request="seed", streamID="x")
-        await bob.server_says("seeded")
-        await ann.event("protocol_auth_failed", kind="fallback data")
-        assert not [event for event in await ann.take() if event["type"] in OWN]
+        await bob.send_signal(request="seed", streamID="x")
+        await bob.wait_for_signal("seeded")
+        await ann.wait_for_event("protocol_auth_failed", kind="fallback data")
+        assert not [event for event in await ann.read_events() if event["type"] in OWN]

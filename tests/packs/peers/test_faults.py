@@ -1,7 +1,7 @@
-"""What goes wrong in the world while agents work: servers that restart, agents that die, strangers that rave.
+"""Failures while agents work: servers that restart, agents that die, peers that send garbage.
 
 Everything here is a process of its own, as in life, and is called over MCP. What one end says in answer to one
-wrong message is in `files` and `test_reception`.
+wrong message is in `files` and `test_inbound`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.packs.peers.bridges import Bridge, bridges
-from tests.packs.peers.programs import Place, begun
-from tests.packs.peers.rooms import signalling
-from tests.packs.peers.stranger import Stranger
+from tests.packs.peers.processes import SignalServerProcess, started
+from tests.packs.peers.room_agents import signalling
+from tests.packs.peers.scripted_peer import ScriptedPeer
+from tests.packs.peers.served_agents import ServedAgent, serve_agents
 
 from hubbub import HubbubError
-from hubbub.packs.peers.failures import ChannelClosed
-from hubbub.packs.peers.wire import MARK
+from hubbub.packs.peers.errors import ChannelClosed
+from hubbub.packs.peers.wire import ENVELOPE_MARK
 
 LARGE_BYTES = 200_000_000
 BLOCK = random.Random(7).randbytes(1_000_000)
@@ -42,7 +42,7 @@ def large_file(folder: Path, size: int = LARGE_BYTES) -> tuple[Path, str]:
     return path, digest.hexdigest()
 
 
-def hash_of(path: Path) -> str:
+def hash_file(path: Path) -> str:
     with path.open("rb") as file:
         digest = sha256()
         while block := file.read(1 << 20):
@@ -50,7 +50,7 @@ def hash_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-async def begun_to_receive(bob: Bridge, share: float = 0.1) -> dict[str, Any]:
+async def wait_for_partial_file(bob: ServedAgent, share: float = 0.1) -> dict[str, Any]:
     """The event that says that some of a file is here."""
     return await bob.until(
         lambda event: (
@@ -61,17 +61,17 @@ async def begun_to_receive(bob: Bridge, share: float = 0.1) -> dict[str, Any]:
     )
 
 
-async def saved(bob: Bridge, transfer_id: str, name: str) -> Path:
+async def save_transfer(bob: ServedAgent, transfer_id: str, name: str) -> Path:
     await bob.call("vdo_file_save", transfer_id=transfer_id, output_path=name)
     return bob.folder / name
 
 
-async def connected_again(agent: Bridge) -> None:
-    first = await agent.event("connected")
+async def wait_for_reconnect(agent: ServedAgent) -> None:
+    first = await agent.wait_for_event("connected")
     await agent.until(lambda event: event["type"] == "connected" and event is not first, 30)
 
 
-def pids_of(folder: Path) -> list[int]:
+def find_pids(folder: Path) -> list[int]:
     """The servers that work in a folder."""
     found = []
     for process in psutil.Process().children(recursive=True):
@@ -84,74 +84,76 @@ def pids_of(folder: Path) -> list[int]:
 
 
 async def test_signalling_restarts_in_the_middle_of_a_large_file(stage: ExitStack, tmp_path: Path) -> None:
-    place = begun(stage, Place())
-    async with bridges(tmp_path, "ann", "bob", "carol") as (ann, bob, carol):
+    signal_server = started(stage, SignalServerProcess())
+    async with serve_agents(tmp_path, "ann", "bob", "carol") as (ann, bob, carol):
         for agent in (ann, bob, carol):
-            await agent.connect(place.host, reconnect_ms=200, max_reconnect_ms=500, file_max_bytes=2 * LARGE_BYTES)
-        await ann.until_knows("bob", "carol")
+            await agent.connect(
+                signal_server.host, reconnect_ms=200, max_reconnect_ms=500, file_max_bytes=2 * LARGE_BYTES
+            )
+        await ann.wait_for_peers("bob", "carol")
         path, digest = large_file(ann.folder)
         sending = asyncio.create_task(ann.call("vdo_file_send_path", target="bob", file_path=path.name))
-        await begun_to_receive(bob)
-        place.process.kill()
-        await carol.event("reconnect_scheduled")
+        await wait_for_partial_file(bob)
+        signal_server.process.kill()
+        await carol.wait_for_event("reconnect_scheduled")
         assert (await carol.call("vdo_send", data="we talk all the same", target="ann"))["ok"]
-        await ann.data(lambda data: data == "we talk all the same")
+        await ann.wait_for_data(lambda data: data == "we talk all the same")
         assert not sending.done()
-        begun(stage, Place(place.port))
+        started(stage, SignalServerProcess(signal_server.port))
         transfer = (await sending)["transfer"]
         assert (transfer["status"], transfer["file_hash"]) == ("completed", digest)
-        await bob.event("file_received", file_hash=digest)
-        assert hash_of(await saved(bob, transfer["transfer_id"], "copy.bin")) == digest
+        await bob.wait_for_event("file_received", file_hash=digest)
+        assert hash_file(await save_transfer(bob, transfer["transfer_id"], "copy.bin")) == digest
         for agent in (ann, bob, carol):
-            await connected_again(agent)
+            await wait_for_reconnect(agent)
             assert not [event for event in agent.events if event["type"] == "peer_disconnected"]
 
 
 async def test_a_receiver_that_is_killed_and_comes_back_gets_all_of_it(stage: ExitStack, tmp_path: Path) -> None:
-    place = begun(stage, Place())
-    async with bridges(tmp_path, "ann", "carol") as (ann, carol):
+    signal_server = started(stage, SignalServerProcess())
+    async with serve_agents(tmp_path, "ann", "carol") as (ann, carol):
         for agent in (ann, carol):
-            await agent.connect(place.host)
+            await agent.connect(signal_server.host)
         path, digest = large_file(ann.folder, 60_000_000)
-        async with bridges(tmp_path, "bob") as (bob,):
-            await bob.connect(place.host)
-            await ann.until_knows("bob", "carol")
+        async with serve_agents(tmp_path, "bob") as (bob,):
+            await bob.connect(signal_server.host)
+            await ann.wait_for_peers("bob", "carol")
             options = {"target": "bob", "file_path": path.name, "ack_timeout_ms": 5000}
-            sending = asyncio.create_task(ann.ask("vdo_file_send_path", session_id=ann.session, **options))
-            await begun_to_receive(bob)
-            for pid in pids_of(bob.folder):
+            sending = asyncio.create_task(ann.call_raw("vdo_file_send_path", session_id=ann.session, **options))
+            await wait_for_partial_file(bob)
+            for pid in find_pids(bob.folder):
                 os.kill(pid, signal.SIGKILL)
-        async with bridges(tmp_path, "bob") as (bob,):
-            await bob.connect(place.host)
+        async with serve_agents(tmp_path, "bob") as (bob,):
+            await bob.connect(signal_server.host)
             said, is_error = await sending
             if is_error:  # It gave up in time, and said how to go on.
                 assert "vdo_file_resume" in said["error"]["message"]
-                await ann.until_knows("bob")
+                await ann.wait_for_peers("bob")
                 (known,) = (await ann.call("vdo_file_transfers", direction="outgoing"))["outgoing"]
                 assert known["status"] == "failed"
                 said = await ann.call("vdo_file_resume", transfer_id=known["transfer_id"])
             assert (said["transfer"]["status"], said["transfer"]["file_hash"]) == ("completed", digest)
-            assert hash_of(await saved(bob, said["transfer"]["transfer_id"], "copy.bin")) == digest
+            assert hash_file(await save_transfer(bob, said["transfer"]["transfer_id"], "copy.bin")) == digest
             assert (await carol.call("vdo_send", data="still here", target="ann"))["ok"]
 
 
 async def test_a_sender_that_is_killed_leaves_nothing_that_looks_complete(stage: ExitStack, tmp_path: Path) -> None:
-    place = begun(stage, Place())
-    async with bridges(tmp_path, "bob") as (bob,):
-        await bob.connect(place.host)
-        async with bridges(tmp_path, "ann") as (ann,):
-            await ann.connect(place.host)
-            await ann.until_knows("bob")
+    signal_server = started(stage, SignalServerProcess())
+    async with serve_agents(tmp_path, "bob") as (bob,):
+        await bob.connect(signal_server.host)
+        async with serve_agents(tmp_path, "ann") as (ann,):
+            await ann.connect(signal_server.host)
+            await ann.wait_for_peers("bob")
             path, _ = large_file(ann.folder, 60_000_000)
             sending = asyncio.create_task(ann.call("vdo_file_send_path", target="bob", file_path=path.name))
-            transfer_id = (await begun_to_receive(bob))["transfer_id"]
-            for pid in pids_of(ann.folder):
+            transfer_id = (await wait_for_partial_file(bob))["transfer_id"]
+            for pid in find_pids(ann.folder):
                 os.kill(pid, signal.SIGKILL)
             with pytest.raises(HubbubError):
                 await sending
-        await bob.event("peer_disconnected")
+        await bob.wait_for_event("peer_disconnected")
         assert (await bob.transfer(transfer_id))["status"] == "receiving"
-        said, is_error = await bob.ask("vdo_file_receive", session_id=bob.session, transfer_id=transfer_id)
+        said, is_error = await bob.call_raw("vdo_file_receive", session_id=bob.session, transfer_id=transfer_id)
         assert is_error
         assert said["error"]["message"] == f"transfer not complete: {transfer_id}"
 
@@ -164,7 +166,7 @@ KINDS = (
     "file.resume_req", "file.resume_state", "file.cancel",
     "state.patch", "state.snapshot_req", "state.snapshot", "state.other", "file.other", "other", "",
 )  # fmt: skip
-RAVINGS = 6000
+RANDOM_FRAMES = 6000
 GROWTH_MB = 48.0
 FLOOD_BYTES = 200_000_000
 
@@ -182,7 +184,7 @@ def any_value(chance: random.Random, depth: int = 0) -> Any:
     return chance.choice(plain if depth > 3 else plain + nested)()
 
 
-def raving(chance: random.Random, name: str) -> dict[str, Any]:
+def random_envelope(chance: random.Random, name: str) -> dict[str, Any]:
     """An envelope of any kind, with the fields of all of them, some right and some wrong."""
     right: dict[str, Any] = {
         "transfer_id": f"file_{chance.randrange(300)}", "name": "a.bin", "mime": "", "total_bytes": 100, "seq": 0,
@@ -195,7 +197,7 @@ def raving(chance: random.Random, name: str) -> dict[str, Any]:
     for field in chance.sample(sorted(right), chance.randrange(6)):
         right[field] = any_value(chance)
     envelope = {
-        "__vdo_mcp": MARK, "kind": chance.choice(KINDS), "ts": 1, "nonce": f"p_{chance.getrandbits(32):08x}",
+        "__vdo_mcp": ENVELOPE_MARK, "kind": chance.choice(KINDS), "ts": 1, "nonce": f"p_{chance.getrandbits(32):08x}",
         "room": "hall", "from_stream_id": name, "payload": right,
     }  # fmt: skip
     if chance.random() < 0.2:
@@ -205,41 +207,45 @@ def raving(chance: random.Random, name: str) -> dict[str, Any]:
     return envelope
 
 
-async def rave(host: str, name: str, chance: random.Random, count: int) -> int:
+async def send_random_frames(host: str, name: str, chance: random.Random, count: int) -> int:
     """Say so many things, on as many connections as that takes; how many were needed."""
-    lives = 0
+    connections = 0
     while count > 0:
-        lives += 1
-        async with Stranger(host, f"{name}{lives}") as stranger:
+        connections += 1
+        async with ScriptedPeer(host, f"{name}{connections}") as stranger:
             await stranger.view("ann")
             if chance.random() < 0.7:
-                stranger.greet()
+                stranger.send_hello()
             try:
                 while count > 0:
                     count -= 1
-                    frame = {"pipe": raving(chance, f"{name}{lives}")} if chance.random() < 0.9 else any_value(chance)
-                    stranger.say(frame if isinstance(frame, dict) else {"pipe": frame})
+                    frame = (
+                        {"pipe": random_envelope(chance, f"{name}{connections}")}
+                        if chance.random() < 0.9
+                        else any_value(chance)
+                    )
+                    stranger.send_frame(frame if isinstance(frame, dict) else {"pipe": frame})
                     if count % 50 == 0:
                         async with asyncio.timeout(2):
                             await stranger.channel.drain(0)
             except (ChannelClosed, TimeoutError):
                 continue  # It was shown the door; that word may get lost.
-    return lives
+    return connections
 
 
 @pytest.mark.parametrize("gate", [{}, {"require_session_mac": True, "enforce_join_token": True}], ids=["open", "gated"])
 async def test_whatever_strangers_say_the_others_go_on(gate: dict[str, Any], tmp_path: Path) -> None:
     """Of every kind, in any order, right and wrong: nothing breaks, nothing grows, no file is complete."""
     secret = {"join_token_secret": "only ours"} if gate else {}
-    async with signalling() as host, bridges(tmp_path, "ann", "bob") as (ann, bob):
+    async with signalling() as host, serve_agents(tmp_path, "ann", "bob") as (ann, bob):
         for agent in (ann, bob):
             await agent.connect(host, **gate, **secret)
-        await ann.until_knows("bob")
-        (pid,) = pids_of(ann.folder)
+        await ann.wait_for_peers("bob")
+        (pid,) = find_pids(ann.folder)
         chance = random.Random(1)
-        await rave(host, "first", chance, RAVINGS // 4)
+        await send_random_frames(host, "first", chance, RANDOM_FRAMES // 4)
         before = psutil.Process(pid).memory_info().rss
-        await rave(host, "then", chance, RAVINGS)
+        await send_random_frames(host, "then", chance, RANDOM_FRAMES)
         grown_mb = (psutil.Process(pid).memory_info().rss - before) / 1e6
         assert grown_mb < GROWTH_MB, f"it grew by {grown_mb:.0f} MB"
         incoming = (await ann.call("vdo_file_transfers"))["incoming"]
@@ -247,37 +253,37 @@ async def test_whatever_strangers_say_the_others_go_on(gate: dict[str, Any], tmp
         if gate:
             assert incoming == []
             assert (await ann.call("vdo_state_get"))["value"] == {}
-        await they_work(ann, bob)
+        await check_agents_work(ann, bob)
 
 
-async def they_work(ann: Bridge, bob: Bridge) -> None:
+async def check_agents_work(ann: ServedAgent, bob: ServedAgent) -> None:
     """A message, a value and a file from one to the other."""
     assert (await ann.call("vdo_send", data={"n": 1}, target="bob"))["ok"]
-    await bob.data(lambda data: data == {"n": 1})
+    await bob.wait_for_data(lambda data: data == {"n": 1})
     await ann.call("vdo_state_set", key="plan", value="go on")
-    await bob.event("state_updated", key="plan", value="go on")
+    await bob.wait_for_event("state_updated", key="plan", value="go on")
     path, digest = large_file(ann.folder, 5_000_000)
     sent = await ann.call("vdo_file_send_path", target="bob", file_path=path.name)
     assert sent["transfer"]["status"] == "completed"
-    await bob.event("file_received", file_hash=digest)
+    await bob.wait_for_event("file_received", file_hash=digest)
 
 
 async def test_a_flood_of_the_largest_frames_is_bounded(tmp_path: Path) -> None:
     """A stranger in an open room may say what it likes; what nobody reads is kept up to a limit."""
-    async with signalling() as host, bridges(tmp_path, "ann", "bob") as (ann, bob):
+    async with signalling() as host, serve_agents(tmp_path, "ann", "bob") as (ann, bob):
         for agent in (ann, bob):
             await agent.connect(host)
-        await ann.until_knows("bob")
-        (pid,) = pids_of(ann.folder)
+        await ann.wait_for_peers("bob")
+        (pid,) = find_pids(ann.folder)
         before = psutil.Process(pid).memory_info().rss
-        async with Stranger(host) as mallory:
+        async with ScriptedPeer(host) as mallory:
             await mallory.view("ann")
-            mallory.greet()
+            mallory.send_hello()
             for _ in range(FLOOD_BYTES // 250_000):
-                mallory.say({"pipe": "z" * 250_000})
+                mallory.send_frame({"pipe": "z" * 250_000})
                 await mallory.channel.drain()
             await mallory.channel.drain(0)
         grown_mb = (psutil.Process(pid).memory_info().rss - before) / 1e6
         assert grown_mb < 2 * GROWTH_MB, f"it grew by {grown_mb:.0f} MB"
         assert (await ann.call("vdo_status"))["dropped_events"] > 0
-        await they_work(ann, bob)
+        await check_agents_work(ann, bob)

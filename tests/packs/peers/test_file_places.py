@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.peers.callers import Caller, calling, in_the_hall
-from tests.packs.peers.rooms import signalling
+from tests.packs.peers.callers import Caller, callers_in_room, connected_caller
+from tests.packs.peers.room_agents import signalling
 
 from hubbub.pack import data_folder
 from hubbub.packs.peers import limits
 
 
-async def pieces(caller: Caller, **arguments: Any) -> list[dict[str, Any]]:
+async def read_pieces(caller: Caller, **arguments: Any) -> list[dict[str, Any]]:
     """All pieces of a file, read as the tool's description says."""
     read = [await caller.call("vdo_file_receive", **{"offset": 0, **arguments})]
     while (offset := read[-1]["next_offset"]) is not None:
@@ -40,11 +40,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_a_large_file_is_read_in_pieces(home: Path) -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
+    async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         data = os.urandom(2 * limits.FILE_ANSWER_BYTES + 1)
         (data_folder() / "peers" / "files" / "x").write_bytes(data)
         await ann.call("vdo_file_send_path", file_path="x", transfer_id="t")
-        read = await pieces(bob, transfer_id="t")
+        read = await read_pieces(bob, transfer_id="t")
         assert [piece["length"] for piece in read] == [limits.FILE_ANSWER_BYTES, limits.FILE_ANSWER_BYTES, 1]
         assert b"".join(base64.b64decode(piece["data_base64"]) for piece in read) == data
         one = await bob.call("vdo_file_receive", transfer_id="t", offset=len(data) - 3, length=2)
@@ -63,13 +63,13 @@ async def test_a_large_file_is_read_in_pieces(home: Path) -> None:
 
 
 async def test_pieces_of_text_end_between_characters(home: Path) -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
+    async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         text = "a\u00e9\u65e5\U0001f600" * 50
         broken = text.encode() + b"\xff\xf0\x9f"
         for name, data in (("t", text.encode()), ("u", broken)):
             await ann.call("vdo_file_send", data_base64=base64.b64encode(data).decode(), transfer_id=name)
             for length in (1, 4, 7, 10**6):
-                read = await pieces(bob, transfer_id=name, encoding="utf8", length=length)
+                read = await read_pieces(bob, transfer_id=name, encoding="utf8", length=length)
                 assert "".join(piece["data_text"] for piece in read) == data.decode("utf-8", "replace")
                 assert sum(piece["length"] for piece in read) == len(data)
         whole = await bob.call("vdo_file_receive", transfer_id="t", encoding="utf8")
@@ -81,7 +81,7 @@ async def test_pieces_of_text_end_between_characters(home: Path) -> None:
 
 async def test_a_server_that_was_started_at_the_root_has_a_folder_of_its_own(home: Path) -> None:
     own = home / "home" / "hubbub" / "peers" / "files"
-    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
+    async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         told = (await ann.call("vdo_capabilities"))["files"]
         assert told == {"folders": [str(own)], "relative_to": str(own), "receive_max_bytes": limits.FILE_ANSWER_BYTES}
         assert own.stat().st_mode & 0o777 == 0o700
@@ -102,7 +102,7 @@ async def test_a_server_that_was_started_at_the_root_has_a_folder_of_its_own(hom
 
 async def test_the_folders_of_the_operator_are_the_only_ones(home: Path) -> None:
     (home / "given").mkdir()
-    async with signalling() as host, calling(host, files=(str(home / "given"),)) as ann:
+    async with signalling() as host, connected_caller(host, files=(str(home / "given"),)) as ann:
         told = (await ann.call("vdo_capabilities"))["files"]
         assert (told["folders"], told["relative_to"]) == ([str(home / "given")], str(home / "given"))
         await ann.connect("ann")
@@ -110,7 +110,7 @@ async def test_the_folders_of_the_operator_are_the_only_ones(home: Path) -> None
 
 
 async def test_without_file_tools_no_folder_is_told_of_or_made(home: Path) -> None:
-    async with signalling() as host, calling(host, profile="core") as ann:
+    async with signalling() as host, connected_caller(host, profile="core") as ann:
         assert "files" not in await ann.call("vdo_capabilities")
         await ann.connect("ann")
         assert not (home / "home" / "hubbub").exists()
@@ -129,7 +129,7 @@ def make_open_to_all(home: Path) -> None:
 @pytest.mark.parametrize("spoil", [make_occupied, make_open_to_all])
 async def test_where_the_data_folder_cannot_be_used_a_private_temporary_one_is(spoil: Any, home: Path) -> None:
     spoil(home)
-    async with calling() as ann:
+    async with connected_caller() as ann:
         [folder] = (await ann.call("vdo_capabilities"))["files"]["folders"]
         assert folder == str(home / "temporary" / f"hubbub-peers-{os.getuid()}" / "files")
         assert Path(folder).stat().st_mode & 0o777 == 0o700
@@ -138,7 +138,7 @@ async def test_where_the_data_folder_cannot_be_used_a_private_temporary_one_is(s
 async def test_where_nothing_can_be_made_nothing_is_allowed(home: Path) -> None:
     make_occupied(home)
     (home / "temporary" / f"hubbub-peers-{os.getuid()}").write_text("a file is in the way")
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         assert (await ann.call("vdo_capabilities"))["files"]["folders"] == []
 
 
@@ -147,7 +147,7 @@ async def test_a_working_directory_that_was_removed_is_not_used(home: Path, monk
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         [folder] = (await ann.call("vdo_capabilities"))["files"]["folders"]
         assert folder.startswith(str(home / "home"))
         await ann.connect("ann")
@@ -165,7 +165,7 @@ async def test_a_home_and_where_programs_keep_their_files_are_no_default(
     monkeypatch.setenv("USERPROFILE", str(home / "alias"))
     (home / place / "key").write_text("secret")
     monkeypatch.chdir(home / place)
-    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
+    async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         told = (await ann.call("vdo_capabilities"))["files"]
         own = home / "home" / "hubbub" / "peers" / "files"
         assert (told["folders"], told["relative_to"]) == ([str(own)], str(own))
@@ -186,7 +186,7 @@ async def test_the_home_that_the_system_knows_is_no_default_either(monkeypatch: 
         pytest.skip("this user has no home that can be written")
     monkeypatch.setenv("HOME", str(home / "home"))
     monkeypatch.chdir(known[0])
-    async with calling() as ann:
+    async with connected_caller() as ann:
         [folder] = (await ann.call("vdo_capabilities"))["files"]["folders"]
         assert folder.startswith(str(home / "home"))
 
@@ -201,7 +201,7 @@ async def test_hidden_files_of_the_working_directory_are_neither_read_nor_writte
     monkeypatch.chdir(work)
     (work / "seen").write_text("x")
     hidden = (".env", ".git/config", "new/.x/y", str(work / ".env"), "a/../.env", "\u200c.env")
-    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
+    async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         assert (await ann.call("vdo_capabilities"))["files"]["folders"] == [str(work)]
         for name in (".env", ".git/config"):
             (work / name).write_text("secret")
@@ -217,5 +217,8 @@ async def test_hidden_files_of_the_working_directory_are_neither_read_nor_writte
         assert not (work / "new").exists()
         error = await ann.failure("vdo_connect", room="hall", host=host, file_spool_dir=str(work / ".git"))
         assert "hidden files" in error["message"]
-    async with signalling() as host, calling(host, files=(str(work),)) as eve:  # The operator chose it for files.
+    async with (
+        signalling() as host,
+        connected_caller(host, files=(str(work),)) as eve,
+    ):  # The operator chose it for files.
         await eve.connect("eve", file_spool_dir=".spool")

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.peers.callers import Caller, calling, in_the_hall
-from tests.packs.peers.rooms import signalling
-from tests.packs.peers.stranger import Stranger
+from tests.packs.peers.callers import Caller, callers_in_room, connected_caller
+from tests.packs.peers.room_agents import signalling
+from tests.packs.peers.scripted_peer import ScriptedPeer
 
 from hubbub.packs.peers import limits
 
@@ -25,28 +25,28 @@ SUMMARY = {
 }  # fmt: skip
 
 
-def base64_of(data: bytes) -> str:
+def encode_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
 @asynccontextmanager
-async def two(folder: Path, **arguments: Any) -> AsyncIterator[tuple[Caller, Caller]]:
+async def two_callers(folder: Path, **arguments: Any) -> AsyncIterator[tuple[Caller, Caller]]:
     """Ann and Bob, who may use this folder."""
     async with signalling() as host, AsyncExitStack() as stack:
-        ann, bob = [await stack.enter_async_context(calling(host, files=(str(folder),))) for _ in range(2)]
+        ann, bob = [await stack.enter_async_context(connected_caller(host, files=(str(folder),))) for _ in range(2)]
         spool = str(folder / "spool")
         await ann.connect("ann", file_spool_dir=spool, **arguments)
         await bob.connect("bob", file_spool_dir=spool, **arguments)
-        await ann.until_knows("bob")
-        await bob.until_knows("ann")
+        await ann.wait_for_peers("bob")
+        await bob.wait_for_peers("ann")
         yield ann, bob
 
 
 async def test_bytes_are_sent_looked_at_and_read(tmp_path: Path) -> None:
-    async with two(tmp_path) as (ann, bob):
+    async with two_callers(tmp_path) as (ann, bob):
         text = '{"größe": [1, 2]}'
         told = await ann.call(
-            "vdo_file_send", data_base64=base64_of(text.encode()), name="a.json", mime="application/json"
+            "vdo_file_send", data_base64=encode_base64(text.encode()), name="a.json", mime="application/json"
         )
         assert told.keys() == {"ok", "session_id", "transfer"}
         sent = told["transfer"]
@@ -70,7 +70,7 @@ async def test_bytes_are_sent_looked_at_and_read(tmp_path: Path) -> None:
         )
         name = sent["transfer_id"]
         for encoding, field, value in (
-            ("base64", "data_base64", base64_of(text.encode())),
+            ("base64", "data_base64", encode_base64(text.encode())),
             ("utf8", "data_text", text),
             ("text", "data_text", text),
             ("json", "data_json", {"größe": [1, 2]}),
@@ -82,7 +82,7 @@ async def test_bytes_are_sent_looked_at_and_read(tmp_path: Path) -> None:
 
 
 async def test_a_path_is_sent_and_saved(tmp_path: Path) -> None:
-    async with two(tmp_path) as (ann, bob):
+    async with two_callers(tmp_path) as (ann, bob):
         source = tmp_path / "source.bin"
         source.write_bytes(os.urandom(5_000_000))
         sent = (await ann.call("vdo_file_send_path", file_path=str(source), target="bob"))["transfer"]
@@ -102,7 +102,7 @@ async def test_a_path_is_sent_and_saved(tmp_path: Path) -> None:
 
 
 async def test_a_large_file_is_not_answered_with(tmp_path: Path) -> None:
-    async with two(tmp_path) as (ann, bob):
+    async with two_callers(tmp_path) as (ann, bob):
         (tmp_path / "x").write_bytes(bytes(limits.FILE_ANSWER_BYTES + 1))
         (tmp_path / "y").write_bytes(bytes(limits.FILE_ANSWER_BYTES))
         await ann.call("vdo_file_send_path", file_path=str(tmp_path / "x"), transfer_id="x")
@@ -114,9 +114,9 @@ async def test_a_large_file_is_not_answered_with(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_done_is_said_in_the_contract_s_words(tmp_path: Path) -> None:
-    async with two(tmp_path, file_max_bytes=1000, file_ack_timeout_ms=100, file_max_retries=0) as (ann, bob):
-        await ann.call("vdo_file_send", data_base64=base64_of(b"null"), transfer_id="null")
-        await ann.call("vdo_file_send", data_base64=base64_of(b"\xff"), transfer_id="bytes")
+    async with two_callers(tmp_path, file_max_bytes=1000, file_ack_timeout_ms=100, file_max_retries=0) as (ann, bob):
+        await ann.call("vdo_file_send", data_base64=encode_base64(b"null"), transfer_id="null")
+        await ann.call("vdo_file_send", data_base64=encode_base64(b"\xff"), transfer_id="bytes")
         wrong: list[tuple[Caller, str, dict[str, Any], str, str]] = [
             (ann, "vdo_file_send", {}, "validation_error", "data_base64 is required"),
             (ann, "vdo_file_send", {"data_base64": "%%%"}, "tool_error", "data_base64 decoded to empty payload"),
@@ -124,7 +124,7 @@ async def test_what_cannot_be_done_is_said_in_the_contract_s_words(tmp_path: Pat
             (
                 ann,
                 "vdo_file_send",
-                {"data_base64": base64_of(bytes(1001))},
+                {"data_base64": encode_base64(bytes(1001))},
                 "tool_error",
                 "file exceeds max 1000 bytes",
             ),
@@ -176,39 +176,39 @@ async def test_a_file_that_is_refused_leaves_no_transfer_behind(tmp_path: Path) 
     (tmp_path / "empty").touch()
     (tmp_path / "link").symlink_to("/etc/hostname")
     (tmp_path / "large").write_bytes(bytes(1001))
-    async with two(tmp_path, file_max_bytes=1000, file_ack_timeout_ms=100, file_max_retries=0) as (ann, bob):
-        for number in range(limits.FILES_KEPT):
+    async with two_callers(tmp_path, file_max_bytes=1000, file_ack_timeout_ms=100, file_max_retries=0) as (ann, bob):
+        for number in range(limits.FILES_FINISHED_PER_PEER):
             await ann.call("vdo_file_send", data_base64="aaaa", transfer_id=f"t{number}")
         before = await ann.call("vdo_file_transfers")
         for path in ("/etc/hostname", "../x", str(tmp_path), "link", "none", "empty", "large", "a\0b"):
             error = await ann.failure("vdo_file_send_path", file_path=path)
             assert "data" not in error
             assert "transfer_id" not in error["message"]
-        await ann.failure("vdo_file_send", data_base64=base64_of(bytes(1001)))
+        await ann.failure("vdo_file_send", data_base64=encode_base64(bytes(1001)))
         await ann.failure("vdo_file_send_path", file_path="none", transfer_id="t0")
         assert await ann.call("vdo_file_transfers") == before
-        assert "file_transfer_failed" not in [event["type"] for event in await ann.take()]
-        assert (await bob.call("vdo_file_transfers"))["incoming_count"] == limits.FILES_KEPT
+        assert "file_transfer_failed" not in [event["type"] for event in await ann.read_events()]
+        assert (await bob.call("vdo_file_transfers"))["incoming_count"] == limits.FILES_FINISHED_PER_PEER
 
 
 @pytest.mark.parametrize("text", ["aGVsbG8gd29ybGQ_", "aGVs\nbG8gd29ybGQ/", "aGVsbG8gd29ybGQ/=="])
 async def test_base64_is_read_kindly(text: str, tmp_path: Path) -> None:
-    async with two(tmp_path) as (ann, bob):
+    async with two_callers(tmp_path) as (ann, bob):
         await ann.call("vdo_file_send", data_base64=text, transfer_id="t")
         read = await bob.call("vdo_file_receive", transfer_id="t")
         assert base64.b64decode(read["data_base64"]) == b"hello world?"
 
 
 async def test_numbers_are_held_to_their_bounds(tmp_path: Path) -> None:
-    async with two(tmp_path) as (ann, _):
-        data = base64_of(bytes(5000))
+    async with two_callers(tmp_path) as (ann, _):
+        data = encode_base64(bytes(5000))
         for given, used in ((10, 1024), (2000, 2000), (10**9, 195_840), (-5, 65_536), ("no", 65_536)):
             sent = (await ann.call("vdo_file_send", data_base64=data, chunk_bytes=given))["transfer"]
             assert sent["chunk_bytes"] == used
 
 
 async def test_a_failed_transfer_names_itself_and_goes_on(tmp_path: Path) -> None:
-    async with two(tmp_path, file_ack_timeout_ms=100, file_max_retries=0) as (ann, bob):
+    async with two_callers(tmp_path, file_ack_timeout_ms=100, file_max_retries=0) as (ann, bob):
         await bob.call("vdo_disconnect")
         source = tmp_path / "x"
         source.write_bytes(os.urandom(100_000))
@@ -216,7 +216,7 @@ async def test_a_failed_transfer_names_itself_and_goes_on(tmp_path: Path) -> Non
         error = await ann.failure("vdo_file_send_path", file_path=str(source))
         assert error["message"] == "no connected peers"
         await bob.connect("bob", file_spool_dir=str(tmp_path / "spool"), file_max_bytes=1000)
-        await ann.until_knows("bob")
+        await ann.wait_for_peers("bob")
         error = await ann.failure("vdo_file_send_path", file_path=str(source))
         [failed] = (await ann.call("vdo_file_transfers", direction="outgoing"))["outgoing"]
         assert (failed["status"], failed["last_error"]) == ("failed", "total_bytes must be 1..1000")
@@ -224,34 +224,34 @@ async def test_a_failed_transfer_names_itself_and_goes_on(tmp_path: Path) -> Non
         assert (error["type"], error["message"]) == ("tool_error", told)
         await bob.call("vdo_disconnect")
         await bob.connect("bob", file_spool_dir=str(tmp_path / "spool"))
-        await ann.until_knows("bob")
+        await ann.wait_for_peers("bob")
         resumed = (await ann.call("vdo_file_resume", transfer_id=failed["transfer_id"], target="bob"))["transfer"]
         assert (resumed["status"], resumed["last_error"]) == ("completed", None)
 
 
 async def test_a_transfer_is_cancelled_while_its_call_waits(tmp_path: Path) -> None:
-    async with two(tmp_path) as (ann, bob):
+    async with two_callers(tmp_path) as (ann, bob):
         (tmp_path / "x").write_bytes(os.urandom(60_000_000))
         arguments = {"session_id": ann.session_id, "file_path": str(tmp_path / "x"), "transfer_id": "t"}
-        waiting = ann.client.begin("tools/call", {"name": "vdo_file_send_path", "arguments": arguments})
-        await bob.event("file_chunk_received")
+        waiting = ann.client.send_request("tools/call", {"name": "vdo_file_send_path", "arguments": arguments})
+        await bob.wait_for_event("file_chunk_received")
         told = await bob.call("vdo_file_cancel", transfer_id="t")
         assert (told["transfer_id"], told["transfer"]["status"]) == ("t", "cancelled")
-        result = (await ann.client.answer_to(waiting))["result"]
+        result = (await ann.client.response_to(waiting))["result"]
         assert "cancelled by the receiver" in result["structuredContent"]["error"]["message"]
-        assert (await ann.event("file_transfer_cancelled"))["transfer_id"] == "t"
+        assert (await ann.wait_for_event("file_transfer_cancelled"))["transfer_id"] == "t"
         [sent] = (await ann.call("vdo_file_transfers", direction="outgoing"))["outgoing"]
         assert sent["status"] == "cancelled"
 
 
 async def test_progress_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
-    async with two(tmp_path) as (ann, _):
+    async with two_callers(tmp_path) as (ann, _):
         (tmp_path / "x").write_bytes(os.urandom(30_000_000))
         arguments = {"session_id": ann.session_id, "file_path": str(tmp_path / "x")}
         params = {"name": "vdo_file_send_path", "arguments": arguments}
-        waiting = ann.client.begin("tools/call", params, meta={"progressToken": "p"})
-        await ann.client.answer_to(waiting, timeout_s=30)
-        notes = ann.client.notes("notifications/progress")
+        waiting = ann.client.send_request("tools/call", params, meta={"progressToken": "p"})
+        await ann.client.response_to(waiting, timeout_s=30)
+        notes = ann.client.notifications("notifications/progress")
         assert notes[-1] == {"progressToken": "p", "progress": 30_000_000, "total": 30_000_000}
         assert [note["progress"] for note in notes] == sorted({note["progress"] for note in notes})
 
@@ -265,7 +265,7 @@ async def test_by_default_files_are_below_the_working_directory(
     (tmp_path / "outside").write_bytes(b"x")
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
+    async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         sent = (await ann.call("vdo_file_send_path", file_path="x"))["transfer"]
         error = await ann.failure("vdo_file_send_path", file_path="../outside")
         assert "not below an allowed folder" in error["message"]
@@ -279,13 +279,13 @@ async def test_by_default_files_are_below_the_working_directory(
 
 
 async def test_a_session_with_a_file_on_its_way_is_not_idle() -> None:
-    async with signalling() as host, calling(host) as ann, Stranger(host, "olga") as olga:
+    async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "olga") as olga:
         await ann.connect("ann")
         await olga.view("ann")
-        olga.greet()
-        await ann.until_knows("olga")
+        olga.send_hello()
+        await ann.wait_for_peers("olga")
         begun = {"session_id": ann.session_id, "data_base64": "aaaa", "max_retries": 1000}
-        ann.client.begin("tools/call", {"name": "vdo_file_send", "arguments": begun})
+        ann.client.send_request("tools/call", {"name": "vdo_file_send", "arguments": begun})
         await ann.until(lambda status: olga.envelopes("file.offer"))
         ann.sessions.clock = lambda: time.monotonic() + 2 * limits.PEER_SESSION_IDLE_S
         await ann.sessions.close_idle()
@@ -294,7 +294,7 @@ async def test_a_session_with_a_file_on_its_way_is_not_idle() -> None:
 
 async def test_a_spool_folder_elsewhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    async with signalling() as host, calling(host, files=(str(tmp_path / "in"),)) as ann:
+    async with signalling() as host, connected_caller(host, files=(str(tmp_path / "in"),)) as ann:
         error = await ann.failure("vdo_connect", room="hall", host=host, file_spool_dir=str(tmp_path / "out"))
         assert "not below an allowed folder" in error["message"]
         assert not (tmp_path / "out").exists()

@@ -1,12 +1,12 @@
-"""Who leaves, dies or comes back: everybody else notices in time, and goes on."""
+"""Peers that leave, die or return: the other peers notice in time and continue."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from tests.packs.peers.rooms import WAIT_S, Clock, End, room, signalling
-from tests.packs.peers.stranger import Stranger
+from tests.packs.peers.room_agents import WAIT_S, Clock, RoomAgent, joined_room, signalling
+from tests.packs.peers.scripted_peer import ScriptedPeer
 
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.engine import load_engine
@@ -21,16 +21,16 @@ def silence_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("silence_is_ignored")
 async def test_who_leaves_is_missed_at_once_and_found_again() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann"), End(host, "bob")
-        async with room(ann, bob):
-            await ann.until_knows("bob")
+        ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
+        async with joined_room(ann, bob):
+            await ann.wait_for_peers("bob")
             await bob.mesh.disconnect()
-            await ann.notes.until(lambda: ann.notes.gone)
-            assert ann.notes.gone == ["bob"]
-            assert [event["uuid"] for event in ann.notes.of("peer_disconnected")]
-            again = End(host, "bob")
-            async with room(again):
-                await ann.until_knows("bob")
+            await ann.listener.until(lambda: ann.listener.gone)
+            assert ann.listener.gone == ["bob"]
+            assert [event["uuid"] for event in ann.listener.of("peer_disconnected")]
+            again = RoomAgent(host, "bob")
+            async with joined_room(again):
+                await ann.wait_for_peers("bob")
 
 
 # -- events --------------------------------------------------------------------------
@@ -39,38 +39,38 @@ async def test_who_leaves_is_missed_at_once_and_found_again() -> None:
 async def test_who_lost_its_memory_takes_its_name_back() -> None:
     """A peer that was killed comes back before it was missed; the dead connection gives way."""
     async with signalling() as host:
-        ann = End(host, "ann")
-        async with room(ann), Stranger(host, "vera") as vera:
+        ann = RoomAgent(host, "ann")
+        async with joined_room(ann), ScriptedPeer(host, "vera") as vera:
             await vera.view("ann")
-            vera.greet()
-            await ann.until_knows("vera")
+            vera.send_hello()
+            await ann.wait_for_peers("vera")
             first = ann.uuid("vera")
             await vera.socket.close()
-            async with Stranger(host, "vera") as again:
+            async with ScriptedPeer(host, "vera") as again:
                 # The first does not answer pings, as if it were dead; ann cannot know it yet.
                 await again.view("ann")
-                again.greet()
-                await ann.notes.until(lambda: ann.notes.gone == ["vera"])
-                await ann.notes.until(lambda: ann.uuid("vera") != first and ann.knows("vera"))
+                again.send_hello()
+                await ann.listener.until(lambda: ann.listener.gone == ["vera"])
+                await ann.listener.until(lambda: ann.uuid("vera") != first and ann.knows("vera"))
 
 
 async def test_a_silent_peer_is_taken_for_dead_within_ten_seconds() -> None:
     clock = Clock()
     async with signalling() as host:
-        ann = End(host, "ann", clock=clock)
-        async with room(ann), Stranger(host, "vera") as vera:
+        ann = RoomAgent(host, "ann", clock=clock)
+        async with joined_room(ann), ScriptedPeer(host, "vera") as vera:
             await vera.view("ann")
-            vera.greet()
-            vera.say({"pong": 1})  # It answers pings, and then no more.
-            await ann.until_knows("vera")
-            await ann.notes.until(lambda: all(peer.answers_pings for peer in ann.mesh.roster))
+            vera.send_hello()
+            vera.send_frame({"pong": 1})  # It answers pings, and then no more.
+            await ann.wait_for_peers("vera")
+            await ann.listener.until(lambda: all(peer.answers_pings for peer in ann.mesh.roster))
             for _ in range(20):
                 clock.now += 0.5
-                ann.mesh.watch.tick()
-            assert ann.notes.gone == ["vera"]
+                ann.mesh.liveness.tick()
+            assert ann.listener.gone == ["vera"]
             async with asyncio.timeout(WAIT_S):
                 await vera.closed.wait()
-            assert any("ping" in frame for frame in vera.heard)
+            assert any("ping" in frame for frame in vera.received_frames)
 
 
 # -- more connections for bytes --------------------------------------------------------------
@@ -80,19 +80,19 @@ async def test_a_silent_peer_is_taken_for_dead_within_ten_seconds() -> None:
 async def test_who_says_goodbye_is_gone_with_what_was_still_being_made() -> None:
     """Else it would be there for a while by name, and its successor could not be reached."""
     async with signalling() as host:
-        ann = End(host, "ann")
-        async with room(ann), Stranger(host) as mallory:
+        ann = RoomAgent(host, "ann")
+        async with joined_room(ann), ScriptedPeer(host) as mallory:
             await mallory.view("ann")
-            mallory.greet()
-            await ann.until_knows("mallory")
+            mallory.send_hello()
+            await ann.wait_for_peers("mallory")
             never = load_engine("wrtc").connection()
             never.create_channel("sendChannel")
-            offer = mallory.sealed({"type": "offer", "sdp": await never.offer()})
-            uuid, stream_id = mallory.said_by_server[-1]["UUID"], mallory.names.stream("mallory")
-            await mallory.tell(UUID=uuid, session="zzzzzzzz", streamID=stream_id, **offer)
-            await mallory.server_says(None)
-            mallory.say({"bye": True})
-            await ann.notes.until(lambda: "mallory" in ann.notes.gone)
+            offer = mallory.encrypt_description({"type": "offer", "sdp": await never.offer()})
+            uuid, stream_id = mallory.server_messages[-1]["UUID"], mallory.names.wire_stream_id("mallory")
+            await mallory.send_signal(UUID=uuid, session="zzzzzzzz", streamID=stream_id, **offer)
+            await mallory.wait_for_signal(None)
+            mallory.send_frame({"bye": True})
+            await ann.listener.until(lambda: "mallory" in ann.listener.gone)
             assert ann.mesh.find("mallory") is None
             await never.close()
 
@@ -100,9 +100,9 @@ async def test_who_says_goodbye_is_gone_with_what_was_still_being_made() -> None
 async def test_two_that_leave_at_the_same_time_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PEER_BYE_S", 3600.0)
     async with signalling() as host:
-        ann, bob = End(host, "ann"), End(host, "bob")
-        async with room(ann, bob):
-            await ann.until_knows("bob")
-            await bob.until_knows("ann")
+        ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
+        async with joined_room(ann, bob):
+            await ann.wait_for_peers("bob")
+            await bob.wait_for_peers("ann")
             async with asyncio.timeout(WAIT_S):
                 await asyncio.gather(ann.mesh.disconnect(), bob.mesh.disconnect())

@@ -1,20 +1,18 @@
-"""Rooms over real WebRTC, in one process: who finds whom, what passes, what happens when things go."""
+"""Rooms over real WebRTC, in one process: discovery, messages, disconnects."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any
 
 import pytest
-from tests.packs.peers.rooms import End, room, signalling
-from tests.packs.peers.stranger import Stranger
+from tests.packs.peers.room_agents import RoomAgent, joined_room, signalling
+from tests.packs.peers.scripted_peer import ScriptedPeer
 
 from hubbub.packs.peers import limits, tokens
-from hubbub.packs.peers.engine import Channel
-from hubbub.packs.peers.failures import PeersError, SignallingFailed, StreamIdTaken
+from hubbub.packs.peers.errors import PeersError, SignallingFailed, StreamIdTaken
 
 PATCH = {"key": "k", "value": 1, "actor": "mallory", "clock": 1, "updated_at": ""}
 SECRET = "sek"
@@ -26,97 +24,100 @@ SECRET = "sek"
 @pytest.mark.parametrize("engines", [("wrtc",) * 3, ("aiortc",) * 3, ("wrtc", "aiortc", "wrtc")], ids="-".join)
 async def test_everybody_in_a_room_finds_everybody(engines: tuple[str, ...]) -> None:
     async with signalling() as host:
-        ends = [End(host, name, engine) for name, engine in zip(("ann", "bob", "carol"), engines, strict=True)]
+        ends = [RoomAgent(host, name, engine) for name, engine in zip(("ann", "bob", "carol"), engines, strict=True)]
         ann, bob, carol = ends
-        async with room(*ends):
-            await ann.until_knows("bob", "carol")
-            await bob.until_knows("ann", "carol")
-            await carol.until_knows("ann", "bob")
-            assert len(ann.mesh.send({"hi": "é"}).to) == 2
-            await bob.notes.until(lambda: bob.notes.data)
-            await carol.notes.until(lambda: carol.notes.data)
-            assert bob.notes.data == carol.notes.data == [("ann", {"hi": "é"})]
+        async with joined_room(*ends):
+            await ann.wait_for_peers("bob", "carol")
+            await bob.wait_for_peers("ann", "carol")
+            await carol.wait_for_peers("ann", "bob")
+            assert len(ann.mesh.send({"hi": "é"}).recipients) == 2
+            await bob.listener.until(lambda: bob.listener.data)
+            await carol.listener.until(lambda: carol.listener.data)
+            assert bob.listener.data == carol.listener.data == [("ann", {"hi": "é"})]
             assert bob.mesh.send(0, to="ann").ok
             assert bob.mesh.send({"type": "response"}, to=bob.uuid("ann")).ok
-            await ann.notes.until(lambda: len(ann.notes.data) == 2)
-            assert ann.notes.data == [("bob", 0), ("bob", {"type": "response"})]
+            await ann.listener.until(lambda: len(ann.listener.data) == 2)
+            assert ann.listener.data == [("bob", 0), ("bob", {"type": "response"})]
 
 
 async def test_envelopes_and_bytes_pass_signed() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann", require_session_mac=True), End(host, "bob", require_session_mac=True)
-        async with room(ann, bob):
-            await ann.until_knows("bob")
-            await bob.until_knows("ann")
+        ann, bob = RoomAgent(host, "ann", require_session_mac=True), RoomAgent(host, "bob", require_session_mac=True)
+        async with joined_room(ann, bob):
+            await ann.wait_for_peers("bob")
+            await bob.wait_for_peers("ann")
             assert ann.mesh.send_envelope("state.patch", PATCH).ok
-            await bob.notes.until(lambda: bob.notes.envelopes)
-            assert bob.notes.envelopes[0][1].mac is not None
-            await ann.notes.until(lambda: ann.mesh.bulk(ann.uuid("bob")))
-            await bob.notes.until(lambda: bob.mesh.bulk(bob.uuid("ann")))
+            await bob.listener.until(lambda: bob.listener.envelopes)
+            assert bob.listener.envelopes[0][1].mac is not None
+            await ann.listener.until(lambda: ann.mesh.bulk(ann.uuid("bob")))
+            await bob.listener.until(lambda: bob.mesh.bulk(bob.uuid("ann")))
             there, back = ann.mesh.bulk(ann.uuid("bob")), bob.mesh.bulk(bob.uuid("ann"))
             assert there is not None
             assert back is not None
             largest = b"x" * there.max_frame
             there.send(largest)
             back.send(b"back")
-            await bob.notes.until(lambda: bob.notes.bytes)
-            await ann.notes.until(lambda: ann.notes.bytes)
-            assert bob.notes.bytes == [("ann", largest)]
-            assert ann.notes.bytes == [("bob", b"back")]
+            await bob.listener.until(lambda: bob.listener.bytes)
+            await ann.listener.until(lambda: ann.listener.bytes)
+            assert bob.listener.bytes == [("ann", largest)]
+            assert ann.listener.bytes == [("bob", b"back")]
 
 
 async def test_a_target_is_there_when_connect_returns_and_nobody_else_is_asked() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann"), End(host, "bob")
-        zoe = End(host, "zoe", target_stream_id="bob")
-        async with room(ann, bob, zoe):
+        ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
+        zoe = RoomAgent(host, "zoe", target_stream_id="bob")
+        async with joined_room(ann, bob, zoe):
             peer = zoe.mesh.find("bob")
             assert peer is not None
             assert peer.is_connected
-            await ann.until_knows("bob", "zoe")  # Ann has no target, and asks.
+            await ann.wait_for_peers("bob", "zoe")  # Ann has no target, and asks.
 
 
 async def test_a_target_that_comes_later_is_found() -> None:
     async with signalling() as host:
-        zoe = End(host, "zoe", target_stream_id="bob", target_wait_s=0.1)
-        bob = End(host, "bob", target_stream_id="zoe")
-        async with room(zoe, bob):
-            await zoe.until_knows("bob")
-            await bob.until_knows("zoe")
+        zoe = RoomAgent(host, "zoe", target_stream_id="bob", target_wait_s=0.1)
+        bob = RoomAgent(host, "bob", target_stream_id="zoe")
+        async with joined_room(zoe, bob):
+            await zoe.wait_for_peers("bob")
+            await bob.wait_for_peers("zoe")
 
 
 async def test_other_rooms_and_other_passwords_stay_apart() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann"), End(host, "bob", room="other")
-        carol, dora = End(host, "carol", password="p"), End(host, "dora", password="p")
-        async with room(ann, bob, carol, dora):
-            await carol.until_knows("dora")
+        ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob", room="other")
+        carol, dora = RoomAgent(host, "carol", password="p"), RoomAgent(host, "dora", password="p")
+        async with joined_room(ann, bob, carol, dora):
+            await carol.wait_for_peers("dora")
             assert not ann.mesh.peers
             assert not bob.mesh.peers
 
 
 async def test_without_a_password_nothing_is_sealed_and_it_works() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann", password=False), End(host, "bob", password=False)
-        async with room(ann, bob):
-            await ann.until_knows("bob")
+        ann, bob = RoomAgent(host, "ann", password=False), RoomAgent(host, "bob", password=False)
+        async with joined_room(ann, bob):
+            await ann.wait_for_peers("bob")
 
 
 async def test_the_life_of_a_connection_is_told_without_secrets() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann", heartbeat_s=0.2, join_token_secrets=(SECRET,)), End(host, "bob", heartbeat_s=0.2)
-        ann.notes.digest = "d1"
-        async with room(ann, bob):
-            await ann.until_knows("bob")
-            await bob.notes.until(lambda: "d1" in bob.notes.digests)
+        ann, bob = (
+            RoomAgent(host, "ann", heartbeat_s=0.2, join_token_secrets=(SECRET,)),
+            RoomAgent(host, "bob", heartbeat_s=0.2),
+        )
+        ann.listener.digest = "d1"
+        async with joined_room(ann, bob):
+            await ann.wait_for_peers("bob")
+            await bob.listener.until(lambda: "d1" in bob.listener.digests)
             assert ann.mesh.heartbeat_at
             assert ann.mesh.announce(to="bob").ok
-            assert [event["ok"] for event in ann.notes.of("heartbeat_sent")] == [True]
-            types = [event["type"] for event in ann.notes.events]
+            assert [event["ok"] for event in ann.listener.of("heartbeat_sent")] == [True]
+            types = [event["type"] for event in ann.listener.events]
             assert types[:2] == ["connected", "ready"]
             for type in ("peer_connected", "data_channel_open", "sync_hello_sent", "sync_peer_updated"):
                 assert type in types
-        text = json.dumps(ann.notes.events)
+        text = json.dumps(ann.listener.events)
         assert SECRET not in text
         assert "a=fingerprint" not in text
         assert "eyJ" not in text
@@ -124,17 +125,17 @@ async def test_the_life_of_a_connection_is_told_without_secrets() -> None:
 
 async def test_what_cannot_be_sent_is_told() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann"), End(host, "bob")
-        async with room(ann):
+        ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
+        async with joined_room(ann):
             assert not ann.mesh.send("x").ok
             assert ann.mesh.send("x", to="bob").failed == {"bob": "no_open_data_channel"}
-            assert [event["reason"] for event in ann.notes.of("send_rejected")] == ["no_open_data_channel"] * 2
-            async with room(bob):
-                await ann.until_knows("bob")
+            assert [event["reason"] for event in ann.listener.of("send_rejected")] == ["no_open_data_channel"] * 2
+            async with joined_room(bob):
+                await ann.wait_for_peers("bob")
                 assert ann.mesh.send("x" * limits.PEER_FRAME_BYTES).failed == {ann.uuid("bob"): "too_large"}
-                assert ann.notes.of("send_error")
+                assert ann.listener.of("send_error")
                 assert ann.mesh.send("still").ok
-                await bob.notes.until(lambda: bob.notes.data)
+                await bob.listener.until(lambda: bob.listener.data)
 
 
 # -- first connects that fail, and later losses ------------------------------------------
@@ -142,60 +143,60 @@ async def test_what_cannot_be_sent_is_told() -> None:
 
 async def test_a_first_connect_that_fails_raises_and_leaves_nothing() -> None:
     before = asyncio.all_tasks()
-    end = End("ws://127.0.0.1:9", "ann")
+    end = RoomAgent("ws://127.0.0.1:9", "ann")
     with pytest.raises(SignallingFailed, match="hubbub signal"):
         await end.mesh.connect()
     assert end.mesh.state == "stopped"
     assert asyncio.all_tasks() == before
-    assert end.notes.events == []
+    assert end.listener.events == []
 
 
 async def test_a_stream_id_that_is_taken_raises() -> None:
     async with signalling() as host:
-        ann, second = End(host, "ann"), End(host, "ann")
-        async with room(ann):
+        ann, second = RoomAgent(host, "ann"), RoomAgent(host, "ann")
+        async with joined_room(ann):
             with pytest.raises(StreamIdTaken):
                 await second.mesh.connect()
 
 
 async def test_enforcement_without_a_secret_is_refused() -> None:
     with pytest.raises(PeersError, match="join_token_secret"):
-        await End("ws://127.0.0.1:9", "ann", enforce_join_token=True).mesh.connect()
+        await RoomAgent("ws://127.0.0.1:9", "ann", enforce_join_token=True).mesh.connect()
 
 
 async def test_channels_outlive_the_signalling_server() -> None:
     async with signalling() as host:
         port = int(host.rpartition(":")[2])
-        ann, bob = End(host, "ann", reconnect_s=0.1), End(host, "bob", reconnect_s=0.1)
+        ann, bob = RoomAgent(host, "ann", reconnect_s=0.1), RoomAgent(host, "bob", reconnect_s=0.1)
         await ann.mesh.connect()
         await bob.mesh.connect()
-        await ann.until_knows("bob")
-        await bob.until_knows("ann")
+        await ann.wait_for_peers("bob")
+        await bob.wait_for_peers("ann")
     try:
-        await ann.notes.until(lambda: ann.notes.of("reconnect_scheduled"))
+        await ann.listener.until(lambda: ann.listener.of("reconnect_scheduled"))
         assert ann.mesh.state == "reconnecting"
         uuid = ann.uuid("bob")
         ann.mesh.send("while it is away", to="bob")
-        await bob.notes.until(lambda: bob.notes.data)
+        await bob.listener.until(lambda: bob.listener.data)
         async with signalling(port=port):
             for end in (ann, bob):
-                await end.notes.until(lambda end=end: end.mesh.state == "connected")
-                assert len(end.notes.of("ready")) == len(end.notes.of("connected")) == 2
-                assert end.notes.of("ready")[0] == end.notes.of("ready")[1]
-            carol = End(host, "carol")
-            async with room(carol):
-                await carol.until_knows("ann", "bob")
-                await ann.until_knows("bob", "carol")
+                await end.listener.until(lambda end=end: end.mesh.state == "connected")
+                assert len(end.listener.of("ready")) == len(end.listener.of("connected")) == 2
+                assert end.listener.of("ready")[0] == end.listener.of("ready")[1]
+            carol = RoomAgent(host, "carol")
+            async with joined_room(carol):
+                await carol.wait_for_peers("ann", "bob")
+                await ann.wait_for_peers("bob", "carol")
             assert ann.uuid("bob") == uuid
-            assert "bob" not in ann.notes.gone
+            assert "bob" not in ann.listener.gone
             assert (
-                ann.notes.events.count(
+                ann.listener.events.count(
                     {"type": "data_channel_open", "detail": {"uuid": uuid, "type": "publisher", "streamID": "bob"}}
                 )
                 == 1
             )
             ann.mesh.send("when it is back", to="bob")
-            await bob.notes.until(lambda: len(bob.notes.data) == 2)
+            await bob.listener.until(lambda: len(bob.listener.data) == 2)
     finally:
         await ann.mesh.disconnect()
         await bob.mesh.disconnect()
@@ -209,32 +210,32 @@ async def test_an_original_is_understood_in_both_roles(role: str, monkeypatch: p
     if role == "publisher":
         monkeypatch.setattr(limits, "PEER_ANSWER_S", 0.05)  # Who ignores our offer is asked for one soon.
     async with signalling() as host:
-        ann = End(host, "ann")
-        async with room(ann), Stranger(host, "vera") as original:
-            await (original.view("ann") if role == "viewer" else original.be_viewed())
-            original.greet()
-            await ann.until_knows("vera")
-            await ann.notes.until(lambda: original.envelopes("sync.hello_ack"))
-            first = original.heard[0]
+        ann = RoomAgent(host, "ann")
+        async with joined_room(ann), ScriptedPeer(host, "vera") as original:
+            await (original.view("ann") if role == "viewer" else original.wait_for_viewer())
+            original.send_hello()
+            await ann.wait_for_peers("vera")
+            await ann.listener.until(lambda: original.envelopes("sync.hello_ack"))
+            first = original.received_frames[0]
             assert first == (
                 {"info": {"label": "mcp_bridge"}}
                 if role == "viewer"
                 else {"audio": False, "video": False, "info": {"label": "mcp_bridge"}}
             )
-            original.say({"pipe": {"n": 1}})
-            original.say({"ping": 17})
-            original.say({"pipe": {"type": "bridge.keepalive", "ts": 1, "streamID": "vera"}})
-            await ann.notes.until(lambda: {"pong": 17} in original.heard)
-            assert ann.notes.data == [("vera", {"n": 1})]
+            original.send_frame({"pipe": {"n": 1}})
+            original.send_frame({"ping": 17})
+            original.send_frame({"pipe": {"type": "bridge.keepalive", "ts": 1, "streamID": "vera"}})
+            await ann.listener.until(lambda: {"pong": 17} in original.received_frames)
+            assert ann.listener.data == [("vera", {"n": 1})]
             # Signed for it, and not counted; what it would lose is not sent.
             assert ann.mesh.send_envelope("state.patch", PATCH, to="vera").ok
-            await ann.notes.until(lambda: original.envelopes("state.patch"))
+            await ann.listener.until(lambda: original.envelopes("state.patch"))
             assert original.envelopes("state.patch")[0]["nonce"].startswith("p_")
             assert original.envelopes("state.patch")[0]["mac"]
             assert ann.mesh.send(0, to="vera").failed == {ann.uuid("vera"): "undeliverable"}
             assert ann.mesh.bulk(ann.uuid("vera")) is None
-            original.say({"bye": True})
-            await ann.notes.until(lambda: ann.notes.gone == ["vera"])
+            original.send_frame({"bye": True})
+            await ann.listener.until(lambda: ann.listener.gone == ["vera"])
 
 
 GATES: list[dict[str, Any]] = [
@@ -248,96 +249,96 @@ GATES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("greeting", ["none", "plain", "keyless"])
 async def test_a_stranger_gets_nothing_through_a_gate(gate: dict[str, Any], greeting: str) -> None:
     async with signalling() as host:
-        ann = End(host, "ann", **gate)
-        async with room(ann), Stranger(host, "mallory") as mallory:
+        ann = RoomAgent(host, "ann", **gate)
+        async with joined_room(ann), ScriptedPeer(host, "mallory") as mallory:
             await mallory.view("ann")
             if greeting != "none":
-                mallory.greet(**({"public_key": None} if greeting == "keyless" else {}))
-            mallory.say({"pipe": "data"})
-            mallory.say({"pipe": 0})
+                mallory.send_hello(**({"public_key": None} if greeting == "keyless" else {}))
+            mallory.send_frame({"pipe": "data"})
+            mallory.send_frame({"pipe": 0})
             for kind in ("state.patch", "file.offer"):
-                mallory.say(mallory.trust.frame(None, kind, PATCH))
-            mallory.say({"ping": 1})
-            await ann.notes.until(lambda: {"pong": 1} in mallory.heard)
+                mallory.send_frame(mallory.trust.frame(None, kind, PATCH))
+            mallory.send_frame({"ping": 1})
+            await ann.listener.until(lambda: {"pong": 1} in mallory.received_frames)
             is_mac_and_key = "require_session_mac" in gate and greeting == "plain"
-            assert ann.notes.data == ([("mallory", "data"), ("mallory", 0)] if is_mac_and_key else [])
-            assert ann.notes.envelopes == []
-            assert ann.notes.of("protocol_auth_failed")
+            assert ann.listener.data == ([("mallory", "data"), ("mallory", 0)] if is_mac_and_key else [])
+            assert ann.listener.envelopes == []
+            assert ann.listener.of("protocol_auth_failed")
             if not is_mac_and_key:
                 assert not ann.mesh.send("secret").ok
                 assert ann.mesh.send("secret", to="mallory").failed == {ann.uuid("mallory"): "not_admitted"}
-                assert not any("secret" in json.dumps(frame) for frame in mallory.heard)
+                assert not any("secret" in json.dumps(frame) for frame in mallory.received_frames)
             if greeting == "plain" and not is_mac_and_key:
                 assert mallory.envelopes("sync.reject")
-                assert ann.notes.of("sync_peer_rejected")
+                assert ann.listener.of("sync_peer_rejected")
 
 
 async def test_a_token_of_somebody_else_does_not_help() -> None:
     async with signalling() as host:
-        ann = End(host, "ann", enforce_join_token=True, join_token_secrets=(SECRET,))
-        bob = End(host, "bob", enforce_join_token=True, join_token_secrets=(SECRET,))
+        ann = RoomAgent(host, "ann", enforce_join_token=True, join_token_secrets=(SECRET,))
+        bob = RoomAgent(host, "bob", enforce_join_token=True, join_token_secrets=(SECRET,))
         stolen = tokens.mint(SECRET, "hall", "bob", 2**53 - 1, "n")
-        async with room(ann, bob), Stranger(host, "mallory") as mallory:
-            await ann.until_knows("bob")
+        async with joined_room(ann, bob), ScriptedPeer(host, "mallory") as mallory:
+            await ann.wait_for_peers("bob")
             await mallory.view("ann")
-            mallory.greet(join_token=stolen)
-            await ann.notes.until(lambda: ann.notes.of("sync_peer_rejected"))
-            assert ann.notes.of("sync_peer_rejected")[0]["reason"] == "join token stream mismatch"
+            mallory.send_hello(join_token=stolen)
+            await ann.listener.until(lambda: ann.listener.of("sync_peer_rejected"))
+            assert ann.listener.of("sync_peer_rejected")[0]["reason"] == "join token stream mismatch"
 
 
 async def test_a_hello_that_was_overheard_opens_no_gate() -> None:
     gate: dict[str, Any] = {"enforce_join_token": True, "join_token_secrets": (SECRET,)}
     async with signalling() as host:
-        bob, carol = End(host, "bob", **gate), End(host, "carol", **gate)
-        async with Stranger(host, None) as spy, room(bob):
+        bob, carol = RoomAgent(host, "bob", **gate), RoomAgent(host, "carol", **gate)
+        async with ScriptedPeer(host, None) as spy, joined_room(bob):
             await spy.view("bob")
-            await bob.notes.until(lambda: spy.envelopes("sync.hello"))
-        async with room(carol), Stranger(host, "bob") as mallory:
+            await bob.listener.until(lambda: spy.envelopes("sync.hello"))
+        async with joined_room(carol), ScriptedPeer(host, "bob") as mallory:
             await mallory.view("carol")
-            mallory.say({"pipe": spy.envelopes("sync.hello")[0]})
-            mallory.say({"pipe": "I am bob"})
-            await carol.notes.until(lambda: carol.notes.data or carol.notes.of("protocol_auth_failed"))
-            assert carol.notes.data == []
+            mallory.send_frame({"pipe": spy.envelopes("sync.hello")[0]})
+            mallory.send_frame({"pipe": "I am bob"})
+            await carol.listener.until(lambda: carol.listener.data or carol.listener.of("protocol_auth_failed"))
+            assert carol.listener.data == []
             assert not carol.mesh.send("secret").ok
 
 
 async def test_a_name_that_is_somebody_elses_is_refused() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann"), End(host, "bob")
-        async with room(ann, bob), Stranger(host, None) as mallory:
-            await ann.until_knows("bob")
-            mallory.trust = Stranger(host, "bob").trust
+        ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
+        async with joined_room(ann, bob), ScriptedPeer(host, None) as mallory:
+            await ann.wait_for_peers("bob")
+            mallory.trust = ScriptedPeer(host, "bob").trust
             await mallory.view("ann")
-            mallory.greet()
-            await ann.notes.until(lambda: ann.notes.of("sync_peer_rejected"))
-            mallory.say({"pipe": "I am bob"})
-            mallory.say({"ping": 1})
-            await ann.notes.until(lambda: {"pong": 1} in mallory.heard)
-            assert ann.notes.data == []
+            mallory.send_hello()
+            await ann.listener.until(lambda: ann.listener.of("sync_peer_rejected"))
+            mallory.send_frame({"pipe": "I am bob"})
+            mallory.send_frame({"ping": 1})
+            await ann.listener.until(lambda: {"pong": 1} in mallory.received_frames)
+            assert ann.listener.data == []
             assert ann.knows("bob")
 
 
 async def test_a_name_is_bound_to_its_connection() -> None:
     async with signalling() as host:
-        ann = End(host, "ann")
-        async with room(ann), Stranger(host, "mallory") as mallory:
+        ann = RoomAgent(host, "ann")
+        async with joined_room(ann), ScriptedPeer(host, "mallory") as mallory:
             await mallory.view("ann")
-            mallory.greet()
-            await ann.until_knows("mallory")
-            mallory.say(Stranger(host, "carol").trust.frame(None, "state.patch", PATCH))
-            mallory.say(Stranger(host, "mallory", room="other").trust.frame(None, "state.patch", PATCH))
-            await ann.notes.until(lambda: len(ann.notes.of("protocol_auth_failed")) == 2)
-            assert ann.notes.envelopes == []
+            mallory.send_hello()
+            await ann.wait_for_peers("mallory")
+            mallory.send_frame(ScriptedPeer(host, "carol").trust.frame(None, "state.patch", PATCH))
+            mallory.send_frame(ScriptedPeer(host, "mallory", room="other").trust.frame(None, "state.patch", PATCH))
+            await ann.listener.until(lambda: len(ann.listener.of("protocol_auth_failed")) == 2)
+            assert ann.listener.envelopes == []
 
 
 async def test_an_offer_in_the_name_of_somebody_else_is_not_taken() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann"), End(host, "bob")
-        async with room(ann, bob):
-            await ann.until_knows("bob")
-            async with Stranger(host, None) as mallory:
-                listed = mallory.said_by_server[0]["list"]
-                there = next(each["UUID"] for each in listed if each["streamID"] == mallory.names.stream("ann"))
+        ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
+        async with joined_room(ann, bob):
+            await ann.wait_for_peers("bob")
+            async with ScriptedPeer(host, None) as mallory:
+                listed = mallory.server_messages[0]["list"]
+                there = next(each["UUID"] for each in listed if each["streamID"] == mallory.names.wire_stream_id("ann"))
                 await mallory.send_offer(there, "bob")
                 assert mallory.connection is not None
                 await mallory.connection.close()
@@ -347,142 +348,96 @@ async def test_an_offer_in_the_name_of_somebody_else_is_not_taken() -> None:
 
 async def test_a_name_that_was_only_said_in_an_offer_goes_to_who_has_it() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann"), End(host, "bob")
-        async with room(ann), Stranger(host, None) as mallory:
-            there = mallory.said_by_server[0]["list"][0]["UUID"]
+        ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
+        async with joined_room(ann), ScriptedPeer(host, None) as mallory:
+            there = mallory.server_messages[0]["list"][0]["UUID"]
             await mallory.offer(there, "bob")
-            async with room(bob):
-                await ann.until_knows("bob")
-                mallory.say({"pipe": "I am bob"})
-                await ann.notes.until(lambda: ann.notes.data)
-                assert ann.notes.data == [(None, "I am bob")]
+            async with joined_room(bob):
+                await ann.wait_for_peers("bob")
+                mallory.send_frame({"pipe": "I am bob"})
+                await ann.listener.until(lambda: ann.listener.data)
+                assert ann.listener.data == [(None, "I am bob")]
 
 
 async def test_who_takes_a_name_at_a_restarted_server_does_not_speak_in_it() -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(AsyncExitStack())
         host = await server.enter_async_context(signalling())
-        ann, bob = End(host, "ann", reconnect_s=0.1), End(host, "bob", reconnect_s=30.0, max_reconnect_s=30.0)
-        await stack.enter_async_context(room(ann, bob))
-        await ann.until_knows("bob")
+        ann, bob = (
+            RoomAgent(host, "ann", reconnect_s=0.1),
+            RoomAgent(host, "bob", reconnect_s=30.0, max_reconnect_s=30.0),
+        )
+        await stack.enter_async_context(joined_room(ann, bob))
+        await ann.wait_for_peers("bob")
         await server.aclose()
         await stack.enter_async_context(signalling(port=int(host.rpartition(":")[2])))
-        await ann.notes.until(lambda: ann.mesh.state == "connected" and len(ann.notes.of("connected")) == 2)
-        mallory = await stack.enter_async_context(Stranger(host, "bob"))
+        await ann.listener.until(lambda: ann.mesh.state == "connected" and len(ann.listener.of("connected")) == 2)
+        mallory = await stack.enter_async_context(ScriptedPeer(host, "bob"))
         await mallory.view("ann")
-        mallory.say({"pipe": "I am bob"})
-        await ann.notes.until(lambda: ann.notes.data or ann.notes.of("protocol_auth_failed"))
-        assert ann.notes.data == []
+        mallory.send_frame({"pipe": "I am bob"})
+        await ann.listener.until(lambda: ann.listener.data or ann.listener.of("protocol_auth_failed"))
+        assert ann.listener.data == []
         assert bob.mesh.send("so am I", to="ann").ok
-        await ann.notes.until(lambda: ann.notes.data)
-        assert ann.notes.data == [("bob", "so am I")]
+        await ann.listener.until(lambda: ann.listener.data)
+        assert ann.listener.data == [("bob", "so am I")]
 
 
 async def test_garbage_ends_a_connection_and_harms_no_other() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann"), End(host, "bob")
-        async with room(ann, bob), Stranger(host, "mallory") as mallory:
-            await ann.until_knows("bob")
+        ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
+        async with joined_room(ann, bob), ScriptedPeer(host, "mallory") as mallory:
+            await ann.wait_for_peers("bob")
             await mallory.view("ann")
             for frame in ("", "x", "[]", "{}", '{"pipe":', '{"description":1}', '{"candidates":[1,{"candidate":2}]}'):
-                mallory.say(frame)
-            mallory.say({"pipe": {"__vdo_mcp": "vdo_mcp_bridge_v1", "kind": 7}})
-            mallory.say('{"ping":1e999}')
-            mallory.say({"ping": 5})
-            await ann.notes.until(lambda: {"pong": 5} in mallory.heard)
+                mallory.send_frame(frame)
+            mallory.send_frame({"pipe": {"__vdo_mcp": "vdo_mcp_bridge_v1", "kind": 7}})
+            mallory.send_frame('{"ping":1e999}')
+            mallory.send_frame({"ping": 5})
+            await ann.listener.until(lambda: {"pong": 5} in mallory.received_frames)
             for _ in range(200):
                 try:
-                    mallory.say("garbage")
+                    mallory.send_frame("garbage")
                 except PeersError:
                     break
             async with asyncio.timeout(60):
                 await mallory.closed.wait()
             assert ann.mesh.send("on we go", to="bob").ok
-            await bob.notes.until(lambda: bob.notes.data)
-            assert not ann.notes.of("sdk_error")
+            await bob.listener.until(lambda: bob.listener.data)
+            assert not ann.listener.of("sdk_error")
 
 
 async def test_endless_wishes_and_offers_are_bounded() -> None:
     async with signalling() as host:
-        ann = End(host, "ann")
-        async with room(ann), Stranger(host, "mallory") as mallory:
+        ann = RoomAgent(host, "ann")
+        async with joined_room(ann), ScriptedPeer(host, "mallory") as mallory:
             for _ in range(100):
-                await mallory.tell(request="play", streamID=mallory.names.stream("ann"))
+                await mallory.send_signal(request="play", streamID=mallory.names.wire_stream_id("ann"))
             await mallory.view("ann")
-            offers = [message for message in mallory.said_by_server if "description" in message]
+            offers = [message for message in mallory.server_messages if "description" in message]
             assert len(offers) <= limits.PEER_OFFERS
-            address = mallory.said_by_server[0]["list"][0]["UUID"]
+            address = mallory.server_messages[0]["list"][0]["UUID"]
             for number in range(100):
-                await mallory.tell(
+                await mallory.send_signal(
                     UUID=address,
                     session=f"s{number}",
-                    streamID=mallory.names.stream("mallory"),
-                    **mallory.sealed({"type": "offer", "sdp": "v=0"}),
+                    streamID=mallory.names.wire_stream_id("mallory"),
+                    **mallory.encrypt_description({"type": "offer", "sdp": "v=0"}),
                 )
-                await mallory.tell(UUID=address, session="s", type="local", candidates=[{"candidate": "x"}] * 500)
-                await mallory.tell(UUID=address, session="s", description={"a": 1}, streamID="x")
-            mallory.say({"ping": 1})
-            await ann.notes.until(lambda: {"pong": 1} in mallory.heard)
+                await mallory.send_signal(
+                    UUID=address, session="s", type="local", candidates=[{"candidate": "x"}] * 500
+                )
+                await mallory.send_signal(UUID=address, session="s", description={"a": 1}, streamID="x")
+            mallory.send_frame({"ping": 1})
+            await ann.listener.until(lambda: {"pong": 1} in mallory.received_frames)
             assert len(ann.mesh.peers) == 1
-            assert not ann.notes.of("sdk_error")
+            assert not ann.listener.of("sdk_error")
 
 
 async def test_a_full_mesh_takes_no_more() -> None:
     async with signalling() as host:
-        ann, bob = End(host, "ann", max_peers=1), End(host, "bob")
-        async with room(ann, bob), Stranger(host, "mallory") as mallory:
-            await ann.until_knows("bob")
-            await mallory.tell(request="play", streamID=mallory.names.stream("ann"))
-            await ann.notes.until(lambda: ann.notes.of("connection_failed"))
+        ann, bob = RoomAgent(host, "ann", max_peers=1), RoomAgent(host, "bob")
+        async with joined_room(ann, bob), ScriptedPeer(host, "mallory") as mallory:
+            await ann.wait_for_peers("bob")
+            await mallory.send_signal(request="play", streamID=mallory.names.wire_stream_id("ann"))
+            await ann.listener.until(lambda: ann.listener.of("connection_failed"))
             assert len(ann.mesh.peers) == 1
-
-
-def strand_channels(end: End, other: str) -> list[Channel]:
-    peer = end.mesh.roster.find(other)
-    assert peer is not None
-    return [strand.channel for strand in peer.strands.values() if strand.channel is not None]
-
-
-def has_open_strands(end: End, other: str, count: int) -> bool:
-    return sum(channel.is_open for channel in strand_channels(end, other)) == count
-
-
-@pytest.mark.parametrize("wishes", [(3, 1), (1, 3), (9, 9)])
-async def test_bytes_go_over_as_many_connections_as_either_end_wants(wishes: tuple[int, int]) -> None:
-    async with signalling() as host:
-        ann, bob = (End(host, name, bulk_connections=wish) for name, wish in zip(("ann", "bob"), wishes, strict=True))
-        async with room(ann, bob):
-            await ann.until_knows("bob")
-            await bob.until_knows("ann")
-            wanted = min(max(wishes), 4) - 1
-            for end, other in ((ann, "bob"), (bob, "ann")):
-                await end.notes.until(partial(has_open_strands, end, other, wanted))
-            line = ann.mesh.bulk(ann.uuid("bob"))
-            assert line is not None
-            for number in range(200):
-                line.send(number.to_bytes(2, "big") + b"x" * 10_000)
-            used = [channel.buffered_amount for channel in strand_channels(ann, "bob")]
-            await line.drain()
-            await line.flush()
-            await bob.notes.until(lambda: len(bob.notes.bytes) == 200)
-            assert sorted(int.from_bytes(data[:2], "big") for _, data in bob.notes.bytes) == list(range(200))
-            assert len(used) == wanted
-            assert not bob.notes.of("protocol_auth_failed")
-            await bob.mesh.disconnect()
-            await ann.notes.until(lambda: ann.notes.gone)
-            assert ann.mesh.bulk("bob") is None
-
-
-async def test_an_original_cannot_ask_for_more_connections() -> None:
-    async with signalling() as host:
-        ann = End(host, "ann")
-        async with room(ann), Stranger(host, "vera") as original:
-            await original.view("ann")
-            original.greet()
-            await ann.until_knows("vera")
-            original.say(original.trust.frame(None, "link.offer", {"index": 1, "sdp": "v=0"}))
-            original.say({"ping": 1})
-            await ann.notes.until(lambda: {"pong": 1} in original.heard)
-            vera = ann.mesh.roster.find("vera")
-            assert vera is not None
-            assert not vera.strands

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.peers.bridges import bridge
-from tests.packs.peers.programs import Agent, Place, begun
+from tests.packs.peers.processes import MeshAgentProcess, SignalServerProcess, started
+from tests.packs.peers.served_agents import serve_agent
 
 ADDRESSES = ("10.213.7.1", "10.213.7.2")
 
@@ -68,18 +68,22 @@ def cable() -> Iterator[Cable]:
 
 
 @pytest.fixture
-def place(cable: Cable, stage: ExitStack) -> Place:
+def signal_server(cable: Cable, stage: ExitStack) -> SignalServerProcess:
     """A signalling server on the first side."""
-    place: Place = begun(stage, Place(0, "--host", ADDRESSES[0], "--insecure", within=cable.within(0)))
-    return place
+    signal_server: SignalServerProcess = started(
+        stage, SignalServerProcess(0, "--host", ADDRESSES[0], "--insecure", command_prefix=cable.within(0))
+    )
+    return signal_server
 
 
 @pytest.fixture
-def agents(cable: Cable, place: Place, stage: ExitStack) -> tuple[Agent, Agent]:
+def agents(
+    cable: Cable, signal_server: SignalServerProcess, stage: ExitStack
+) -> tuple[MeshAgentProcess, MeshAgentProcess]:
     """Ann has the signalling server beside her, bob comes over the cable."""
     options: dict[str, Any] = {"reconnect_s": 0.2, "max_reconnect_s": 1.0}
     ann, bob = (
-        begun(stage, Agent(place.host, name, within=cable.within(side), **options))
+        started(stage, MeshAgentProcess(signal_server.host, name, command_prefix=cable.within(side), **options))
         for side, name in enumerate(("ann", "bob"))
     )
     ann.until("ready_peer", peer="bob")
@@ -87,7 +91,7 @@ def agents(cable: Cable, place: Place, stage: ExitStack) -> tuple[Agent, Agent]:
     return ann, bob
 
 
-def test_agents_on_two_machines_exchange_messages_and_bytes(agents: tuple[Agent, Agent]) -> None:
+def test_agents_on_two_machines_exchange_messages_and_bytes(agents: tuple[MeshAgentProcess, MeshAgentProcess]) -> None:
     ann, bob = agents
     ann.do("send", {"n": 1})
     assert bob.until("data") == {"type": "data", "peer": "ann", "data": {"n": 1}}
@@ -95,7 +99,9 @@ def test_agents_on_two_machines_exchange_messages_and_bytes(agents: tuple[Agent,
     assert ann.until("bytes")["count"] == 5_000_000 // 65000 * 65000
 
 
-def test_a_cable_that_is_pulled_for_a_moment_breaks_nothing(cable: Cable, agents: tuple[Agent, Agent]) -> None:
+def test_a_cable_that_is_pulled_for_a_moment_breaks_nothing(
+    cable: Cable, agents: tuple[MeshAgentProcess, MeshAgentProcess]
+) -> None:
     ann, bob = agents
     ann.do("bytes", "bob", 60_000_000)
     cable.pull()
@@ -106,7 +112,9 @@ def test_a_cable_that_is_pulled_for_a_moment_breaks_nothing(cable: Cable, agents
     assert not any('"gone"' in line for line in ann.seen + bob.seen)
 
 
-def test_agents_find_each_other_again_when_the_cable_is_back(cable: Cable, agents: tuple[Agent, Agent]) -> None:
+def test_agents_find_each_other_again_when_the_cable_is_back(
+    cable: Cable, agents: tuple[MeshAgentProcess, MeshAgentProcess]
+) -> None:
     ann, bob = agents
     cable.pull()
     ann.until("gone", peer="bob")
@@ -117,20 +125,22 @@ def test_agents_find_each_other_again_when_the_cable_is_back(cable: Cable, agent
     bob.until("data", data="back")
 
 
-async def test_servers_on_two_machines_exchange_messages_and_files(cable: Cable, place: Place, tmp_path: Path) -> None:
+async def test_servers_on_two_machines_exchange_messages_and_files(
+    cable: Cable, signal_server: SignalServerProcess, tmp_path: Path
+) -> None:
     async with (
-        bridge(tmp_path, "ann", within=cable.within(0)) as ann,
-        bridge(tmp_path, "bob", within=cable.within(1)) as bob,
+        serve_agent(tmp_path, "ann", command_prefix=cable.within(0)) as ann,
+        serve_agent(tmp_path, "bob", command_prefix=cable.within(1)) as bob,
     ):
         for agent in (ann, bob):
-            await agent.connect(place.host)
-        await ann.until_knows("bob")
+            await agent.connect(signal_server.host)
+        await ann.wait_for_peers("bob")
         assert (await bob.call("vdo_send", target="ann", data={"over": "the cable"}))["ok"]
-        await ann.data(lambda data: data == {"over": "the cable"})
+        await ann.wait_for_data(lambda data: data == {"over": "the cable"})
         whole = bytes(at * 7 & 255 for at in range(5_000_000))
         (ann.folder / "file.bin").write_bytes(whole)
         sent = (await ann.call("vdo_file_send_path", target="bob", file_path="file.bin"))["transfer"]
         assert sent["status"] == "completed"
-        await bob.event("file_received", transfer_id=sent["transfer_id"], file_hash=sha256(whole).hexdigest())
+        await bob.wait_for_event("file_received", transfer_id=sent["transfer_id"], file_hash=sha256(whole).hexdigest())
         await bob.call("vdo_file_save", transfer_id=sent["transfer_id"], output_path="copy.bin")
         assert (bob.folder / "copy.bin").read_bytes() == whole

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.http.eras import modern, open_session
-from tests.http.in_process import running
-from tests.http.wire import Answer, Site
-from tests.packs.peers.rooms import signalling
+from tests.http.eras import modern_request, open_session
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import Response, Site
+from tests.packs.peers.room_agents import signalling
 
 from hubbub.assembly.assemble import assemble
 from hubbub.settings import ServeSettings, Sources
@@ -29,9 +29,9 @@ class Anonymous:
             self.headers = (await open_session(self.site)).headers
         return self
 
-    async def ask(self, method: str, params: dict[str, Any]) -> Answer:
+    async def ask(self, method: str, params: dict[str, Any]) -> Response:
         if self.era == "modern":
-            return await self.site.post(*modern(method, params))
+            return await self.site.post(*modern_request(method, params))
         answer = await self.site.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, self.headers)
         if self.era == "plain" and not self.headers:
             self.headers = {"Cookie": str(answer.header("set-cookie")).split(";")[0]}
@@ -46,8 +46,8 @@ class Anonymous:
 async def two_callers(era: str) -> AsyncIterator[tuple[Anonymous, Anonymous, str]]:
     """Two callers of one server, and a session that the first opened."""
     server = assemble(ServeSettings(packs=("peers",)), Sources())
-    async with signalling() as host, running(server) as there:
-        ann, eve = [await Anonymous(there.site, era).begin() for _ in range(2)]
+    async with signalling() as host, run_server(server) as running_server:
+        ann, eve = [await Anonymous(running_server.site, era).begin() for _ in range(2)]
         yield ann, eve, (await ann.call("vdo_connect", room="hall", host=host))["session_id"]
 
 

@@ -1,4 +1,4 @@
-"""A page in a real browser that is in the room as an original would be: its own JSON, cryptography and WebRTC.
+"""A page in a real browser takes part like a VDO.Ninja bridge, with its own JSON, cryptography and WebRTC.
 
 `page/original.js` says what it does; it knows nothing of Hubbub.
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from tests.browser.visiting import Pages, find_chromium, visiting
-from tests.packs.peers.bridges import Bridge, bridges
-from tests.packs.peers.rooms import End, room, signalling
+from tests.browser.chromium import PageServer, find_chromium, open_page
+from tests.packs.peers.room_agents import RoomAgent, joined_room, signalling
+from tests.packs.peers.served_agents import ServedAgent, serve_agents
 
 HERE = Path(__file__).parent / "page"
 ROLES = ("unasked", "viewer")
@@ -28,7 +28,7 @@ class Page:
 
     def __init__(self, chromium: str, folder: Path) -> None:
         self._chromium, self._folder = chromium, folder
-        self._pages = Pages(HERE)
+        self._pages = PageServer(HERE)
 
     @contextmanager
     def joining(self, host: str, role: str, target: str) -> Iterator[None]:
@@ -36,7 +36,7 @@ class Page:
         question = {"host": host, "room": "hall", "name": "page"} | ({"target": target} if role == "viewer" else {})
         url = f"{self._pages.origin('127.0.0.1')}/original.html?{urlencode(question)}"
         try:
-            with visiting(self._chromium, url, self._folder):
+            with open_page(self._chromium, url, self._folder):
                 yield
         finally:
             troubles = [body.decode() for body in list(self._pages.findings.queue)]
@@ -60,8 +60,8 @@ def page(tmp_path: Path) -> Iterator[Page]:
 @pytest.mark.parametrize("engine", ["wrtc", "aiortc"])
 async def test_a_page_is_known_and_exchanges_messages(page: Page, engine: str, role: str) -> None:
     async with signalling() as host:
-        ann, notes = (end := End(host, "ann", engine)), end.notes
-        async with room(ann):
+        ann, notes = (end := RoomAgent(host, "ann", engine)), end.listener
+        async with joined_room(ann):
             with page.joining(host, role, "ann"):
                 await notes.until(lambda: ann.knows("page"), START_S)
                 peer = ann.mesh.find("page")
@@ -81,61 +81,61 @@ async def test_a_page_is_known_and_exchanges_messages(page: Page, engine: str, r
 async def test_a_page_that_dies_is_missed_within_ten_seconds(page: Page) -> None:
     """It says no goodbye, and is not Hubbub; that it answered a ping once is enough."""
     async with signalling() as host:
-        ann = End(host, "ann")
-        async with room(ann):
+        ann = RoomAgent(host, "ann")
+        async with joined_room(ann):
             with page.joining(host, "viewer", "ann"):
-                await ann.notes.until(lambda: ann.knows("page"), START_S)
+                await ann.listener.until(lambda: ann.knows("page"), START_S)
                 assert ann.mesh.send({"please": "echo", "value": 1}, to="page").ok
-                await ann.notes.until(lambda: ann.notes.data)
-            await ann.notes.until(lambda: "page" in ann.notes.gone, 10)
+                await ann.listener.until(lambda: ann.listener.data)
+            await ann.listener.until(lambda: "page" in ann.listener.gone, 10)
 
 
 async def test_what_is_signed_for_a_page_is_what_javascript_signs(page: Page) -> None:
     """The page complains about an envelope whose MAC is missing or wrong, and about nothing else."""
     async with signalling() as host:
-        ann = End(host, "ann", require_session_mac=True)
-        async with room(ann):
+        ann = RoomAgent(host, "ann", require_session_mac=True)
+        async with joined_room(ann):
             with page.joining(host, "viewer", "ann"):
-                await ann.notes.until(lambda: ann.knows("page"), START_S)
+                await ann.listener.until(lambda: ann.knows("page"), START_S)
                 values = (1.0, 1e21, 1e-7, 2**53 + 1, {"b": 1, "2": 1, "10": 1}, "\ud800", "\u2028\x7f\x01é", None)
                 for clock, value in enumerate(values, 1):
                     patch = {"key": "k", "value": value, "actor": "ann", "clock": clock, "updated_at": ""}
                     assert ann.mesh.send_envelope("state.patch", patch).ok
                 assert ann.mesh.send({"please": "echo", "value": "all heard"}).ok
-                await ann.notes.until(lambda: ann.notes.data)
+                await ann.listener.until(lambda: ann.listener.data)
 
 
 @pytest.mark.parametrize("role", ROLES)
 async def test_a_page_exchanges_messages_and_files_with_an_agent(page: Page, tmp_path: Path, role: str) -> None:
-    async with signalling() as host, bridges(tmp_path, "ann") as (ann,):
+    async with signalling() as host, serve_agents(tmp_path, "ann") as (ann,):
         await ann.connect(host)
         with page.joining(host, role, "ann"):
-            await ann.until_knows("page", wait_s=START_S)
+            await ann.wait_for_peers("page", wait_s=START_S)
             await ann.call("vdo_send", target="page", data={"please": "echo", "value": "from an agent"})
-            await ann.data(lambda data: data == {"echo": "from an agent"})
+            await ann.wait_for_data(lambda data: data == {"echo": "from an agent"})
             await take_a_file(ann, bytes_=300_000)
             await give_a_file(ann, bytes_=300_000)
 
 
-async def take_a_file(ann: Bridge, bytes_: int) -> None:
+async def take_a_file(ann: ServedAgent, bytes_: int) -> None:
     """From the page: its chunks come one by one, each in an envelope, and are acknowledged."""
     await ann.call("vdo_send", target="page", data={"please": "send", "bytes": bytes_, "seed": 7})
-    sent = (await ann.data(lambda data: "sent" in data))["sent"]
+    sent = (await ann.wait_for_data(lambda data: "sent" in data))["sent"]
     whole = bytes((at * 7 + (at >> 8)) & 255 for at in range(bytes_))
     assert sent["file_hash"] == sha256(whole).hexdigest()
-    came = await ann.event("file_received", transfer_id=sent["transfer_id"])
+    came = await ann.wait_for_event("file_received", transfer_id=sent["transfer_id"])
     assert (came["name"], came["total_bytes"], came["file_hash"]) == ("page.bin", bytes_, sent["file_hash"])
     read = await ann.call("vdo_file_receive", transfer_id=sent["transfer_id"])
     assert b64decode(read["data_base64"]) == whole
 
 
-async def give_a_file(ann: Bridge, bytes_: int) -> None:
+async def give_a_file(ann: ServedAgent, bytes_: int) -> None:
     """To the page: it takes envelopes only, and looks at every hash."""
     whole = bytes(at * 11 & 255 for at in range(bytes_))
     (ann.folder / "given.bin").write_bytes(whole)
     given = await ann.call("vdo_file_send_path", target="page", file_path="given.bin")
     assert given["transfer"]["status"] == "completed"
-    received = (await ann.data(lambda data: "received" in data))["received"]
+    received = (await ann.wait_for_data(lambda data: "received" in data))["received"]
     hash_ = sha256(whole).hexdigest()
     assert received["hash"] == given["transfer"]["file_hash"] == hash_
     assert (received["name"], received["bytes"]) == ("given.bin", bytes_)

@@ -1,4 +1,4 @@
-"""Agents in processes of their own: messages, bytes, sudden deaths, a signalling server that restarts.
+"""Agents in separate processes: messages, bytes, sudden deaths, a signalling server that restarts.
 
 Each of these starts several processes; what one process can show is in `test_mesh`.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
-from tests.packs.peers.programs import Agent, Place, begun
+from tests.packs.peers.processes import MeshAgentProcess, SignalServerProcess, started
 
 
 @pytest.mark.parametrize("engines", [("wrtc", "wrtc"), ("wrtc", "aiortc")], ids="-".join)
 def test_two_processes_exchange_messages_and_bytes(stage: ExitStack, engines: tuple[str, str]) -> None:
-    place = begun(stage, Place())
-    ann, bob = (begun(stage, Agent(place.host, name, e)) for name, e in zip(("ann", "bob"), engines, strict=True))
+    place = started(stage, SignalServerProcess())
+    ann, bob = (
+        started(stage, MeshAgentProcess(place.host, name, e)) for name, e in zip(("ann", "bob"), engines, strict=True)
+    )
     ann.until("ready_peer", peer="bob")
     bob.until("ready_peer", peer="ann")
     ann.do("send", {"n": 1})
@@ -26,8 +28,8 @@ def test_two_processes_exchange_messages_and_bytes(stage: ExitStack, engines: tu
 
 
 def test_a_killed_process_is_missed_and_its_successor_found(stage: ExitStack) -> None:
-    place = begun(stage, Place())
-    ann, bob, carol = (begun(stage, Agent(place.host, name)) for name in ("ann", "bob", "carol"))
+    place = started(stage, SignalServerProcess())
+    ann, bob, carol = (started(stage, MeshAgentProcess(place.host, name)) for name in ("ann", "bob", "carol"))
     met: set[str] = set()
     while met != {"bob", "carol"}:
         met.add(ann.until("ready_peer")["peer"])
@@ -36,7 +38,7 @@ def test_a_killed_process_is_missed_and_its_successor_found(stage: ExitStack) ->
     ann.do("send", "still here")
     assert ann.until("sent_to")["count"] == 1
     carol.until("data", data="still here")
-    begun(stage, Agent(place.host, "bob"))
+    started(stage, MeshAgentProcess(place.host, "bob"))
     ann.until("ready_peer", peer="bob")
 
 
@@ -44,22 +46,22 @@ def test_a_stopped_process_is_missed_too(stage: ExitStack) -> None:
     """Nothing says that it is gone: its sockets are open, and nobody answers."""
     import signal
 
-    place = begun(stage, Place())
-    ann, bob = (begun(stage, Agent(place.host, name)) for name in ("ann", "bob"))
+    place = started(stage, SignalServerProcess())
+    ann, bob = (started(stage, MeshAgentProcess(place.host, name)) for name in ("ann", "bob"))
     ann.until("ready_peer", peer="bob")
     bob.process.send_signal(signal.SIGSTOP)
     ann.until("gone", peer="bob")
 
 
 def test_a_transfer_outlives_the_signalling_server(stage: ExitStack) -> None:
-    place = begun(stage, Place())
-    ann, bob = (begun(stage, Agent(place.host, name, reconnect_s=0.2)) for name in ("ann", "bob"))
+    place = started(stage, SignalServerProcess())
+    ann, bob = (started(stage, MeshAgentProcess(place.host, name, reconnect_s=0.2)) for name in ("ann", "bob"))
     ann.until("ready_peer", peer="bob")
     ann.do("bytes", "bob", 100_000_000)
     place.process.kill()
     ann.until("event", event="reconnect_scheduled")
-    again = begun(stage, Place(place.port))
+    again = started(stage, SignalServerProcess(place.port))
     assert bob.until("bytes")["count"] == 100_000_000 // 65000 * 65000
     assert not any('"gone"' in line for line in ann.seen + bob.seen)
-    carol = begun(stage, Agent(again.host, "carol"))
+    carol = started(stage, MeshAgentProcess(again.host, "carol"))
     carol.until("ready_peer", peer="ann")

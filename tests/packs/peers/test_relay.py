@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.packs.peers.rooms import End, room, signalling
+from tests.packs.peers.room_agents import RoomAgent, joined_room, signalling
 
 from hubbub.packs.peers.engine import IceServer
 
@@ -64,10 +64,10 @@ def relay(tmp_path: Path) -> Iterator[IceServer]:
 async def test_two_ends_meet_through_a_relay_only(relay: IceServer, engines: tuple[str, str]) -> None:
     async with signalling() as host:
         ann, bob = (
-            End(host, name, engine, force_turn=True, ice_servers=(relay,))
+            RoomAgent(host, name, engine, force_turn=True, ice_servers=(relay,))
             for name, engine in zip(("ann", "bob"), engines, strict=True)
         )
-        async with room(ann, bob):
-            await ann.until_knows("bob")
+        async with joined_room(ann, bob):
+            await ann.wait_for_peers("bob")
             assert ann.mesh.send("relayed").ok
-            await bob.notes.until(lambda: bob.notes.data)
+            await bob.listener.until(lambda: bob.listener.data)

@@ -1,16 +1,16 @@
-"""The operator's security settings are the least that holds: arguments of `vdo_connect` may only tighten them."""
+"""Arguments of `vdo_connect` can tighten the operator's security settings, but not loosen them."""
 
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.packs.peers.callers import calling
+from tests.packs.peers.callers import connected_caller
 
 from hubbub import ArgumentsInvalid, Secret, ToolFailure
 from hubbub.packs.peers.arguments import Arguments
 from hubbub.packs.peers.session_options import CONNECT_FIELDS
-from hubbub.packs.peers.session_security import Security, read_security
+from hubbub.packs.peers.session_security import SessionSecurity, read_security
 from hubbub.packs.peers.settings import PeersSettings
 
 NAMES = st.sampled_from(["ann", "bob", "carol", "b-o-b", "é"])
@@ -27,7 +27,7 @@ GIVEN = st.fixed_dictionaries(
 )
 
 
-def read(settings: PeersSettings, secrets: tuple[str, ...] = ("sek", "old"), **given: Any) -> Security:
+def read(settings: PeersSettings, secrets: tuple[str, ...] = ("sek", "old"), **given: Any) -> SessionSecurity:
     return read_security(Arguments("vdo_connect", given, CONNECT_FIELDS), settings, secrets)
 
 
@@ -71,7 +71,7 @@ STRICT = PeersSettings(
         ({"require_session_mac": "off"}, "invalid require_session_mac: the operator of this server has turned it on"),
         ({"allow_peer_stream_ids": []}, "invalid allow_peer_stream_ids: an empty list allows every peer"),
         ({"allow_peer_stream_ids": ["ann", "eve"]}, "invalid allow_peer_stream_ids: the operator of this server does "),
-        ({"join_token_secret": "mine"}, "invalid join_token_secret: the operator of this server enforces"),
+        ({"join_token_secret": "mine"}, "invalid join_token_secret: the operator of this server requires"),
         ({"enforce_join_token": "perhaps"}, "invalid enforce_join_token: it must be true or false"),
     ],
 )  # fmt: skip
@@ -87,13 +87,13 @@ def test_an_argument_that_asks_for_as_much_or_more_is_obeyed() -> None:
     assert read(STRICT, allow_peer_stream_ids=["ann"]).allow_peer_stream_ids == ("ann",)
     open_to_all = PeersSettings()
     found = read(open_to_all, (), enforce_join_token="yes", join_token_secret="mine", allow_peer_stream_ids=["x"])
-    assert found == Security(secrets=("mine",), enforce_join_token=True, allow_peer_stream_ids=("x",))
-    assert read(open_to_all, (), enforce_join_token=False, allow_peer_stream_ids=[]) == Security()
+    assert found == SessionSecurity(secrets=("mine",), enforce_join_token=True, allow_peer_stream_ids=("x",))
+    assert read(open_to_all, (), enforce_join_token=False, allow_peer_stream_ids=[]) == SessionSecurity()
 
 
 async def test_the_schema_has_what_the_operator_demands_as_default() -> None:
     settings: dict[str, Any] = {name: getattr(STRICT, name) for name in STRICT.__struct_fields__}
-    async with calling(**settings) as ann:
+    async with connected_caller(**settings) as ann:
         (tool,) = [tool for tool in ann.server.tools if tool.name == "vdo_connect"]
         fields = tool.input_schema["properties"]
         assert fields["enforce_join_token"]["default"] is fields["require_session_mac"]["default"] is True

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.packs.peers.rooms import WAIT_S, signalling
+from tests.packs.peers.room_agents import WAIT_S, signalling
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
@@ -25,18 +25,18 @@ from websockets.typing import Origin
 from hubbub import SettingsError
 from hubbub.pack.http import Backoff
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.failures import SignallingFailed, StreamIdTaken, WireError
+from hubbub.packs.peers.errors import SignallingFailed, StreamIdTaken, WireError
 from hubbub.packs.peers.signal_command import main
-from hubbub.packs.peers.signal_rules import SignalLimits
+from hubbub.packs.peers.signal_router import SignalLimits
 from hubbub.packs.peers.signal_server import client_network
 from hubbub.packs.peers.signalling import (
     Alert,
     Candidates,
-    Described,
-    Fallback,
-    Incoming,
-    Joined,
+    Description,
+    FallbackData,
+    IncomingMessage,
     Listing,
+    MemberJoined,
     PlayRequest,
     read_message,
 )
@@ -45,13 +45,13 @@ from hubbub.packs.peers.signalling_client import SignallingClient
 HUBBUB = Path(sys.executable).parent / "hubbub"
 
 
-def client(host: str, name: str = "ann", room: str = "r") -> tuple[SignallingClient, asyncio.Queue[Incoming]]:
-    made, heard = SignallingClient(host, room, name, Backoff((0.05,), jitter=0)), asyncio.Queue[Incoming]()
+def client(host: str, name: str = "ann", room: str = "r") -> tuple[SignallingClient, asyncio.Queue[IncomingMessage]]:
+    made, heard = SignallingClient(host, room, name, Backoff((0.05,), jitter=0)), asyncio.Queue[IncomingMessage]()
     made.on_message = heard.put_nowait
     return made, heard
 
 
-async def fetched(host: str, path: str) -> tuple[int, str, str]:
+async def fetch_path(host: str, path: str) -> tuple[int, str, str]:
     def fetch() -> tuple[int, str, str]:
         try:
             with urllib.request.urlopen(host.replace("ws:", "http:") + path, timeout=60) as answer:
@@ -70,19 +70,19 @@ async def test_two_clients_meet_and_hand_on_what_they_say() -> None:
     async with signalling() as host:
         (ann, to_ann), (bob, to_bob) = client(host), client(host, "bob")
         try:
-            assert (await ann.enter()).members == ()
-            (listed,) = (await bob.enter()).members
+            assert (await ann.join()).members == ()
+            (listed,) = (await bob.join()).members
             assert listed.stream_id == "ann"
             async with asyncio.timeout(WAIT_S):
-                assert isinstance(await to_ann.get(), Joined)
+                assert isinstance(await to_ann.get(), MemberJoined)
                 joined = await to_ann.get()
-                assert isinstance(joined, Joined)
+                assert isinstance(joined, MemberJoined)
                 assert joined.member.stream_id == "bob"
                 bob.send({"request": "play", "streamID": "ann"})
                 asked = await to_ann.get()
                 assert isinstance(asked, PlayRequest)
                 ann.send({"UUID": asked.uuid, "session": "s", "streamID": "ann", "description": {"type": "offer"}})
-                assert await to_bob.get() == Described(listed.uuid, "s", {"type": "offer"}, None, "ann")
+                assert await to_bob.get() == Description(listed.uuid, "s", {"type": "offer"}, None, "ann")
         finally:
             await ann.close()
             await bob.close()
@@ -92,10 +92,10 @@ async def test_a_stream_id_that_is_taken_is_an_error_at_once() -> None:
     async with signalling() as host:
         (ann, _), (second, _) = client(host), client(host)
         try:
-            await ann.enter()
+            await ann.join()
             with pytest.raises(StreamIdTaken, match="already in use"):
-                await second.enter()
-            assert not second.is_up
+                await second.join()
+            assert not second.is_joined
         finally:
             await ann.close()
 
@@ -103,17 +103,17 @@ async def test_a_stream_id_that_is_taken_is_an_error_at_once() -> None:
 @pytest.mark.parametrize("host", ["ws://127.0.0.1:9", "http://127.0.0.1:9", "example", ""])
 async def test_no_server_there_says_what_to_do(host: str) -> None:
     made, _ = client(host)
-    with pytest.raises(SignallingFailed, match=r"run `hubbub signal` or pass `host`|must begin with ws://"):
-        await made.enter()
+    with pytest.raises(SignallingFailed, match=r"start one with `hubbub signal`|must begin with ws://"):
+        await made.join()
 
 
 async def test_a_full_room_is_told_in_the_servers_words() -> None:
     async with signalling(SignalLimits(clients_of_one_room=1)) as host:
         (ann, _), (bob, _) = client(host), client(host, "bob")
         try:
-            await ann.enter()
+            await ann.join()
             with pytest.raises(SignallingFailed, match="full"):
-                await bob.enter()
+                await bob.join()
         finally:
             await ann.close()
 
@@ -122,7 +122,7 @@ async def test_a_client_comes_back_when_the_server_was_away() -> None:
     async with signalling() as host:
         ann, heard = client(host)
         port = int(host.rpartition(":")[2])
-        await ann.enter()
+        await ann.join()
     lost: list[tuple[str, float]] = []
     back, is_lost = asyncio.Event(), asyncio.Event()
 
@@ -131,19 +131,19 @@ async def test_a_client_comes_back_when_the_server_was_away() -> None:
         is_lost.set()
 
     ann.on_lost = on_lost
-    ann.on_entered = back.set
+    ann.on_rejoined = back.set
     try:
         async with asyncio.timeout(60):
             await is_lost.wait()
-            is_up = ann.is_up
+            is_up = ann.is_joined
             assert not is_up
-            for number in range(limits.SIGNAL_OFFLINE + 5):
+            for number in range(limits.SIGNAL_OFFLINE_MESSAGES + 5):
                 ann.send({"request": f"unknown {number}"})  # which the server answers with an error
             async with signalling(port=port):
                 await back.wait()
                 assert isinstance(await heard.get(), Listing)
-                assert ann.is_up
-                for number in range(5, limits.SIGNAL_OFFLINE + 5):
+                assert ann.is_joined
+                for number in range(5, limits.SIGNAL_OFFLINE_MESSAGES + 5):
                     assert await heard.get() == Alert(f"unknown request 'unknown {number}'", is_error=True)
     finally:
         await ann.close()
@@ -160,8 +160,8 @@ async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.Monke
 
     async with serve(silence, "127.0.0.1", 0) as server:
         made, _ = client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
-        with pytest.raises(SignallingFailed, match="in time"):
-            await made.enter()
+        with pytest.raises(SignallingFailed, match="did not confirm the join"):
+            await made.join()
 
 
 async def test_a_server_without_our_answer_to_seed_is_good_enough() -> None:
@@ -178,7 +178,7 @@ async def test_a_server_without_our_answer_to_seed_is_good_enough() -> None:
     async with serve(original, "127.0.0.1", 0) as server:
         made, _ = client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
         try:
-            listing = await made.enter()
+            listing = await made.join()
         finally:
             await made.close()
     assert [member.stream_id for member in listing.members] == ["bob"]
@@ -192,14 +192,14 @@ async def test_health_and_metrics_are_told_over_http() -> None:
     async with signalling() as host:
         ann, _ = client(host)
         try:
-            await ann.enter()
-            status, kind, body = await fetched(host, "/health")
+            await ann.join()
+            status, kind, body = await fetch_path(host, "/health")
             assert (status, kind) == (200, "application/json")
             assert json.loads(body) == {"status": "ok", "clients": 1, "rooms": 1}
-            status, _, body = await fetched(host, "/metrics")
+            status, _, body = await fetch_path(host, "/metrics")
             assert status == 200
             assert "hubbub_signal_clients 1.0" in body
-            assert (await fetched(host, "/"))[0] == 426
+            assert (await fetch_path(host, "/"))[0] == 426
         finally:
             await ann.close()
 
@@ -226,7 +226,7 @@ async def test_pages_of_strangers_may_not_use_it(origin: Origin | None, is_allow
             await connect(host, origin=origin)
 
 
-async def parting(host: str, *texts: str | bytes) -> int | None:
+async def close_code(host: str, *texts: str | bytes) -> int | None:
     """Say these; the code with which the server ends it."""
     async with connect(host, max_size=None) as socket:
         try:
@@ -243,21 +243,21 @@ async def test_bad_messages_end_that_connection_and_no_other() -> None:
     async with signalling(SignalLimits(messages=20)) as host:
         ann, heard = client(host)
         try:
-            await ann.enter()
-            assert await parting(host, "not json") == 1008
-            assert await parting(host, "x" * (limits.SIGNAL_MESSAGE_BYTES + 1)) == 1009
-            assert await parting(host, *(['{"a":1}'] * 30)) == 1008
+            await ann.join()
+            assert await close_code(host, "not json") == 1008
+            assert await close_code(host, "x" * (limits.SIGNAL_MESSAGE_BYTES + 1)) == 1009
+            assert await close_code(host, *(['{"a":1}'] * 30)) == 1008
             bob, _ = client(host, "bob")
-            await bob.enter()
+            await bob.join()
             await bob.close()
-            assert isinstance(await heard.get(), Joined)
+            assert isinstance(await heard.get(), MemberJoined)
         finally:
             await ann.close()
 
 
 async def test_who_joins_no_room_is_parted_with() -> None:
     async with signalling(join_grace_s=0.1) as host:
-        assert await parting(host) == 1006
+        assert await close_code(host) == 1006
 
 
 async def test_who_publishes_or_plays_needs_no_room() -> None:
@@ -267,7 +267,7 @@ async def test_who_publishes_or_plays_needs_no_room() -> None:
         await viewer.send('{"request":"play","streamID":"ann"}')
         asked = json.loads(await publisher.recv())
         assert asked["request"] == "offerSDP"
-        assert await parting(host) == 1006  # Who asks for nothing is gone by now; these two stay.
+        assert await close_code(host) == 1006  # Who asks for nothing is gone by now; these two stay.
         await publisher.send(json.dumps({"UUID": asked["UUID"], "description": "x"}))
         assert json.loads(await viewer.recv())["description"] == "x"
 
@@ -302,15 +302,15 @@ async def test_who_does_not_answer_pings_is_parted_with() -> None:
             while await reader.read(1000):
                 pass
         writer.close()
-        assert json.loads((await fetched(host, "/health"))[2])["clients"] == 0
+        assert json.loads((await fetch_path(host, "/health"))[2])["clients"] == 0
 
 
 async def test_clients_of_one_address_are_bounded() -> None:
     async with signalling(SignalLimits(clients_of_one_address=1)) as host:
         ann, _ = client(host)
         try:
-            await ann.enter()
-            assert await parting(host) == 1008
+            await ann.join()
+            assert await close_code(host) == 1008
         finally:
             await ann.close()
 
@@ -330,10 +330,10 @@ async def test_who_only_begins_to_connect_takes_up_its_share_and_no_more() -> No
                 writer.close()
         ann, _ = client(host)
         async with asyncio.timeout(WAIT_S):
-            while not ann.is_up:
+            while not ann.is_joined:
                 ann, _ = client(host)
                 with contextlib.suppress(SignallingFailed):  # It may not have noticed yet that they are gone.
-                    await ann.enter()
+                    await ann.join()
         await ann.close()
 
 
@@ -374,7 +374,7 @@ def test_whatever_a_server_says_is_understood_or_refused(message: dict[str, Any]
         read = read_message(message)
     except WireError:
         return
-    assert read is None or isinstance(read, Incoming)
+    assert read is None or isinstance(read, IncomingMessage)
 
 
 @given(message=json_values)
@@ -388,8 +388,8 @@ def test_messages_of_peers_are_read() -> None:
     assert read_message(
         {"UUID": "u", "type": "local", "candidates": "00", "session": "s", "vector": "11", "more": 1}
     ) == Candidates("u", "s", "local", "00", "11")
-    assert read_message({"UUID": "u", "pipe": {}, "__fallback": True}) == Fallback("u", {})
-    assert read_message({"UUID": "u", "pipe": None, "__fallback": True}) == Fallback("u", None)
+    assert read_message({"UUID": "u", "pipe": {}, "__fallback": True}) == FallbackData("u", {})
+    assert read_message({"UUID": "u", "pipe": None, "__fallback": True}) == FallbackData("u", None)
     assert read_message({"pipe": {}, "__fallback": True}) is read_message({"UUID": "u", "pipe": {}}) is None
 
 

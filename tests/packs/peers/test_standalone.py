@@ -1,4 +1,4 @@
-"""What the contract asks of a server that serves this pack alone, and what it does not ask beside other packs."""
+"""Behaviour that the contract requires of a server with this pack alone, and not next to other packs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import subprocess
 from typing import Any
 
 import pytest
-from tests.packs.peers.rooms import signalling
+from tests.packs.peers.room_agents import signalling
 from tests.packs.peers.test_agents import SERVE
-from tests.server.conversation import ERAS, Conversation, conversing
+from tests.server.raw_client import ERAS, RawClient, connect_raw_client
 
 from hubbub import Server, bounds
 from hubbub.assembly.assemble import assemble
@@ -29,9 +29,9 @@ def served(*packs: str, profile: str | None = None) -> Server:
     return assemble(ServeSettings(packs=packs, tool_profile=profile), Sources())
 
 
-async def failure(client: Conversation, params: dict[str, Any]) -> dict[str, Any]:
+async def failure(client: RawClient, params: dict[str, Any]) -> dict[str, Any]:
     """How a call fails, as the contract writes it."""
-    answer = await client.answer_to(client.begin("tools/call", params))
+    answer = await client.response_to(client.send_request("tools/call", params))
     assert "error" not in answer, answer
     result = answer["result"]
     assert result["isError"] is True
@@ -46,7 +46,7 @@ async def failure(client: Conversation, params: dict[str, Any]) -> dict[str, Any
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
 async def test_alone_every_failed_call_has_the_shape_of_the_contract(dialect: str) -> None:
     server = served("peers", profile="core")
-    async with server.running(), conversing(server, dialect) as client:
+    async with server.running(), connect_raw_client(server, dialect) as client:
         assert await failure(client, {"name": "vdo_x", "arguments": {}}) == {
             "type": "validation_error",
             "message": "unknown tool: vdo_x",
@@ -68,37 +68,37 @@ async def test_alone_every_failed_call_has_the_shape_of_the_contract(dialect: st
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
 async def test_beside_another_pack_a_call_of_nothing_is_an_error_of_the_protocol(dialect: str) -> None:
     server = served("peers", "demo")
-    async with server.running(), conversing(server, dialect) as client:
-        unknown = await client.answer_to(client.begin("tools/call", {"name": "vdo_x"}))
+    async with server.running(), connect_raw_client(server, dialect) as client:
+        unknown = await client.response_to(client.send_request("tools/call", {"name": "vdo_x"}))
         assert unknown["error"]["code"] == (-32000 if dialect == "plain" else -32602)
-        nameless = await client.answer_to(client.begin("tools/call", {"arguments": {}}))
+        nameless = await client.response_to(client.send_request("tools/call", {"arguments": {}}))
         assert nameless["error"]["code"] == -32602
-        assert (await client.answer_to(client.begin("shutdown")))["error"]["code"] == -32601
+        assert (await client.response_to(client.send_request("shutdown")))["error"]["code"] == -32601
     assert (server.message_bytes, server.exit_notification) == (bounds.MESSAGE_BYTES, None)
 
 
 async def test_a_disabled_tool_fails_as_a_result_in_the_plain_dialect_beside_another_pack_too() -> None:
     server = served("peers", "demo", profile="core")
-    async with server.running(), conversing(server, "plain") as client:
+    async with server.running(), connect_raw_client(server, "plain") as client:
         assert (await failure(client, {"name": "vdo_state_get"}))["type"] == "validation_error"
 
 
 @pytest.mark.parametrize("dialect", ["plain", "2025-11-25"])
 async def test_shutdown_ends_all_sessions_of_the_caller(dialect: str) -> None:
     server = served("peers")
-    async with signalling() as host, server.running(), conversing(server, dialect) as client:
+    async with signalling() as host, server.running(), connect_raw_client(server, dialect) as client:
         for name in ("ann", "bob"):
             await client.ask("tools/call", {"name": "vdo_connect", "arguments": {"room": name, "host": host}})
-        assert (await client.answer_to(client.begin("shutdown")))["result"] == {}
-        listed = await client.answer_to(client.begin("tools/call", {"name": "vdo_list_sessions"}))
+        assert (await client.response_to(client.send_request("shutdown")))["result"] == {}
+        listed = await client.response_to(client.send_request("tools/call", {"name": "vdo_list_sessions"}))
         assert json.loads(listed["result"]["content"][0]["text"])["sessions"] == []
-        assert (await client.answer_to(client.begin("shutdown")))["result"] == {}
+        assert (await client.response_to(client.send_request("shutdown")))["result"] == {}
 
 
 async def test_modern_clients_have_no_shutdown() -> None:
     server = served("peers")
-    async with server.running(), conversing(server, ERAS["modern"]) as client:
-        assert (await client.answer_to(client.begin("shutdown")))["error"]["code"] == -32601
+    async with server.running(), connect_raw_client(server, ERAS["modern"]) as client:
+        assert (await client.response_to(client.send_request("shutdown")))["error"]["code"] == -32601
 
 
 def run(
@@ -170,16 +170,16 @@ def test_an_unknown_profile_in_the_environment_is_warned_about_and_ignored() -> 
     code, answers, said = run([INITIALIZE, request(1, "tools/list")], environ={"VDON_MCP_TOOL_PROFILE": "cores"})
     (listed,) = [answer for answer in answers if answer["id"] == 1]
     assert (code, len(listed["result"]["tools"])) == (0, 20)
-    assert "VDON_MCP_TOOL_PROFILE: there is no profile 'cores'; did you mean 'core'?; it is ignored" in said
+    assert "VDON_MCP_TOOL_PROFILE: unknown profile 'cores'; did you mean 'core'?; it is ignored" in said
 
 
 @pytest.mark.parametrize(
     ("flags", "environ", "said"),
     [
-        (("--tool-profile", "Core"), {}, "there is no profile 'Core'"),
+        (("--tool-profile", "Core"), {}, "unknown profile 'Core'"),
         (("--enforce-join-token", "yes"), {}, "--enforce-join-token must be true or false, not 'yes'"),
         (("--join-token-secret", " "), {"VDON_MCP_JOIN_TOKEN_SECRET": "sek"}, "--join-token-secret is empty"),
-        (("--allow-peer-stream-ids", ""), {}, "--allow-peer-stream-ids is empty: give a value, or leave it out"),
+        (("--allow-peer-stream-ids", ""), {}, "--allow-peer-stream-ids is empty; give a value, or leave it out"),
         ((), {"VDON_MCP_ALLOW_PEER_STREAM_IDS": " , "}, "VDON_MCP_ALLOW_PEER_STREAM_IDS is empty"),
         ((), {"VDON_MCP_ENFORCE_JOIN_TOKEN": "ture"}, "VDON_MCP_ENFORCE_JOIN_TOKEN must be true or false, not 'ture'"),
     ],

@@ -1,4 +1,4 @@
-"""Ends whose messages are lost, late, doubled and cut off come to agree as soon as they can reach each other again.
+"""Peers whose messages are lost, delayed, repeated or cut off converge once they can reach each other again.
 
 The network is played, so that hundreds of rooms cost nothing; the state and what is said about it are real.
 """
@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.javascript import parse, stringify
-from hubbub.packs.peers.room import PeerView, RoomOptions, Sent
-from hubbub.packs.peers.state_sync import StateSync, pages
+from hubbub.packs.peers.js_json import parse, stringify
+from hubbub.packs.peers.room import PeerView, RoomOptions, SendResult
+from hubbub.packs.peers.state_sync import StateSync, split_pages
 from hubbub.packs.peers.wire import Capabilities, Envelope
 
 ENDS = 4
@@ -33,7 +33,7 @@ def view(number: int, *, is_hubbub: bool = True) -> PeerView:
     )  # fmt: skip
 
 
-class PlayedRoom:
+class FakeRoom:
     """One end's room: what it sends waits in the network until somebody lets it through."""
 
     def __init__(self, network: Network, number: int) -> None:
@@ -48,11 +48,11 @@ class PlayedRoom:
     def find(self, target: str) -> PeerView | None:
         return next((peer for peer in self.peers if peer.uuid == target), None)
 
-    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
-        meant = [peer.uuid for peer in self.peers if to in (None, peer.uuid)]
-        for uuid in meant:
+    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
+        recipients = [peer.uuid for peer in self.peers if to in (None, peer.uuid)]
+        for uuid in recipients:
             self._network.waiting.append((self._number, int(uuid[1:]), kind, stringify(payload)))
-        return Sent(tuple(meant))
+        return SendResult(tuple(recipients))
 
     async def drain(self, uuid: str, low: int = 0) -> None: ...
 
@@ -60,11 +60,11 @@ class PlayedRoom:
         return 0
 
 
-class PlayedEnd:
+class FakeSession:
     """A session that has nothing but a state."""
 
     def __init__(self, network: Network, number: int, page_entries: int) -> None:
-        self.room: Any = PlayedRoom(network, number)
+        self.room: Any = FakeRoom(network, number)
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.tasks: set[asyncio.Task[None]] = set()
         self.sync = StateSync(self, NAMES[number], 100, page_entries)
@@ -84,18 +84,18 @@ class Network:
     def __init__(self, page_entries: int) -> None:
         self.cut: set[frozenset[int]] = set()
         self.waiting: list[tuple[int, int, str, str]] = []
-        self.ends = [PlayedEnd(self, number, page_entries) for number in range(ENDS)]
+        self.ends = [FakeSession(self, number, page_entries) for number in range(ENDS)]
 
     def can_reach(self, left: int, right: int) -> bool:
         return left != right and frozenset((left, right)) not in self.cut
 
-    def meet(self, left: int, right: int) -> None:
+    def connect(self, left: int, right: int) -> None:
         if left != right and frozenset((left, right)) in self.cut:
             self.cut.remove(frozenset((left, right)))
             self.ends[left].sync.on_peer_ready(view(right))
             self.ends[right].sync.on_peer_ready(view(left))
 
-    def part(self, left: int, right: int) -> None:
+    def disconnect(self, left: int, right: int) -> None:
         if self.can_reach(left, right):
             self.cut.add(frozenset((left, right)))
             self.waiting = [each for each in self.waiting if {each[0], each[1]} != {left, right}]
@@ -114,7 +114,7 @@ class Network:
         self.ends[receiver].sync.on_envelope(view(sender), envelope)
         await self.settle()
 
-    async def beat(self, number: int) -> None:
+    async def send_heartbeat(self, number: int) -> None:
         """A heartbeat of one end reaches all that it can reach."""
         for other in range(ENDS):
             if self.can_reach(number, other):
@@ -124,7 +124,7 @@ class Network:
         while any(end.tasks for end in self.ends):
             await asyncio.sleep(0)
 
-    async def calm(self) -> None:
+    async def deliver_all(self) -> None:
         """Everything that is on its way arrives."""
         while self.waiting:
             await self.deliver(0)
@@ -167,11 +167,11 @@ async def act(network: Network, script: list[Any]) -> None:
             case ("lose", number) if network.waiting:
                 del network.waiting[number % len(network.waiting)]
             case ("part", left, right):
-                network.part(left, right)
+                network.disconnect(left, right)
             case ("meet", left, right):
-                network.meet(left, right)
+                network.connect(left, right)
             case ("beat", end):
-                await network.beat(end)
+                await network.send_heartbeat(end)
 
 
 LINES = st.permutations(range(ENDS))
@@ -187,23 +187,23 @@ def test_all_ends_agree_when_they_form_a_line_again(script: list[Any], line: lis
         near = {frozenset(pair) for pair in itertools.pairwise(line)}
         for left in range(ENDS):
             for right in range(left + 1, ENDS):
-                (network.meet if frozenset((left, right)) in near else network.part)(left, right)
+                (network.connect if frozenset((left, right)) in near else network.disconnect)(left, right)
         for _ in range(ENDS + 1):
-            await network.calm()
+            await network.deliver_all()
             for number in range(ENDS):
-                await network.beat(number)
-        await network.calm()
+                await network.send_heartbeat(number)
+        await network.deliver_all()
         assert len(network.digests) == 1
         entries = [end.sync.shared.entries for end in network.ends]
         assert all(each == entries[0] for each in entries)
-        await network.beat(line[0])
+        await network.send_heartbeat(line[0])
         assert network.waiting == []  # Who agrees has nothing more to say.
 
-    with unhurried():
+    with without_pauses():
         asyncio.run(play())
 
 
-class unhurried:
+class without_pauses:
     """No pauses between snapshots, which would only make the tests slow."""
 
     def __enter__(self) -> None:
@@ -218,16 +218,16 @@ class unhurried:
 def test_a_snapshot_in_pages_is_the_same_as_in_one() -> None:
     async def play() -> None:
         network = Network(7)
-        network.part(0, 1)
+        network.disconnect(0, 1)
         for number in range(50):
             network.ends[0].sync.set(f"k{number}", "x" * number)
-        network.meet(0, 1)
-        await network.calm()
+        network.connect(0, 1)
+        await network.deliver_all()
         assert network.ends[1].sync.shared.entries == network.ends[0].sync.shared.entries
         merged = [fields for type, fields in network.ends[1].events if type == "state_snapshot_merged"]
         assert [fields["offered"] for fields in merged] == [7] * 7 + [1]
 
-    with unhurried():
+    with without_pauses():
         asyncio.run(play())
 
 
@@ -238,10 +238,10 @@ def test_pages_fit_into_frames_whatever_the_entries_are() -> None:
         for number in range(40):
             sync.set(f"k{number}", "\N{SNOWMAN}" * (number * 700))
         sync.set("large", "x" * (limits.STATE_ENTRY_BYTES - 10))
-        for page in pages(sync.shared.entries, 4096):
+        for page in split_pages(sync.shared.entries, 4096):
             payload = {"entries": [[entry.key, entry.value, entry.actor, entry.updated_at] for entry in page]}
             assert len(stringify(payload).encode()) < limits.PEER_FRAME_BYTES - 2048
-        assert list(pages([], 5)) == [[]]
+        assert list(split_pages([], 5)) == [[]]
 
     asyncio.run(play())
 
@@ -317,7 +317,7 @@ def test_an_original_is_asked_after_each_hello_and_another_hubbub_once() -> None
         assert [each[1] for each in network.waiting].count(1) == 3
         assert [each[1] for each in network.waiting].count(2) == 1
 
-    with unhurried():
+    with without_pauses():
         asyncio.run(play())
 
 
@@ -336,6 +336,6 @@ def test_whatever_a_peer_says_nothing_breaks(kind: str, payload: dict[str, Any])
         envelope = Envelope(kind=kind, ts=1, nonce="p", room="hall", from_stream_id="bob", payload=payload)
         network.ends[0].sync.on_envelope(view(1), envelope)
         await network.settle()
-        assert network.ends[0].sync.set("k", 2).clock < limits.STATE_CLOCK
+        assert network.ends[0].sync.set("k", 2).clock < limits.STATE_CLOCK_MAX
 
     asyncio.run(play())

@@ -5,29 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.packs.peers.callers import Caller, calling, in_the_hall
-from tests.packs.peers.rooms import signalling
-from tests.packs.peers.stranger import Stranger
+from tests.packs.peers.callers import Caller, callers_in_room, connected_caller
+from tests.packs.peers.room_agents import signalling
+from tests.packs.peers.scripted_peer import ScriptedPeer
 
 from hubbub.packs.peers import limits
 
 
-async def until_has(caller: Caller, key: str, value: Any) -> None:
+async def wait_for_value(caller: Caller, key: str, value: Any) -> None:
     while (await caller.call("vdo_state_get", key=key))["value"] != value:
-        await caller.take(wait_ms=1000, types=["state_*"])
+        await caller.read_events(wait_ms=1000, types=["state_*"])
 
 
 async def test_a_key_is_written_and_read() -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
+    async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         told = await ann.call("vdo_state_set", key="plan", value={"step": 1})
         entry = told.pop("entry")
         assert told == {"ok": True, "session_id": ann.session_id}
         assert entry.pop("updated_at").endswith("Z")
         assert entry == {"key": "plan", "value": {"step": 1}, "actor": "ann", "clock": 1}
-        await until_has(bob, "plan", {"step": 1})
+        await wait_for_value(bob, "plan", {"step": 1})
         later = (await bob.call("vdo_state_set", key="plan", value="done"))["entry"]
         assert later["clock"] == 2
-        await until_has(ann, "plan", "done")
+        await wait_for_value(ann, "plan", "done")
         whole = await ann.call("vdo_state_get")
         assert (whole["key"], whole["include_meta"], whole["value"]) == (None, False, {"plan": "done"})
         meta = await ann.call("vdo_state_get", include_meta=True)
@@ -38,7 +38,7 @@ async def test_a_key_is_written_and_read() -> None:
 
 
 async def test_a_value_may_be_left_out_or_null() -> None:
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann")
         assert "value" not in (await ann.call("vdo_state_set", key="k"))["entry"]
         assert (await ann.call("vdo_state_set", key="k", value=None))["entry"]["value"] is None
@@ -46,7 +46,7 @@ async def test_a_value_may_be_left_out_or_null() -> None:
 
 
 async def test_what_the_tools_refuse() -> None:
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann", state_max_keys=1)
         for key in (None, "", "  ", 5):
             assert (await ann.failure("vdo_state_set", key=key, value=1))["message"] == "key is required"
@@ -66,9 +66,9 @@ async def test_what_the_tools_refuse() -> None:
 
 
 async def test_a_write_may_be_for_one_or_for_nobody_yet() -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob", "carol") as (ann, bob, carol):
+    async with signalling() as host, callers_in_room(host, "ann", "bob", "carol") as (ann, bob, carol):
         await ann.call("vdo_state_set", key="a", value=1, target="bob", broadcast=False)
-        await until_has(bob, "a", 1)
+        await wait_for_value(bob, "a", 1)
         await ann.call("vdo_state_set", key="b", value=2, broadcast="no")
         assert (await bob.call("vdo_state_get"))["value"] == {"a": 1}
         assert (await carol.call("vdo_state_get"))["value"] == {}
@@ -79,14 +79,14 @@ async def test_a_write_may_be_for_one_or_for_nobody_yet() -> None:
             "mode": "request",
             "used_target": await carol.uuid("ann"),
         }
-        await until_has(carol, "b", 2)
+        await wait_for_value(carol, "b", 2)
         sent = await ann.call("vdo_state_sync", mode="send")
         assert (sent["ok"], sent["mode"], sent["used_target"]) == (True, "send", None)
-        await until_has(bob, "b", 2)
+        await wait_for_value(bob, "b", 2)
 
 
 async def test_alone_there_is_nobody_to_compare_with() -> None:
-    async with signalling() as host, calling(host) as ann:
+    async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann")
         for mode in ("request", "send"):
             assert (await ann.call("vdo_state_sync", mode=mode))["ok"] is False
@@ -95,79 +95,91 @@ async def test_alone_there_is_nobody_to_compare_with() -> None:
 
 
 async def test_leaves_of_a_star_agree_though_they_never_meet() -> None:
-    async with signalling() as host, calling(host) as hub, calling(host) as left, calling(host) as right:
+    async with (
+        signalling() as host,
+        connected_caller(host) as hub,
+        connected_caller(host) as left,
+        connected_caller(host) as right,
+    ):
         await hub.connect("hub", heartbeat_ms=200)
         for leaf, name in ((left, "left"), (right, "right")):
             await leaf.connect(name, target_stream_id="hub", heartbeat_ms=200)
         # Names of leaves are heard by the hub alone; it asks them, so each has one peer.
-        await left.until_knows("hub")
-        await right.until_knows("hub")
+        await left.wait_for_peers("hub")
+        await right.wait_for_peers("hub")
         await left.call("vdo_state_set", key="k", value="from the left")
-        await until_has(right, "k", "from the left")
+        await wait_for_value(right, "k", "from the left")
         await right.call("vdo_state_set", key="k", value="from the right")
-        await until_has(left, "k", "from the right")
+        await wait_for_value(left, "k", "from the right")
 
 
 async def test_who_was_away_hears_what_it_missed_and_wins_with_what_it_wrote() -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob", heartbeat_ms=200) as (ann, bob):
+    async with signalling() as host, callers_in_room(host, "ann", "bob", heartbeat_ms=200) as (ann, bob):
         for number in range(5):
             await ann.call("vdo_state_set", key="k", value=number)
-        await until_has(bob, "k", 4)
+        await wait_for_value(bob, "k", 4)
         await bob.call("vdo_disconnect")
-        await ann.event("peer_disconnected")
+        await ann.wait_for_event("peer_disconnected")
         await ann.call("vdo_state_set", key="k", value="while bob was away")
         await bob.connect("bob", heartbeat_ms=200)
-        await until_has(bob, "k", "while bob was away")
+        await wait_for_value(bob, "k", "while bob was away")
         assert (await bob.call("vdo_state_set", key="k", value="later"))["entry"]["clock"] == 7
-        await until_has(ann, "k", "later")
+        await wait_for_value(ann, "k", "later")
 
 
 async def test_a_deleted_key_goes_at_all_peers_and_at_one_that_was_away() -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob", "carol", heartbeat_ms=200) as (ann, bob, carol):
+    async with (
+        signalling() as host,
+        callers_in_room(host, "ann", "bob", "carol", heartbeat_ms=200) as (ann, bob, carol),
+    ):
         for key in ("a", "b"):
             await ann.call("vdo_state_set", key=key, value=key)
-            await until_has(bob, key, key)
-            await until_has(carol, key, key)
+            await wait_for_value(bob, key, key)
+            await wait_for_value(carol, key, key)
         await bob.call("vdo_state_delete", key="a")
-        told = await ann.event("state_updated", key="a", source="remote")
+        told = await ann.wait_for_event("state_updated", key="a", source="remote")
         assert (told["value"], told["deleted"], told["from_uuid"]) == (None, True, await ann.uuid("bob"))
         assert (await ann.call("vdo_state_get"))["value"] == {"b": "b"}
         await carol.call("vdo_disconnect")
-        await ann.event("peer_disconnected")
+        await ann.wait_for_event("peer_disconnected")
         await ann.call("vdo_state_delete", key="b")
         await carol.connect("carol", heartbeat_ms=200)
-        await until_has(carol, "b", None)
+        await wait_for_value(carol, "b", None)
         assert (await carol.call("vdo_state_get"))["value"] == {}
 
 
 async def test_a_peer_that_fills_the_state_leaves_room_for_others() -> None:
     async with (
         signalling() as host,
-        in_the_hall(host, "ann", "bob", state_max_keys=50) as (ann, bob),
-        Stranger(host, "eve") as eve,
+        callers_in_room(host, "ann", "bob", state_max_keys=50) as (ann, bob),
+        ScriptedPeer(host, "eve") as eve,
     ):
         await eve.view("ann")
-        eve.greet()
-        await ann.until_knows("eve")
+        eve.send_hello()
+        await ann.wait_for_peers("eve")
         entries = [{"key": f"k{n}", "value": n, "actor": f"a{n}", "clock": 1} for n in range(200)]
         snapshot = {"room": "hall", "stream_id": "eve", "entries": entries, "actor_clock": {}}
-        eve.say(eve.trust.frame(None, "state.snapshot", snapshot))
-        await ann.event("state_snapshot_merged", applied=50, offered=200)
+        eve.send_frame(eve.trust.frame(None, "state.snapshot", snapshot))
+        await ann.wait_for_event("state_snapshot_merged", applied=50, offered=200)
         await bob.call("vdo_state_set", key="bob's", value=1)
-        await until_has(ann, "bob's", 1)
+        await wait_for_value(ann, "bob's", 1)
         await ann.call("vdo_state_set", key="ann's", value=1)
 
 
 @pytest.mark.parametrize("clock", [2**52, 2**53 - 1, 10**15])
 async def test_an_admitted_peer_cannot_use_up_the_clock(clock: int) -> None:
-    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob), Stranger(host, "eve") as eve:
+    async with (
+        signalling() as host,
+        callers_in_room(host, "ann", "bob") as (ann, bob),
+        ScriptedPeer(host, "eve") as eve,
+    ):
         await eve.view("ann")
-        eve.greet()
-        await ann.until_knows("eve")
+        eve.send_hello()
+        await ann.wait_for_peers("eve")
         patch = {"key": "k", "value": "stuck", "actor": "eve", "clock": clock, "updated_at": ""}
-        eve.say(eve.trust.frame(None, "state.patch", patch))
+        eve.send_frame(eve.trust.frame(None, "state.patch", patch))
         snapshot = {"room": "hall", "stream_id": "eve", "entries": [patch], "actor_clock": {"eve": clock}}
-        eve.say(eve.trust.frame(None, "state.snapshot", snapshot))
-        await ann.event("state_snapshot_merged", applied=0, offered=1)
+        eve.send_frame(eve.trust.frame(None, "state.snapshot", snapshot))
+        await ann.wait_for_event("state_snapshot_merged", applied=0, offered=1)
         assert (await ann.call("vdo_state_set", key="k", value="free"))["entry"]["clock"] == 1
-        await until_has(bob, "k", "free")
+        await wait_for_value(bob, "k", "free")

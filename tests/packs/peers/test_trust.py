@@ -1,4 +1,4 @@
-"""Who is let through, and who is not, whatever they leave out."""
+"""Which peers are admitted, and which are refused whatever fields they omit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from hubbub.packs.peers import limits, tokens
 from hubbub.packs.peers.room import RoomOptions
-from hubbub.packs.peers.trust import NOT_ALLOWED, OUR_NAME, Refused, Standing, Trust
+from hubbub.packs.peers.trust import NAME_IS_OURS, NOT_ALLOWED, PeerAuth, Refused, Trust
 from hubbub.packs.peers.wire import Envelope, Hello, HelloAck, Pipe, read_envelope, read_frame
 
 SECRET = "sek"
@@ -20,7 +20,7 @@ def trust(name: str = "ann", **options: Any) -> Trust:
     return Trust(RoomOptions(room="r", stream_id=name, **options), clock=lambda: NOW)
 
 
-def heard(frame: str) -> Envelope:
+def parse_envelope(frame: str) -> Envelope:
     read = read_frame(frame)
     assert isinstance(read, Pipe)
     envelope = read_envelope(read.data)
@@ -30,29 +30,29 @@ def heard(frame: str) -> Envelope:
 
 def greet(
     ours: Trust,
-    standing: Standing,
+    standing: PeerAuth,
     theirs: Trust,
     kind: str = Hello.kind,
-    signing: Standing | None = None,
+    signing: PeerAuth | None = None,
     **changes: Any,
 ) -> None:
-    envelope = heard(theirs.frame(signing, kind, {**theirs.hello(), **changes}))
+    envelope = parse_envelope(theirs.frame(signing, kind, {**theirs.hello(), **changes}))
     ours.check_origin(standing, envelope)
-    hello = envelope.read()
+    hello = envelope.read_payload()
     assert isinstance(hello, Hello)
-    ours.take_hello(standing, envelope, hello)
+    ours.accept_hello(standing, envelope, hello)
 
 
-def seen_by(them: Trust, us: Trust) -> Standing:
+def auth_after_hello(them: Trust, us: Trust) -> PeerAuth:
     """What they know of us after our hello."""
-    standing = Standing()
+    standing = PeerAuth()
     greet(them, standing, us)
     return standing
 
 
-def met(ours: Trust, theirs: Trust) -> tuple[Standing, Standing]:
+def exchange_hellos(ours: Trust, theirs: Trust) -> tuple[PeerAuth, PeerAuth]:
     """Two that have greeted each other: theirs as we see it, ours as they see it."""
-    they, we = Standing(), Standing()
+    they, we = PeerAuth(), PeerAuth()
     greet(ours, they, theirs)
     greet(theirs, we, ours, HelloAck.kind)
     return they, we
@@ -60,10 +60,10 @@ def met(ours: Trust, theirs: Trust) -> tuple[Standing, Standing]:
 
 def test_two_that_greet_each_other_sign_and_check() -> None:
     ann, bob = trust("ann", require_session_mac=True), trust("bob", require_session_mac=True)
-    bob_seen, ann_seen = met(ann, bob)
+    bob_seen, ann_seen = exchange_hellos(ann, bob)
     assert (bob_seen.handshake, ann_seen.handshake) == ("hello_received", "ready")
     assert bob_seen.key == ann_seen.key is not None
-    envelope = heard(bob.frame(ann_seen, "state.patch", PATCH))
+    envelope = parse_envelope(bob.frame(ann_seen, "state.patch", PATCH))
     assert envelope.mac is not None
     ann.check_envelope(bob_seen, envelope)
     with pytest.raises(Refused, match="replayed"):
@@ -72,34 +72,34 @@ def test_two_that_greet_each_other_sign_and_check() -> None:
 
 def test_what_was_played_back_is_refused_on_another_connection_too() -> None:
     ann, bob = trust("ann"), trust("bob")
-    bob_seen, ann_seen = met(ann, bob)
-    envelope = heard(bob.frame(ann_seen, "state.patch", PATCH))
+    bob_seen, ann_seen = exchange_hellos(ann, bob)
+    envelope = parse_envelope(bob.frame(ann_seen, "state.patch", PATCH))
     ann.check_envelope(bob_seen, envelope)
-    again = Standing()
+    again = PeerAuth()
     greet(ann, again, bob)
     with pytest.raises(Refused, match="replayed"):
         ann.check_envelope(again, envelope)
-    ann.check_envelope(again, heard(bob.frame(ann_seen, "state.patch", PATCH)))
+    ann.check_envelope(again, parse_envelope(bob.frame(ann_seen, "state.patch", PATCH)))
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"mac": "0" * 64}, "mac wrong"),
-        ({"mac": ""}, "mac wrong"),
+        ({"mac": "0" * 64}, "mac invalid"),
+        ({"mac": ""}, "mac invalid"),
         ({"mac": None}, "mac missing"),
-        ({"kind": "state.snapshot"}, "mac wrong"),
-        ({"ts": 1}, "mac wrong"),
-        ({"nonce": "h_ffffffffffffffff"}, "mac wrong"),
-        ({"payload": {**PATCH, "clock": 2}}, "mac wrong"),
+        ({"kind": "state.snapshot"}, "mac invalid"),
+        ({"ts": 1}, "mac invalid"),
+        ({"nonce": "h_ffffffffffffffff"}, "mac invalid"),
+        ({"payload": {**PATCH, "clock": 2}}, "mac invalid"),
     ],
 )
 def test_forged_messages_are_refused(changes: dict[str, Any], reason: str) -> None:
     ann, bob = trust("ann"), trust("bob")
-    bob_seen, ann_seen = met(ann, bob)
+    bob_seen, ann_seen = exchange_hellos(ann, bob)
     import msgspec
 
-    forged = msgspec.structs.replace(heard(bob.frame(ann_seen, "state.patch", PATCH)), **changes)
+    forged = msgspec.structs.replace(parse_envelope(bob.frame(ann_seen, "state.patch", PATCH)), **changes)
     with pytest.raises(Refused, match=reason):
         ann.check_envelope(bob_seen, forged)
 
@@ -107,49 +107,49 @@ def test_forged_messages_are_refused(changes: dict[str, Any], reason: str) -> No
 def test_a_message_of_another_room_or_name_is_refused() -> None:
     ann, bob, carol = trust("ann"), trust("bob"), trust("carol")
     elsewhere = Trust(RoomOptions(room="q", stream_id="bob"))
-    bob_seen, _ = met(ann, bob)
-    for other, reason in ((carol, "somebody else"), (elsewhere, "wrong room")):
+    bob_seen, _ = exchange_hellos(ann, bob)
+    for other, reason in ((carol, "another peer"), (elsewhere, "wrong room")):
         with pytest.raises(Refused, match=reason):
-            ann.check_origin(bob_seen, heard(other.frame(None, "state.patch", PATCH)))
+            ann.check_origin(bob_seen, parse_envelope(other.frame(None, "state.patch", PATCH)))
 
 
 def test_nobody_may_have_our_own_name() -> None:
-    with pytest.raises(Refused, match=OUR_NAME):
-        greet(trust("ann"), Standing(), trust("ann"))
+    with pytest.raises(Refused, match=NAME_IS_OURS):
+        greet(trust("ann"), PeerAuth(), trust("ann"))
 
 
-def original_hello(theirs: Trust) -> dict[str, Any]:
+def vdo_bridge_hello(theirs: Trust) -> dict[str, Any]:
     return {"capabilities": {"sync_v1": True, "session_mac_v1": True}}
 
 
 @pytest.mark.parametrize("name", ["b" * 257, "b\ud800", "bob!", "_bob", "bob\n"])
 def test_a_name_that_no_end_gives_itself_is_refused(name: str) -> None:
     with pytest.raises(Refused, match="invalid stream id"):
-        greet(trust("ann"), Standing(), trust(name))
+        greet(trust("ann"), PeerAuth(), trust(name))
 
 
 def test_an_original_may_leave_out_the_mac_unless_it_is_required() -> None:
     for is_required in (False, True):
         ann, bob = trust("ann", require_session_mac=is_required), trust("bob")
-        seen, theirs = Standing(), Standing()
-        greet(ann, seen, bob, **original_hello(bob))
+        seen, theirs = PeerAuth(), PeerAuth()
+        greet(ann, seen, bob, **vdo_bridge_hello(bob))
         greet(bob, theirs, ann, HelloAck.kind)
-        unsigned = heard(bob.frame(None, "state.patch", PATCH))
+        unsigned = parse_envelope(bob.frame(None, "state.patch", PATCH))
         if is_required:
             with pytest.raises(Refused, match="mac missing"):
                 ann.check_envelope(seen, unsigned)
         else:
             ann.check_envelope(seen, unsigned)
-        signed = heard(bob.frame(theirs, "state.patch", PATCH))
+        signed = parse_envelope(bob.frame(theirs, "state.patch", PATCH))
         ann.check_envelope(seen, signed)
         ann.check_envelope(seen, signed)  # An original does not count, so nothing can be told about replays.
 
 
 def test_a_mac_without_a_key_is_refused() -> None:
     ann, bob = trust("ann"), trust("bob")
-    _, ann_seen = met(ann, bob)
+    _, ann_seen = exchange_hellos(ann, bob)
     with pytest.raises(Refused, match="no key"):
-        ann.check_envelope(Standing(), heard(bob.frame(ann_seen, "state.patch", PATCH)))
+        ann.check_envelope(PeerAuth(), parse_envelope(bob.frame(ann_seen, "state.patch", PATCH)))
 
 
 GATES = [
@@ -162,24 +162,24 @@ GATES = [
 @pytest.mark.parametrize("gate", GATES)
 def test_before_its_hello_a_gated_room_lets_nothing_through(gate: dict[str, Any]) -> None:
     ann = trust("ann", **gate)
-    assert not ann.admits(Standing())
+    assert not ann.admits(PeerAuth())
     with pytest.raises(Refused, match="not admitted"):
-        ann.check_envelope(Standing(), heard(trust("bob").frame(None, "state.patch", PATCH)))
+        ann.check_envelope(PeerAuth(), parse_envelope(trust("bob").frame(None, "state.patch", PATCH)))
     with pytest.raises(Refused, match="not admitted"):
-        ann.open_bytes(Standing(), b"x" * 100)
+        ann.verify_bytes(PeerAuth(), b"x" * 100)
 
 
 def test_an_open_room_lets_data_through() -> None:
-    assert trust().admits(Standing())
+    assert trust().admits(PeerAuth())
 
 
 def test_who_is_not_on_the_list_is_rejected() -> None:
-    ann, standing = trust("ann", allow_peer_stream_ids=("carol",)), Standing()
+    ann, standing = trust("ann", allow_peer_stream_ids=("carol",)), PeerAuth()
     with pytest.raises(Refused, match=NOT_ALLOWED):
         greet(ann, standing, trust("bob"))
     assert (standing.handshake, standing.rejected_reason, standing.key) == ("rejected", NOT_ALLOWED, None)
     assert not ann.admits(standing)
-    carol = Standing()
+    carol = PeerAuth()
     greet(ann, carol, trust("carol"))
     assert ann.admits(carol)
 
@@ -199,7 +199,7 @@ def bad_tokens() -> list[tuple[str | None, str]]:
 @pytest.mark.parametrize(("token", "reason"), bad_tokens())
 def test_a_bad_token_is_rejected_where_tokens_are_enforced(token: str | None, reason: str) -> None:
     enforcing = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,))
-    standing = Standing()
+    standing = PeerAuth()
     with pytest.raises(Refused, match=reason):
         greet(enforcing, standing, trust("bob"), join_token=token)
     assert not enforcing.admits(standing)
@@ -208,7 +208,7 @@ def test_a_bad_token_is_rejected_where_tokens_are_enforced(token: str | None, re
 
 @pytest.mark.parametrize(("token", "reason"), bad_tokens()[1:])
 def test_elsewhere_it_only_is_no_proof(token: str, reason: str) -> None:
-    lenient, standing = trust("ann", join_token_secrets=(SECRET,)), Standing()
+    lenient, standing = trust("ann", join_token_secrets=(SECRET,)), PeerAuth()
     greet(lenient, standing, trust("bob"), join_token=token)
     assert not standing.is_authenticated
     assert lenient.admits(standing)
@@ -217,12 +217,12 @@ def test_elsewhere_it_only_is_no_proof(token: str, reason: str) -> None:
 def test_a_minted_token_is_good_and_a_later_hello_makes_up_for_a_bad_one() -> None:
     ann = trust("ann", enforce_join_token=True, join_token_secrets=("new", SECRET))
     bob = trust("bob", join_token_secrets=(SECRET,))
-    standing = Standing()
+    standing = PeerAuth()
     with pytest.raises(Refused):
         greet(ann, standing, bob, join_token=None)
     greet(ann, standing, bob)
     assert not ann.admits(standing)
-    greet(ann, standing, bob, HelloAck.kind, seen_by(bob, ann))
+    greet(ann, standing, bob, HelloAck.kind, auth_after_hello(bob, ann))
     assert ann.admits(standing)
     greet(ann, standing, bob)
     assert ann.admits(standing)
@@ -237,17 +237,17 @@ def test_a_token_that_was_overheard_is_of_no_use() -> None:
     bob, mallory = trust("bob", join_token_secrets=(SECRET,)), trust("bob")
     overheard = bob.hello()
     with pytest.raises(Refused, match="join token key mismatch"):
-        greet(ann, Standing(), mallory, join_token=overheard["join_token"])
-    standing = Standing()
+        greet(ann, PeerAuth(), mallory, join_token=overheard["join_token"])
+    standing = PeerAuth()
     greet(ann, standing, mallory, **overheard)
     greet(ann, standing, mallory, HelloAck.kind, **overheard)
-    greet(ann, standing, mallory, HelloAck.kind, seen_by(mallory, ann), **overheard)
+    greet(ann, standing, mallory, HelloAck.kind, auth_after_hello(mallory, ann), **overheard)
     assert not standing.is_authenticated
     assert not ann.admits(standing)
 
 
 def test_a_token_of_an_original_names_no_key_and_needs_no_proof() -> None:
-    ann, standing = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,)), Standing()
+    ann, standing = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,)), PeerAuth()
     token = tokens.mint(SECRET, "r", "bob", int(NOW * 1000) + 1000, "n")
     greet(ann, standing, trust("bob"), join_token=token)
     assert ann.admits(standing)
@@ -256,39 +256,39 @@ def test_a_token_of_an_original_names_no_key_and_needs_no_proof() -> None:
 @pytest.mark.parametrize("key", ["", "AAAA", "é", "MCowBQYDK2VuAyEA" + "A" * 43 + "="])
 def test_a_public_key_that_is_none_is_rejected(key: str) -> None:
     with pytest.raises(Refused, match="invalid public key"):
-        greet(trust("ann"), Standing(), trust("bob"), public_key=key)
+        greet(trust("ann"), PeerAuth(), trust("bob"), public_key=key)
 
 
 def test_who_gave_a_key_cannot_take_it_back() -> None:
-    ann, bob, standing = trust("ann"), trust("bob"), Standing()
+    ann, bob, standing = trust("ann"), trust("bob"), PeerAuth()
     greet(ann, standing, bob)
     with pytest.raises(Refused, match="missing now"):
         greet(ann, standing, bob, public_key=None)
 
 
 def test_without_a_key_nothing_passes_where_macs_are_required() -> None:
-    ann, standing = trust("ann", require_session_mac=True), Standing()
+    ann, standing = trust("ann", require_session_mac=True), PeerAuth()
     greet(ann, standing, trust("bob"), public_key=None)
     assert not ann.admits(standing)
 
 
 def test_bytes_are_signed_for_one_direction_and_taken_once() -> None:
     ann, bob = trust("ann"), trust("bob")
-    bob_seen, ann_seen = met(ann, bob)
-    frame = bob.seal_bytes(ann_seen, b"data")
-    assert ann.open_bytes(bob_seen, frame) == b"data"
-    for bad in (frame, b"", frame[:-1], bytes(len(frame)), ann.seal_bytes(bob_seen, b"data")):
+    bob_seen, ann_seen = exchange_hellos(ann, bob)
+    frame = bob.sign_bytes(ann_seen, b"data")
+    assert ann.verify_bytes(bob_seen, frame) == b"data"
+    for bad in (frame, b"", frame[:-1], bytes(len(frame)), ann.sign_bytes(bob_seen, b"data")):
         with pytest.raises(Refused):
-            ann.open_bytes(bob_seen, bad)
+            ann.verify_bytes(bob_seen, bad)
     with pytest.raises(Refused):
-        bob.seal_bytes(Standing(), b"data")
+        bob.sign_bytes(PeerAuth(), b"data")
 
 
 def test_frames_and_envelopes_have_windows_of_their_own() -> None:
     """A flood of bytes must not make a slow envelope look old."""
     ann, bob = trust("ann"), trust("bob")
-    bob_seen, ann_seen = met(ann, bob)
-    slow = heard(bob.frame(ann_seen, "state.patch", PATCH))
+    bob_seen, ann_seen = exchange_hellos(ann, bob)
+    slow = parse_envelope(bob.frame(ann_seen, "state.patch", PATCH))
     for _ in range(limits.PEER_REPLAY_WINDOW * 2):
-        ann.open_bytes(bob_seen, bob.seal_bytes(ann_seen, b""))
+        ann.verify_bytes(bob_seen, bob.sign_bytes(ann_seen, b""))
     ann.check_envelope(bob_seen, slow)

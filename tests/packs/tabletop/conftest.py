@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.tabletop.keepers import KINDS, OpenKeeper, new_database, postgresql_server, remote, stored
+from tests.packs.tabletop.backends import (
+    KINDS,
+    OpenBackend,
+    new_database,
+    open_grpc_backend,
+    open_store_backend,
+    postgresql_server,
+)
 
 
 @pytest.fixture(scope="session")
@@ -24,9 +31,9 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture(params=KINDS)
-def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> OpenKeeper:
+def open_backend(request: pytest.FixtureRequest, tmp_path: Path) -> OpenBackend:
     """Opens a keeper of each kind, on a database that was empty when the test began."""
     if request.param == "postgresql":
-        return partial(stored, new_database(request.getfixturevalue("postgresql")))
+        return partial(open_store_backend, new_database(request.getfixturevalue("postgresql")))
     url = f"sqlite:///{tmp_path / 'table.db'}"
-    return partial(remote if request.param == "grpc" else stored, url)
+    return partial(open_grpc_backend if request.param == "grpc" else open_store_backend, url)

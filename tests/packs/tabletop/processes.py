@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.http.processes import HUBBUB
+from tests.http.server_process import HUBBUB
 
 
 def free_port() -> int:
@@ -18,10 +18,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(*arguments: str, ready: str) -> Iterator[subprocess.Popen[str]]:
+def run_command(*arguments: str, ready: str) -> Iterator[subprocess.Popen[str]]:
     """A command of `hubbub` that has said that it is ready; killed at the end."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
-    said: list[str] = []
+    stderr_lines: list[str] = []
     is_up = threading.Event()
     process = subprocess.Popen(
         [HUBBUB, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -31,7 +31,7 @@ def started(*arguments: str, ready: str) -> Iterator[subprocess.Popen[str]]:
     def read() -> None:
         assert process.stderr is not None
         for line in process.stderr:
-            said.append(line)
+            stderr_lines.append(line)
             if ready in line:
                 is_up.set()
         is_up.set()
@@ -40,7 +40,7 @@ def started(*arguments: str, ready: str) -> Iterator[subprocess.Popen[str]]:
     reader.start()
     try:
         is_up.wait()
-        assert any(ready in line for line in said), "".join(said)
+        assert any(ready in line for line in stderr_lines), "".join(stderr_lines)
         yield process
     finally:
         if process.poll() is None:
@@ -52,17 +52,17 @@ def started(*arguments: str, ready: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def campaign_server(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+def run_campaign_server(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     """A campaign server on a port, with its campaigns in a folder."""
     database = f"sqlite:///{folder}/kept.db"
     arguments = ("campaign-server", "--addr", f"localhost:{port}", "--database", database)
-    with started(*arguments, ready="campaign server listens on") as process:
+    with run_command(*arguments, ready="campaign server listens on") as process:
         yield process
 
 
 @contextmanager
-def table_server(port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def run_tabletop_server(port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The contract's server, on a port."""
     flags = ("serve", "--transport", "http", "--http-addr", f"localhost:{port}", *arguments, "--pack", "tabletop")
-    with started(*flags, ready=" serves http://") as process:
+    with run_command(*flags, ready=" serves http://") as process:
         yield process

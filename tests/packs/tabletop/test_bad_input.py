@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.packs.tabletop.tables import Player, at_a_table
-from tests.server.conversation import ERAS
+from tests.packs.tabletop.players import Player, open_player_and_server
+from tests.server.raw_client import ERAS
 
 from hubbub.packs.tabletop import limits
 
-LONG_NAME = "n" * (limits.TABLE_NAME_CHARACTERS + 1)
-LONG_TEXT = "t" * (limits.TABLE_TEXT_CHARACTERS + 1)
-TOO_BIG = limits.INT32 + 1
+LONG_NAME = "n" * (limits.MAX_NAME_CHARACTERS + 1)
+LONG_TEXT = "t" * (limits.MAX_TEXT_CHARACTERS + 1)
+TOO_BIG = limits.INT32_MAX + 1
 
 
-class Scenery:
+class SampleCampaigns:
     """Two campaigns, one with somebody and something in it."""
 
     def __init__(self, player: Player) -> None:
         self.player = player
         self.names: dict[str, str] = {}
 
-    async def make(self) -> None:
+    async def create(self) -> None:
         call, names = self.player.call, self.names
         names["here"], names["there"] = await self.player.campaign(), await self.player.campaign()
         alice = await call("participant_create", campaign_id=names["here"], display_name="Alice", role="PLAYER")
@@ -34,16 +34,16 @@ class Scenery:
         session = await call("session_start", campaign_id=names["here"])
         names |= {"alice": alice["id"], "hero": hero["id"], "session": session["id"]}
 
-    async def everything(self) -> Any:
+    async def read_all(self) -> Any:
         """All there is to see."""
-        seen: list[Any] = [await self.player.read("campaigns://list")]
+        contents: list[Any] = [await self.player.read("campaigns://list")]
         for campaign in (self.names["here"], self.names["there"]):
             for kind in ("participants", "actors", "sessions"):
-                seen.append(await self.player.read(f"campaign://{campaign}/{kind}"))
-            seen.append(await self.player.call("events_list", campaign_id=campaign))
-        return seen
+                contents.append(await self.player.read(f"campaign://{campaign}/{kind}"))
+            contents.append(await self.player.call("events_list", campaign_id=campaign))
+        return contents
 
-    def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def fill_ids(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Arguments with ids for the names of things."""
         return {
             key: self.names.get(value[1:], value) if isinstance(value, str) and value.startswith("@") else value
@@ -52,14 +52,14 @@ class Scenery:
 
 
 @asynccontextmanager
-async def scenery(folder: Path, dialect: str) -> AsyncIterator[Scenery]:
-    async with at_a_table(folder, dialect) as player:
-        scene = Scenery(player)
-        await scene.make()
-        yield scene
+async def open_sample_campaigns(folder: Path, dialect: str) -> AsyncIterator[SampleCampaigns]:
+    async with open_player_and_server(folder, dialect) as player:
+        samples = SampleCampaigns(player)
+        await samples.create()
+        yield samples
 
 
-WRONG: list[tuple[str, str, dict[str, Any]]] = [
+INVALID_CALLS: list[tuple[str, str, dict[str, Any]]] = [
     # words
     ("campaign_create", "InvalidArgument", {"name": "x", "gm_mode": "ROBOT"}),
     ("campaign_create", "InvalidArgument", {"name": "x", "gm_mode": ""}),
@@ -116,7 +116,7 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("duality_action_roll", "InvalidArgument", {"modifier": TOO_BIG}),
     ("duality_action_roll", "InvalidArgument", {"modifier": -TOO_BIG - 1}),
     ("duality_action_roll", "InvalidArgument", {"modifier": 10**30}),
-    ("duality_action_roll", "InvalidArgument", {"modifier": limits.INT32}),
+    ("duality_action_roll", "InvalidArgument", {"modifier": limits.INT32_MAX}),
     ("duality_action_roll", "InvalidArgument", {"difficulty": TOO_BIG}),
     ("duality_action_roll", "InvalidArgument", {"difficulty": -1}),
     ("duality_action_roll", "InvalidArgument", {"modifier": 1.5}),
@@ -156,14 +156,14 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
 async def test_nothing_wrong_is_taken_and_nothing_is_written(tmp_path: Path, dialect: str) -> None:
-    async with scenery(tmp_path, dialect) as scene:
-        before = await scene.everything()
-        for tool, code, arguments in WRONG:
-            failure = await scene.player.failure(tool, **scene.filled(arguments))
-            said = failure["data"] if dialect == "plain" else failure
-            assert said["code"] == code, (tool, arguments, failure)
+    async with open_sample_campaigns(tmp_path, dialect) as samples:
+        before = await samples.read_all()
+        for tool, code, arguments in INVALID_CALLS:
+            failure = await samples.player.failure(tool, **samples.fill_ids(arguments))
+            error = failure["data"] if dialect == "plain" else failure
+            assert error["code"] == code, (tool, arguments, failure)
             assert failure["message"]
-        assert await scene.everything() == before
+        assert await samples.read_all() == before
 
 
 @pytest.mark.parametrize(
@@ -185,14 +185,14 @@ async def test_nothing_wrong_is_taken_and_nothing_is_written(tmp_path: Path, dia
 async def test_an_unknown_word_is_answered_with_the_known_ones(
     tmp_path: Path, tool: str, arguments: dict[str, Any], words: str
 ) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         assert words in (await player.failure(tool, **arguments))["message"]
 
 
 async def test_a_second_session_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
-    async with scenery(tmp_path, ERAS["legacy"]) as scene:
-        failure = await scene.player.failure("session_start", campaign_id=scene.names["here"])
-        assert scene.names["session"] in failure["message"]
+    async with open_sample_campaigns(tmp_path, ERAS["legacy"]) as samples:
+        failure = await samples.player.failure("session_start", campaign_id=samples.names["here"])
+        assert samples.names["session"] in failure["message"]
 
 
 ANY = st.dictionaries(st.sampled_from(["campaign_id", "name", "kind", "notes", "x"]), st.text() | st.none())
@@ -202,7 +202,7 @@ ANY = st.dictionaries(st.sampled_from(["campaign_id", "name", "kind", "notes", "
 @given(attempts=st.lists(ANY, min_size=20, max_size=40))
 def test_any_arguments_are_answered(attempts: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> None:
     async def main() -> None:
-        async with at_a_table(tmp_path_factory.mktemp("any")) as player:
+        async with open_player_and_server(tmp_path_factory.mktemp("any")) as player:
             for arguments in attempts:
                 failure = await player.failure("actor_create", **arguments)
                 assert failure["code"] in ("InvalidArgument", "NotFound")

@@ -17,16 +17,16 @@ import pytest
 
 from hubbub import Server, SettingsError
 from hubbub.packs.tabletop import limits
-from hubbub.packs.tabletop.campaign_server import main, running
-from hubbub.packs.tabletop.choosing import choose_backend
+from hubbub.packs.tabletop.backend_factory import choose_backend
+from hubbub.packs.tabletop.campaign_server import main, serve_backend
 from hubbub.packs.tabletop.failures import DeadlineExceeded, FailedPrecondition, Failure, Unavailable
-from hubbub.packs.tabletop.grpc_backend import GrpcBackend, handlers
+from hubbub.packs.tabletop.grpc_backend import GrpcBackend, make_handlers
 from hubbub.packs.tabletop.model import Campaign, GmMode, Page
 from hubbub.packs.tabletop.pack import health, pack
 from hubbub.packs.tabletop.rpc import METHODS
+from hubbub.packs.tabletop.service import TabletopService
 from hubbub.packs.tabletop.settings import TabletopSettings
 from hubbub.packs.tabletop.store_backend import StoreBackend
-from hubbub.packs.tabletop.table import Table
 
 
 @contextmanager
@@ -75,21 +75,21 @@ def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
             await backend.create_campaign("before", GmMode.AI)
             process.kill()
             with pytest.raises(Unavailable, match=r"(was lost; check whether|cannot be read or written now)"):
-                await _until_it_fails(backend)
+                await _call_until_failure(backend)
             await asyncio.to_thread(process.wait)
         with server(tmp_path, address=address):
-            assert len((await _until_it_works(backend)).items) == 1
+            assert len((await _call_until_success(backend)).items) == 1
         await backend.close()
 
     asyncio.run(main())
 
 
-async def _until_it_fails(backend: GrpcBackend) -> None:
+async def _call_until_failure(backend: GrpcBackend) -> None:
     while True:
         await backend.list_campaigns()
 
 
-async def _until_it_works(backend: GrpcBackend) -> Page[Campaign]:
+async def _call_until_success(backend: GrpcBackend) -> Page[Campaign]:
     while True:
         try:
             return await backend.list_campaigns()
@@ -103,7 +103,7 @@ async def test_a_server_that_is_not_there_is_given_up_with_advice() -> None:
         await backend.create_campaign("A", GmMode.AI)
     assert "hubbub campaign-server --addr 127.0.0.1:1" in raised.value.reason
     assert "127.0.0.1" not in raised.value.message
-    state = await health(Table(Server("table"), backend))
+    state = await health(TabletopService(Server("table"), backend))
     assert not state.ok
     assert "see the log of the server" in state.detail
     assert "127.0.0.1" not in state.detail
@@ -116,7 +116,7 @@ async def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -
             await asyncio.Event().wait()
             raise AssertionError("nothing sets that event")
 
-    async with running(Slow(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+    async with serve_backend(Slow(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=0.3)
         with pytest.raises(DeadlineExceeded, match=r"within 0\.3 s"):
             await backend.rules_version()
@@ -126,7 +126,7 @@ async def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -
 async def test_what_goes_through_a_whole_campaign_may_take_longer(tmp_path: Path) -> None:
     is_called, is_late = asyncio.Event(), asyncio.Event()
 
-    class Long(StoreBackend):
+    class SlowVerify(StoreBackend):
         async def rules_version(self) -> Never:
             await asyncio.Event().wait()
             raise AssertionError("nothing sets that event")
@@ -136,7 +136,7 @@ async def test_what_goes_through_a_whole_campaign_may_take_longer(tmp_path: Path
             await is_late.wait()
             return 7
 
-    async with running(Long(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+    async with serve_backend(SlowVerify(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=0.3)
         verified = asyncio.create_task(backend.verify_events("camp_a"))
         await is_called.wait()
@@ -152,14 +152,14 @@ async def test_a_call_that_is_cut_off_says_that_it_may_have_been_done(
 ) -> None:
     is_called = asyncio.Event()
 
-    class Cut(StoreBackend):
+    class Blocking(StoreBackend):
         async def rules_version(self) -> Never:
             is_called.set()
             await asyncio.Event().wait()
             raise AssertionError("nothing sets that event")
 
-    monkeypatch.setattr(limits, "TABLE_GRACE_S", 0.0)
-    async with running(Cut(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+    monkeypatch.setattr(limits, "SHUTDOWN_GRACE_S", 0.0)
+    async with serve_backend(Blocking(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=50)
         call = asyncio.create_task(backend.rules_version())
         await is_called.wait()
@@ -173,7 +173,7 @@ async def test_what_fits_into_no_message_is_told_as_that(tmp_path: Path) -> None
         async def get_campaign(self, campaign_id: str) -> Campaign:
             return Campaign(
                 id=campaign_id,
-                name="x" * limits.TABLE_MESSAGE_BYTES,
+                name="x" * limits.MAX_MESSAGE_BYTES,
                 gm_mode=GmMode.AI,
                 participant_count=0,
                 actor_count=0,
@@ -182,7 +182,7 @@ async def test_what_fits_into_no_message_is_told_as_that(tmp_path: Path) -> None
                 updated_at=datetime.now(UTC),
             )
 
-    async with running(Endless(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+    async with serve_backend(Endless(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=50)
         with pytest.raises(FailedPrecondition, match="more than fits into one message of 64 MB"):
             await backend.get_campaign("camp_a")
@@ -190,11 +190,11 @@ async def test_what_fits_into_no_message_is_told_as_that(tmp_path: Path) -> None
 
 
 async def test_what_the_server_tells_of_its_database_is_passed_on(tmp_path: Path) -> None:
-    class Without(StoreBackend):
+    class FullDisk(StoreBackend):
         async def rules_version(self) -> Never:
             raise Unavailable("the disk is full")
 
-    async with running(Without(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+    async with serve_backend(FullDisk(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}")
         with pytest.raises(Unavailable, match="the disk is full"):
             await backend.rules_version()
@@ -206,7 +206,7 @@ async def test_a_fault_of_the_server_is_told_as_one(tmp_path: Path) -> None:
         async def rules_version(self) -> Never:
             raise ZeroDivisionError("secret detail")
 
-    async with running(Broken(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+    async with serve_backend(Broken(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}")
         with pytest.raises(Failure, match="has a fault") as raised:
             await backend.rules_version()
@@ -217,14 +217,14 @@ async def test_a_fault_of_the_server_is_told_as_one(tmp_path: Path) -> None:
 
 async def test_two_servers_do_not_share_a_port(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'table.db'}"
-    async with running(StoreBackend(url), "127.0.0.1:0") as port:
+    async with serve_backend(StoreBackend(url), "127.0.0.1:0") as port:
         with pytest.raises(SettingsError, match=r"cannot listen on 127\.0\.0\.1:.*try another --addr"):
-            async with running(StoreBackend(url), f"127.0.0.1:{port}"):
+            async with serve_backend(StoreBackend(url), f"127.0.0.1:{port}"):
                 pass
 
 
 def test_every_call_has_a_handler() -> None:
-    assert set(handlers(StoreBackend(None))) == set(METHODS)
+    assert set(make_handlers(StoreBackend(None))) == set(METHODS)
 
 
 def test_the_services_have_the_names_of_the_contract() -> None:
@@ -244,7 +244,7 @@ def test_an_address_for_strangers_must_be_meant(address: str) -> None:
 
 
 async def test_the_pack_uses_the_server_that_is_named(tmp_path: Path) -> None:
-    async with running(StoreBackend(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+    async with serve_backend(StoreBackend(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = choose_backend(TabletopSettings(addr=f"127.0.0.1:{port}"))
         assert isinstance(backend, GrpcBackend)
         (check,) = pack.checks
@@ -289,7 +289,7 @@ async def test_texts_that_are_not_utf_8_are_the_callers_fault(tmp_path: Path, ca
         "ImportCampaign": [b"\x0a" + bytes([len(document)]) + document],
     }
     async with (
-        running(StoreBackend(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port,
+        serve_backend(StoreBackend(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         for name, bodies in requests.items():

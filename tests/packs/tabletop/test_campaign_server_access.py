@@ -15,8 +15,8 @@ from cryptography.x509.oid import NameOID
 from tests.packs.tabletop.processes import free_port
 
 from hubbub import Secret, SettingsError
-from hubbub.packs.tabletop.campaign_server import main, running
-from hubbub.packs.tabletop.choosing import choose_backend
+from hubbub.packs.tabletop.backend_factory import choose_backend
+from hubbub.packs.tabletop.campaign_server import main, serve_backend
 from hubbub.packs.tabletop.failures import Unavailable
 from hubbub.packs.tabletop.grpc_backend import GrpcBackend
 from hubbub.packs.tabletop.model import GmMode
@@ -25,13 +25,13 @@ from hubbub.packs.tabletop.settings import TabletopSettings
 from hubbub.packs.tabletop.store_backend import StoreBackend
 
 
-def certificate(name: str = "localhost") -> ServerTls:
+def make_certificate(name: str = "localhost") -> ServerTls:
     """A certificate for this machine that signs itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
     names = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    made = (
+    signed = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -43,24 +43,24 @@ def certificate(name: str = "localhost") -> ServerTls:
         .sign(key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
-    written = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return ServerTls(made.public_bytes(pem), written)
+    key_pem = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return ServerTls(signed.public_bytes(pem), key_pem)
 
 
 async def test_only_callers_with_the_token_are_answered(tmp_path: Path) -> None:
     store = StoreBackend(f"sqlite:///{tmp_path / 'table.db'}")
-    async with running(store, "127.0.0.1:0", token="right") as port:
+    async with serve_backend(store, "127.0.0.1:0", token="right") as port:
         for token in (None, "wrong", "righ"):
-            stranger = GrpcBackend(f"127.0.0.1:{port}", token=token)
+            unauthorized = GrpcBackend(f"127.0.0.1:{port}", token=token)
             with pytest.raises(Unavailable) as raised:
-                await stranger.create_campaign("A", GmMode.AI)
+                await unauthorized.create_campaign("A", GmMode.AI)
             assert "HUBBUB_TABLETOP_TOKEN" in raised.value.reason
             assert "right" not in raised.value.reason
-            await stranger.check()  # Health is for everybody.
-            await stranger.close()
-        friend = GrpcBackend(f"127.0.0.1:{port}", token="right")
-        assert (await friend.create_campaign("A", GmMode.AI)).name == "A"
-        await friend.close()
+            await unauthorized.check()  # Health is for everybody.
+            await unauthorized.close()
+        authorized = GrpcBackend(f"127.0.0.1:{port}", token="right")
+        assert (await authorized.create_campaign("A", GmMode.AI)).name == "A"
+        await authorized.close()
 
 
 def test_a_token_that_cannot_be_sent_is_refused_at_the_start() -> None:
@@ -69,26 +69,26 @@ def test_a_token_that_cannot_be_sent_is_refused_at_the_start() -> None:
 
 
 async def test_tls_works_with_an_authority_and_refuses_other_servers(tmp_path: Path) -> None:
-    tls = certificate()
+    tls = make_certificate()
     ca_file = tmp_path / "ca.pem"
     ca_file.write_bytes(tls.certificate)
     store = StoreBackend(f"sqlite:///{tmp_path / 'table.db'}")
-    async with running(store, "127.0.0.1:0", token="t", tls=tls) as port:
+    async with serve_backend(store, "127.0.0.1:0", token="t", tls=tls) as port:
         settings = TabletopSettings(addr=f"127.0.0.1:{port}", token=Secret("t"), ca_file=str(ca_file), deadline_s=20)
         backend = choose_backend(settings)
         assert (await backend.create_campaign("A", GmMode.AI)).name == "A"
         await backend.close()
-        for wrong in (None, ClientTls(certificate().certificate)):
-            stranger = GrpcBackend(f"127.0.0.1:{port}", deadline_s=1, token="t", tls=wrong)
+        for wrong in (None, ClientTls(make_certificate().certificate)):
+            unauthorized = GrpcBackend(f"127.0.0.1:{port}", deadline_s=1, token="t", tls=wrong)
             with pytest.raises(Unavailable):
-                await stranger.check()
-            await stranger.close()
+                await unauthorized.check()
+            await unauthorized.close()
 
 
 @pytest.mark.parametrize("token", [None, "secret"])
 async def test_tools_such_as_grpcurl_find_the_services(tmp_path: Path, token: str | None) -> None:
     store = StoreBackend(f"sqlite:///{tmp_path / 'table.db'}")
-    async with running(store, "127.0.0.1:0", token=token) as port:
+    async with serve_backend(store, "127.0.0.1:0", token=token) as port:
         # A client that nobody here wrote, and that blocks: so in a process of its own.
         listing = (
             "import grpc, sys\n"

@@ -7,24 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.eras import modern, open_session
-from tests.http.in_process import running
-from tests.http.wire import Site, call, request
-from tests.packs.tabletop.tables import at_a_table, make_table, playing
-from tests.server.conversation import MODERN
+from tests.http.eras import modern_request, open_session
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import Site, call, request
+from tests.packs.tabletop.players import make_tabletop_server, open_player, open_player_and_server
+from tests.server.raw_client import MODERN
 from websockets.asyncio.client import connect
 
 from hubbub import Server
 from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.contexts import Choice, Contexts
 from hubbub.packs.tabletop.failures import InvalidArgument
-from hubbub.security.keys import append_record, generate_key
+from hubbub.security.api_keys import append_record, generate_key
 
-NOTHING = {"context": {"campaign_id": None, "session_id": None, "participant_id": None}}
+EMPTY_CONTEXT = {"context": {"campaign_id": None, "session_id": None, "participant_id": None}}
 
 
 async def test_calls_that_leave_the_campaign_out_are_about_the_context(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         other = await player.campaign()
         chosen = await player.call("set_context", campaign_id=campaign)
@@ -50,7 +50,7 @@ async def test_calls_that_leave_the_campaign_out_are_about_the_context(tmp_path:
 
 
 async def test_the_session_of_the_context_is_ended_and_forgotten(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         session = (await player.call("session_start", campaign_id=campaign))["id"]
         await player.call("set_context", campaign_id=campaign, session_id=session)
@@ -71,7 +71,7 @@ async def test_the_session_of_the_context_is_ended_and_forgotten(tmp_path: Path)
 
 
 async def test_a_named_campaign_does_not_get_the_session_of_another(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         here, there = await player.campaign(), await player.campaign()
         mine = (await player.call("session_start", campaign_id=here))["id"]
         theirs = (await player.call("session_start", campaign_id=there))["id"]
@@ -86,7 +86,7 @@ async def test_a_named_campaign_does_not_get_the_session_of_another(tmp_path: Pa
 
 
 async def test_rolls_outside_any_campaign_are_written_nowhere(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         assert "dev.hubbub/event_seq" not in await player.meta("duality_action_roll")
         failure = await player.failure("duality_action_roll", session_id="sess_x")
         assert failure["code"] == "InvalidArgument"
@@ -94,7 +94,7 @@ async def test_rolls_outside_any_campaign_are_written_nowhere(tmp_path: Path) ->
 
 
 async def test_what_is_left_out_of_a_new_context_is_cleared(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         session = (await player.call("session_start", campaign_id=campaign))["id"]
         alice = (await player.call("participant_create", campaign_id=campaign, display_name="A", role="GM"))["id"]
@@ -106,7 +106,7 @@ async def test_what_is_left_out_of_a_new_context_is_cleared(tmp_path: Path) -> N
 
 
 async def test_a_context_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign, other = await player.campaign(), await player.campaign()
         session = (await player.call("session_start", campaign_id=other))["id"]
         alice = (await player.call("participant_create", campaign_id=other, display_name="A", role="GM"))["id"]
@@ -133,7 +133,7 @@ async def test_a_context_that_does_not_fit_changes_nothing(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("dialect", ["plain", "2025-11-25"])
 async def test_only_a_caller_without_a_scope_gets_a_context_id(tmp_path: Path, dialect: str) -> None:
-    async with at_a_table(tmp_path, dialect) as player:
+    async with open_player_and_server(tmp_path, dialect) as player:
         campaign = await player.campaign()
         assert list(await player.call("set_context", campaign_id=campaign)) == ["context"]
         failure = await player.failure("campaign_get", context_id="made up")
@@ -141,13 +141,13 @@ async def test_only_a_caller_without_a_scope_gets_a_context_id(tmp_path: Path, d
 
 
 async def test_a_context_id_stands_for_the_context(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path, MODERN) as player:
+    async with open_player_and_server(tmp_path, MODERN) as player:
         campaign = await player.campaign()
         session = (await player.call("session_start", campaign_id=campaign))["id"]
         chosen = await player.call("set_context", campaign_id=campaign, session_id=session)
         context_id = chosen["context_id"]
         assert campaign not in context_id
-        assert await player.read("context://current") == NOTHING
+        assert await player.read("context://current") == EMPTY_CONTEXT
         assert (await player.failure("campaign_get"))["code"] == "InvalidArgument"
         assert (await player.call("campaign_get", context_id=context_id))["id"] == campaign
         meta = await player.meta("duality_action_roll", context_id=context_id)
@@ -159,29 +159,29 @@ async def test_a_context_id_stands_for_the_context(tmp_path: Path) -> None:
 
 
 async def test_a_cursor_is_no_context_id(tmp_path: Path) -> None:
-    server, _ = make_table(tmp_path)
-    async with server.running(), playing(server, MODERN) as player:
+    server, _ = make_tabletop_server(tmp_path)
+    async with server.running(), open_player(server, MODERN) as player:
         sealed = server.sealer.seal("tools", {"campaign_id": await player.campaign()})
         assert (await player.failure("campaign_get", context_id=sealed))["code"] == "InvalidArgument"
 
 
 # -- one caller and another ---------------------------------------------------------
 
-Ask = Callable[[str, Any], Awaitable[Any]]
+SendRequest = Callable[[str, Any], Awaitable[Any]]
 
 
-async def chosen_by(ask: Ask) -> Any:
+async def read_context(ask: SendRequest) -> Any:
     contents = (await ask("resources/read", {"uri": "context://current"}))["result"]["contents"]
     return json.loads(contents[0]["text"])
 
 
-async def use(ask: Ask, tool: str, **arguments: Any) -> Any:
+async def call_tool(ask: SendRequest, tool: str, **arguments: Any) -> Any:
     result = (await ask("tools/call", {"name": tool, "arguments": arguments}))["result"]
     return json.loads(result["content"][0]["text"])
 
 
 @asynccontextmanager
-async def by_cookie(site: Site) -> AsyncIterator[Ask]:
+async def by_cookie(site: Site) -> AsyncIterator[SendRequest]:
     jar: dict[str, str] = {}
 
     async def ask(method: str, params: Any) -> Any:
@@ -195,7 +195,7 @@ async def by_cookie(site: Site) -> AsyncIterator[Ask]:
 
 
 @asynccontextmanager
-async def by_session(site: Site) -> AsyncIterator[Ask]:
+async def by_session(site: Site) -> AsyncIterator[SendRequest]:
     session = await open_session(site)
 
     async def ask(method: str, params: Any) -> Any:
@@ -206,7 +206,7 @@ async def by_session(site: Site) -> AsyncIterator[Ask]:
 
 
 @asynccontextmanager
-async def by_websocket(site: Site) -> AsyncIterator[Ask]:
+async def by_websocket(site: Site) -> AsyncIterator[SendRequest]:
     async with connect(f"ws://127.0.0.1:{site.port}/mcp-ws") as socket:
 
         async def ask(method: str, params: Any) -> Any:
@@ -217,7 +217,7 @@ async def by_websocket(site: Site) -> AsyncIterator[Ask]:
 
 
 @asynccontextmanager
-async def by_old_pair(site: Site) -> AsyncIterator[Ask]:
+async def by_http_sse(site: Site) -> AsyncIterator[SendRequest]:
     async with site.stream("GET", "/sse") as stream:
         place = await stream.next()
         assert place is not None
@@ -230,47 +230,49 @@ async def by_old_pair(site: Site) -> AsyncIterator[Ask]:
 
 
 @asynccontextmanager
-async def by_each_request(site: Site) -> AsyncIterator[Ask]:
+async def by_modern_post(site: Site) -> AsyncIterator[SendRequest]:
     async def ask(method: str, params: Any) -> Any:
-        body, headers = modern(method, params)
+        body, headers = modern_request(method, params)
         return (await site.post(body, headers)).json
 
     yield ask
 
 
-WAYS = [by_cookie, by_session, by_websocket, by_old_pair]
+SCOPED_TRANSPORTS = [by_cookie, by_session, by_websocket, by_http_sse]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", SCOPED_TRANSPORTS)
 async def test_a_caller_sees_its_own_context_and_no_other(tmp_path: Path, way: Any) -> None:
-    server, table = make_table(tmp_path)
-    async with running(server) as here, AsyncExitStack() as stack:
+    server, service = make_tabletop_server(tmp_path)
+    async with run_server(server) as here, AsyncExitStack() as stack:
         ones = await stack.enter_async_context(way(here.site))
-        strangers = [await stack.enter_async_context(other(here.site)) for other in (*WAYS, by_each_request)]
-        campaign = (await use(ones, "campaign_create", name="Mine", gm_mode="AI"))["id"]
-        assert await use(ones, "set_context", campaign_id=campaign) == {"context": {"campaign_id": campaign}}
-        assert (await chosen_by(ones))["context"]["campaign_id"] == campaign
-        assert (await use(ones, "campaign_get"))["id"] == campaign
-        assert len(table.contexts) == 1
+        strangers = [
+            await stack.enter_async_context(other(here.site)) for other in (*SCOPED_TRANSPORTS, by_modern_post)
+        ]
+        campaign = (await call_tool(ones, "campaign_create", name="Mine", gm_mode="AI"))["id"]
+        assert await call_tool(ones, "set_context", campaign_id=campaign) == {"context": {"campaign_id": campaign}}
+        assert (await read_context(ones))["context"]["campaign_id"] == campaign
+        assert (await call_tool(ones, "campaign_get"))["id"] == campaign
+        assert len(service.contexts) == 1
         for stranger in strangers:
-            assert await chosen_by(stranger) == NOTHING
-            said = await stranger("tools/call", {"name": "campaign_get", "arguments": {}})
-            assert "error" in said or said["result"]["isError"], said
-            assert campaign not in json.dumps(said)
+            assert await read_context(stranger) == EMPTY_CONTEXT
+            response = await stranger("tools/call", {"name": "campaign_get", "arguments": {}})
+            assert "error" in response or response["result"]["isError"], response
+            assert campaign not in json.dumps(response)
 
 
-@pytest.mark.parametrize("way", [by_session, by_websocket, by_old_pair])
+@pytest.mark.parametrize("way", [by_session, by_websocket, by_http_sse])
 async def test_a_context_ends_with_its_session(tmp_path: Path, way: Any) -> None:
-    server, table = make_table(tmp_path)
-    async with running(server) as here:
+    server, service = make_tabletop_server(tmp_path)
+    async with run_server(server) as here:
         async with way(here.site) as ask:
-            campaign = (await use(ask, "campaign_create", name="Mine", gm_mode="AI"))["id"]
-            await use(ask, "set_context", campaign_id=campaign)
-            assert len(table.contexts) == 1
+            campaign = (await call_tool(ask, "campaign_create", name="Mine", gm_mode="AI"))["id"]
+            await call_tool(ask, "set_context", campaign_id=campaign)
+            assert len(service.contexts) == 1
         async with way(here.site) as ask:
-            while len(table.contexts):  # A closed connection is noticed a moment later.
+            while len(service.contexts):  # A closed connection is noticed a moment later.
                 await ask("tools/list", {})
-            assert await chosen_by(ask) == NOTHING
+            assert await read_context(ask) == EMPTY_CONTEXT
 
 
 async def test_a_principal_is_known_again_and_nobody_else_is(tmp_path: Path) -> None:
@@ -279,40 +281,42 @@ async def test_a_principal_is_known_again_and_nobody_else_is(tmp_path: Path) -> 
         key, record = generate_key(name)
         append_record(tmp_path / "keys.toml", record)
         keys[name] = {"X-API-Key": key}
-    server, _ = make_table(tmp_path)
-    async with running(server, key_file=str(tmp_path / "keys.toml")) as here:
+    server, _ = make_tabletop_server(tmp_path)
+    async with run_server(server, key_file=str(tmp_path / "keys.toml")) as here:
 
         async def ask(who: str, method: str, params: Any) -> Any:
-            body, headers = modern(method, params)
+            body, headers = modern_request(method, params)
             return (await here.site.post(body, headers | keys[who])).json
 
-        async def adas(method: str, params: Any) -> Any:
+        async def ask_as_ada(method: str, params: Any) -> Any:
             return await ask("ada", method, params)
 
-        async def bobs(method: str, params: Any) -> Any:
+        async def ask_as_bob(method: str, params: Any) -> Any:
             return await ask("bob", method, params)
 
-        campaign = (await use(adas, "campaign_create", name="Hers", gm_mode="AI"))["id"]
-        assert await use(adas, "set_context", campaign_id=campaign) == {"context": {"campaign_id": campaign}}
-        assert (await chosen_by(adas))["context"]["campaign_id"] == campaign
-        assert (await use(adas, "campaign_get"))["id"] == campaign
-        assert await chosen_by(bobs) == NOTHING
-        await a_stolen_cookie_is_worthless(here.site, keys, campaign)
+        campaign = (await call_tool(ask_as_ada, "campaign_create", name="Hers", gm_mode="AI"))["id"]
+        assert await call_tool(ask_as_ada, "set_context", campaign_id=campaign) == {
+            "context": {"campaign_id": campaign}
+        }
+        assert (await read_context(ask_as_ada))["context"]["campaign_id"] == campaign
+        assert (await call_tool(ask_as_ada, "campaign_get"))["id"] == campaign
+        assert await read_context(ask_as_bob) == EMPTY_CONTEXT
+        await check_stolen_cookie(here.site, keys, campaign)
 
 
-async def a_stolen_cookie_is_worthless(site: Site, keys: dict[str, dict[str, str]], campaign: str) -> None:
+async def check_stolen_cookie(site: Site, keys: dict[str, dict[str, str]], campaign: str) -> None:
     first = await site.post(call("set_context", {"campaign_id": campaign}), keys["ada"])
     cookie = {"Cookie": str(first.header("set-cookie")).partition(";")[0]}
     reading = request("resources/read", {"uri": "context://current"})
     mine = await site.post(reading, keys["ada"] | cookie)
     assert campaign in mine.json["result"]["contents"][0]["text"]
     theirs = await site.post(reading, keys["bob"] | cookie)
-    assert json.loads(theirs.json["result"]["contents"][0]["text"]) == NOTHING
+    assert json.loads(theirs.json["result"]["contents"][0]["text"]) == EMPTY_CONTEXT
 
 
 async def test_a_change_of_context_is_told_to_its_owner_alone(tmp_path: Path) -> None:
-    server, _ = make_table(tmp_path)
-    async with running(server) as here:
+    server, _ = make_tabletop_server(tmp_path)
+    async with run_server(server) as here:
         one, two = await open_session(here.site), await open_session(here.site)
         for session in (one, two):
             await session.post(request("resources/subscribe", {"uri": "context://current"}))
@@ -328,17 +332,19 @@ async def test_a_change_of_context_is_told_to_its_owner_alone(tmp_path: Path) ->
 async def test_a_modern_principal_hears_of_its_context(tmp_path: Path) -> None:
     key, record = generate_key("ada")
     append_record(tmp_path / "keys.toml", record)
-    server, _ = make_table(tmp_path)
-    async with running(server, key_file=str(tmp_path / "keys.toml")) as here:
-        body, headers = modern(
+    server, _ = make_tabletop_server(tmp_path)
+    async with run_server(server, key_file=str(tmp_path / "keys.toml")) as here:
+        body, headers = modern_request(
             "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["context://current"]}}
         )
         async with here.site.stream("POST", "/mcp", headers | {"X-API-Key": key}, body) as stream:
             assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
-            made, more = modern("tools/call", {"name": "campaign_create", "arguments": {"name": "A", "gm_mode": "AI"}})
+            made, more = modern_request(
+                "tools/call", {"name": "campaign_create", "arguments": {"name": "A", "gm_mode": "AI"}}
+            )
             answer = await here.site.post(made, more | {"X-API-Key": key})
             campaign = answer.json["result"]["structuredContent"]["id"]
-            chosen, more = modern("tools/call", {"name": "set_context", "arguments": {"campaign_id": campaign}})
+            chosen, more = modern_request("tools/call", {"name": "set_context", "arguments": {"campaign_id": campaign}})
             await here.site.post(chosen, more | {"X-API-Key": key})
             assert (await stream.message())["params"]["uri"] == "context://current"
 
@@ -347,12 +353,12 @@ async def test_a_modern_principal_hears_of_its_context(tmp_path: Path) -> None:
 
 
 def test_only_so_many_contexts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TABLE_CONTEXTS", 3)
+    monkeypatch.setattr(limits, "MAX_CONTEXTS", 3)
     contexts = Contexts(Server("x"))
     for name in "abc":
-        contexts.keep(name, Choice(campaign_id=name))
+        contexts.save(name, Choice(campaign_id=name))
     assert contexts.find("a") == Choice(campaign_id="a")
-    contexts.keep("d", Choice(campaign_id="d"))
+    contexts.save("d", Choice(campaign_id="d"))
     assert len(contexts) == 3
     assert contexts.find("b") is None  # the least recently used
     assert contexts.find("a") == Choice(campaign_id="a")
@@ -361,37 +367,37 @@ def test_only_so_many_contexts_are_remembered(monkeypatch: pytest.MonkeyPatch) -
 def test_an_unused_context_is_forgotten() -> None:
     now = 0.0
     contexts = Contexts(Server("x"), clock=lambda: now)
-    contexts.keep("a", Choice(campaign_id="a"))
-    now = limits.TABLE_CONTEXT_S - 1
+    contexts.save("a", Choice(campaign_id="a"))
+    now = limits.CONTEXT_LIFETIME_S - 1
     assert contexts.find("a") is not None
-    now = 2 * limits.TABLE_CONTEXT_S - 2
+    now = 2 * limits.CONTEXT_LIFETIME_S - 2
     assert contexts.find("a") is not None
-    now = 3 * limits.TABLE_CONTEXT_S
+    now = 3 * limits.CONTEXT_LIFETIME_S
     assert contexts.find("a") is None
     assert len(contexts) == 0
 
 
 def test_a_context_id_costs_no_memory_and_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
     contexts = Contexts(Server("x"))
-    monkeypatch.setattr(limits, "TABLE_CONTEXT_S", -1.0)
-    context_id = contexts.keep(None, Choice(campaign_id="a"))
+    monkeypatch.setattr(limits, "CONTEXT_LIFETIME_S", -1.0)
+    context_id = contexts.save(None, Choice(campaign_id="a"))
     assert len(contexts) == 0
     with pytest.raises(InvalidArgument):
         contexts.find(None, context_id)
 
 
 def test_a_caller_that_fills_the_contexts_takes_none_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TABLE_CONTEXTS", 16)
+    monkeypatch.setattr(limits, "MAX_CONTEXTS", 16)
     contexts = Contexts(Server("x"))
-    contexts.keep("quiet", Choice(campaign_id="quiet"), owner="quiet")
+    contexts.save("quiet", Choice(campaign_id="quiet"), owner="quiet")
     for number in range(100):
-        contexts.keep(f"loud {number}", Choice(campaign_id="loud"), owner="loud")
+        contexts.save(f"loud {number}", Choice(campaign_id="loud"), owner="loud")
     assert contexts.find("quiet") == Choice(campaign_id="quiet")
     assert contexts.find("loud 99") is not None, "the latest are remembered"
-    contexts.keep("third", Choice(campaign_id="third"), owner="third")
+    contexts.save("third", Choice(campaign_id="third"), owner="third")
     assert contexts.find("third") is not None, "there is room for others"
     for number in range(30):
-        contexts.keep(f"caller {number}", Choice(campaign_id="many"), owner=f"owner {number}")
+        contexts.save(f"caller {number}", Choice(campaign_id="many"), owner=f"owner {number}")
     assert len(contexts) == 16
     assert contexts.find("caller 29") is not None
     for name in ("caller 29", "caller 29"):

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 from tests.packs.tabletop.contract import CONTRACT_TOOLS, EXPLANATION, ODDS, OUTCOME, RULES
-from tests.packs.tabletop.tables import Player, at_a_table
-from tests.server.conversation import ERAS
+from tests.packs.tabletop.players import Player, open_player_and_server
+from tests.server.raw_client import ERAS
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
-def is_exactly(said: Any, wanted: Any) -> bool:
+def is_exactly(actual: Any, expected: Any) -> bool:
     """Equal, and with the keys in the same order."""
-    return json.dumps(said) == json.dumps(wanted)
+    return json.dumps(actual) == json.dumps(expected)
 
 
-def timed(record: dict[str, Any], *names: str) -> dict[str, Any]:
+def mask_times(record: dict[str, Any], *names: str) -> dict[str, Any]:
     """A record whose times are times, without their values."""
     for name in names:
         assert TIME.fullmatch(record[name]), record
@@ -26,7 +26,7 @@ def timed(record: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 async def test_every_tool_takes_what_the_contract_shows(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         listed = {tool["name"]: tool for tool in (await player.client.result("tools/list"))["tools"]}
         for name, keys in CONTRACT_TOOLS.items():
             assert [key for key in listed[name]["inputSchema"]["properties"] if key in keys] == keys, name
@@ -39,14 +39,14 @@ async def test_every_tool_takes_what_the_contract_shows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
 async def test_an_evening_goes_as_the_contract_shows(tmp_path: Path, dialect: str) -> None:
-    async with at_a_table(tmp_path, dialect) as player:
+    async with open_player_and_server(tmp_path, dialect) as player:
         campaign = await make_campaign(player)
         participant = await player.call(
             "participant_create", campaign_id=campaign, display_name="Alice", role="PLAYER", controller="HUMAN"
         )
         assert participant["id"].startswith("part_")
         assert is_exactly(
-            timed(participant, "created_at", "updated_at"),
+            mask_times(participant, "created_at", "updated_at"),
             {
                 "id": participant["id"],
                 "campaign_id": campaign,
@@ -70,7 +70,7 @@ async def test_an_evening_goes_as_the_contract_shows(tmp_path: Path, dialect: st
             "started_at": "…",
             "updated_at": "…",
         }
-        assert is_exactly(timed(session, "started_at", "updated_at"), shown)
+        assert is_exactly(mask_times(session, "started_at", "updated_at"), shown)
         chosen = {"campaign_id": campaign, "session_id": session["id"], "participant_id": participant["id"]}
         context = await player.call("set_context", **chosen)
         assert is_exactly(context["context"], chosen)
@@ -103,7 +103,7 @@ async def make_actor(player: Player, campaign: str) -> Any:
     actor = await player.call("actor_create", campaign_id=campaign, **given)
     assert actor["id"].startswith("actor_")
     shown = {"id": actor["id"], "campaign_id": campaign, **given, "created_at": "…", "updated_at": "…"}
-    assert is_exactly(timed(actor, "created_at", "updated_at"), shown)
+    assert is_exactly(mask_times(actor, "created_at", "updated_at"), shown)
     return actor
 
 
@@ -119,7 +119,7 @@ async def read_everything(player: Player, campaign: str, participant: Any, actor
         "created_at": "…",
         "updated_at": "…",
     }
-    assert is_exactly(timed(listed, "created_at", "updated_at"), shown)
+    assert is_exactly(mask_times(listed, "created_at", "updated_at"), shown)
     assert is_exactly(await player.read(f"campaign://{campaign}"), {"campaign": listed})
     assert is_exactly(await player.read(f"campaign://{campaign}/participants"), {"participants": [participant]})
     assert is_exactly(await player.read(f"campaign://{campaign}/actors"), {"actors": [actor]})
@@ -128,7 +128,7 @@ async def read_everything(player: Player, campaign: str, participant: Any, actor
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
 async def test_duality_answers_as_the_contract_shows(tmp_path: Path, dialect: str) -> None:
-    async with at_a_table(tmp_path, dialect) as player:
+    async with open_player_and_server(tmp_path, dialect) as player:
         dice = {"hope": 8, "fear": 5, "modifier": 2, "difficulty": 15}
         assert is_exactly(await player.call("duality_rules_version"), RULES)
         assert is_exactly(await player.call("duality_outcome", **dice), OUTCOME)
@@ -148,7 +148,7 @@ async def test_duality_answers_as_the_contract_shows(tmp_path: Path, dialect: st
 
 
 async def test_without_a_difficulty_there_is_none_in_the_answer(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         roll = await player.call("duality_action_roll")
         assert list(roll) == [key for key in OUTCOME if key != "difficulty"]
         assert roll["modifier"] == 0
@@ -161,13 +161,13 @@ async def test_without_a_difficulty_there_is_none_in_the_answer(tmp_path: Path) 
 
 
 async def test_the_result_is_text_and_data_alike(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         result = await player.client.call("duality_probability", {"modifier": 2, "difficulty": 15})
         assert result["structuredContent"] == ODDS == json.loads(result["content"][0]["text"])
 
 
 async def test_a_request_id_comes_back_in_meta_only(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         assert (await player.meta("duality_explain", hope=1, fear=2, request_id="req_123")) == {
             "dev.hubbub/request_id": "req_123",
             "hubbub/request_id": "req_123",
@@ -176,7 +176,7 @@ async def test_a_request_id_comes_back_in_meta_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dialect", [ERAS["legacy"], ERAS["modern"]])
 async def test_every_live_roll_can_be_seen_again(tmp_path: Path, dialect: str) -> None:
-    async with at_a_table(tmp_path, dialect) as player:
+    async with open_player_and_server(tmp_path, dialect) as player:
         result = await player.client.call("duality_action_roll", {"modifier": 1})
         rng = result["_meta"]["dev.hubbub/rng"]
         assert result["_meta"]["hubbub/rng"] == rng

@@ -8,29 +8,29 @@ from hubbub import Secret
 from hubbub.packs.tabletop.model import GmMode
 from hubbub.packs.tabletop.pack import campaigns
 from hubbub.packs.tabletop.settings import TabletopSettings
-from hubbub.packs.tabletop.store_backend import StoreBackend, usual_path
+from hubbub.packs.tabletop.store_backend import StoreBackend, default_path
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     return tmp_path
 
 
-async def test_looking_makes_no_database(data: Path) -> None:
+async def test_looking_makes_no_database(data_folder: Path) -> None:
     check = await campaigns(TabletopSettings())
     assert check.ok
-    assert check.detail == f"will be kept in {usual_path()}"
-    assert list(data.iterdir()) == []
+    assert check.detail == f"will be kept in {default_path()}"
+    assert list(data_folder.iterdir()) == []
 
 
-async def test_without_settings_campaigns_are_kept_in_the_data_folder(data: Path) -> None:
+async def test_without_settings_campaigns_are_kept_in_the_data_folder(data_folder: Path) -> None:
     backend = StoreBackend(None)
     await backend.create_campaign("A", GmMode.AI)
     await backend.close()
-    assert usual_path().is_relative_to(data)
+    assert default_path().is_relative_to(data_folder)
     check = await campaigns(TabletopSettings())
-    assert (check.ok, check.detail) == (True, f"kept in {usual_path()}")
+    assert (check.ok, check.detail) == (True, f"kept in {default_path()}")
 
 
 async def test_a_database_that_does_not_work_comes_with_advice(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.dice import DiceSpec, roll_dice
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.model import GmMode
-from hubbub.packs.tabletop.randomness import ALGORITHM, Faces, RngRequest, RollMode, SeedSource, choose_seed
+from hubbub.packs.tabletop.randomness import ALGORITHM, RngRequest, RollMode, RollStream, SeedSource, choose_seed
 
-specs = st.lists(st.builds(DiceSpec, st.integers(1, limits.DIE_SIDES), st.integers(1, 20)), min_size=1, max_size=50)
-seeds = st.integers(0, limits.DICE_SEED)
+specs = st.lists(st.builds(DiceSpec, st.integers(1, limits.MAX_DIE_SIDES), st.integers(1, 20)), min_size=1, max_size=50)
+seeds = st.integers(0, limits.MAX_SEED)
 
 
 @given(specs, seeds)
@@ -35,10 +35,10 @@ def test_dice_show_their_faces_add_up_and_fall_again_the_same(dice: list[DiceSpe
         [DiceSpec(6, -1)],
         [DiceSpec(0, 1)],
         [DiceSpec(-6, 1)],
-        [DiceSpec(limits.DIE_SIDES + 1, 1)],
+        [DiceSpec(limits.MAX_DIE_SIDES + 1, 1)],
         [DiceSpec(2**31, 1)],
         [DiceSpec(6, 501), DiceSpec(6, 500)],
-        [DiceSpec(6, 1)] * (limits.DICE_SPECS + 1),
+        [DiceSpec(6, 1)] * (limits.MAX_DICE_SPECS + 1),
     ],
 )
 def test_dice_that_nobody_can_throw_are_refused(dice: list[DiceSpec]) -> None:
@@ -47,7 +47,7 @@ def test_dice_that_nobody_can_throw_are_refused(dice: list[DiceSpec]) -> None:
 
 
 def test_as_many_dice_as_are_allowed_can_be_thrown() -> None:
-    assert len(roll_dice([DiceSpec(limits.DIE_SIDES, limits.DICE)]).rolls[0].results) == limits.DICE
+    assert len(roll_dice([DiceSpec(limits.MAX_DIE_SIDES, limits.MAX_DICE)]).rolls[0].results) == limits.MAX_DICE
 
 
 def test_a_die_with_one_side_always_shows_it() -> None:
@@ -55,8 +55,8 @@ def test_a_die_with_one_side_always_shows_it() -> None:
 
 
 def test_one_stream_shows_every_face_equally_often() -> None:
-    faces = Faces(7)
-    counts = Counter(faces.throw(20) for _ in range(100_000))
+    faces = RollStream(7)
+    counts = Counter(faces.roll(20) for _ in range(100_000))
     chi_square = sum((counts[face] - 5000) ** 2 / 5000 for face in range(1, 21))
     assert chi_square < 43.8, "what 19 degrees of freedom exceed once in a thousand times"
 
@@ -74,7 +74,7 @@ def test_the_server_draws_the_seed_of_a_live_roll_and_the_client_gives_that_of_a
         RngRequest(seed=1, roll_mode=RollMode.LIVE),
         RngRequest(roll_mode=RollMode.REPLAY),
         RngRequest(seed=-1),
-        RngRequest(seed=limits.DICE_SEED + 1),
+        RngRequest(seed=limits.MAX_SEED + 1),
     ],
 )
 def test_a_seed_that_does_not_go_with_the_mode_is_refused(rng: RngRequest) -> None:

@@ -49,11 +49,11 @@ def test_the_odds_are_those_of_the_closed_table_for_every_modifier_and_difficult
 
 def test_the_odds_are_what_resolving_every_fall_gives() -> None:
     for modifier, difficulty in ((2, 15), (-40, 0), (0, 0), (0, 25), (2**31 - 25, 2**31 - 1), (-(2**31), 5)):
-        falls = Counter(
+        rolls = Counter(
             duality.resolve(hope, fear, modifier, difficulty).outcome for hope in range(1, 13) for fear in range(1, 13)
         )
         found = duality.probability(modifier, difficulty)
-        assert {row.outcome: row.count for row in found.outcome_counts if row.count} == falls
+        assert {row.outcome: row.count for row in found.outcome_counts if row.count} == rolls
 
 
 def test_the_contracts_outcome_has_its_keys_in_order() -> None:
@@ -65,9 +65,9 @@ def test_the_contracts_outcome_has_its_keys_in_order() -> None:
 
 
 def test_the_contracts_explanation_is_given_with_the_full_outcome_beside_it() -> None:
-    told = msgspec.to_builtins(duality.explain(8, 5, 2, 15))
-    assert told["rules_version"] == "1.0.0"
-    assert told["intermediates"] == {
+    explanation = msgspec.to_builtins(duality.explain(8, 5, 2, 15))
+    assert explanation["rules_version"] == "1.0.0"
+    assert explanation["intermediates"] == {
         "base_total": 13,
         "total": 15,
         "is_crit": False,
@@ -75,7 +75,7 @@ def test_the_contracts_explanation_is_given_with_the_full_outcome_beside_it() ->
         "hope_gt_fear": True,
         "fear_gt_hope": False,
     }
-    steps = [(step["code"], step["message"], step["data"]) for step in told["steps"]]
+    steps = [(step["code"], step["message"], step["data"]) for step in explanation["steps"]]
     assert steps == [
         ("SUM_DICE", "Sum hope and fear dice", {"hope": 8, "fear": 5, "base_total": 13}),
         ("APPLY_MODIFIER", "Apply modifier to base total", {"base_total": 13, "modifier": 2, "total": 15}),
@@ -117,7 +117,7 @@ def test_every_roll_has_the_one_outcome_that_its_dice_have(
 ) -> None:
     found = duality.resolve(hope, fear, modifier, difficulty)
     assert found.total == hope + fear + modifier
-    assert abs(found.total) <= limits.INT32 + 1
+    assert abs(found.total) <= limits.INT32_MAX + 1
     assert found.is_crit == (hope == fear) == (found.outcome is Outcome.CRITICAL_SUCCESS)
     if found.is_crit:
         assert found.meets_difficulty == (difficulty is not None)
@@ -142,17 +142,17 @@ def test_what_no_dice_show_and_no_wire_carries_is_refused(hope: int, fear: int, 
 
 
 def test_a_hundred_thousand_seeds_give_every_fall_equally_often() -> None:
-    falls: Counter[tuple[int, int]] = Counter()
+    rolls: Counter[tuple[int, int]] = Counter()
     for seed in range(100_000):
         roll = duality.action_roll(rng=RngRequest(seed=seed)).resolution
-        falls[roll.hope, roll.fear] += 1
+        rolls[roll.hope, roll.fear] += 1
     expected = 100_000 / 144
-    chi_square = sum((falls[hope, fear] - expected) ** 2 / expected for hope in range(1, 13) for fear in range(1, 13))
+    chi_square = sum((rolls[hope, fear] - expected) ** 2 / expected for hope in range(1, 13) for fear in range(1, 13))
     assert chi_square < CHI_SQUARE_143
 
 
 def test_a_seed_gives_the_fall_that_anybody_can_compute() -> None:
-    for seed in (0, 1, 42, limits.DICE_SEED):
+    for seed in (0, 1, 42, limits.MAX_SEED):
         block = hashlib.sha256(ALGORITHM.encode() + seed.to_bytes(8, "big") + bytes(8)).digest()
         words = [int.from_bytes(block[at : at + 4], "big") for at in range(0, 32, 4)]
         faces = [word % 12 + 1 for word in words if word < 2**32 - 2**32 % 12]

@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.packs.tabletop.keepers import OpenKeeper, stored
-from tests.packs.tabletop.tables import Player, at_a_table, make_table, playing
+from tests.packs.tabletop.backends import OpenBackend, open_store_backend
+from tests.packs.tabletop.players import Player, make_tabletop_server, open_player, open_player_and_server
 
 from hubbub.pack.store import GENESIS, link
 from hubbub.packs.tabletop import chart, duality, limits
+from hubbub.packs.tabletop.campaign_document import CampaignDocument
 from hubbub.packs.tabletop.failures import FailedPrecondition, InvalidArgument, NotFound
 from hubbub.packs.tabletop.model import ActorKind, GmMode, Role, Scene
 from hubbub.packs.tabletop.randomness import RngRequest
-from hubbub.packs.tabletop.transfer import CampaignDocument
 
 # -- advantage -----------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ def test_the_odds_with_one_more_die_are_those_of_each_of_its_faces(advantage: in
 
 @pytest.mark.parametrize(
     ("modifier", "advantage"),
-    [(0, 2), (0, -2), (limits.INT32 - 24, 1), (-limits.INT32 - 1, -1)],
+    [(0, 2), (0, -2), (limits.INT32_MAX - 24, 1), (-limits.INT32_MAX - 1, -1)],
 )
 def test_what_does_not_fit_is_refused(modifier: int, advantage: int) -> None:
     with pytest.raises(InvalidArgument):
@@ -59,8 +59,8 @@ def test_what_does_not_fit_is_refused(modifier: int, advantage: int) -> None:
         duality.probability(modifier, 5, advantage)
 
 
-async def test_every_keeper_knows_advantage_and_notation(keeper: OpenKeeper) -> None:
-    async with keeper() as backend:
+async def test_every_keeper_knows_advantage_and_notation(open_backend: OpenBackend) -> None:
+    async with open_backend() as backend:
         campaign = await backend.create_campaign("Storm", GmMode.AI)
         scene = Scene(campaign_id=campaign.id)
         rng = RngRequest(seed=7)
@@ -69,15 +69,15 @@ async def test_every_keeper_knows_advantage_and_notation(keeper: OpenKeeper) -> 
         with pytest.raises(InvalidArgument):
             await backend.probability(1, 9, 3)
         roll = await backend.action_roll(advantage=1, scene=scene)
-        thrown = await backend.roll_notation("4d6kh3 - 1", scene=scene)
-        assert (roll.event_seq, thrown.event_seq) == (2, 3)
+        rolled = await backend.roll_notation("4d6kh3 - 1", scene=scene)
+        assert (roll.event_seq, rolled.event_seq) == (2, 3)
         events = (await backend.list_events(campaign.id)).items
         assert events[1].data["advantage"] == roll.advantage
         assert events[2].type == "roll.notation"
-        assert events[2].data["terms"] == json.loads(msgspec.json.encode(thrown.terms))
+        assert events[2].data["terms"] == json.loads(msgspec.json.encode(rolled.terms))
         assert await backend.verify_events(campaign.id) is None
-        again = await backend.roll_notation("4d6kh3-1", rng=RngRequest(seed=thrown.rng.seed_used), scene=scene)
-        assert again.terms == thrown.terms
+        again = await backend.roll_notation("4d6kh3-1", rng=RngRequest(seed=rolled.rng.seed_used), scene=scene)
+        assert again.terms == rolled.terms
         assert again.event_seq is None
         for wrong in ("", "six", "1001d6", "\ud800"):
             with pytest.raises(InvalidArgument):
@@ -86,7 +86,7 @@ async def test_every_keeper_knows_advantage_and_notation(keeper: OpenKeeper) -> 
 
 
 async def test_advantage_and_disadvantage_outweigh_each_other(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         assert (await player.call("duality_action_roll", advantage=True))["advantage"] > 0
         assert (await player.call("duality_action_roll", disadvantage=True))["advantage"] < 0
         assert "advantage" not in await player.call("duality_action_roll", advantage=True, disadvantage=True)
@@ -96,11 +96,11 @@ async def test_advantage_and_disadvantage_outweigh_each_other(tmp_path: Path) ->
 
 
 async def test_a_notation_is_rolled_as_a_tool(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
-        thrown = await player.call("roll_notation", notation="2d20kl1 + 3")
-        assert list(thrown) == ["notation", "terms", "total"]
-        assert [list(term) for term in thrown["terms"]] == [["text", "results", "kept", "total"]] * 2
-        assert thrown["total"] == min(thrown["terms"][0]["results"]) + 3
+    async with open_player_and_server(tmp_path) as player:
+        rolled = await player.call("roll_notation", notation="2d20kl1 + 3")
+        assert list(rolled) == ["notation", "terms", "total"]
+        assert [list(term) for term in rolled["terms"]] == [["text", "results", "kept", "total"]] * 2
+        assert rolled["total"] == min(rolled["terms"][0]["results"]) + 3
         failure = await player.failure("roll_notation", notation="1000000d6")
         assert failure["code"] == "InvalidArgument"
 
@@ -109,7 +109,7 @@ async def test_a_notation_is_rolled_as_a_tool(tmp_path: Path) -> None:
 
 
 async def test_the_odds_can_be_looked_at(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         result = await player.client.call("duality_chart", {"modifier": 2, "difficulty": 15})
         picture, text = result["content"]
         assert (picture["type"], picture["mimeType"]) == ("image", "image/png")
@@ -126,7 +126,7 @@ async def test_without_the_library_a_picture_is_refused_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         failure = await player.failure("duality_chart", difficulty=15)
         assert failure["code"] == "FailedPrecondition"
         assert "its extra 'charts'" in failure["message"]
@@ -143,7 +143,7 @@ def test_every_outcome_that_is_counted_is_drawn() -> None:
 # -- whole campaigns -----------------------------------------------------------------
 
 
-async def filled(player: Player) -> str:
+async def create_full_campaign(player: Player) -> str:
     """A campaign with some of everything."""
     campaign = await player.campaign(theme_prompt='Fog & "debts"\n– old ones')
     where = {"campaign_id": campaign}
@@ -160,7 +160,7 @@ async def filled(player: Player) -> str:
     return campaign
 
 
-async def seen(player: Player, campaign: str) -> Any:
+async def read_campaign(player: Player, campaign: str) -> Any:
     """What can be seen of a campaign, but for its events."""
     kinds = ("", "/participants", "/actors", "/sessions")
     return [await player.read(f"campaign://{campaign}{kind}") for kind in kinds]
@@ -169,14 +169,17 @@ async def seen(player: Player, campaign: str) -> Any:
 async def test_a_campaign_moves_to_another_server_whole(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    async with at_a_table(tmp_path / "a") as here, at_a_table(tmp_path / "b", "2026-07-28") as there:
+    async with (
+        open_player_and_server(tmp_path / "a") as here,
+        open_player_and_server(tmp_path / "b", "2026-07-28") as there,
+    ):
         await there.campaign()
-        campaign = await filled(here)
+        campaign = await create_full_campaign(here)
         document = await here.call("campaign_export", campaign_id=campaign)
         assert list(document)[:2] == ["format", "version"]
         taken = await there.call("campaign_import", document=document)
         assert taken["id"] == campaign
-        assert await seen(there, campaign) == await seen(here, campaign)
+        assert await read_campaign(there, campaign) == await read_campaign(here, campaign)
         events = (await there.call("events_list", campaign_id=campaign))["events"]
         assert events[:-1] == document["events"]
         assert events[-1]["type"] == "campaign.imported"
@@ -192,8 +195,8 @@ async def test_a_campaign_moves_to_another_server_whole(tmp_path: Path) -> None:
 async def test_a_campaign_without_its_events_begins_new_ones(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    async with at_a_table(tmp_path / "a") as here, at_a_table(tmp_path / "b") as there:
-        campaign = await filled(here)
+    async with open_player_and_server(tmp_path / "a") as here, open_player_and_server(tmp_path / "b") as there:
+        campaign = await create_full_campaign(here)
         document = await here.call("campaign_export", campaign_id=campaign, events=False)
         await there.call("campaign_import", document=document)
         (event,) = (await there.call("events_list", campaign_id=campaign))["events"]
@@ -201,12 +204,12 @@ async def test_a_campaign_without_its_events_begins_new_ones(tmp_path: Path) -> 
         assert (await there.call("events_verify", campaign_id=campaign))["is_whole"]
 
 
-async def test_every_keeper_gives_and_takes_whole_campaigns(keeper: OpenKeeper, tmp_path: Path) -> None:
+async def test_every_keeper_gives_and_takes_whole_campaigns(open_backend: OpenBackend, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    async with at_a_table(tmp_path / "a") as here:
-        campaign = await filled(here)
+    async with open_player_and_server(tmp_path / "a") as here:
+        campaign = await create_full_campaign(here)
         document = msgspec.convert(await here.call("campaign_export", campaign_id=campaign), CampaignDocument)
-    async with keeper() as backend:
+    async with open_backend() as backend:
         with pytest.raises(NotFound):
             await backend.export_campaign(campaign)
         taken = await backend.import_campaign(document)
@@ -221,7 +224,7 @@ async def test_every_keeper_gives_and_takes_whole_campaigns(keeper: OpenKeeper, 
             await backend.import_campaign(broken)
 
 
-def change(document: Any, *path: Any) -> Any:
+def replace_value(document: Any, *path: Any) -> Any:
     """A copy of a document with one value replaced."""
     *where, value = path
     copy = json.loads(json.dumps(document))
@@ -232,67 +235,71 @@ def change(document: Any, *path: Any) -> Any:
     return copy
 
 
-def linked(event: dict[str, Any]) -> dict[str, Any]:
+def with_hash(event: dict[str, Any]) -> dict[str, Any]:
     """A first event with the hash that it should have."""
     return link({key: value for key, value in event.items() if key != "hash"}, GENESIS)
 
 
 @pytest.mark.parametrize("character", ["\x01", "🐉"])
-async def test_the_longest_texts_can_be_moved(character: str, keeper: OpenKeeper, tmp_path: Path) -> None:
-    longest = character * limits.TABLE_TEXT_CHARACTERS
-    async with stored(f"sqlite:///{tmp_path / 'other.db'}") as other:
+async def test_the_longest_texts_can_be_moved(character: str, open_backend: OpenBackend, tmp_path: Path) -> None:
+    longest = character * limits.MAX_TEXT_CHARACTERS
+    async with open_store_backend(f"sqlite:///{tmp_path / 'other.db'}") as other:
         campaign = await other.create_campaign("Long", GmMode.AI, longest)
-        await other.create_actor(campaign.id, character * limits.TABLE_NAME_CHARACTERS, ActorKind.PC, longest)
+        await other.create_actor(campaign.id, character * limits.MAX_NAME_CHARACTERS, ActorKind.PC, longest)
         document = await other.export_campaign(campaign.id)
-    async with keeper() as backend:
+    async with open_backend() as backend:
         assert (await backend.import_campaign(document)).theme_prompt == longest
         assert await backend.verify_events(campaign.id) is None
 
 
 async def test_a_document_that_does_not_fit_is_refused_whole(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    server, _ = make_table(tmp_path)
-    async with server.running(), playing(server) as here, at_a_table(tmp_path / "b") as there:
-        document = await here.call("campaign_export", campaign_id=await filled(here))
+    server, _ = make_tabletop_server(tmp_path)
+    async with server.running(), open_player(server) as here, open_player_and_server(tmp_path / "b") as there:
+        document = await here.call("campaign_export", campaign_id=await create_full_campaign(here))
         participant = document["participants"][0]
         wrong = [
             {},
-            change(document, "format", "something else"),
-            change(document, "version", 2),
-            change(document, "unknown", 1),
-            change(document, "campaign", "id", "a/b"),
-            change(document, "campaign", "id", "_"),
-            change(document, "campaign", "id", "camp_other"),
-            change(document, "campaign", "name", " "),
-            change(document, "campaign", "gm_mode", "ROBOT"),
-            change(document, "campaign", "theme_prompt", "t" * (limits.TABLE_TEXT_CHARACTERS + 1)),
-            change(document, "participants", 0, "campaign_id", "camp_other"),
-            change(document, "participants", 0, "display_name", ""),
-            change(document, "participants", 0, "role", "KING"),
-            change(document, "participants", [participant, participant]),
-            change(document, "participants", []),  # whom an actor's controller is looked for among
-            change(document, "actors", 0, "kind", "DRAGON"),
-            change(document, "actors", 0, "created_at", "yesterday"),
-            change(document, "actors", []),
-            change(document, "controls", 0, "controller", "part_nobody"),
-            change(document, "controls", 0, "controller", None),
-            change(document, "controls", [document["controls"][0]] * 2),
-            change(document, "sessions", 0, "status", "ACTIVE"),
-            change(document, "sessions", 0, "ended_at", None),
-            change(document, "sessions", 1, "ended_at", document["sessions"][0]["ended_at"]),
-            change(document, "sessions", []),
-            change(document, "events", document["events"][1:]),
-            change(document, "events", document["events"][::-1]),
-            change(document, "events", 3, "data", {"display_name": "Mallory"}),
-            change(document, "events", 3, "hash", "0" * 64),
-            change(document, "events", 0, "created_at", "2020-01-01T00:00:00.5Z"),
-            change(document, "participants", 0, "id", "gm"),
-            change(document, "campaign", "created_at", "2020-01-01T00:00:00"),
-            change(document, "campaign", "updated_at", "9999-12-31T23:59:59-23:00"),
-            change(document, "actors", 0, "updated_at", "0001-01-01T00:00:00+23:00"),
-            change(document, "sessions", 0, "ended_at", "2020-01-01T00:00:00.5Z"),
-            change(document, "events", [linked(document["events"][0] | {"created_at": "2020-01-01T02:00:00+02:00"})]),
-            change(document, "events", [linked(document["events"][0] | {"created_at": "2020-01-01T02:00:00"})]),
+            replace_value(document, "format", "something else"),
+            replace_value(document, "version", 2),
+            replace_value(document, "unknown", 1),
+            replace_value(document, "campaign", "id", "a/b"),
+            replace_value(document, "campaign", "id", "_"),
+            replace_value(document, "campaign", "id", "camp_other"),
+            replace_value(document, "campaign", "name", " "),
+            replace_value(document, "campaign", "gm_mode", "ROBOT"),
+            replace_value(document, "campaign", "theme_prompt", "t" * (limits.MAX_TEXT_CHARACTERS + 1)),
+            replace_value(document, "participants", 0, "campaign_id", "camp_other"),
+            replace_value(document, "participants", 0, "display_name", ""),
+            replace_value(document, "participants", 0, "role", "KING"),
+            replace_value(document, "participants", [participant, participant]),
+            replace_value(document, "participants", []),  # whom an actor's controller is looked for among
+            replace_value(document, "actors", 0, "kind", "DRAGON"),
+            replace_value(document, "actors", 0, "created_at", "yesterday"),
+            replace_value(document, "actors", []),
+            replace_value(document, "controls", 0, "controller", "part_nobody"),
+            replace_value(document, "controls", 0, "controller", None),
+            replace_value(document, "controls", [document["controls"][0]] * 2),
+            replace_value(document, "sessions", 0, "status", "ACTIVE"),
+            replace_value(document, "sessions", 0, "ended_at", None),
+            replace_value(document, "sessions", 1, "ended_at", document["sessions"][0]["ended_at"]),
+            replace_value(document, "sessions", []),
+            replace_value(document, "events", document["events"][1:]),
+            replace_value(document, "events", document["events"][::-1]),
+            replace_value(document, "events", 3, "data", {"display_name": "Mallory"}),
+            replace_value(document, "events", 3, "hash", "0" * 64),
+            replace_value(document, "events", 0, "created_at", "2020-01-01T00:00:00.5Z"),
+            replace_value(document, "participants", 0, "id", "gm"),
+            replace_value(document, "campaign", "created_at", "2020-01-01T00:00:00"),
+            replace_value(document, "campaign", "updated_at", "9999-12-31T23:59:59-23:00"),
+            replace_value(document, "actors", 0, "updated_at", "0001-01-01T00:00:00+23:00"),
+            replace_value(document, "sessions", 0, "ended_at", "2020-01-01T00:00:00.5Z"),
+            replace_value(
+                document, "events", [with_hash(document["events"][0] | {"created_at": "2020-01-01T02:00:00+02:00"})]
+            ),
+            replace_value(
+                document, "events", [with_hash(document["events"][0] | {"created_at": "2020-01-01T02:00:00"})]
+            ),
         ]
         for number, one in enumerate(wrong):
             failure = await there.failure("campaign_import", document=one)
@@ -301,8 +308,8 @@ async def test_a_document_that_does_not_fit_is_refused_whole(tmp_path: Path) -> 
         await there.call("campaign_import", document=document)
 
 
-async def test_ids_that_another_campaign_has_are_refused(keeper: OpenKeeper) -> None:
-    async with keeper() as backend:
+async def test_ids_that_another_campaign_has_are_refused(open_backend: OpenBackend) -> None:
+    async with open_backend() as backend:
         campaign = await backend.create_campaign("One", GmMode.AI)
         await backend.create_participant(campaign.id, "Alice", Role.GM)
         await backend.create_actor(campaign.id, "Hero", ActorKind.PC)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.pack.store import Connection, open_database, read_url, select
-from hubbub.packs.tabletop.sql.events import first_break
+from hubbub.packs.tabletop.sql.events import find_first_break
 from hubbub.packs.tabletop.sql.tables import SCHEMA, campaigns, participants
 
 WRITERS = Path(__file__).with_name("writers.py")
@@ -31,26 +31,26 @@ def test_no_acknowledged_write_is_lost(database_url: str) -> None:
     ]
     acknowledged: set[str] = set()
     for killer in killers:
-        told, problem = killer.communicate()
+        output, problem = killer.communicate()
         assert killer.returncode == 0, problem
-        acknowledged.update(told.split())
+        acknowledged.update(output.split())
     assert len(acknowledged) > KILLS, "there was no load to speak of"
     asyncio.run(_check(database_url, acknowledged))
 
 
 async def _check(url: str, acknowledged: set[str]) -> None:
     database = await open_database(read_url(url), SCHEMA)
-    found = await database.read(_look_at_everything)
+    found = await database.read(_read_all_ids)
     await database.close()
     assert not acknowledged - found
 
 
-def _look_at_everything(connection: Connection) -> set[str]:
+def _read_all_ids(connection: Connection) -> set[str]:
     people = connection.execute(select(participants.c.campaign_id, participants.c.id)).all()
     counts = Counter(person.campaign_id for person in people)
     found = {f"{person.campaign_id}/{person.id}" for person in people}
     for campaign in connection.execute(select(campaigns)).all():
         assert campaign.participant_count == counts[campaign.id], "a transaction was kept by half"
-        assert first_break(connection, campaign.id) is None
+        assert find_first_break(connection, campaign.id) is None
         found.add(campaign.id)
     return found

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.failures import InvalidArgument
-from hubbub.packs.tabletop.notation import Dice, read_notation, roll_notation
+from hubbub.packs.tabletop.notation import Dice, parse_notation, roll_notation
 from hubbub.packs.tabletop.randomness import RngRequest
 
 SEEDS = range(200)
@@ -59,7 +59,10 @@ def test_the_right_dice_are_kept(rule: str, chosen: object) -> None:
 
 def test_percent_dice_have_a_hundred_sides() -> None:
     assert {
-        sides for term in read_notation("d%+2d100")[1] if isinstance(term.what, Dice) for sides in [term.what.sides]
+        sides
+        for term in parse_notation("d%+2d100")[1]
+        if isinstance(term.operand, Dice)
+        for sides in [term.operand.sides]
     } == {100}
 
 
@@ -92,20 +95,20 @@ def test_the_same_seed_gives_the_same_fall() -> None:
 def test_no_more_dice_fall_than_there_are() -> None:
     for seed in range(20):
         ((results, _, _),) = roll("900d2!", seed)
-        assert 900 < len(results) <= limits.DICE
+        assert 900 < len(results) <= limits.MAX_DICE
         ((results, _, _),) = roll("1000d2!rr1", seed)
         assert len(results) == 1000
 
 
-WRONG = [
+INVALID_NOTATIONS = [
     "", " ", "+", "-", "d", "2d", "d0", "0d6", "2d6+", "2d6++1", "+-1", "six", "2x6", "d6k", "d6kh0", "d6khh",
     "2d6kh1kl1", "d6!!", "d6ro1rr2", "d6rr", "d6rr>0", "d6rr<7", "d1!", "d1rr1", "d6ro=", "1.5d6", "2d6*2", "(2d6)",
     "d1001", "1001d6", "600d6+600d6", "99999999999999999999d6", "1000001", "d6+99999999999999", "٣d٦",
-    "+".join(["d6"] * 51), "d6" + " " * limits.NOTATION_CHARACTERS, "2d6\0", "__import__('os')",
+    "+".join(["d6"] * 51), "d6" + " " * limits.MAX_NOTATION_CHARACTERS, "2d6\0", "__import__('os')",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("notation", WRONG)
+@pytest.mark.parametrize("notation", INVALID_NOTATIONS)
 def test_what_is_no_notation_is_refused(notation: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         roll_notation(notation)
@@ -118,8 +121,8 @@ def test_any_text_is_a_roll_or_refused(text: str) -> None:
         result = roll_notation(text)
     except InvalidArgument:
         return
-    assert sum(len(term.results) for term in result.terms) <= limits.DICE
-    assert abs(result.total) <= limits.INT32
+    assert sum(len(term.results) for term in result.terms) <= limits.MAX_DICE
+    assert abs(result.total) <= limits.INT32_MAX
     assert "".join(re.sub(r"^(?=[^-])", "+", term.text) for term in result.terms).removeprefix(
         "+"
     ) == result.notation.removeprefix("+")

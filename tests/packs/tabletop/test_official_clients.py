@@ -10,21 +10,21 @@ import pytest
 from mcp import Client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
-from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, connected, text_of
-from tests.interop.traffic import Place
-from tests.packs.places import pack_place
+from tests.interop.http_recorder import ServerAddress
+from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, block_text, connect_sdk_client
+from tests.packs.pack_servers import serve_pack
 
 pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
 
 @pytest.fixture(params=["stdio", "http"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerAddress]:
     settings = f'database = "sqlite:///{tmp_path}/campaigns.db"'
-    with pack_place(request.param, "tabletop", tmp_path, settings) as found:
+    with serve_pack(request.param, "tabletop", tmp_path, settings) as found:
         yield found
 
 
-async def use(client: Client, tool: str, **arguments: Any) -> Any:
+async def call(client: Client, tool: str, **arguments: Any) -> Any:
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result
     return result.structured_content
@@ -33,41 +33,41 @@ async def use(client: Client, tool: str, **arguments: Any) -> Any:
 async def read(client: Client, uri: str) -> Any:
     (contents,) = (await client.read_resource(uri)).contents
     assert (contents.uri, contents.mime_type) == (uri, "application/json")
-    return json.loads(text_of(contents))
+    return json.loads(block_text(contents))
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_it_plays_an_evening(place: Place, mode: str) -> None:
-    async with connected(place, mode) as (client, _):
+async def test_it_plays_an_evening(target: ServerAddress, mode: str) -> None:
+    async with connect_sdk_client(target, mode) as (client, _):
         await client.list_tools()  # from here on it checks results against their schemas
-        campaign = (await use(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
-        alice = await use(client, "participant_create", campaign_id=campaign, display_name="Alice", role="PLAYER")
-        hero = await use(client, "actor_create", campaign_id=campaign, name="Hero", kind="PC")
-        await use(client, "actor_control_set", campaign_id=campaign, actor_id=hero["id"], controller=alice["id"])
-        session = await use(client, "session_start", campaign_id=campaign)
-        chosen = await use(client, "set_context", campaign_id=campaign, session_id=session["id"])
+        campaign = (await call(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
+        alice = await call(client, "participant_create", campaign_id=campaign, display_name="Alice", role="PLAYER")
+        hero = await call(client, "actor_create", campaign_id=campaign, name="Hero", kind="PC")
+        await call(client, "actor_control_set", campaign_id=campaign, actor_id=hero["id"], controller=alice["id"])
+        session = await call(client, "session_start", campaign_id=campaign)
+        chosen = await call(client, "set_context", campaign_id=campaign, session_id=session["id"])
         with_context = {"context_id": chosen["context_id"]} if "context_id" in chosen else {}
         assert bool(with_context) == (mode != LEGACY)
-        roll = await use(client, "duality_action_roll", modifier=1, difficulty=12, rng={}, **with_context)
+        roll = await call(client, "duality_action_roll", modifier=1, difficulty=12, rng={}, **with_context)
         assert 1 <= roll["hope"] <= 12
-        await use(client, "duality_explain", hope=roll["hope"], fear=roll["fear"], modifier=1, difficulty=12)
-        await use(client, "duality_probability", difficulty=12)
-        await use(client, "duality_rules_version")
-        await use(client, "roll_dice", dice=[{"sides": 6, "count": 3}], **with_context)
-        assert (await use(client, "session_end", **with_context))["status"] == "ENDED"
-        events = await use(client, "events_list", **with_context)
+        await call(client, "duality_explain", hope=roll["hope"], fear=roll["fear"], modifier=1, difficulty=12)
+        await call(client, "duality_probability", difficulty=12)
+        await call(client, "duality_rules_version")
+        await call(client, "roll_dice", dice=[{"sides": 6, "count": 3}], **with_context)
+        assert (await call(client, "session_end", **with_context))["status"] == "ENDED"
+        events = await call(client, "events_list", **with_context)
         assert len(events["events"]) == 8
-        control = await use(client, "actor_control_get", actor_id=hero["id"], **with_context)
+        control = await call(client, "actor_control_get", actor_id=hero["id"], **with_context)
         assert control["controller"] == alice["id"]
         failed = await client.call_tool("session_end", {"campaign_id": campaign})
         assert failed.is_error
-        assert json.loads(text_of(failed.content[0]))["error"]["code"] == "FailedPrecondition"
+        assert json.loads(block_text(failed.content[0]))["error"]["code"] == "FailedPrecondition"
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_it_reads_every_resource(place: Place, mode: str) -> None:
-    async with connected(place, mode) as (client, _):
-        campaign = (await use(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
+async def test_it_reads_every_resource(target: ServerAddress, mode: str) -> None:
+    async with connect_sdk_client(target, mode) as (client, _):
+        campaign = (await call(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
         templates = (await client.list_resource_templates()).resource_templates
         uris = [template.uri_template.replace("{campaign_id}", campaign) for template in templates]
         uris += [entry.uri for entry in (await client.list_resources()).resources]
@@ -82,28 +82,28 @@ async def test_it_reads_every_resource(place: Place, mode: str) -> None:
         assert completed.completion.values == [campaign]
 
 
-async def test_a_legacy_client_hears_of_what_it_subscribed_to(place: Place) -> None:
-    async with connected(place, LEGACY) as (client, wire):
-        campaign = (await use(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
+async def test_a_legacy_client_hears_of_what_it_subscribed_to(target: ServerAddress) -> None:
+    async with connect_sdk_client(target, LEGACY) as (client, wire):
+        campaign = (await call(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
         actors = f"campaign://{campaign}/actors"
         for uri in (actors, "context://current"):
             await client.subscribe_resource(uri)
-        await use(client, "actor_create", campaign_id=campaign, name="Hero", kind="PC")
-        note = await wire.until(types.ResourceUpdatedNotification)
+        await call(client, "actor_create", campaign_id=campaign, name="Hero", kind="PC")
+        note = await wire.wait_for(types.ResourceUpdatedNotification)
         assert note.params.uri == actors
         assert [actor["name"] for actor in (await read(client, actors))["actors"]] == ["Hero"]
-        wire.notes.clear()
-        await use(client, "set_context", campaign_id=campaign)
-        note = await wire.until(types.ResourceUpdatedNotification)
+        wire.notifications.clear()
+        await call(client, "set_context", campaign_id=campaign)
+        note = await wire.wait_for(types.ResourceUpdatedNotification)
         assert note.params.uri == "context://current"
         assert (await read(client, "context://current"))["context"]["campaign_id"] == campaign
 
 
-async def test_a_modern_client_hears_of_what_it_listens_to(place: Place) -> None:
-    async with connected(place, "auto") as (client, _):
-        campaign = (await use(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
+async def test_a_modern_client_hears_of_what_it_listens_to(target: ServerAddress) -> None:
+    async with connect_sdk_client(target, "auto") as (client, _):
+        campaign = (await call(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
         sessions = f"campaign://{campaign}/sessions"
-        async with client.listen(resource_subscriptions=[sessions]) as heard:
-            await use(client, "session_start", campaign_id=campaign)
-            assert await anext(heard) == ResourceUpdated(uri=sessions)
+        async with client.listen(resource_subscriptions=[sessions]) as updates:
+            await call(client, "session_start", campaign_id=campaign)
+            assert await anext(updates) == ResourceUpdated(uri=sessions)
             assert [session["status"] for session in (await read(client, sessions))["sessions"]] == ["ACTIVE"]

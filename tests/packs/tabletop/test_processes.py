@@ -9,28 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.pasting import COOKIE_SESSION, paste
-from tests.http.wire import Site, call, request
+from tests.http.raw_http import Site, call, request
+from tests.http.shell_scripts import COOKIE_SESSION, run_script
 from tests.packs.tabletop.contract import CONTRACT_TOOLS, ODDS
-from tests.packs.tabletop.processes import campaign_server, free_port, table_server
+from tests.packs.tabletop.processes import free_port, run_campaign_server, run_tabletop_server
 
 ROOT = Path(__file__).parents[3]
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here, with which to paste")
 
 
-def answers_in(printed: str) -> list[Any]:
-    decoder, answers, position = json.JSONDecoder(), [], 0
+def parse_responses(printed: str) -> list[Any]:
+    decoder, responses, position = json.JSONDecoder(), [], 0
     while position < len(printed):
-        answer, position = decoder.raw_decode(printed, position)
-        answers.append(answer)
-    return answers
+        response, position = decoder.raw_decode(printed, position)
+        responses.append(response)
+    return responses
 
 
 @needs_curl
 def test_the_contracts_script_works_when_pasted(tmp_path: Path) -> None:
     backend, port = free_port(), free_port()
-    with campaign_server(tmp_path, backend), table_server(port, "--addr", f"localhost:{backend}"):
-        opened, listed, health = answers_in(paste(COOKIE_SESSION, port, tmp_path / "cookies.txt"))
+    with run_campaign_server(tmp_path, backend), run_tabletop_server(port, "--addr", f"localhost:{backend}"):
+        opened, listed, health = parse_responses(run_script(COOKIE_SESSION, port, tmp_path / "cookies.txt"))
         assert opened["result"]["protocolVersion"] == "2024-11-05"
         assert set(CONTRACT_TOOLS) <= {tool["name"] for tool in listed["result"]["tools"]}
         assert health == {"status": "ready", "problems": []}
@@ -44,7 +44,7 @@ curl -sS -b /tmp/mcp-cookies.txt -X POST http://localhost:8081/mcp -H "Content-T
   -d '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"duality_probability","arguments":
        {"modifier":2,"difficulty":15}}}'
 """
-        made, read, odds = answers_in(paste(more, port, tmp_path / "cookies.txt"))
+        made, read, odds = parse_responses(run_script(more, port, tmp_path / "cookies.txt"))
         identifier = json.loads(made["result"]["content"][0]["text"])["id"]
         (campaign,) = json.loads(read["result"]["contents"][0]["text"])["campaigns"]
         assert campaign["id"] == identifier
@@ -53,7 +53,7 @@ curl -sS -b /tmp/mcp-cookies.txt -X POST http://localhost:8081/mcp -H "Content-T
 
 async def test_health_follows_the_campaign_server(tmp_path: Path) -> None:
     backend, port = free_port(), free_port()
-    with table_server(port, "--addr", f"localhost:{backend}"):
+    with run_tabletop_server(port, "--addr", f"localhost:{backend}"):
         site = Site(port)
         down = await site.get("/mcp/health")
         assert down.status == 503
@@ -65,14 +65,14 @@ async def test_health_follows_the_campaign_server(tmp_path: Path) -> None:
         assert str(backend) not in failed.json["error"]["message"]
         assert "see the log of the server" in failed.json["error"]["message"]
         assert 'hubbub_store_up{store="tabletop"} 0.0' in (await site.get("/metrics")).body.decode()
-        with campaign_server(tmp_path, backend):
-            await _until_health_is(200, site)
+        with run_campaign_server(tmp_path, backend):
+            await _wait_for_health(200, site)
             made = await site.post(call("campaign_create", {"name": "x", "gm_mode": "AI"}))
             assert "result" in made.json
-        await _until_health_is(503, site)
+        await _wait_for_health(503, site)
 
 
-async def _until_health_is(status: int, site: Site) -> None:
+async def _wait_for_health(status: int, site: Site) -> None:
     while (await site.get("/mcp/health")).status != status:
         pass  # Each look takes as long as the check of the campaign server does.
 
@@ -80,7 +80,11 @@ async def _until_health_is(status: int, site: Site) -> None:
 async def test_two_servers_share_the_campaigns_of_one_keeper(tmp_path: Path) -> None:
     backend, first, second = free_port(), free_port(), free_port()
     where = ("--addr", f"localhost:{backend}")
-    with campaign_server(tmp_path, backend), table_server(first, *where), table_server(second, *where):
+    with (
+        run_campaign_server(tmp_path, backend),
+        run_tabletop_server(first, *where),
+        run_tabletop_server(second, *where),
+    ):
         one, two = Site(first), Site(second)
         made = await one.post(request("campaign_create", {"name": "Shared", "gm_mode": "AI"}))
         campaign = made.json["result"]["id"]
@@ -89,8 +93,8 @@ async def test_two_servers_share_the_campaigns_of_one_keeper(tmp_path: Path) -> 
         starts = await asyncio.gather(
             *(site.post(request("session_start", {"campaign_id": campaign})) for site in (one, two) for _ in range(4))
         )
-        assert sum("result" in answer.json for answer in starts) == 1
-        codes = [answer.json["error"]["data"]["code"] for answer in starts if "error" in answer.json]
+        assert sum("result" in response.json for response in starts) == 1
+        codes = [response.json["error"]["data"]["code"] for response in starts if "error" in response.json]
         assert codes == ["FailedPrecondition"] * 7
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.tabletop.tables import Player, at_a_table, make_table, playing
-from tests.server.conversation import ERAS, MODERN
+from tests.packs.tabletop.players import Player, make_tabletop_server, open_player, open_player_and_server
+from tests.server.raw_client import ERAS, MODERN
 
 from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.model import GmMode, Page, PageRequest
-from hubbub.packs.tabletop.resources import as_text, whole_list
+from hubbub.packs.tabletop.resources import format_json, format_list
 
 UPDATED = "notifications/resources/updated"
 TEMPLATES = [
@@ -23,7 +23,7 @@ TEMPLATES = [
 
 
 async def test_two_resources_and_four_templates_are_listed(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         listed = (await player.client.result("resources/list"))["resources"]
         assert [(entry["uri"], entry["name"], entry["mimeType"]) for entry in listed] == [
             ("campaigns://list", "campaign_list", "application/json"),
@@ -35,7 +35,7 @@ async def test_two_resources_and_four_templates_are_listed(tmp_path: Path) -> No
 
 
 async def test_text_is_json_with_two_blanks_of_indent(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         for uri in ("campaigns://list", f"campaign://{campaign}", f"campaign://{campaign}/actors", "context://current"):
             text = (await player.client.result("resources/read", {"uri": uri}))["contents"][0]["text"]
@@ -54,16 +54,16 @@ async def test_a_list_of_many_pages_is_one_text(count: int, size: int) -> None:
         more = start + size < count
         return Page(tuple(things[start : start + size]), str(start + size) if more else "")
 
-    text = await whole_list("things", fetch)
-    assert text == as_text({"things": things}) == json.dumps({"things": things}, indent=2)
+    text = await format_list("things", fetch)
+    assert text == format_json({"things": things}) == json.dumps({"things": things}, indent=2)
     assert len(asked) == max(1, -(-count // size))
 
 
 async def test_lists_are_complete_and_in_the_order_of_creation(tmp_path: Path) -> None:
-    server, table = make_table(tmp_path)
-    count = limits.TABLE_LARGEST_PAGE + 20
-    async with server.running(), playing(server) as player:
-        made = [await table.backend.create_campaign(f"Campaign {number}", GmMode.AI) for number in range(count)]
+    server, service = make_tabletop_server(tmp_path)
+    count = limits.MAX_PAGE_SIZE + 20
+    async with server.running(), open_player(server) as player:
+        made = [await service.backend.create_campaign(f"Campaign {number}", GmMode.AI) for number in range(count)]
         read = (await player.read("campaigns://list"))["campaigns"]
         assert [campaign["id"] for campaign in read] == [campaign.id for campaign in made]
         one = made[0].id
@@ -87,7 +87,7 @@ async def test_lists_are_complete_and_in_the_order_of_creation(tmp_path: Path) -
 @pytest.mark.parametrize(("dialect", "code"), [("plain", -32001), ("2025-11-25", -32002), (MODERN, -32602)])
 @pytest.mark.parametrize("path", ["", "/participants", "/actors", "/sessions"])
 async def test_a_campaign_that_is_not_there_is_not_found(tmp_path: Path, dialect: str, code: int, path: str) -> None:
-    async with at_a_table(tmp_path, dialect) as player:
+    async with open_player_and_server(tmp_path, dialect) as player:
         uri = f"campaign://camp_nowhere{path}"
         error = await player.client.error("resources/read", {"uri": uri})
         assert error == {"code": code, "message": "campaign not found", "data": {"uri": uri, "code": "NotFound"}}
@@ -120,7 +120,7 @@ MALFORMED = [
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
 async def test_a_malformed_address_is_an_invalid_argument(tmp_path: Path, dialect: str) -> None:
-    async with at_a_table(tmp_path, dialect) as player:
+    async with open_player_and_server(tmp_path, dialect) as player:
         for uri in MALFORMED:
             error = await player.client.error("resources/read", {"uri": uri})
             assert (error["code"], error["data"]["code"]) == (-32602, "InvalidArgument"), uri
@@ -128,25 +128,25 @@ async def test_a_malformed_address_is_an_invalid_argument(tmp_path: Path, dialec
 
 
 async def test_other_addresses_are_unknown(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         for uri in ("campaigns://", "campaigns://other", "context://", "context://other", "session://x", "x"):
             assert (await player.client.error("resources/read", {"uri": uri}))["code"] == -32002, uri
 
 
 async def test_ids_of_campaigns_are_completed(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         first = await player.campaign(name="The Lost Expedition")
         second = await player.campaign(name="Storm over Ys")
         references = [{"type": "ref/resource", "uri": uri} for uri, _ in TEMPLATES]
         references += [{"type": "ref/prompt", "name": name} for name in ("game_master", "session_recap")]
         for reference in references:
-            assert await completed(player, reference, "") == [first, second]
-            assert await completed(player, reference, second[:12]) == [second]
-            assert await completed(player, reference, "lost") == [first]
-            assert await completed(player, reference, "nothing like it") == []
+            assert await complete_campaign_id(player, reference, "") == [first, second]
+            assert await complete_campaign_id(player, reference, second[:12]) == [second]
+            assert await complete_campaign_id(player, reference, "lost") == [first]
+            assert await complete_campaign_id(player, reference, "nothing like it") == []
 
 
-async def completed(player: Player, reference: Any, value: str) -> list[str]:
+async def complete_campaign_id(player: Player, reference: Any, value: str) -> list[str]:
     argument = {"name": "campaign_id", "value": value}
     result = await player.client.result("completion/complete", {"ref": reference, "argument": argument})
     return list(result["completion"]["values"])
@@ -155,7 +155,7 @@ async def completed(player: Player, reference: Any, value: str) -> list[str]:
 # -- who hears of what -------------------------------------------------------------
 
 
-class Ear:
+class ResourceSubscriber:
     """A client that watches some addresses."""
 
     def __init__(self, player: Player, uris: list[str]) -> None:
@@ -165,65 +165,67 @@ class Ear:
     async def open(self) -> None:
         client = self.player.client
         if client.dialect == MODERN:
-            client.begin("subscriptions/listen", {"notifications": {"resourceSubscriptions": self.uris}}, id="ear")
-            await client.settle()
+            client.send_request(
+                "subscriptions/listen", {"notifications": {"resourceSubscriptions": self.uris}}, id="ear"
+            )
+            await client.wait_until_idle()
         else:
             for uri in self.uris:
                 await client.result("resources/subscribe", {"uri": uri})
 
-    async def heard(self) -> list[str]:
+    async def updated_uris(self) -> list[str]:
         """What was told since the last time."""
-        await self.player.client.settle()
-        uris = [note["uri"] for note in self.player.client.notes(UPDATED)]
-        self.player.client.heard.clear()
+        await self.player.client.wait_until_idle()
+        uris = [note["uri"] for note in self.player.client.notifications(UPDATED)]
+        self.player.client.received.clear()
         return sorted(uris)
 
 
 @pytest.mark.parametrize("dialect", [ERAS["legacy"], ERAS["modern"]])
 async def test_whoever_watches_hears_of_every_change(tmp_path: Path, dialect: str) -> None:
-    server, _ = make_table(tmp_path)
-    async with server.running(), playing(server) as actor, playing(server, dialect) as watcher:
+    server, _ = make_tabletop_server(tmp_path)
+    async with server.running(), open_player(server) as actor, open_player(server, dialect) as watcher:
         campaign = await actor.campaign()
         root = f"campaign://{campaign}"
         people, actors, sessions = f"{root}/participants", f"{root}/actors", f"{root}/sessions"
-        ear = Ear(watcher, ["campaigns://list", root, people, actors, sessions])
-        await ear.open()
+        subscriber = ResourceSubscriber(watcher, ["campaigns://list", root, people, actors, sessions])
+        await subscriber.open()
         await actor.campaign()
-        assert await ear.heard() == ["campaigns://list"]
+        assert await subscriber.updated_uris() == ["campaigns://list"]
         alice = (await actor.call("participant_create", campaign_id=campaign, display_name="A", role="GM"))["id"]
-        assert await ear.heard() == [root, people, "campaigns://list"]
+        assert await subscriber.updated_uris() == [root, people, "campaigns://list"]
         hero = (await actor.call("actor_create", campaign_id=campaign, name="Hero", kind="PC"))["id"]
-        assert await ear.heard() == [root, actors, "campaigns://list"]
+        assert await subscriber.updated_uris() == [root, actors, "campaigns://list"]
         await actor.call("actor_control_set", campaign_id=campaign, actor_id=hero, controller="gm")
-        assert await ear.heard() == [actors]
+        assert await subscriber.updated_uris() == [actors]
         await actor.call("actor_update", campaign_id=campaign, actor_id=hero, notes="brave")
-        assert await ear.heard() == [actors]
+        assert await subscriber.updated_uris() == [actors]
         await actor.call("participant_update", campaign_id=campaign, participant_id=alice, display_name="B")
-        assert await ear.heard() == [people]
+        assert await subscriber.updated_uris() == [people]
         await actor.call("session_start", campaign_id=campaign)
-        assert await ear.heard() == [root, sessions]
+        assert await subscriber.updated_uris() == [root, sessions]
         await actor.call("session_end", campaign_id=campaign)
-        assert await ear.heard() == [root, sessions]
+        assert await subscriber.updated_uris() == [root, sessions]
         await actor.call("actor_delete", campaign_id=campaign, actor_id=hero)
-        assert await ear.heard() == [root, actors, "campaigns://list"]
+        assert await subscriber.updated_uris() == [root, actors, "campaigns://list"]
         await actor.call("participant_delete", campaign_id=campaign, participant_id=alice)
-        assert await ear.heard() == [root, actors, people, "campaigns://list"]
+        assert await subscriber.updated_uris() == [root, actors, people, "campaigns://list"]
 
 
 async def test_what_failed_is_not_told(tmp_path: Path) -> None:
-    server, _ = make_table(tmp_path)
-    async with server.running(), playing(server) as actor, playing(server) as watcher:
+    server, _ = make_tabletop_server(tmp_path)
+    async with server.running(), open_player(server) as actor, open_player(server) as watcher:
         campaign = await actor.campaign()
-        ear = Ear(watcher, ["campaigns://list", f"campaign://{campaign}/actors"])
-        await ear.open()
+        subscriber = ResourceSubscriber(watcher, ["campaigns://list", f"campaign://{campaign}/actors"])
+        await subscriber.open()
         await actor.failure("campaign_create", name="", gm_mode="AI")
         await actor.failure("actor_create", campaign_id=campaign, name="x", kind="DRAGON")
-        assert await ear.heard() == []
+        assert await subscriber.updated_uris() == []
 
 
 async def test_reading_while_others_write_gives_whole_lists(tmp_path: Path) -> None:
-    server, _ = make_table(tmp_path)
-    async with server.running(), playing(server) as writer, playing(server) as reader:
+    server, _ = make_tabletop_server(tmp_path)
+    async with server.running(), open_player(server) as writer, open_player(server) as reader:
         made: list[str] = []
 
         async def write() -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.packs.tabletop.keepers import stored
+from tests.packs.tabletop.backends import open_store_backend
 
 from hubbub import bounds
 from hubbub.pack.store import GENESIS, Chain, open_database, read_url, select, text
-from hubbub.packs.tabletop.backend import Backend, every
+from hubbub.packs.tabletop.backend import Backend, iterate_all
 from hubbub.packs.tabletop.failures import STORE_UNAVAILABLE, Failure, Unavailable
 from hubbub.packs.tabletop.model import ActorChange, ActorKind, GmMode, Role, Scene, SessionStatus
 from hubbub.packs.tabletop.sql.tables import SCHEMA, metadata
@@ -57,10 +57,10 @@ async def _step(backend: Backend, campaign_id: str, step: str, number: int) -> N
 
 async def _check_invariants(backend: Backend, campaign_id: str, done: int) -> None:
     campaign = await backend.get_campaign(campaign_id)
-    people = [person async for person in every(partial(backend.list_participants, campaign_id), 3)]
-    actors = [actor async for actor in every(partial(backend.list_actors, campaign_id), 3)]
-    sessions = [session async for session in every(partial(backend.list_sessions, campaign_id), 3)]
-    events = [event async for event in every(partial(backend.list_events, campaign_id), 3)]
+    people = [person async for person in iterate_all(partial(backend.list_participants, campaign_id), 3)]
+    actors = [actor async for actor in iterate_all(partial(backend.list_actors, campaign_id), 3)]
+    sessions = [session async for session in iterate_all(partial(backend.list_sessions, campaign_id), 3)]
+    events = [event async for event in iterate_all(partial(backend.list_events, campaign_id), 3)]
     assert (campaign.participant_count, campaign.actor_count) == (len(people), len(actors))
     assert sum(session.status is SessionStatus.ACTIVE for session in sessions) <= 1
     assert [event.seq for event in events] == list(range(1, done + 2)), "one event for each change, and no other"
@@ -80,7 +80,7 @@ def test_whatever_callers_do_the_records_fit_together(tmp_path: Path) -> None:
     @settings(max_examples=25)
     def check(steps: list[tuple[str, int]]) -> None:
         async def main() -> None:
-            async with stored(url) as backend:
+            async with open_store_backend(url) as backend:
                 campaign, done = await backend.create_campaign("A", GmMode.AI), 0
                 for step, number in steps:
                     try:
@@ -107,7 +107,7 @@ async def test_migrations_make_what_the_tables_declare(database_url: str) -> Non
 async def test_the_database_itself_lets_no_second_session_be_active(database_url: str) -> None:
     from hubbub import StoreConflict
 
-    async with stored(database_url) as backend:
+    async with open_store_backend(database_url) as backend:
         campaign = await backend.create_campaign("A", GmMode.AI)
         await backend.start_session(campaign.id)
     database = await open_database(read_url(database_url), SCHEMA)
@@ -143,7 +143,7 @@ async def test_the_database_itself_lets_no_second_session_be_active(database_url
     ],
 )
 async def test_a_changed_event_is_found(database_url: str, tampering: str, found: int) -> None:
-    async with stored(database_url) as backend:
+    async with open_store_backend(database_url) as backend:
         campaign = await backend.create_campaign("A", GmMode.AI)
         for number in range(4):
             await backend.append_event(Scene(campaign_id=campaign.id), "note", {"number": number})
@@ -153,32 +153,32 @@ async def test_a_changed_event_is_found(database_url: str, tampering: str, found
         await database.write(lambda connection: connection.execute(text(tampering)))
     finally:
         await database.close()
-    async with stored(database_url) as backend:
+    async with open_store_backend(database_url) as backend:
         assert await backend.verify_events(campaign.id) == found
 
 
 async def test_anybody_can_check_the_chain_with_what_they_were_told(database_url: str) -> None:
     import msgspec
 
-    async with stored(database_url) as backend:
+    async with open_store_backend(database_url) as backend:
         campaign = await backend.create_campaign("Ä 🎲", GmMode.AI)
         await backend.append_event(Scene(campaign_id=campaign.id), "note", {"x": 1.0, "y": [None, True, "é"]})
-        told = msgspec.json.encode((await backend.list_events(campaign.id)).items)
+        encoded_events = msgspec.json.encode((await backend.list_events(campaign.id)).items)
     chain = Chain()
     assert chain.head == GENESIS
-    assert all(chain.holds(entry) for entry in msgspec.json.decode(told))
+    assert all(chain.holds(entry) for entry in msgspec.json.decode(encoded_events))
 
 
 async def test_a_thousand_campaigns_are_listed_without_gaps(tmp_path: Path) -> None:
-    async with stored(f"sqlite:///{tmp_path / 'table.db'}") as backend:
+    async with open_store_backend(f"sqlite:///{tmp_path / 'table.db'}") as backend:
         made = await asyncio.gather(*(backend.create_campaign(f"{number}", GmMode.AI) for number in range(300)))
-        listed = [campaign.id async for campaign in every(backend.list_campaigns, 7)]
+        listed = [campaign.id async for campaign in iterate_all(backend.list_campaigns, 7)]
         assert sorted(listed) == sorted(campaign.id for campaign in made)
         assert len(set(listed)) == 300
 
 
 async def test_a_caller_that_gives_up_leaves_whole_records(database_url: str) -> None:
-    async with stored(database_url) as backend:
+    async with open_store_backend(database_url) as backend:
         campaign = await backend.create_campaign("A", GmMode.AI)
         for number in range(20):
             task = asyncio.create_task(backend.create_participant(campaign.id, f"P{number}", Role.PLAYER))
@@ -197,7 +197,7 @@ async def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path)
     path = tmp_path / "table.db"
     path.write_bytes(b"This is not a database, but somebody may need it." * 100)
     before = path.read_bytes()
-    async with stored(f"sqlite:///{path}") as backend:
+    async with open_store_backend(f"sqlite:///{path}") as backend:
         with pytest.raises(Unavailable) as raised:
             await backend.check()
     assert "not a database" in raised.value.reason
@@ -207,12 +207,12 @@ async def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path)
 
 async def test_a_database_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "table.db"
-    async with stored(f"sqlite:///{path}") as backend:
+    async with open_store_backend(f"sqlite:///{path}") as backend:
         await backend.create_campaign("A", GmMode.AI)
     with sqlite3.connect(path) as connection:
         connection.execute(f"UPDATE {SCHEMA.version_table} SET version_num = '9999'")
     connection.close()
-    async with stored(f"sqlite:///{path}") as backend:
+    async with open_store_backend(f"sqlite:///{path}") as backend:
         with pytest.raises(Unavailable) as raised:
             await backend.list_campaigns()
     assert "later version" in raised.value.reason
@@ -221,7 +221,7 @@ async def test_a_database_of_a_later_version_is_left_alone(tmp_path: Path) -> No
 async def test_a_server_that_is_not_there_is_logged_once_without_the_password_and_callers_see_no_address(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with stored("postgresql://user:hunter2@127.0.0.1:1/table") as backend:
+    async with open_store_backend("postgresql://user:hunter2@127.0.0.1:1/table") as backend:
         for _ in range(2):
             with pytest.raises(Unavailable) as raised:
                 await backend.check()
@@ -239,7 +239,7 @@ async def test_health_follows_writes_that_fail_and_recovery_is_logged(
 ) -> None:
     monkeypatch.setattr(bounds, "SQL_WAIT_S", 0.1)
     path = tmp_path / "table.db"
-    async with stored(f"sqlite:///{path}") as backend:
+    async with open_store_backend(f"sqlite:///{path}") as backend:
         await backend.check()
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")  # Reads go on, writes do not.
@@ -261,7 +261,7 @@ async def test_a_check_makes_no_database_and_sees_a_folder_that_is_not_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    async with stored(None) as backend:
+    async with open_store_backend(None) as backend:
         await backend.check()
         assert list(tmp_path.iterdir()) == []
         monkeypatch.setattr(os, "access", lambda path, mode: False)  # Root may write everywhere.
@@ -273,7 +273,7 @@ async def test_a_check_makes_no_database_and_sees_a_folder_that_is_not_writable(
 async def test_nothing_ends_before_it_began_when_the_clock_is_set_back(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with stored(database_url) as backend:
+    async with open_store_backend(database_url) as backend:
         campaign = await backend.create_campaign("A", GmMode.AI)
         actor = await backend.create_actor(campaign.id, "Ann", ActorKind.PC)
         session = await backend.start_session(campaign.id)
@@ -302,7 +302,7 @@ async def test_a_closed_keeper_says_so(database_url: str) -> None:
 
 async def test_the_file_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    async with stored(f"sqlite:///{folder / 'table.db'}") as backend:
+    async with open_store_backend(f"sqlite:///{folder / 'table.db'}") as backend:
         await backend.create_campaign("A", GmMode.AI)
         modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
     assert modes == {"table.db": 0o600, "table.db-wal": 0o600, "table.db-shm": 0o600}

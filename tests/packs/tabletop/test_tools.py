@@ -4,17 +4,19 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.packs.tabletop.tables import Player, at_a_table, make_table, playing
+from tests.packs.tabletop.players import Player, make_tabletop_server, open_player, open_player_and_server
 
 from hubbub.packs.tabletop.duality import RULES
 
 
 async def test_words_are_read_in_any_case_and_texts_are_trimmed(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         made = await player.call("campaign_create", name="  Storm  ", gm_mode=" hybrid ")
         assert (made["name"], made["gm_mode"], made["theme_prompt"]) == ("Storm", "HYBRID", "")
-        who = await player.call("participant_create", campaign_id=f" {made['id']} ", display_name=" Al ", role="gm")
-        assert (who["display_name"], who["role"], who["controller"]) == ("Al", "GM", "HUMAN")
+        participant = await player.call(
+            "participant_create", campaign_id=f" {made['id']} ", display_name=" Al ", role="gm"
+        )
+        assert (participant["display_name"], participant["role"], participant["controller"]) == ("Al", "GM", "HUMAN")
         robot = await player.call(
             "participant_create", campaign_id=made["id"], display_name="R", role="player", controller="ai"
         )
@@ -23,7 +25,7 @@ async def test_words_are_read_in_any_case_and_texts_are_trimmed(tmp_path: Path) 
 
 
 async def test_sessions_follow_each_other(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         first = await player.call("session_start", campaign_id=campaign, name="One")
         ended = await player.call("session_end", campaign_id=campaign, session_id=first["id"])
@@ -37,8 +39,8 @@ async def test_sessions_follow_each_other(tmp_path: Path) -> None:
 
 
 async def test_two_who_start_at_once_get_one_session(tmp_path: Path) -> None:
-    server, _ = make_table(tmp_path)
-    async with server.running(), playing(server) as one, playing(server) as two:
+    server, _ = make_tabletop_server(tmp_path)
+    async with server.running(), open_player(server) as one, open_player(server) as two:
         campaign = await one.campaign()
         answers = await asyncio.gather(
             *(player.client.call("session_start", {"campaign_id": campaign}) for player in (one, two) for _ in range(5))
@@ -48,7 +50,7 @@ async def test_two_who_start_at_once_get_one_session(tmp_path: Path) -> None:
 
 
 async def test_people_change_and_leave(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         alice = await player.call("participant_create", campaign_id=campaign, display_name="Alice", role="PLAYER")
         hero = await player.call("actor_create", campaign_id=campaign, name="Hero", kind="PC")
@@ -69,7 +71,7 @@ async def test_people_change_and_leave(tmp_path: Path) -> None:
 
 
 async def test_actors_change_and_leave(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         hero = await player.call("actor_create", campaign_id=campaign, name="Hero", kind="PC")
         where = {"campaign_id": campaign, "actor_id": hero["id"]}
@@ -82,7 +84,7 @@ async def test_actors_change_and_leave(tmp_path: Path) -> None:
 
 
 async def test_lists_have_pages(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         for number in range(5):
             await player.call("actor_create", campaign_id=campaign, name=f"A{number}", kind="NPC")
@@ -90,7 +92,7 @@ async def test_lists_have_pages(tmp_path: Path) -> None:
         actors = await all_pages(player, "actor_list", "actors", campaign_id=campaign)
         assert [actor["name"] for actor in actors] == [f"A{number}" for number in range(5)]
         people = await all_pages(player, "participant_list", "participants", campaign_id=campaign)
-        assert [who["display_name"] for who in people] == [f"P{number}" for number in range(5)]
+        assert [participant["display_name"] for participant in people] == [f"P{number}" for number in range(5)]
         events = await all_pages(player, "events_list", "events", campaign_id=campaign)
         assert [event["seq"] for event in events] == list(range(1, 12))
         backwards = await all_pages(player, "events_list", "events", campaign_id=campaign, newest_first=True)
@@ -111,7 +113,7 @@ async def all_pages(player: Player, tool: str, key: str, **arguments: Any) -> li
 
 
 async def test_rolls_in_a_campaign_are_events_that_can_be_checked(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         hero = (await player.call("actor_create", campaign_id=campaign, name="Hero", kind="PC"))["id"]
         roll = await player.call("duality_action_roll", campaign_id=campaign, actor_id=hero, difficulty=9)
@@ -127,7 +129,7 @@ async def test_rolls_in_a_campaign_are_events_that_can_be_checked(tmp_path: Path
 
 
 async def test_every_change_is_an_event(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         alice = (await player.call("participant_create", campaign_id=campaign, display_name="A", role="GM"))["id"]
         hero = (await player.call("actor_create", campaign_id=campaign, name="Hero", kind="PC"))["id"]
@@ -151,31 +153,31 @@ async def test_every_change_is_an_event(tmp_path: Path) -> None:
 
 
 async def test_prompts_tell_a_game_master_what_there_is(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign(theme_prompt="Fog and old debts")
         await player.call("participant_create", campaign_id=campaign, display_name="Alice", role="PLAYER")
         await player.call("actor_create", campaign_id=campaign, name="Thorin", kind="PC", notes="a dwarf")
         await player.call("duality_action_roll", campaign_id=campaign, difficulty=3)
         listed = (await player.client.result("prompts/list"))["prompts"]
         assert [prompt["name"] for prompt in listed] == ["game_master", "session_recap"]
-        text = await prompted(player, "game_master", campaign)
+        text = await get_prompt_text(player, "game_master", campaign)
         for part in ("The Lost Expedition", "Fog and old debts", "Alice", "Thorin", "a dwarf", "duality_action_roll"):
             assert part in text
         assert RULES.outcomes[-1] in text
-        recap = await prompted(player, "session_recap", campaign)
+        recap = await get_prompt_text(player, "session_recap", campaign)
         assert "roll.action" in recap
         assert "actor.created" in recap
         error = await player.client.error("prompts/get", {"name": "game_master", "arguments": {"campaign_id": "x"}})
         assert error["data"] == {"code": "NotFound"}
 
 
-async def prompted(player: Player, name: str, campaign: str) -> str:
+async def get_prompt_text(player: Player, name: str, campaign: str) -> str:
     got = await player.client.result("prompts/get", {"name": name, "arguments": {"campaign_id": campaign}})
     return str(got["messages"][0]["content"]["text"])
 
 
 async def test_hints_tell_what_a_tool_changes(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         tools = (await player.client.result("tools/list"))["tools"]
         reading = {tool["name"] for tool in tools if tool["annotations"].get("readOnlyHint")}
         assert {"campaign_get", "events_list", "duality_probability", "duality_explain"} <= reading
@@ -185,7 +187,7 @@ async def test_hints_tell_what_a_tool_changes(tmp_path: Path) -> None:
 
 
 async def test_schemas_tell_the_words_and_limits_that_hold(tmp_path: Path) -> None:
-    async with at_a_table(tmp_path) as player:
+    async with open_player_and_server(tmp_path) as player:
         listed = (await player.client.result("tools/list"))["tools"]
     arguments = {tool["name"]: tool["inputSchema"]["properties"] for tool in listed}
     definitions = {name: entry for tool in listed for name, entry in tool["inputSchema"].get("$defs", {}).items()}

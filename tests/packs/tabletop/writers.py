@@ -18,11 +18,11 @@ from hubbub.packs.tabletop.model import GmMode, Role
 from hubbub.packs.tabletop.store_backend import StoreBackend
 from hubbub.store import migrate
 
-MOST_WRITES = 3
+MAX_WRITES = 3
 """How many writes a writer may live to see acknowledged."""
-LONGEST_WAIT_S = 0.03
+MAX_WAIT_S = 0.03
 """How long it goes on after the last of them: long enough for a few more, at whatever point they are."""
-PATIENCE_S = 60
+HANG_TIMEOUT_S = 60
 
 
 async def write(url: str, pipe: int) -> None:
@@ -44,18 +44,18 @@ def kill_one(url: str, writes: int, wait_s: float) -> str:
         finally:
             os._exit(1)
     os.close(sink)
-    told = b""
-    while told.count(b"\n") < writes:
-        assert select.select([source], [], [], PATIENCE_S)[0], "the writer hangs"
-        told += os.read(source, 65536)
+    output = b""
+    while output.count(b"\n") < writes:
+        assert select.select([source], [], [], HANG_TIMEOUT_S)[0], "the writer hangs"
+        output += os.read(source, 65536)
     time.sleep(wait_s)
     os.kill(child, signal.SIGKILL)
     while chunk := os.read(source, 65536):
-        told += chunk
+        output += chunk
     os.close(source)
     status = os.waitpid(child, 0)[1]
     assert os.WIFSIGNALED(status), "the writer ended by itself"
-    return told.decode()
+    return output.decode()
 
 
 def main() -> None:
@@ -64,9 +64,9 @@ def main() -> None:
     assert migrate.__all__
     if url.startswith("postgresql"):
         import asyncpg  # noqa: F401
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(kills):
-        sys.stdout.write(kill_one(url, chance.randint(0, MOST_WRITES), chance.uniform(0, LONGEST_WAIT_S)))
+        sys.stdout.write(kill_one(url, rng.randint(0, MAX_WRITES), rng.uniform(0, MAX_WAIT_S)))
 
 
 main()

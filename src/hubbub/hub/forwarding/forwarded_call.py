@@ -19,11 +19,11 @@ from msgspec import UNSET, Raw
 from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.errors import InvalidParams, MethodNotFound
-from hubbub.hub.admission import Slots
+from hubbub.hub.admission import CallLimiter
 from hubbub.hub.snapshot import Snapshot
 from hubbub.observe import rate_limit_logger
 from hubbub.ports import Sealer
-from hubbub.protocol.model import ANONYMOUS, Call, Caller, Note, RawReply, Reply
+from hubbub.protocol.calls import ANONYMOUS, Call, Caller, Note, RawReply, Reply
 
 logger = logging.getLogger("hubbub.hub")
 rate_limit_logger(logger.name)  # servers can cause any number of lines
@@ -36,14 +36,14 @@ ALL_CAPABILITIES: Final[Mapping[str, Any]] = {
     "roots": {},
 }
 """All capabilities whose requests the hub forwards to its callers."""
-_CAPABILITY_OF: Final = {
+_METHOD_CAPABILITIES: Final = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",
     "roots/list": "roots",
 }
 _NOTE_OVERHEAD_BYTES: Final = 256
 """Size of a pending notification besides its parameters."""
-_PURPOSE: Final = "upstream round"
+_SEAL_PURPOSE: Final = "upstream round"
 _INPUT_REQUIRED: Final = b'"input_required"'
 
 
@@ -56,17 +56,17 @@ _decode = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
-def scope_of(caller: Caller) -> tuple[str, str] | None:
+def client_scope(caller: Caller) -> tuple[str, str] | None:
     """Identify the client of a caller; None if its requests cannot be related to each other."""
     return None if caller.scope is None else (caller.principal.name, caller.scope)
 
 
-def principal_of(caller: Caller) -> str | None:
+def principal_name(caller: Caller) -> str | None:
     """The name of the authenticated principal; None for callers without an identity."""
     return None if caller.principal is ANONYMOUS else caller.principal.name
 
 
-def can_be_asked(caller: Caller) -> bool:
+def accepts_client_requests(caller: Caller) -> bool:
     """Whether this caller declared elicitation, sampling or roots."""
     return bool(caller.capabilities) and any(name in caller.capabilities for name in ALL_CAPABILITIES)
 
@@ -86,14 +86,14 @@ class ForwardedCall:
         "sent_roots",
     )
 
-    def __init__(self, call: Call, slots: Slots, *, keeps_own: bool = False) -> None:
-        """`keeps_own`: the upstream keeps a session for each client (`sessions = "own"`)."""
+    def __init__(self, call: Call, slots: CallLimiter, *, keeps_client_sessions: bool = False) -> None:
+        """`keeps_client_sessions`: the upstream keeps a session for each client (`sessions = "own"`)."""
         self.call = call
-        self.principal = principal_of(call.caller)
+        self.principal = principal_name(call.caller)
         self.owner = call.caller.owner
-        self.scope: object = scope_of(call.caller) or self
+        self.scope: object = client_scope(call.caller) or self
         """The client of this call, or the call itself if the client cannot be recognized."""
-        if keeps_own and self.scope is self and self.principal is not None:
+        if keeps_client_sessions and self.scope is self and self.principal is not None:
             # Stateless requests of one principal count as one client: its session must be found again.
             self.scope = (self.principal, None)
         self._slots = slots
@@ -110,17 +110,17 @@ class ForwardedCall:
         Raises:
             MethodNotFound: the caller did not declare the capability.
         """
-        if not self.call.caller.can(_CAPABILITY_OF.get(call.method, "")):
+        if not self.call.caller.can(_METHOD_CAPABILITIES.get(call.method, "")):
             raise MethodNotFound(call.method)
         if call.method == "roots/list":
             self.sent_roots = True
         if self.has_pending:
             await self.flush()
-        self._slots.lend(self.owner)
+        self._slots.yield_slot(self.owner)
         try:
             return await self.call.back.request(call)
         finally:
-            self._slots.take_again(self.owner)
+            self._slots.retake_slot(self.owner)
 
     async def notify(self, note: Note) -> None:
         """Queue a notification; `send_nowait` does the same."""
@@ -131,8 +131,8 @@ class ForwardedCall:
         if self._pending is None:
             self._pending = deque()
         self._pending.append(note)
-        self._pending_bytes += _size(note)
-        if self._pending_bytes > bounds.UNTOLD_BYTES:
+        self._pending_bytes += _note_bytes(note)
+        if self._pending_bytes > bounds.QUEUED_NOTIFICATIONS_BYTES:
             self._drop_oldest()
         if self._sending is None or self._sending.done():
             self._sending = asyncio.get_running_loop().create_task(self._send())
@@ -153,7 +153,7 @@ class ForwardedCall:
         if sending is not None:
             # A caller that has not read for so long will not read the answer either. Only this task is cancelled:
             # a later one may already be sending newer messages.
-            await asyncio.wait([sending], timeout=bounds.SLOW_READER_S)
+            await asyncio.wait([sending], timeout=bounds.SLOW_READER_TIMEOUT_S)
             sending.cancel()
 
     def stop_sending(self) -> None:
@@ -165,18 +165,18 @@ class ForwardedCall:
         assert self._pending is not None
         while self._pending:
             note = self._pending.popleft()
-            self._pending_bytes -= _size(note)
+            self._pending_bytes -= _note_bytes(note)
             if note.method != LOG_MESSAGE or self._wants_log(note.params):
                 try:
                     await self.call.back.notify(note)
                 except Exception:  # A notification that cannot be sent must not cost the caller its answer.
-                    logger.warning("a notification could not be sent to its caller", exc_info=True)
+                    logger.warning("notification_not_sent", exc_info=True)
 
     def _drop_oldest(self) -> None:
         assert self._pending is not None
-        while len(self._pending) > 1 and self._pending_bytes > bounds.UNTOLD_BYTES // 2:
-            self._pending_bytes -= _size(self._pending.popleft())
-        logger.warning("a server sends more notifications than its caller reads; the oldest were dropped")
+        while len(self._pending) > 1 and self._pending_bytes > bounds.QUEUED_NOTIFICATIONS_BYTES // 2:
+            self._pending_bytes -= _note_bytes(self._pending.popleft())
+        logger.warning("a server sends notifications faster than its caller reads them; the oldest were dropped")
 
     def _wants_log(self, params: Any) -> bool:
         if not isinstance(params, Raw):
@@ -187,7 +187,7 @@ class ForwardedCall:
             return False
 
 
-def _size(note: Note) -> int:
+def _note_bytes(note: Note) -> int:
     return _NOTE_OVERHEAD_BYTES + (len(note.params) if isinstance(note.params, Raw) else 0)
 
 
@@ -236,7 +236,7 @@ class CapabilityBridge:
         key = (msgspec.json.encode(capabilities) if capabilities else b"", caller.least_log_level)
         found = self._client_meta.get(key)
         if found is None:
-            if len(self._client_meta) >= bounds.UPSTREAM_WAITING:
+            if len(self._client_meta) >= bounds.UPSTREAM_QUEUED_CALLS:
                 self._client_meta.clear()
             found = self._client_meta[key] = client.client_meta(capabilities, key[1])
         return found
@@ -255,10 +255,10 @@ class CapabilityBridge:
         if sealed is UNSET:
             return None
         try:
-            *bound_to, state = self._sealer.open(_PURPOSE, sealed)
+            *binding, state = self._sealer.open(_SEAL_PURPOSE, sealed)
         except (ValueError, TypeError):
             raise InvalidParams("`requestState` was not issued here or was changed") from None
-        if bound_to != self._binding(call) or not isinstance(state, str):
+        if binding != self._binding(call) or not isinstance(state, str):
             raise InvalidParams("`requestState` belongs to another request")
         return state
 
@@ -280,7 +280,7 @@ class CapabilityBridge:
             state = _decode_text(members["requestState"])
         except msgspec.DecodeError:
             return
-        sealed = self._sealer.seal(_PURPOSE, [*self._binding(call), state], lifetime_s=bounds.ANSWER_S)
+        sealed = self._sealer.seal(_SEAL_PURPOSE, [*self._binding(call), state], lifetime_s=bounds.INPUT_TIMEOUT_S)
         members["requestState"] = Raw(msgspec.json.encode(sealed))
         reply.body = Raw(msgspec.json.encode(members))
 

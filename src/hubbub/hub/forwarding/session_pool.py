@@ -25,7 +25,7 @@ from hubbub.client.rpc import mark_retrieved
 from hubbub.errors import ConnectionClosed, HubbubError, MethodNotFound, Overloaded, RemoteError
 from hubbub.hub.forwarding.forwarded_call import LOG_MESSAGE, CapabilityBridge, ForwardedCall
 from hubbub.hub.upstream import UpstreamOptions
-from hubbub.protocol.model import LOG_LEVELS, Call, Note, Reply
+from hubbub.protocol.calls import LOG_LEVELS, Call, Note, Reply
 from hubbub.shares import Shares
 
 logger = logging.getLogger("hubbub.hub")
@@ -48,7 +48,7 @@ class SessionProfile(msgspec.Struct, frozen=True):
         return self.principal or ""
 
     @property
-    def can_be_asked(self) -> bool:
+    def accepts_client_requests(self) -> bool:
         """Whether the server may send requests to the callers."""
         return self.capabilities != b"{}"
 
@@ -70,15 +70,15 @@ class UpstreamSession:
         self.calls: dict[ForwardedCall, None] = {}
         self._abandoned: dict[object, frozenset[ForwardedCall]] = {}
         """Clients that abandoned a call which the server may still work on, and the calls that ran then."""
-        self._level: str | None = None
+        self._log_level: str | None = None
         self.idle_since = 0.0
-        self.starting: asyncio.Task[None] | None = None
+        self.start_task: asyncio.Task[None] | None = None
         self.client = make(self)
 
     @property
     def declares_nothing(self) -> bool:
         """Whether none of its callers declared elicitation, sampling or roots."""
-        return self.scope is None and (self.profile is None or not self.profile.can_be_asked)
+        return self.scope is None and (self.profile is None or not self.profile.accepts_client_requests)
 
     @property
     def is_clean(self) -> bool:
@@ -87,17 +87,19 @@ class UpstreamSession:
 
     async def set_level(self, level: str | None) -> None:
         """Set the server's log level, if it supports that."""
-        if level is None or level == self._level:
+        if level is None or level == self._log_level:
             return
-        self._level = level
+        self._log_level = level
         try:
             await self.client.set_level(level)
         except RemoteError as error:
-            logger.debug("a server does not take a log level: %s", error.message)
+            logger.debug("a server refused logging/setLevel: %s", error.message)
 
     async def lower_log_level(self, level: str | None) -> None:
         """Lower the server's log level to this one, if it is higher; each caller gets its own level only."""
-        if level is not None and (self._level is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(self._level)):
+        if level is not None and (
+            self._log_level is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(self._log_level)
+        ):
             await self.set_level(level)
 
     def remove(self, forwarded: ForwardedCall, *, is_answered: bool) -> None:
@@ -117,7 +119,7 @@ class UpstreamSession:
         if is_quiet and self.declares_nothing:
             return  # No requests to clients here, and a modern server logs only for callers that asked for it.
         self._abandoned[forwarded.scope] = frozenset(self.calls)
-        if len(self._abandoned) > bounds.UPSTREAM_WAITING:
+        if len(self._abandoned) > bounds.UPSTREAM_QUEUED_CALLS:
             del self._abandoned[next(iter(self._abandoned))]
 
     async def request(self, call: Call) -> Reply:
@@ -139,7 +141,7 @@ class UpstreamSession:
 
     def send_nowait(self, note: Note) -> bool:
         """Queue a notification for the client that it can be about; decided at once, so that no answer overtakes it."""
-        forwarded = self._receiver_of(note)
+        forwarded = self._find_receiver(note)
         if forwarded is not None:
             forwarded.send_nowait(note)
         return True
@@ -147,15 +149,15 @@ class UpstreamSession:
     async def release(self) -> None:
         """Do nothing: the streams of callers belong to their calls."""
 
-    def _receiver_of(self, note: Note) -> ForwardedCall | None:
+    def _find_receiver(self, note: Note) -> ForwardedCall | None:
         if note.method != LOG_MESSAGE or not self.client.is_open:
             return None  # before the handshake there is no call
-        listening = [forwarded for forwarded in self.calls if forwarded.call.caller.least_log_level is not None]
+        log_readers = [forwarded for forwarded in self.calls if forwarded.call.caller.least_log_level is not None]
         # A modern server logs only for callers that asked for it; a legacy one for any of them.
         is_modern = self.client.era == "modern"
-        forwarded = self._call_of_sole_client(listening if is_modern else self.calls)
+        forwarded = self._call_of_sole_client(log_readers if is_modern else self.calls)
         if forwarded is None:
-            logger.debug("a log of a server was dropped: it could be about the call of any of several clients")
+            logger.debug("a log message of a server was dropped: it may belong to any of several clients")
         return forwarded
 
     def _call_of_sole_client(self, candidates: Any) -> ForwardedCall | None:
@@ -174,7 +176,7 @@ class SessionPool:
     def __init__(
         self,
         options: UpstreamOptions,
-        what: str,
+        upstream: str,
         make: Callable[[UpstreamSession, Mapping[str, Any]], Client],
         *,
         are_processes: bool,
@@ -183,7 +185,7 @@ class SessionPool:
         on_end: Callable[[UpstreamSession], None],
     ) -> None:
         self._options = options
-        self._what = what
+        self._upstream = upstream
         self._make = make
         self.are_processes = are_processes
         self._make_room = make_room
@@ -191,13 +193,13 @@ class SessionPool:
         self._on_start = on_start
         self._on_end = on_end
         self._sessions: dict[UpstreamSession, None] = {}
-        self._shares = Shares(self.most)
+        self._shares = Shares(self.session_limit)
         """Shares of the sessions that carry calls, by `SessionProfile.owner`."""
-        self._line = Shares(options.max_waiting)
-        self._waiting: dict[asyncio.Future[None], str] = {}
+        self._queue = Shares(options.max_waiting)
+        self._waiters: dict[asyncio.Future[None], str] = {}
         """Calls that wait for a session, with their owners."""
-        self._closing: set[asyncio.Task[None]] = set()
-        self._sweeping: asyncio.TimerHandle | None = None
+        self._close_tasks: set[asyncio.Task[None]] = set()
+        self._sweep_timer: asyncio.TimerHandle | None = None
         self.correlates = False
         """Whether the server's requests come on the stream of their call."""
 
@@ -205,7 +207,7 @@ class SessionPool:
         return len(self._sessions)
 
     @property
-    def most(self) -> int:
+    def session_limit(self) -> int:
         """The largest number of sessions; where they are not processes, at least one for each concurrent call."""
         if self.are_processes:
             return self._options.max_sessions
@@ -225,20 +227,20 @@ class SessionPool:
             HubbubError: the session cannot be started.
         """
         is_exclusive = profile.is_exclusive or self._options.sessions == "own"
-        if not self.correlates and (profile.can_be_asked or profile.principal is None):
+        if not self.correlates and (profile.accepts_client_requests or profile.principal is None):
             is_exclusive = True
         while True:
-            session = self._find(forwarded, profile, is_exclusive=is_exclusive) or self._open(profile)
+            session = self._find_session(forwarded, profile, is_exclusive=is_exclusive) or self._open_session(profile)
             if session is not None:
                 break
-            await self._wait(profile, deadline)
+            await self._wait_for_session(profile, deadline)
         if not session.calls:
             self._shares.take(profile.owner)
         session.calls[forwarded] = None
         if is_exclusive:
             session.scope = forwarded.scope
         try:
-            await self._started(session, deadline)
+            await self._ensure_started(session, deadline)
             if profile.log_level is None:
                 await session.lower_log_level(level)
         except BaseException:
@@ -257,7 +259,7 @@ class SessionPool:
         if session.calls:
             return
         if session not in self._sessions:
-            self._wake()
+            self._wake_waiters()
             return
         session.idle_since = asyncio.get_running_loop().time()
         stays = session.is_clean or session.declares_nothing or self._options.sessions == "own"
@@ -265,28 +267,30 @@ class SessionPool:
             self._drop(session)
         elif session.scope is forwarded:
             self._drop_unless_reusable(session)
-        self._wake()
+        self._wake_waiters()
         self._sweep_later()
 
     async def close(self) -> None:
         """Close every session."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
         for session in list(self._sessions):
             self._drop(session)
-        self._wake()
-        if self._closing:
-            await asyncio.wait(self._closing)
+        self._wake_waiters()
+        if self._close_tasks:
+            await asyncio.wait(self._close_tasks)
 
     # -- choosing a session ----------------------------------------------------------
 
-    def _find(self, forwarded: ForwardedCall, profile: SessionProfile, *, is_exclusive: bool) -> UpstreamSession | None:
+    def _find_session(
+        self, forwarded: ForwardedCall, profile: SessionProfile, *, is_exclusive: bool
+    ) -> UpstreamSession | None:
         free = None
         has_room = self._shares.has_room(profile.owner)
         for session in list(self._sessions):
             if session.profile != profile:
                 continue
-            if session.starting is not None and session.starting.done() and not session.client.is_open:
+            if session.start_task is not None and session.start_task.done() and not session.client.is_open:
                 if not session.calls:
                     self._drop(session)
                 continue
@@ -301,12 +305,12 @@ class SessionPool:
     def _is_reusable(self, session: UpstreamSession) -> bool:
         return session.is_clean and not session.has_client_state and self._options.sessions == "shared"
 
-    def _open(self, profile: SessionProfile) -> UpstreamSession | None:
+    def _open_session(self, profile: SessionProfile) -> UpstreamSession | None:
         """Make a session, in place of an idle one if there are too many; None if that is not possible."""
         if not self._shares.has_room(profile.owner):
             return None
-        if len(self._sessions) >= self.most:
-            idle = self._dispensable(profile.principal)
+        if len(self._sessions) >= self.session_limit:
+            idle = self._pick_idle(profile.principal)
             if idle is None:
                 return None
             self._drop(idle)
@@ -315,27 +319,27 @@ class SessionPool:
         self._sessions[session] = None
         return session
 
-    def _dispensable(self, principal: str | None) -> UpstreamSession | None:
+    def _pick_idle(self, principal: str | None) -> UpstreamSession | None:
         """An idle session: the oldest of this principal, or else of the principal with the most sessions."""
         idle = [session for session in self._sessions if not session.calls]
-        counts = Counter(_principal(session) for session in self._sessions)
+        counts = Counter(_session_principal(session) for session in self._sessions)
 
         def order(session: UpstreamSession) -> tuple[bool, int, float]:
-            held_by = _principal(session)
+            held_by = _session_principal(session)
             return held_by != principal, -counts[held_by], session.idle_since
 
         return min(idle, key=order, default=None)
 
-    async def _started(self, session: UpstreamSession, deadline: float) -> None:
-        if session.starting is None:
-            session.starting = asyncio.create_task(self._start(session))
-            session.starting.add_done_callback(mark_retrieved)
-        if not session.starting.done():
+    async def _ensure_started(self, session: UpstreamSession, deadline: float) -> None:
+        if session.start_task is None:
+            session.start_task = asyncio.create_task(self._start(session))
+            session.start_task.add_done_callback(mark_retrieved)
+        if not session.start_task.done():
             async with asyncio.timeout_at(deadline):
-                await asyncio.wait([session.starting])
-        if session.starting.cancelled():  # the pool was closed
-            raise ConnectionClosed(f"The connection to {self._what} was closed")
-        session.starting.result()
+                await asyncio.wait([session.start_task])
+        if session.start_task.cancelled():  # the pool was closed
+            raise ConnectionClosed(f"The connection to {self._upstream} was closed")
+        session.start_task.result()
 
     async def _start(self, session: UpstreamSession) -> None:
         assert session.profile is not None
@@ -347,34 +351,34 @@ class SessionPool:
             self._sessions.pop(session, None)
             raise
 
-    async def _wait(self, profile: SessionProfile, deadline: float) -> None:
+    async def _wait_for_session(self, profile: SessionProfile, deadline: float) -> None:
         owner = profile.owner
-        if not self._line.has_room(owner):
-            raise self._overloaded()
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line.take(owner)
-        self._waiting[turn] = owner
+        if not self._queue.has_room(owner):
+            raise self._make_overloaded()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.take(owner)
+        self._waiters[waiter] = owner
         try:
             async with asyncio.timeout_at(deadline):
-                while not turn.done():
+                while not waiter.done():
                     if not self._make_room(profile.principal) and not self._shares.held_by(owner):
                         self._make_room(None)  # all are used by other principals
-                    await asyncio.wait([turn], timeout=bounds.SESSION_RECHECK_S)
+                    await asyncio.wait([waiter], timeout=bounds.SESSION_RECHECK_INTERVAL_S)
         except TimeoutError:
-            raise self._overloaded() from None
+            raise self._make_overloaded() from None
         finally:
-            del self._waiting[turn]
-            self._line.give_back(owner)
+            del self._waiters[waiter]
+            self._queue.give_back(owner)
 
-    def _overloaded(self) -> Overloaded:
-        hint = f"the operator can raise max_sessions of the server {self._what}"
-        return Overloaded(f"sessions with {self._what}", self.most, hint)
+    def _make_overloaded(self) -> Overloaded:
+        hint = f"the operator can raise max_sessions of the server {self._upstream}"
+        return Overloaded(f"sessions with {self._upstream}", self.session_limit, hint)
 
-    def _wake(self) -> None:
+    def _wake_waiters(self) -> None:
         """Wake the calls that wait for a session, first those whose owner has the fewest."""
-        for turn in sorted(self._waiting, key=lambda turn: self._shares.held_by(self._waiting[turn])):
-            if not turn.done():
-                turn.set_result(None)
+        for waiter in sorted(self._waiters, key=lambda waiter: self._shares.held_by(self._waiters[waiter])):
+            if not waiter.done():
+                waiter.set_result(None)
 
     # -- closing sessions ------------------------------------------------------------
 
@@ -385,22 +389,22 @@ class SessionPool:
 
     def _drop(self, session: UpstreamSession) -> None:
         self._sessions.pop(session, None)
-        task = asyncio.create_task(self._end(session))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        task = asyncio.create_task(self._close_session(session))
+        self._close_tasks.add(task)
+        task.add_done_callback(self._close_tasks.discard)
 
-    async def _end(self, session: UpstreamSession) -> None:
-        if session.starting is not None and not session.starting.done():
-            session.starting.cancel()
+    async def _close_session(self, session: UpstreamSession) -> None:
+        if session.start_task is not None and not session.start_task.done():
+            session.start_task.cancel()
         await session.client.close()
         self._on_end(session)
 
     def _sweep_later(self) -> None:
-        if self._sweeping is None and self._sessions:
-            self._sweeping = asyncio.get_running_loop().call_later(self._options.idle_s, self._sweep)
+        if self._sweep_timer is None and self._sessions:
+            self._sweep_timer = asyncio.get_running_loop().call_later(self._options.idle_s, self._sweep)
 
     def _sweep(self) -> None:
-        self._sweeping = None
+        self._sweep_timer = None
         now = asyncio.get_running_loop().time()
         for session in list(self._sessions):
             if not session.calls and now - session.idle_since >= self._options.idle_s:
@@ -408,27 +412,31 @@ class SessionPool:
         self._sweep_later()
 
 
-def _principal(session: UpstreamSession) -> str | None:
+def _session_principal(session: UpstreamSession) -> str | None:
     return None if session.profile is None else session.profile.principal
 
 
 def profile_for(
-    forwarded: ForwardedCall, default: UpstreamSession, bridge: CapabilityBridge, *, keeps_own: bool
+    forwarded: ForwardedCall, default: UpstreamSession, bridge: CapabilityBridge, *, keeps_client_sessions: bool
 ) -> SessionProfile | None:
     """The profile of the session that a call needs; None: the default session."""
-    caller, first, principal = forwarded.call.caller, default.client, forwarded.principal
+    caller, default_client, principal = forwarded.call.caller, default.client, forwarded.principal
     is_plain = not caller.capabilities and caller.log_level is None
-    if is_plain and principal is None and default.scope is None and not keeps_own:
+    if is_plain and principal is None and default.scope is None and not keeps_client_sessions:
         return None
     is_known = caller.scope is not None or principal is not None
-    is_own = keeps_own and is_known and not first.sends_tool_headers
-    if first.revision.stateless:
-        return SessionProfile(is_exclusive=is_own, principal=principal) if is_own or principal is not None else None
+    is_client_session = keeps_client_sessions and is_known and not default_client.sends_tool_headers
+    if default_client.revision.stateless:
+        return (
+            SessionProfile(is_exclusive=is_client_session, principal=principal)
+            if is_client_session or principal is not None
+            else None
+        )
     capabilities = bridge.capabilities(caller)
-    level = caller.log_level if "logging" in first.server_capabilities else None
-    if not capabilities and level is None and not is_own and principal is None and default.scope is None:
+    level = caller.log_level if "logging" in default_client.server_capabilities else None
+    if not capabilities and level is None and not is_client_session and principal is None and default.scope is None:
         return None
-    written = msgspec.json.encode(capabilities, order="sorted")
-    if is_own or principal is not None:
+    encoded_capabilities = msgspec.json.encode(capabilities, order="sorted")
+    if is_client_session or principal is not None:
         level = None  # A new log level must not select another session, because the client's state is in this one.
-    return SessionProfile(written, level, is_own or "roots" in capabilities, principal)
+    return SessionProfile(encoded_capabilities, level, is_client_session or "roots" in capabilities, principal)

@@ -15,22 +15,22 @@ import msgspec
 
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
-from hubbub.client.keeping import Keeper
 from hubbub.client.known_eras import KnownEras
-from hubbub.client.watching import Change
+from hubbub.client.reconnecting_client import ReconnectingClient
+from hubbub.client.subscriptions import Change
 from hubbub.errors import ConnectionClosed, HubbubError, RemoteError
 from hubbub.hub.forwarding.forwarded_call import (
     ALL_CAPABILITIES,
     INPUT_METHODS,
     CapabilityBridge,
     ForwardedCall,
-    scope_of,
+    client_scope,
 )
 from hubbub.hub.forwarding.session_pool import SessionPool, UpstreamSession, profile_for
 from hubbub.hub.upstream import UpstreamOptions
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer
-from hubbub.protocol.model import Caller, RawReply
+from hubbub.protocol.calls import Caller, RawReply
 
 
 class UpstreamLink:
@@ -65,12 +65,14 @@ class UpstreamLink:
         """
         self._config = msgspec.structs.replace(config, capabilities={})
         self._known_eras = known_eras
-        self._keeps_own = options.sessions == "own"
+        self._keeps_client_sessions = options.sessions == "own"
         self._on_connection = on_connection
         self._on_change = on_change
         self._on_renewed = on_renewed
         self.bridge = CapabilityBridge(config.id, sealer)
-        self.keeper = Keeper(config.id, self._make_default, backoff=backoff, on_change=self._connection_changed)
+        self.connection = ReconnectingClient(
+            config.id, self._make_default, backoff=backoff, on_change=self._connection_changed
+        )
         self.pool = SessionPool(
             options,
             config.id,
@@ -80,22 +82,22 @@ class UpstreamLink:
             on_start=self._session_started,
             on_end=self._session_ended,
         )
-        self.watch = ResourceWatch(self.pool, self.keeper.ready)
+        self.watch = ResourceWatch(self.pool, self.connection.get_client)
         self._default: UpstreamSession | None = None
         self._sole_caller: Caller | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """Number of sessions."""
-        return len(self.pool) + (self.keeper.client is not None)
+        return len(self.pool) + (self.connection.client is not None)
 
     async def close(self) -> None:
         """End every session."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(self.pool.close(), self.keeper.close(), *self._tasks, return_exceptions=True)
+        await asyncio.gather(self.pool.close(), self.connection.close(), *self._tasks, return_exceptions=True)
 
-    def dedicate(self, caller: Caller) -> None:
+    def set_sole_caller(self, caller: Caller) -> None:
         """Declare the capabilities of this caller on the default session, because there is no other client.
 
         Without it such a client would need a second session with a legacy server, which on stdio is a process.
@@ -105,8 +107,8 @@ class UpstreamLink:
 
     def config_with(self, capabilities: Mapping[str, Any]) -> ServerConfig:
         """The config of another session, with the known protocol version, so that it needs no probe."""
-        first = self.keeper.client
-        version = self._config.protocol_version if first is None else first.protocol_version
+        default_client = self.connection.client
+        version = self._config.protocol_version if default_client is None else default_client.protocol_version
         return msgspec.structs.replace(self._config, capabilities=capabilities, protocol_version=version)
 
     # -- forwarding a call ---------------------------------------------------------------
@@ -114,9 +116,9 @@ class UpstreamLink:
     def default_session_for(self, forwarded: ForwardedCall) -> UpstreamSession | None:
         """Return the default session with the call added to it, if the call can use it without waiting."""
         default = self._default
-        if default is None or default.scope is not None or self.keeper.open_client is not default.client:
+        if default is None or default.scope is not None or self.connection.open_client is not default.client:
             return None
-        if profile_for(forwarded, default, self.bridge, keeps_own=self._keeps_own) is not None:
+        if profile_for(forwarded, default, self.bridge, keeps_client_sessions=self._keeps_client_sessions) is not None:
             return None
         default.calls[forwarded] = None
         return default
@@ -127,21 +129,21 @@ class UpstreamLink:
         Raises: errors of `hubbub.errors`, or `TimeoutError` after the deadline.
         """
         default = self._default
-        if default is None or self.keeper.open_client is not default.client:
-            error = self.keeper.error
+        if default is None or self.connection.open_client is not default.client:
+            error = self.connection.error
             # A refused handshake does not answer this call.
-            lost = None if isinstance(error, RemoteError) else error
-            raise lost or ConnectionClosed(f"The connection to {self._config.id} was closed")
+            connection_error = None if isinstance(error, RemoteError) else error
+            raise connection_error or ConnectionClosed(f"The connection to {self._config.id} was closed")
         if default.scope is not None and default.scope == forwarded.scope:
             await default.set_level(forwarded.call.caller.log_level)
             profile = None
         else:
-            profile = profile_for(forwarded, default, self.bridge, keeps_own=self._keeps_own)
+            profile = profile_for(forwarded, default, self.bridge, keeps_client_sessions=self._keeps_client_sessions)
         if profile is None:
             default.calls[forwarded] = None
             return default
-        takes_level = not default.client.revision.stateless and "logging" in default.client.server_capabilities
-        level = forwarded.call.caller.log_level if takes_level else None
+        has_logging = not default.client.revision.stateless and "logging" in default.client.server_capabilities
+        level = forwarded.call.caller.log_level if has_logging else None
         return await self.pool.acquire(forwarded, profile, level, deadline)
 
     def forward(
@@ -172,7 +174,7 @@ class UpstreamLink:
     def _make_default(self) -> Client:
         self._default = UpstreamSession(None, self._make_default_client)
         if self._sole_caller is not None:
-            self._default.scope = scope_of(self._sole_caller)
+            self._default.scope = client_scope(self._sole_caller)
         return self._default.client
 
     def _make_default_client(self, session: UpstreamSession) -> Client:
@@ -181,7 +183,7 @@ class UpstreamLink:
             config = msgspec.structs.replace(config, capabilities=self.bridge.capabilities(self._sole_caller))
         client = Client(
             config,
-            on_change=lambda change: self._changed(change, client),
+            on_change=lambda change: self._report_change(change, client),
             uncorrelated=session,
             known_eras=self._known_eras,
         )
@@ -189,29 +191,33 @@ class UpstreamLink:
         return client
 
     def _make_pooled(self, session: UpstreamSession, capabilities: Mapping[str, Any]) -> Client:
-        config, first = self.config_with(capabilities), self.keeper.client
+        config, default_client = self.config_with(capabilities), self.connection.client
         assert session.profile is not None
         principal = session.profile.principal
-        if first is not None and first.revision.listen and (principal is None or not self.pool.are_processes):
+        if (
+            default_client is not None
+            and default_client.revision.listen
+            and (principal is None or not self.pool.are_processes)
+        ):
             return Client(config, uncorrelated=session)
         # Many legacy servers report a change only on the session in which it happened.
 
         def on_change(change: Change) -> None:
             if principal is None:
                 session.reports_changes = True
-                self._changed(change, client)
+                self._report_change(change, client)
             elif change.kind == "resource":
-                self._changed(msgspec.structs.replace(change, principal=principal), client)
+                self._report_change(msgspec.structs.replace(change, principal=principal), client)
             else:
-                self._changed(change, None)
+                self._report_change(change, None)
 
         client = Client(config, on_change=on_change, uncorrelated=session)
         return client
 
-    # -- what changes --------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------
 
     def _connection_changed(self) -> None:
-        client = self.keeper.client
+        client = self.connection.client
         if client is not None:
             self.bridge.reset()
             if client.revision.stateless:
@@ -233,7 +239,7 @@ class UpstreamLink:
         if await self.watch.watch_again(uri):
             self._on_change(Change("resource", uri), None)  # Changes may have been missed.
 
-    def _changed(self, change: Change, client: Client | None) -> None:
+    def _report_change(self, change: Change, client: Client | None) -> None:
         if change.kind != "resource" or change.uri in self.watch:
             self._on_change(change, client)
 
@@ -246,19 +252,19 @@ class UpstreamLink:
 class ResourceWatch:
     """The watched resources of one upstream."""
 
-    def __init__(self, pool: SessionPool, first: Callable[[], Awaitable[Client]]) -> None:
+    def __init__(self, pool: SessionPool, default_client: Callable[[], Awaitable[Client]]) -> None:
         self._pool = pool
-        self._first = first
+        self._get_default_client = default_client
         """Returns the client of the default session, after connecting if needed."""
-        self._watched: dict[str, set[str | None]] = {}
+        self._watched_uris: dict[str, set[str | None]] = {}
         """The principals that watch each resource; None stands for callers without an identity."""
 
     def __contains__(self, uri: str) -> bool:
-        return uri in self._watched
+        return uri in self._watched_uris
 
     def uris(self) -> list[str]:
         """Every watched resource."""
-        return list(self._watched)
+        return list(self._watched_uris)
 
     async def add(self, uri: str, principal: str | None) -> None:
         """Watch a resource for a principal.
@@ -266,9 +272,9 @@ class ResourceWatch:
         Raises:
             RemoteError: no session knows it.
         """
-        is_new = uri not in self._watched
-        self._watched.setdefault(uri, set()).add(principal)
-        clients = [await self._first()] if is_new else []
+        is_new = uri not in self._watched_uris
+        self._watched_uris.setdefault(uri, set()).add(principal)
+        clients = [await self._get_default_client()] if is_new else []
         clients += [session.client for session in self._sessions({principal})]
         failures: list[RemoteError] = []
         for client in clients:
@@ -278,20 +284,20 @@ class ResourceWatch:
                 failures.append(error)
         if failures and len(failures) == len(clients):
             if is_new:
-                self._watched.pop(uri, None)
+                self._watched_uris.pop(uri, None)
             raise failures[0]
 
-    async def remove(self, uri: str, first: Client | None) -> None:
-        """Stop watching a resource; `first` is the client of the default session, if it is connected."""
-        principals = self._watched.pop(uri, None)
-        if principals is None or first is None:
+    async def remove(self, uri: str, default_client: Client | None) -> None:
+        """Stop watching a resource; `default_client` is the client of the default session, if it is connected."""
+        principals = self._watched_uris.pop(uri, None)
+        if principals is None or default_client is None:
             return
-        for client in (first, *(session.client for session in self._sessions(principals))):
+        for client in (default_client, *(session.client for session in self._sessions(principals))):
             await client.unsubscribe(uri)
 
     async def watch_on(self, session: UpstreamSession) -> None:
         """Watch the resources of its callers on a session that was just started."""
-        for uri, principals in list(self._watched.items()):
+        for uri, principals in list(self._watched_uris.items()):
             if not self._is_watched_on(session, principals):
                 continue
             try:
@@ -302,7 +308,7 @@ class ResourceWatch:
     async def watch_again(self, uri: str) -> bool:
         """Watch a resource on a new default session; return whether that succeeded."""
         try:
-            await (await self._first()).subscribe(uri)
+            await (await self._get_default_client()).subscribe(uri)
         except HubbubError:
             return False  # It was lost again, which repeats this; or the resource no longer exists.
         return True

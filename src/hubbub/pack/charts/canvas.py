@@ -36,13 +36,13 @@ _COLUMN_EM: Final = 0.62
 _TITLE_COLUMNS: Final = 76
 _LINE_COLUMNS: Final = 112
 _NOTE_COLUMNS: Final = 132
-_NOTES: Final = 4
+_MAX_NOTE_LINES: Final = 4
 _MARGIN_IN: Final = 0.1
 _TITLE_IN: Final = 0.26
 _LINE_IN: Final = 0.18
-_BASE: Final = "DejaVu Sans"
+_BASE_FAMILY: Final = "DejaVu Sans"
 """Comes with matplotlib."""
-_FAMILIES: Final = (
+_PREFERRED_FAMILIES: Final = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans CJK TC", "Source Han Sans SC",
     "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "VL Gothic", "IPAGothic", "NanumGothic",
     "PingFang SC", "Hiragino Sans", "Hiragino Sans GB", "Apple SD Gothic Neo", "Heiti TC", "Arial Unicode MS",
@@ -51,9 +51,9 @@ _FAMILIES: Final = (
     "Noto Emoji", "Noto Sans Symbols2", "Noto Sans Symbols", "Symbola", "Segoe UI Symbol", "Segoe UI Emoji",
     "Apple Symbols", "FreeSans", "Unifont",
 )  # fmt: skip
-"""Tried first and in this order, because they look well together; then all other installed families."""
+"""Tried first and in this order, because they look good together; then all other installed families."""
 _ORDINARY_WEIGHTS: Final = (400, 500, "normal", "regular", "medium", "book")
-_BOXES: Final = "Last Resort"
+_BOX_FAMILY_PREFIX: Final = "Last Resort"
 """Comes with matplotlib and has a box for every character."""
 _lock: Final = Lock()
 
@@ -78,13 +78,13 @@ class Canvas:
 
     def __init__(self, title: str, lines: Iterable[str], notes: Iterable[str], *, heights_in: Sequence[float]) -> None:
         """Raises: NoCharts, if matplotlib is not installed."""
-        above = list(lines)
-        below = _wrap(notes)
-        header_in = _TITLE_IN + _LINE_IN * len(above) + _MARGIN_IN
-        footer_in = _LINE_IN * len(below) + _MARGIN_IN
-        whole_in = header_in + sum(heights_in) + footer_in
+        header_lines = list(lines)
+        footer_lines = _wrap_notes(notes)
+        header_in = _TITLE_IN + _LINE_IN * len(header_lines) + _MARGIN_IN
+        footer_in = _LINE_IN * len(footer_lines) + _MARGIN_IN
+        height_in = header_in + sum(heights_in) + footer_in
         self._figure: Figure = _load_figure()(
-            figsize=(WIDTH_IN, whole_in), dpi=_DOTS_PER_INCH, layout="constrained", facecolor="white"
+            figsize=(WIDTH_IN, height_in), dpi=_DOTS_PER_INCH, layout="constrained", facecolor="white"
         )
         engine: Any = self._figure.get_layout_engine()
         engine.set(h_pad=_MARGIN_IN / 2, w_pad=_MARGIN_IN)
@@ -92,18 +92,18 @@ class Canvas:
         grid: Any = self._figure.subfigures(len(heights_in) + 2, 1, height_ratios=[header_in, *heights_in, footer_in])
         self.panels: list[Panel] = [part.subplots() for part in grid[1:-1]]
         self._texts: list[tuple[Text, int]] = []
-        y_in = whole_in - _MARGIN_IN
-        self._line(title, y_in, _TITLE_COLUMNS, fontsize=12, fontweight="bold", color=colours.INK)
+        y_in = height_in - _MARGIN_IN
+        self._write_line(title, y_in, _TITLE_COLUMNS, fontsize=12, fontweight="bold", color=colours.INK)
         y_in -= _TITLE_IN
-        for line in above:
-            self._line(line, y_in, _LINE_COLUMNS, fontsize=9, color=colours.FAINT_INK)
+        for line in header_lines:
+            self._write_line(line, y_in, _LINE_COLUMNS, fontsize=9, color=colours.FAINT_INK)
             y_in -= _LINE_IN
         y_in = footer_in
-        for note in below:
-            self._line(note, y_in, _NOTE_COLUMNS, fontsize=8, color=colours.FAINT_INK)
+        for note in footer_lines:
+            self._write_line(note, y_in, _NOTE_COLUMNS, fontsize=8, color=colours.FAINT_INK)
             y_in -= _LINE_IN
 
-    def _line(self, text: str, y_in: float, columns: int, **style: Any) -> None:
+    def _write_line(self, text: str, y_in: float, columns: int, **style: Any) -> None:
         place = self._figure.text(_MARGIN_IN / WIDTH_IN, y_in / self._figure.get_figheight(), "", va="top", **style)
         place.set_in_layout(False)
         self.letter(place, text, columns)
@@ -120,10 +120,10 @@ class Canvas:
 
     def finish(self) -> Picture:
         """Draw the picture."""
-        foreign = [(place, columns) for place, columns in self._texts if not place.get_text().isascii()]
-        wanted = {character for place, _ in foreign for character in place.get_text() if not character.isascii()}
+        non_ascii = [(place, columns) for place, columns in self._texts if not place.get_text().isascii()]
+        wanted = {character for place, _ in non_ascii for character in place.get_text() if not character.isascii()}
         families, missing = find_families(frozenset(wanted))
-        for place, columns in foreign:
+        for place, columns in non_ascii:
             place.set_fontfamily(families)
             place.set_fontweight("normal")  # few of the other fonts are bold
             place.set_text(cut(replace_missing(place.get_text(), missing), columns))
@@ -135,16 +135,20 @@ class Canvas:
 
     def _shorten(self, place: Text, columns: int) -> None:
         """Cut a text that is wider than its columns, such as thirty W or a character that shows a whole sentence."""
-        allowed = columns * _COLUMN_EM * float(place.get_fontsize()) * _DOTS_PER_INCH / 72
+        max_width = columns * _COLUMN_EM * float(place.get_fontsize()) * _DOTS_PER_INCH / 72
         width = place.get_window_extent().width
-        if width > allowed:
-            place.set_text(cut(place.get_text(), max(1, int(columns * allowed / width))))
+        if width > max_width:
+            place.set_text(cut(place.get_text(), max(1, int(columns * max_width / width))))
 
 
-def _wrap(notes: Iterable[str]) -> list[str]:
+def _wrap_notes(notes: Iterable[str]) -> list[str]:
     """Wrap notes into a few lines, so that they leave room for the picture; the text beside it has all of them."""
     lines = [line for note in notes for line in wrap(clean(note, 4 * _NOTE_COLUMNS), _NOTE_COLUMNS)]
-    return lines if len(lines) <= _NOTES else [*lines[: _NOTES - 1], "More notes are in the text beside this picture."]
+    return (
+        lines
+        if len(lines) <= _MAX_NOTE_LINES
+        else [*lines[: _MAX_NOTE_LINES - 1], "More notes are in the text beside this picture."]
+    )
 
 
 def _missing_note(missing: frozenset[str]) -> tuple[str, ...]:
@@ -159,13 +163,13 @@ def _missing_note(missing: frozenset[str]) -> tuple[str, ...]:
 
 def _load_figure() -> type[Figure]:
     with _lock:
-        is_ours = "matplotlib" not in sys.modules
+        is_first_import = "matplotlib" not in sys.modules
         try:
             import matplotlib
             from matplotlib.figure import Figure
         except ImportError:
             raise NoCharts from None
-        if is_ours:
+        if is_first_import:
             # It has read the matplotlibrc of an untrusted working folder, if there is one: one that enables TeX
             # would start programs. What the user's own program has set stays.
             matplotlib.rcdefaults()
@@ -175,16 +179,16 @@ def _load_figure() -> type[Figure]:
 @lru_cache(maxsize=64)
 def find_families(characters: frozenset[str]) -> tuple[list[str], frozenset[str]]:
     """Return the installed font families that have these characters, and the characters that none of them has."""
-    families, missing = [_BASE], _without_glyph(_BASE, characters)
+    families, missing = [_BASE_FAMILY], _find_missing(_BASE_FAMILY, characters)
     if not missing:
         return families, missing
     with _lock:
         _add_new_fonts()
         for family in _installed_families():
-            left = _without_glyph(family, missing)
-            if left != missing:
+            remaining = _find_missing(family, missing)
+            if remaining != missing:
                 families.append(family)
-                missing = left
+                missing = remaining
             if not missing:
                 break
     return families, missing
@@ -205,16 +209,18 @@ def _add_new_fonts() -> None:
 
 
 def _installed_families() -> list[str]:
-    """Upright fonts of ordinary weight, those of `_FAMILIES` first."""
+    """Upright fonts of ordinary weight, those of `_PREFERRED_FAMILIES` first."""
     from matplotlib import font_manager
 
     entries = font_manager.fontManager.ttflist
     names = {entry.name for entry in entries if entry.style == "normal" and entry.weight in _ORDINARY_WEIGHTS}
-    others = sorted(name for name in names.difference(_FAMILIES) if not name.startswith(_BOXES))
-    return [*(name for name in _FAMILIES if name in names), *others][: bounds.CHART_FONTS]
+    other_names = sorted(
+        name for name in names.difference(_PREFERRED_FAMILIES) if not name.startswith(_BOX_FAMILY_PREFIX)
+    )
+    return [*(name for name in _PREFERRED_FAMILIES if name in names), *other_names][: bounds.CHART_FONTS]
 
 
-def _without_glyph(family: str, characters: frozenset[str]) -> frozenset[str]:
+def _find_missing(family: str, characters: frozenset[str]) -> frozenset[str]:
     from matplotlib import font_manager
 
     try:

@@ -44,34 +44,34 @@ def looks(names: Iterable[str], nameless: Iterable[str] = ()) -> dict[str, Look]
     The colour depends on nothing but the name, so it is the same every day. Which of several names with one colour is
     plain does not depend on their order or times either.
     """
-    given = {name: Look(GREY) for name in nameless}
+    looks_by_name = {name: Look(GREY) for name in nameless}
     plain: dict[str, str] = {}
     used: dict[Look, str] = {}
-    for name in sorted(set(names) - given.keys(), key=_number):
-        colour, key = colour_of(name), _key(name)
+    for name in sorted(set(names) - looks_by_name.keys(), key=_hash_name):
+        colour, key = colour_of(name), _normalize_name(name)
         if plain.setdefault(colour, key) == key:
-            given[name] = Look(colour)
+            looks_by_name[name] = Look(colour)
         else:
-            given[name] = next(
-                (look for look in _textured(name) if used.setdefault(look, key) == key), _textured(name)[0]
+            looks_by_name[name] = next(
+                (look for look in _textured_looks(name) if used.setdefault(look, key) == key), _textured_looks(name)[0]
             )
-    return given
+    return looks_by_name
 
 
-def _textured(name: str) -> list[Look]:
+def _textured_looks(name: str) -> list[Look]:
     """Return the colour of a name with each texture; which comes first depends on the name too."""
-    first = _number(name) // len(PALETTE) % len(_HATCHES)
+    first = _hash_name(name) // len(PALETTE) % len(_HATCHES)
     return [Look(colour_of(name), hatch) for hatch in (*_HATCHES[first:], *_HATCHES[:first])]
 
 
 def colour_of(name: str) -> str:
     """Return the colour of a name. `Firefox`, `firefox` and `firefox.exe` are one application on three systems."""
-    return PALETTE[_number(name) % len(PALETTE)]
+    return PALETTE[_hash_name(name) % len(PALETTE)]
 
 
-def _number(name: str) -> int:
-    return int.from_bytes(sha256((_SALT + _key(name)).encode("utf-8", "surrogatepass")).digest()[:8])
+def _hash_name(name: str) -> int:
+    return int.from_bytes(sha256((_SALT + _normalize_name(name)).encode("utf-8", "surrogatepass")).digest()[:8])
 
 
-def _key(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return name.strip().casefold().removesuffix(".exe")

@@ -21,9 +21,9 @@ _NOTE_SPACE: Final = 1.28
 """The axis is longer than the longest bar, to leave room for the note at its end."""
 _KEY_COLUMNS: Final = 3
 _KEY_NAME_COLUMNS: Final = 30
-_HATCH_LINE: Final = 0.9
-_TINT: Final = 0.14
-_SMALL: Final = 8
+_HATCH_LINE_WIDTH: Final = 0.9
+_ZERO_TINT: Final = 0.14
+_SMALL_FONT_PT: Final = 8
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -70,16 +70,16 @@ def draw_bar_chart(bars: Sequence[Bar], *, title: str, lines: Iterable[str] = ()
 
 def draw_bars(canvas: Canvas, axes: Panel, bars: Sequence[Bar]) -> None:
     """Draw horizontal bars, the first one on top; values that are not numbers have no length."""
-    values = [_finite(bar.value) for bar in bars]
+    values = [_clamp_value(bar.value) for bar in bars]
     longest = max(values, default=0.0) or 1.0
-    _no_frame(axes)
+    _hide_frame(axes)
     axes.set_xlim(0, longest * _NOTE_SPACE)
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.set_xticks([])
     axes.set_yticks([])
     for place, (bar, value) in enumerate(zip(bars, values, strict=True)):
         axes.barh(place, value, height=0.72, **_style(bar.look))
-        _name(canvas, axes, place, bar.name)
+        _write_name(canvas, axes, place, bar.name)
         canvas.write(
             axes, value + longest * 0.012, place, bar.note, _NOTE_COLUMNS, va="center", fontsize=9, color=colours.INK
         )
@@ -95,8 +95,8 @@ def draw_columns(
     notes: Sequence[str] = (),
 ) -> None:
     """Draw stacked columns, the first part of each at the bottom."""
-    _no_frame(axes)
-    heights = [sum(_finite(value) for value, _ in parts) for parts in columns]
+    _hide_frame(axes)
+    heights = [sum(_clamp_value(value) for value, _ in parts) for parts in columns]
     highest = max([*heights, *(tick.place for tick in y_ticks)], default=0.0) or 1.0
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_ylim(0, highest * (1.1 if notes else 1.02))
@@ -105,34 +105,34 @@ def draw_columns(
     for place, parts in enumerate(columns):
         bottom = 0.0
         for value, look in parts:
-            axes.bar(place, _finite(value), bottom=bottom, width=0.82, **_style(look))
-            bottom += _finite(value)
+            axes.bar(place, _clamp_value(value), bottom=bottom, width=0.82, **_style(look))
+            bottom += _clamp_value(value)
     for place, note in enumerate(notes):
-        style = {"ha": "center", "va": "bottom", "fontsize": _SMALL, "color": colours.INK}
+        style = {"ha": "center", "va": "bottom", "fontsize": _SMALL_FONT_PT, "color": colours.INK}
         canvas.write(axes, place, heights[place] + highest * 0.015, note, _NOTE_COLUMNS, **style)
     axes.axhline(0, color=colours.FAINT_INK, linewidth=0.8)
-    _ticks(axes, x_ticks, y_ticks)
+    _set_ticks(axes, x_ticks, y_ticks)
 
 
 def draw_lanes(
     canvas: Canvas, axes: Panel, lanes: Sequence[Lane], spans: Sequence[Span], *, width: float, x_ticks: Sequence[Tick]
 ) -> None:
     """Draw spans along a common axis, the first lane on top."""
-    _no_frame(axes)
+    _hide_frame(axes)
     axes.set_xlim(0, width or 1.0)
     axes.set_ylim(len(lanes) - 0.5, -0.5)
     axes.set_axisbelow(True)
     axes.grid(axis="x", color=colours.GRID, linewidth=0.8)
-    together: dict[tuple[int, Look], list[tuple[float, float]]] = {}
+    grouped_spans: dict[tuple[int, Look], list[tuple[float, float]]] = {}
     for span in spans:
-        together.setdefault((span.lane, span.look), []).append((span.start, span.end - span.start))
-    for (lane, look), parts in together.items():
+        grouped_spans.setdefault((span.lane, span.look), []).append((span.start, span.end - span.start))
+    for (lane, look), parts in grouped_spans.items():
         axes.broken_barh(parts, (lane - 0.36, 0.72), **_style(look, edge_width=0))
     for place, row in enumerate(lanes):
-        _name(canvas, axes, place, row.name)
+        _write_name(canvas, axes, place, row.name)
         style = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 9, "color": colours.INK}
         canvas.write(axes, 1.012, place, row.note, _NOTE_COLUMNS, **style)
-    _ticks(axes, x_ticks, ())
+    _set_ticks(axes, x_ticks, ())
 
 
 def draw_heat(
@@ -146,26 +146,26 @@ def draw_heat(
     are_numbered: bool,
 ) -> None:
     """Draw a cell for each value, darker for more; None is a cell without data."""
-    _no_frame(axes)
-    values = [[math.nan if value is None else _finite(value) for value in row] for _, row in rows]
+    _hide_frame(axes)
+    values = [[math.nan if value is None else _clamp_value(value) for value in row] for _, row in rows]
     # The scale begins below zero, so that zero has a tint and differs from cells without data.
-    lowest = -_TINT * highest
+    lowest = -_ZERO_TINT * highest
     mesh = axes.pcolormesh(values, cmap="Blues", vmin=lowest, vmax=highest, edgecolors=colours.GRID, linewidth=0.6)
     axes.set_ylim(len(rows), 0)
     for place, (lane, row) in enumerate(rows):
-        _name(canvas, axes, place + 0.5, lane.name)
+        _write_name(canvas, axes, place + 0.5, lane.name)
         style: dict[str, Any] = {"va": "center", "fontsize": 9, "color": colours.INK}
         canvas.write(axes, 1.012, place + 0.5, lane.note, 24, transform=axes.get_yaxis_transform(), **style)
         for column, value in enumerate(row if are_numbered else ()):
             if value is not None and round(value):
                 ink = "white" if value > 0.55 * highest else colours.INK
                 axes.text(column + 0.5, place + 0.5, f"{value:.0f}", ha="center", va="center", fontsize=7, color=ink)
-    _ticks(axes, x_ticks, ())
+    _set_ticks(axes, x_ticks, ())
     bar = axes.figure.colorbar(mesh, ax=axes, orientation="horizontal", shrink=0.35, aspect=28, pad=0.03)
     bar.outline.set_visible(False)
     bar.ax.set_xlim(0, highest)
-    bar.ax.tick_params(labelsize=_SMALL, length=2, colors=colours.FAINT_INK)
-    bar.set_label(label, fontsize=_SMALL, color=colours.FAINT_INK)
+    bar.ax.tick_params(labelsize=_SMALL_FONT_PT, length=2, colors=colours.FAINT_INK)
+    bar.set_label(label, fontsize=_SMALL_FONT_PT, color=colours.FAINT_INK)
 
 
 def draw_key(canvas: Canvas, axes: Panel, entries: Sequence[tuple[str, Look]]) -> None:
@@ -204,25 +204,25 @@ def thin_out(ticks: Sequence[Tick], most: int) -> list[Tick]:
     return list(ticks[:: max(1, math.ceil(len(ticks) / most))])
 
 
-def _name(canvas: Canvas, axes: Panel, place: float, name: str) -> None:
+def _write_name(canvas: Canvas, axes: Panel, place: float, name: str) -> None:
     style = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "center", "fontsize": 10}
     canvas.write(axes, -0.012, place, name, _NAME_COLUMNS, color=colours.INK, **style)
 
 
 def _style(look: Look, edge_width: float = 0.4) -> dict[str, Any]:
     style: dict[str, Any] = {"facecolor": look.colour, "edgecolor": "white", "linewidth": edge_width}
-    return style | {"hatch": look.hatch, "hatch_linewidth": _HATCH_LINE} if look.hatch else style
+    return style | {"hatch": look.hatch, "hatch_linewidth": _HATCH_LINE_WIDTH} if look.hatch else style
 
 
-def _ticks(axes: Panel, x_ticks: Sequence[Tick], y_ticks: Sequence[Tick]) -> None:
+def _set_ticks(axes: Panel, x_ticks: Sequence[Tick], y_ticks: Sequence[Tick]) -> None:
     axes.set_xticks([tick.place for tick in x_ticks], [tick.text for tick in x_ticks])
     axes.set_yticks([tick.place for tick in y_ticks], [tick.text for tick in y_ticks])
-    axes.tick_params(length=0, labelsize=_SMALL, labelcolor=colours.FAINT_INK)
+    axes.tick_params(length=0, labelsize=_SMALL_FONT_PT, labelcolor=colours.FAINT_INK)
 
 
-def _no_frame(axes: Panel) -> None:
+def _hide_frame(axes: Panel) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _finite(value: float) -> float:
+def _clamp_value(value: float) -> float:
     return value if math.isfinite(value) and value > 0 else 0.0

@@ -17,8 +17,8 @@ from hubbub.packs.activity.events import Bucket, Event
 
 UNCONFIRMED: Final = "[maybe private]"
 """Replaces the title of a window that may or may not be private."""
-NOTE: Final = (
-    f"titles of some browser windows are given as {UNCONFIRMED}: it cannot be known whether those windows are private. "
+UNCONFIRMED_NOTE: Final = (
+    f"titles of some browser windows are {UNCONFIRMED}, because it is unknown whether those windows are private. "
     "Install the aw-watcher-web extension in the browser, which confirms windows that are not private, or set "
     "privacy.unconfirmed_windows to show"
 )
@@ -58,7 +58,7 @@ BROWSER_APPS: Final[dict[str, frozenset[str]]] = {
     "vivaldi": frozenset(("Vivaldi-stable", "Vivaldi-snapshot", "vivaldi.exe")),
 }
 """Application names by the word that identifies a browser in its bucket id. A test compares them with aw-client."""
-_NAMES: Final = re.compile(
+_PRIVATE_WINDOW_WORDS: Final = re.compile(
     r"(?i)\b(?:private browsing|private window|inprivate|incognito|tor browser|inkognito\w*|privater modus"
     r"|privates? fenster|navigation priv[ée]e|navegaci[óo]n privada|navega[çc][ãa]o privada"
     r"|navigazione (?:anonima|privata|in incognito)|finestra anonima|inc[óo]gnito"
@@ -66,42 +66,44 @@ _NAMES: Final = re.compile(
     r"|инкогнито|приватн\w+ (?:просмотр|окно|перегляд))\b|\(private\)"
     r"|プライベートブラウジング|プライベートウィンドウ|シークレット|隐私浏览|隐身|无痕|無痕|시크릿 모드"
 )
-_FIREFOX: Final = re.compile(
+_FIREFOX_APPS: Final = re.compile(
     r"(?i)firefox|librewolf|waterfox|floorp|palemoon|pale moon|icecat|iceweasel|mullvad|navigator|nightly"
     r"|\bzen\b"
 )
 _BRANDS: Final = r"Firefox|Nightly|LibreWolf|Waterfox|Floorp|Pale Moon|IceCat|Iceweasel|Mullvad Browser|Zen Browser"
 _BRAND: Final = re.compile(_BRANDS)
-_USUAL_END: Final = re.compile(rf"(?:Mozilla )?(?:{_BRANDS})(?: (?:ESR|Beta|Nightly|Developer Edition|Browser))?")
+_NORMAL_TITLE_END: Final = re.compile(
+    rf"(?:Mozilla )?(?:{_BRANDS})(?: (?:ESR|Beta|Nightly|Developer Edition|Browser))?"
+)
 _AMBIGUOUS_APPS: Final = re.compile(
     r"(?i)chrome|chromium|msedge|\bedge\b|brave|vivaldi|\bopera\b|yandex|thorium|\bwhale\b|\barc\b|safari|epiphany"
     r"|gnome web|org\.gnome\.epiphany|falkon|qutebrowser|konqueror|midori|duckduckgo"
     r"|iridium|cromite|supermium|slimjet|maxthon|coccoc|\borion\b|luakit|nyxt|secure browser"
 )
-_PARTS: Final = re.compile(r" [-–—] ")
-_AFTER_PAGE: Final = re.compile(
+_TITLE_SEPARATOR: Final = re.compile(r" [-–—] ")
+_TITLE_SUFFIX: Final = re.compile(
     r"(?: and \d+ more pages?)?(?: [-–—] (?:Personal|Work|Guest|Profile \d{1,3}))?"
     r" [-–—] (?:Google Chrome|Chrome|Chromium|Brave|Microsoft\u200b? Edge|Vivaldi|Opera)(?: [-–—] [^-–—]{1,60})?$"
 )
 """`Page - Chromium`, `Page - Google Chrome - Ann`, `Page and 3 more pages - Personal - Microsoft Edge`."""
-_CLOSING: Final = (")", "）", "]")
-_FLAGS: Final = re.compile(r"--?(?:incognito(?:-mode)?|inprivate|private(?:-window|-browsing)?|tor)(?:=.*)?")
+_CLOSING_BRACKETS: Final = (")", "）", "]")
+_PRIVATE_FLAGS: Final = re.compile(r"--?(?:incognito(?:-mode)?|inprivate|private(?:-window|-browsing)?|tor)(?:=.*)?")
 _REPORT_LAG: Final = timedelta(seconds=120)
 """How far the record of a page may lag behind the record of its window: the extension reports once a minute."""
 
 
-def names_private_window(text: str) -> bool:
+def mentions_private_window(text: str) -> bool:
     """Whether a text contains the words with which browsers mark private windows."""
-    return _NAMES.search(text) is not None
+    return _PRIVATE_WINDOW_WORDS.search(text) is not None
 
 
 def is_marked_private(app: str, title: str) -> bool:
     """Whether the app or the title marks a window as private, in any language."""
-    if names_private_window(app) or names_private_window(title):
+    if mentions_private_window(app) or mentions_private_window(title):
         return True
-    end = _PARTS.split(title)[-1].strip() if _FIREFOX.search(app) else ""
+    end = _TITLE_SEPARATOR.split(title)[-1].strip() if _FIREFOX_APPS.search(app) else ""
     # "Mozilla Firefox Private Browsing", "Navigation privée de Mozilla Firefox": more than the browser's name.
-    return _BRAND.search(end) is not None and _USUAL_END.fullmatch(end) is None
+    return _BRAND.search(end) is not None and _NORMAL_TITLE_END.fullmatch(end) is None
 
 
 def has_ambiguous_titles(app: str) -> bool:
@@ -114,13 +116,13 @@ def is_private_name(accessible_name: str, title: str) -> bool:
 
     Chromium appends a word in brackets to the title, in the user's language.
     """
-    has_suffix = accessible_name.endswith(_CLOSING) and accessible_name != title
-    return names_private_window(accessible_name) or has_suffix
+    has_suffix = accessible_name.endswith(_CLOSING_BRACKETS) and accessible_name != title
+    return mentions_private_window(accessible_name) or has_suffix
 
 
 def is_started_private(arguments: Iterable[str]) -> bool:
     """Whether a browser that was started with these arguments shows private windows."""
-    return any(_FLAGS.fullmatch(argument) for argument in arguments)
+    return any(_PRIVATE_FLAGS.fullmatch(argument) for argument in arguments)
 
 
 class ConfirmedPages:
@@ -132,21 +134,21 @@ class ConfirmedPages:
         for event in events:
             if event.data.get("incognito") is False and (title := event.text("title")):
                 times.setdefault(title, []).append((event.timestamp - _REPORT_LAG, event.end + _REPORT_LAG))
-        self._times = {title: _merged(spans) for title, spans in times.items()}
+        self._times = {title: _merge_spans(spans) for title, spans in times.items()}
 
     def confirms(self, event: Event) -> bool:
         """Whether a window that is not private showed the page in this window's title at the same time."""
-        for page in _pages(event.text("title")):
+        for page in _possible_page_titles(event.text("title")):
             spans = self._times.get(page)
             if spans is None:
                 continue
-            place = bisect_right(spans, event.end, key=lambda span: span[0])
-            if place and spans[place - 1][1] >= event.timestamp:
+            index = bisect_right(spans, event.end, key=lambda span: span[0])
+            if index and spans[index - 1][1] >= event.timestamp:
                 return True
         return False
 
 
-def _merged(spans: list[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
+def _merge_spans(spans: list[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
     found: list[tuple[datetime, datetime]] = []
     for start, end in sorted(spans):
         if found and start <= found[-1][1]:
@@ -156,10 +158,10 @@ def _merged(spans: list[tuple[datetime, datetime]]) -> list[tuple[datetime, date
     return found
 
 
-def _pages(title: str) -> Iterator[str]:
+def _possible_page_titles(title: str) -> Iterator[str]:
     """Yield the page titles that a window with this title may show."""
     yield title
-    if found := _AFTER_PAGE.search(title):
+    if found := _TITLE_SUFFIX.search(title):
         yield title[: found.start()]
 
 

@@ -12,7 +12,7 @@ import msgspec
 from hubbub.packs.activity import limits
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.failures import BadRequest
-from hubbub.packs.activity.patterns import Patience, read_pattern
+from hubbub.packs.activity.safe_regex import MatchBudget, compile_pattern
 
 UNCATEGORIZED: Final = ("Uncategorized",)
 SEPARATOR: Final = " > "
@@ -27,10 +27,10 @@ class Rule(msgspec.Struct, frozen=True):
     invalid: str | None = None
     """A pattern that does not compile; the web UI of ActivityWatch allows people to save such patterns."""
 
-    def matches(self, texts: Iterable[str], patience: Patience) -> bool:
+    def matches(self, texts: Iterable[str], budget: MatchBudget) -> bool:
         """Whether the pattern matches one of the texts."""
         pattern = self.pattern
-        return pattern is not None and any(patience.found(pattern, text) for text in texts)
+        return pattern is not None and any(budget.search(pattern, text) for text in texts)
 
 
 class Categories:
@@ -40,46 +40,48 @@ class Categories:
         self.rules = tuple(rules)
         usable = (rule for rule in self.rules if rule.pattern is not None)
         # Of several rules that match, the deepest category wins, and among equals the last, as in ActivityWatch.
-        self._usable = sorted(usable, key=lambda rule: len(rule.name))[::-1]
-        self._patience = Patience()
-        self._find = lru_cache(maxsize=4096)(self._first_fit)
+        self._usable_rules = sorted(usable, key=lambda rule: len(rule.name))[::-1]
+        self._budget = MatchBudget()
+        self._classify_texts = lru_cache(maxsize=4096)(self._first_match)
 
     def __bool__(self) -> bool:
-        return bool(self._usable)
+        return bool(self._usable_rules)
 
-    def of(self, event: Event) -> tuple[str, ...]:
+    def classify(self, event: Event) -> tuple[str, ...]:
         """Return the category of an event."""
-        return self._find(tuple(value for value in event.data.values() if isinstance(value, str)))
+        return self._classify_texts(tuple(value for value in event.data.values() if isinstance(value, str)))
 
-    def named(self, event: Event) -> str:
+    def category_name(self, event: Event) -> str:
         """Return the category of an event as one string, such as `Work > Programming`."""
-        return SEPARATOR.join(self.of(event))
+        return SEPARATOR.join(self.classify(event))
 
-    def _first_fit(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        for rule in self._usable:
-            if rule.matches(texts, self._patience):
+    def _first_match(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        for rule in self._usable_rules:
+            if rule.matches(texts, self._budget):
                 return rule.name
         return UNCATEGORIZED
 
 
-def given_rules(given: Mapping[str, str]) -> list[Rule]:
+def compile_request_rules(pattern_by_name: Mapping[str, str]) -> list[Rule]:
     """Compile rules from a request, such as `{"Work > Programming": "vim|emacs"}`.
 
     Raises: BadRequest.
     """
-    if len(given) > limits.CATEGORIES:
-        raise BadRequest(f"at most {limits.CATEGORIES} categories can be given")
-    return [Rule(_split(name), read_pattern(pattern, ignore_case=True)) for name, pattern in given.items()]
+    if len(pattern_by_name) > limits.CATEGORIES:
+        raise BadRequest(f"at most {limits.CATEGORIES} categories can be used, not {len(pattern_by_name)}")
+    return [
+        Rule(_split_name(name), compile_pattern(pattern, ignore_case=True)) for name, pattern in pattern_by_name.items()
+    ]
 
 
-def own_rules(given: Mapping[str, str]) -> list[Rule]:
+def compile_settings_rules(pattern_by_name: Mapping[str, str]) -> list[Rule]:
     """Compile rules from the settings, which were validated when they were loaded."""
-    return [Rule(_split(name), re.compile(pattern, re.IGNORECASE)) for name, pattern in given.items()]
+    return [Rule(_split_name(name), re.compile(pattern, re.IGNORECASE)) for name, pattern in pattern_by_name.items()]
 
 
-def recorded_rule(name: list[str], rule: Mapping[str, Any]) -> Rule:
+def compile_activitywatch_rule(name: list[str], rule: Mapping[str, Any]) -> Rule:
     """Compile a rule from the settings of ActivityWatch."""
-    parts, text = tuple(name[: limits.DEPTH]), rule.get("regex")
+    parts, text = tuple(name[: limits.DATA_DEPTH]), rule.get("regex")
     if rule.get("type") != "regex" or not isinstance(text, str) or not text:
         return Rule(parts, None)
     try:
@@ -88,8 +90,8 @@ def recorded_rule(name: list[str], rule: Mapping[str, Any]) -> Rule:
         return Rule(parts, None, invalid=text)
 
 
-def _split(name: str) -> tuple[str, ...]:
+def _split_name(name: str) -> tuple[str, ...]:
     parts = tuple(part.strip() for part in name.split(SEPARATOR.strip()))
     if not all(parts):
-        raise BadRequest(f"{name!r} is no category; it looks like Work, or Work > Programming")
+        raise BadRequest(f"{name!r} is not the name of a category; write it like Work or Work > Programming")
     return parts

@@ -13,8 +13,8 @@ from hubbub.packs.activity import limits
 from hubbub.packs.activity.categories import SEPARATOR, UNCATEGORIZED, Categories, Rule
 from hubbub.packs.activity.periods import Period, zone_name
 from hubbub.packs.activity.presence import Records, active_events
-from hubbub.packs.activity.summary import Row, in_words, rank
-from hubbub.packs.activity.transforms import total
+from hubbub.packs.activity.summary import Row, format_duration, rank_rows
+from hubbub.packs.activity.transforms import total_duration
 
 Source: TypeAlias = Literal["call", "settings", "activitywatch", "none"]
 
@@ -87,22 +87,22 @@ def report_categories(
     Raises: BadRequest, if the patterns take too long.
     """
     active = active_events(records)
-    active_s = total(active)
-    spent: Counter[tuple[str, ...]] = Counter()
+    active_s = total_duration(active)
+    seconds_by_category: Counter[tuple[str, ...]] = Counter()
     apps: Counter[str] = Counter()
     titles: Counter[tuple[str, str]] = Counter()
     for event in active:
-        name = categories.of(event)
-        spent[name] += event.duration  # type: ignore[assignment]  # seconds have fractions
+        name = categories.classify(event)
+        seconds_by_category[name] += event.duration  # type: ignore[assignment]  # seconds have fractions
         if name == UNCATEGORIZED:
             apps[event.text("app")] += event.duration  # type: ignore[assignment]
             titles[event.text("app"), event.text("title")] += event.duration  # type: ignore[assignment]
-    rows = _category_rows(categories.rules, spent, active_s, show)
+    rows = _category_rows(categories.rules, seconds_by_category, active_s, show)
     all_notes = list(notes)
     if len(rows) > limits.CATEGORIES:
-        all_notes.append(f"there are {len(rows)} categories; these are the first {limits.CATEGORIES}")
-    if len(categories.rules) >= limits.RECORDED_CATEGORIES:
-        all_notes.append(f"only the first {limits.RECORDED_CATEGORIES} categories of ActivityWatch are used")
+        all_notes.append(f"only the first {limits.CATEGORIES} of {len(rows)} categories are listed")
+    if len(categories.rules) >= limits.ACTIVITYWATCH_CATEGORIES:
+        all_notes.append(f"only the first {limits.ACTIVITYWATCH_CATEGORIES} categories of ActivityWatch are used")
     if any(rule.invalid for rule in categories.rules):
         all_notes.append(
             "some patterns are not valid regular expressions and are ignored; correct them in ActivityWatch"
@@ -117,11 +117,11 @@ def report_categories(
         source=source,
         active_s=round(active_s, 3),
         categories=rows[: limits.CATEGORIES],
-        uncategorized_s=round(spent[UNCATEGORIZED], 3),
-        uncategorized_share=_share(spent[UNCATEGORIZED], active_s),
-        uncategorized_apps=rank(apps, active_s, top)[0],
+        uncategorized_s=round(seconds_by_category[UNCATEGORIZED], 3),
+        uncategorized_share=_share(seconds_by_category[UNCATEGORIZED], active_s),
+        uncategorized_apps=rank_rows(apps, active_s, top)[0],
         uncategorized_titles=[
-            UncategorizedTitle(app, title, round(seconds, 3), in_words(seconds))
+            UncategorizedTitle(app, title, round(seconds, 3), format_duration(seconds))
             for (app, title), seconds in titles.most_common(top)
             if seconds > 0
         ],
@@ -130,32 +130,32 @@ def report_categories(
 
 
 def _category_rows(
-    rules: Sequence[Rule], spent: Counter[tuple[str, ...]], active_s: float, show: Callable[[str], str]
+    rules: Sequence[Rule], seconds_by_category: Counter[tuple[str, ...]], active_s: float, show: Callable[[str], str]
 ) -> list[CategoryRow]:
     """Return one row for each name, in the order of the rules."""
     by_name: dict[tuple[str, ...], list[CategoryRule]] = {}
     for rule in rules:
-        shown = by_name.setdefault(rule.name, [])
+        rule_rows = by_name.setdefault(rule.name, [])
         if rule.pattern is not None:
-            shown.append(CategoryRule(show(rule.pattern.pattern), bool(rule.pattern.flags & re.IGNORECASE), True))
+            rule_rows.append(CategoryRule(show(rule.pattern.pattern), bool(rule.pattern.flags & re.IGNORECASE), True))
         elif rule.invalid is not None:
-            shown.append(CategoryRule(show(rule.invalid), False, False))
+            rule_rows.append(CategoryRule(show(rule.invalid), False, False))
     totals: Counter[tuple[str, ...]] = Counter()
-    for name, seconds in spent.items():
+    for name, seconds in seconds_by_category.items():
         for length in range(1, len(name) + 1):
             totals[name[:length]] += seconds
     return [
         CategoryRow(
             SEPARATOR.join(name),
-            shown,
-            round(spent[name], 3),
+            rule_rows,
+            round(seconds_by_category[name], 3),
             round(totals[name], 3),
             _share(totals[name], active_s),
-            in_words(totals[name]),
+            format_duration(totals[name]),
         )
-        for name, shown in by_name.items()
+        for name, rule_rows in by_name.items()
     ]
 
 
-def _share(seconds: float, whole_s: float) -> float:
-    return round(seconds / whole_s, 4) if whole_s else 0.0
+def _share(seconds: float, total_seconds: float) -> float:
+    return round(seconds / total_seconds, 4) if total_seconds else 0.0

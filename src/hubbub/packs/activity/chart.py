@@ -10,21 +10,25 @@ import msgspec
 from hubbub.pack.charts import Canvas, write_centred
 from hubbub.packs.activity import chart_bars, chart_heatmap, chart_timeline
 from hubbub.packs.activity.categories import Categories
-from hubbub.packs.activity.chart_subject import Subject, read_subject
-from hubbub.packs.activity.events import one_line
-from hubbub.packs.activity.period_words import describe_period
+from hubbub.packs.activity.chart_data import ChartData, build_chart_data
+from hubbub.packs.activity.events import to_single_line
+from hubbub.packs.activity.period_format import format_period
 from hubbub.packs.activity.periods import Period
 from hubbub.packs.activity.presence import Records
-from hubbub.packs.activity.summary import By, in_words
+from hubbub.packs.activity.summary import GroupBy, format_duration
 
-Kind: TypeAlias = Literal["bars", "timeline", "heatmap"]
-_DRAWERS: Final[dict[Kind, Callable[[Subject], Canvas]]] = {
+ChartKind: TypeAlias = Literal["bars", "timeline", "heatmap"]
+_DRAWERS: Final[dict[ChartKind, Callable[[ChartData], Canvas]]] = {
     "bars": chart_bars.draw,
     "timeline": chart_timeline.draw,
     "heatmap": chart_heatmap.draw,
 }
-_TITLES: Final[dict[Kind, str]] = {"bars": "Time by {by}", "timeline": "Timeline by {by}", "heatmap": "Active time"}
-_EMPTY_IN: Final = 1.8
+_TITLES: Final[dict[ChartKind, str]] = {
+    "bars": "Time by {by}",
+    "timeline": "Timeline by {by}",
+    "heatmap": "Active time",
+}
+_EMPTY_HEIGHT_IN: Final = 1.8
 
 
 class Chart(msgspec.Struct, frozen=True):
@@ -34,51 +38,58 @@ class Chart(msgspec.Struct, frozen=True):
     text: str
 
 
-def check_length(kind: Kind, period: Period) -> None:
+def check_period_length(kind: ChartKind, period: Period) -> None:
     """Raises: BadRequest, if a period is too long for this kind of chart."""
     if kind == "timeline":
-        chart_timeline.check_length(period)
+        chart_timeline.check_period_length(period)
 
 
 def draw_chart(
-    kind: Kind, records: Records, period: Period, host: str, by: By, *, categories: Categories, notes: Sequence[str]
+    kind: ChartKind,
+    records: Records,
+    period: Period,
+    host: str,
+    by: GroupBy,
+    *,
+    categories: Categories,
+    notes: Sequence[str],
 ) -> Chart:
     """Draw a period. Slow: run it in a thread.
 
     Raises: NoCharts, if matplotlib is not installed.
     """
-    subject = read_subject(records, period, host, by, categories=categories, notes=notes)
-    has_something = subject.summary.active_s or (kind == "timeline" and (subject.summary.afk_s or subject.partial_s))
-    canvas = _DRAWERS[kind](subject) if has_something else _draw_empty(subject, kind)
+    data = build_chart_data(records, period, host, by, categories=categories, notes=notes)
+    has_data = data.summary.active_s or (kind == "timeline" and (data.summary.afk_s or data.partial_s))
+    canvas = _DRAWERS[kind](data) if has_data else _draw_empty(data, kind)
     picture = canvas.finish()
-    return Chart(picture.png, _describe(subject, picture.notes))
+    return Chart(picture.png, _describe(data, picture.notes))
 
 
-def _draw_empty(subject: Subject, kind: Kind) -> Canvas:
-    canvas = subject.canvas(_TITLES[kind].format(by=subject.by), heights_in=[_EMPTY_IN])
-    write_centred(canvas, canvas.panels[0], _reason(subject))
+def _draw_empty(data: ChartData, kind: ChartKind) -> Canvas:
+    canvas = data.make_canvas(_TITLES[kind].format(by=data.by), heights_in=[_EMPTY_HEIGHT_IN])
+    write_centred(canvas, canvas.panels[0], _empty_reason(data))
     return canvas
 
 
-def _reason(subject: Subject) -> str:
+def _empty_reason(data: ChartData) -> str:
     """Return why there is nothing to draw. Problems of the watchers are in the notes."""
-    away_s, partial_s = subject.summary.afk_s, subject.partial_s
+    away_s, partial_s = data.summary.afk_s, data.partial_s
     if partial_s:
-        return f"{in_words(partial_s)} were recorded in part only, so none of it is known to be active"
+        return f"{format_duration(partial_s)} were recorded only in part, so it is unknown whether they were active"
     if away_s:
-        return f"No activity: {in_words(away_s)} away, nothing else recorded"
+        return f"No activity: {format_duration(away_s)} away, nothing else recorded"
     return "Nothing was recorded in this period"
 
 
-def _describe(subject: Subject, notes: Sequence[str]) -> str:
-    summary = subject.summary
-    lines = [f"{summary.host}, {describe_period(subject.period)}: {subject.totals}."]
+def _describe(data: ChartData, notes: Sequence[str]) -> str:
+    summary = data.summary
+    lines = [f"{summary.host}, {format_period(data.period)}: {data.totals}."]
     if not summary.active_s:
-        lines.append(f"{_reason(subject)}.")
+        lines.append(f"{_empty_reason(data)}.")
     elif summary.rows:
-        lines.append(f"By {subject.by}:")
-        lines += [f"- {one_line(row.name)}: {row.duration} ({row.share:.0%})" for row in summary.rows]
+        lines.append(f"By {data.by}:")
+        lines += [f"- {to_single_line(row.name)}: {row.duration} ({row.share:.0%})" for row in summary.rows]
     if summary.other_s:
-        lines.append(f"- everything else: {in_words(summary.other_s)}")
-    lines += [f"Note: {one_line(note)}" for note in (*summary.notes, *notes)]
+        lines.append(f"- everything else: {format_duration(summary.other_s)}")
+    lines += [f"Note: {to_single_line(note)}" for note in (*summary.notes, *notes)]
     return "\n".join(lines)

@@ -1,6 +1,6 @@
 """Decide whether something may be disclosed to this caller now, and log what was disclosed.
 
-`sources` checks the gate before it discloses anything. The call is kept in a context variable, which a wrapper
+`filtered_sources` checks the gate before it discloses anything. The call is kept in a context variable, which a wrapper
 around the server sets, so that it need not be passed through every function.
 """
 
@@ -15,17 +15,17 @@ import msgspec
 
 from hubbub import ToolError
 from hubbub.packs.activity import limits
-from hubbub.packs.activity.disclosure_log import DisclosureLog, log_of
+from hubbub.packs.activity.disclosure_log import DisclosureLog, make_disclosure_log
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.pause import Pause
 from hubbub.packs.activity.settings import ActivitySettings
-from hubbub.packs.activity.transforms import domain_of
+from hubbub.packs.activity.transforms import extract_domain
 
-_HEALTH: Final = "system.health"
+_HEALTH_TOOL: Final = "system.health"
 """Not logged: it discloses nothing about the user, and its frequent entries would push out others."""
 _LOGGED_ARGUMENTS: Final = ("period", "by", "host")
 """Arguments that are logged. Others, such as a query, may quote private data."""
-_METHODS: Final = {
+_TARGET_BY_METHOD: Final = {
     "tools/call": ("tool", "name"),
     "resources/read": ("resource", "uri"),
     "prompts/get": ("prompt", "name"),
@@ -37,8 +37,8 @@ class Unauthenticated(ToolError):
 
     def __init__(self, what: str) -> None:
         message = (
-            f"{what} is disclosed only to authenticated callers, and over HTTP any user of this machine can call. Make "
-            "a key with `hubbub key add NAME --key-file FILE`, serve with `--key-file FILE` and send the key as "
+            f"{what} is disclosed only to authenticated callers, because over HTTP any user of this machine can call. "
+            "Create a key with `hubbub key add NAME --key-file FILE`, serve with `--key-file FILE` and send the key as "
             "`X-API-Key`; or let your client start the server on stdio"
         )
         super().__init__(message, code="unauthenticated", data={"kind": "unauthenticated"})
@@ -60,15 +60,17 @@ class _CallRecord:
 _current_call: ContextVar[_CallRecord | None] = ContextVar("current_call", default=None)
 
 
-class Gate:
+class DisclosureGate:
     """Checks that data may be disclosed, and counts what was disclosed."""
 
     def __init__(self, settings: ActivitySettings) -> None:
         self.pause = Pause()
-        self._log = log_of(settings)
+        self._log = make_disclosure_log(settings)
 
-    def check(self, *, secret: str | None = None) -> None:
-        """Check that data may be disclosed now. `secret` names data that only authenticated callers get.
+    def check(self, *, restricted_data: str | None = None) -> None:
+        """Check that data may be disclosed now.
+
+        `restricted_data`: name of data that only authenticated callers get.
 
         Raises: Paused, Unauthenticated.
         """
@@ -76,12 +78,12 @@ class Gate:
         record = _current_call.get()
         if record is not None:
             record.has_read_sources = True
-            if secret is not None and record.call.caller.is_anonymous:
-                raise Unauthenticated(secret)
+            if restricted_data is not None and record.call.caller.is_anonymous:
+                raise Unauthenticated(restricted_data)
 
     def count_events(self, events: Sequence[Event]) -> None:
         """Count events that the privacy rules let through."""
-        record = self._counting_record()
+        record = self._record_to_count()
         if record is None:
             return
         record.events += len(events)
@@ -90,16 +92,16 @@ class Gate:
 
     def count(self, *, buckets: int = 0, lines: int = 0) -> None:
         """Count bucket names and lines of the screen."""
-        record = self._counting_record()
+        record = self._record_to_count()
         if record is not None:
             record.buckets = max(record.buckets, buckets)
             record.lines += lines
 
-    def around(self, peer: Any) -> Any:
+    def wrap_peer(self, peer: Any) -> Any:
         """Wrap a peer, for `Server.wrap`: remember the call while it runs, then log what was disclosed."""
         return _LoggingPeer(peer, self._log)
 
-    def _counting_record(self) -> _CallRecord | None:
+    def _record_to_count(self) -> _CallRecord | None:
         return None if self._log is None else _current_call.get()
 
 
@@ -115,59 +117,59 @@ class _LoggingPeer:
             reply = await self._peer.request(call)
         finally:
             _current_call.reset(token)
-        if self._log is not None and record.has_read_sources and _name(call)[1] != _HEALTH:
-            self._log.write(_entry(record))
+        if self._log is not None and record.has_read_sources and _call_target(call)[1] != _HEALTH_TOOL:
+            self._log.write(_make_log_entry(record))
         return reply
 
     async def notify(self, note: Any) -> None:
         await self._peer.notify(note)
 
 
-def _name(call: Any) -> tuple[str, str]:
+def _call_target(call: Any) -> tuple[str, str]:
     """Return `tool`, `resource` or `prompt`, and its name."""
-    kind, key = _METHODS.get(call.method, ("tool", ""))
+    kind, key = _TARGET_BY_METHOD.get(call.method, ("tool", ""))
     return kind, getattr(call.params, key) if key else call.method
 
 
-def _entry(record: _CallRecord) -> dict[str, Any]:
+def _make_log_entry(record: _CallRecord) -> dict[str, Any]:
     call = record.call
-    kind, name = _name(call)
+    kind, name = _call_target(call)
     counts = {
         "events": record.events,
         "titles": len(record.titles - {""}),
-        "sites": len({domain_of(url) for url in record.urls} - {""}),
+        "sites": len({extract_domain(url) for url in record.urls} - {""}),
         "buckets": record.buckets,
         "lines": record.lines,
     }
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        **_caller(call.caller),
-        kind: _short(name),
-        **_arguments(call),
+        **_caller_fields(call.caller),
+        kind: _truncate(name),
+        **_argument_fields(call),
         **{name: count for name, count in counts.items() if count},
     }
 
 
-def _caller(caller: Any) -> dict[str, str]:
-    who = "stdio" if caller.has_every_scope else caller.principal.name
-    found = {"caller": _short(who)}
+def _caller_fields(caller: Any) -> dict[str, str]:
+    caller_name = "stdio" if caller.has_every_scope else caller.principal.name
+    found = {"caller": _truncate(caller_name)}
     if caller.address:
-        found["address"] = _short(caller.address)
+        found["address"] = _truncate(caller.address)
     if caller.info is not None:
-        found["client"] = _short(caller.info.name)
+        found["client"] = _truncate(caller.info.name)
     return found
 
 
-def _arguments(call: Any) -> dict[str, str]:
-    given = getattr(call.params, "arguments", call.raw)
-    if not isinstance(given, dict):
+def _argument_fields(call: Any) -> dict[str, str]:
+    arguments = getattr(call.params, "arguments", call.raw)
+    if not isinstance(arguments, dict):
         try:
-            given = msgspec.json.decode(given)
+            arguments = msgspec.json.decode(arguments)
         except (ValueError, TypeError, RecursionError):
-            given = {}
-    given = given if isinstance(given, dict) else {}
-    return {name: _short(given[name]) for name in _LOGGED_ARGUMENTS if isinstance(given.get(name), str)}
+            arguments = {}
+    arguments = arguments if isinstance(arguments, dict) else {}
+    return {name: _truncate(arguments[name]) for name in _LOGGED_ARGUMENTS if isinstance(arguments.get(name), str)}
 
 
-def _short(text: str) -> str:
-    return text[: limits.DISCLOSURE_CHARACTERS]
+def _truncate(text: str) -> str:
+    return text[: limits.DISCLOSURE_LOG_CHARACTERS]

@@ -45,7 +45,7 @@ class DisclosureLog:
         except OSError as error:
             self._warn(error)
 
-    def last(self, count: int) -> list[dict[str, Any]]:
+    def read_last(self, count: int) -> list[dict[str, Any]]:
         """Return the last `count` entries, the oldest first.
 
         Raises: OSError.
@@ -53,7 +53,7 @@ class DisclosureLog:
         found: deque[dict[str, Any]] = deque(maxlen=count)
         for number in reversed(range(limits.DISCLOSURE_LOG_FILES)):
             try:
-                with self._numbered(number).open("rb") as file:
+                with self._rotated_path(number).open("rb") as file:
                     for line in file:
                         with contextlib.suppress(ValueError):  # a line that was truncated because the disk was full
                             found.append(msgspec.json.decode(line, type=dict[str, Any]))
@@ -75,15 +75,15 @@ class DisclosureLog:
         if found.st_size + len(line) > limits.DISCLOSURE_LOG_BYTES:
             self._rotate(found)
 
-    def _rotate(self, full: os.stat_result) -> None:
+    def _rotate(self, full_stat: os.stat_result) -> None:
         """Rotate the files, unless another server has done so meanwhile."""
-        if not os.path.samestat(full, self.path.lstat()):
+        if not os.path.samestat(full_stat, self.path.lstat()):
             return
         for number in reversed(range(1, limits.DISCLOSURE_LOG_FILES)):
             with contextlib.suppress(FileNotFoundError):
-                self._numbered(number - 1).replace(self._numbered(number))
+                self._rotated_path(number - 1).replace(self._rotated_path(number))
 
-    def _numbered(self, number: int) -> Path:
+    def _rotated_path(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}") if number else self.path
 
     def _warn(self, error: OSError) -> None:
@@ -94,9 +94,11 @@ class DisclosureLog:
         )
 
 
-def log_of(settings: ActivitySettings) -> DisclosureLog | None:
+def make_disclosure_log(settings: ActivitySettings) -> DisclosureLog | None:
     """Return the log that the settings name; None if it is disabled."""
     if settings.disclosure_log == OFF:
         return None
-    given = settings.disclosure_log
-    return DisclosureLog(Path(given).expanduser() if given else data_folder() / "activity" / "disclosures.jsonl")
+    configured_path = settings.disclosure_log
+    return DisclosureLog(
+        Path(configured_path).expanduser() if configured_path else data_folder() / "activity" / "disclosures.jsonl"
+    )

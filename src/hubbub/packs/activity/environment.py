@@ -15,20 +15,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Sequence  # noqa: UP035
 
-PROTECTED = ("torch", "torchvision", "torchaudio", "opencv-python", "opencv-python-headless")
-PROTECTED_PARTS = ("nvidia", "cuda", "cudnn", "tensorrt")
+PROTECTED_PACKAGES = ("torch", "torchvision", "torchaudio", "opencv-python", "opencv-python-headless")
+PROTECTED_NAME_PARTS = ("nvidia", "cuda", "cudnn", "tensorrt")
 _CUDA = re.compile(r"^cuda\b[^=]*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
 
 
-def look(names: Sequence[str] = PROTECTED, parts: Sequence[str] = PROTECTED_PARTS) -> dict[str, Any]:
+def inspect_environment(
+    names: Sequence[str] = PROTECTED_PACKAGES, parts: Sequence[str] = PROTECTED_NAME_PARTS
+) -> dict[str, Any]:
     """Return the content of a snapshot."""
     errors: dict[str, str] = {}
-    files = {name: _file_of(name, errors) for name in ("torch", "numpy", "cv2")}
+    files = {name: _find_file(name, errors) for name in ("torch", "numpy", "cv2")}
     return {
         "timestamp": datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z"),  # noqa: UP017
         "python_executable": sys.executable,
         "torch_version": _version("torch"),
-        "torch_version_cuda": _cuda_of(files["torch"]),
+        "torch_version_cuda": _read_cuda_version(files["torch"]),
         "torch_cuda_available": None,  # only importing torch would show it
         "torch_file": files["torch"],
         "torchvision_version": _version("torchvision"),
@@ -36,7 +38,7 @@ def look(names: Sequence[str] = PROTECTED, parts: Sequence[str] = PROTECTED_PART
         "numpy_version": _version("numpy"),
         "numpy_file": files["numpy"],
         "cv2_file": files["cv2"],
-        "protected_freeze": _protected(names, parts),
+        "protected_freeze": _list_protected(names, parts),
         "import_errors": errors,
     }
 
@@ -48,7 +50,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _file_of(name: str, errors: dict[str, str]) -> str | None:
+def _find_file(name: str, errors: dict[str, str]) -> str | None:
     try:
         found = importlib.util.find_spec(name)
     except (ImportError, ValueError) as error:
@@ -60,7 +62,7 @@ def _file_of(name: str, errors: dict[str, str]) -> str | None:
     return found.origin
 
 
-def _cuda_of(torch_file: str | None) -> str | None:
+def _read_cuda_version(torch_file: str | None) -> str | None:
     """Return the CUDA release that torch was built for, from torch's version file."""
     if torch_file is None:
         return None
@@ -71,7 +73,7 @@ def _cuda_of(torch_file: str | None) -> str | None:
     return found.group(1) if found else None
 
 
-def _protected(names: Sequence[str], parts: Sequence[str]) -> list[str]:
+def _list_protected(names: Sequence[str], parts: Sequence[str]) -> list[str]:
     lines = set()
     for found in metadata.distributions():
         name = (found.metadata["Name"] or "").lower().replace("_", "-")
@@ -81,5 +83,5 @@ def _protected(names: Sequence[str], parts: Sequence[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    given = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-    sys.stdout.write(json.dumps(look(**given)))
+    options = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+    sys.stdout.write(json.dumps(inspect_environment(**options)))

@@ -48,12 +48,12 @@ class Bucket(msgspec.Struct):
     """For a browser's bucket: the app names of this browser's windows."""
 
 
-_BREAKS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
-def has_sane_times(event: Event) -> bool:
+def has_valid_times(event: Event) -> bool:
     """Whether the times of an event are far enough from the limits of `datetime` to be converted to any zone."""
     try:
         return event.timestamp >= _EARLIEST and event.end <= _LATEST
@@ -61,16 +61,16 @@ def has_sane_times(event: Event) -> bool:
         return False
 
 
-def one_line(text: str) -> str:
+def to_single_line(text: str) -> str:
     """Return a title on a single line: titles come from web pages, which could add lines that imitate ours."""
-    return _BREAKS.sub(" ", text)
+    return _CONTROL_CHARACTERS.sub(" ", text)
 
 
-def with_zone(moment: datetime) -> datetime:
+def ensure_time_zone(moment: datetime) -> datetime:
     """Return the time as UTC if it has no zone; some storages of ActivityWatch leave the zone out."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def in_utc(moment: datetime) -> str:
+def format_utc(moment: datetime) -> str:
     """Format a time as the contract and ActivityWatch do, with `Z`, because a plus sign must be escaped in URLs."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, get_args
 
 from hubbub import Server, SettingsError
 from hubbub.packs.activity.breakdown import Unit
-from hubbub.packs.activity.export import Format, Table, What, whole_file
-from hubbub.packs.activity.periods import HELP
+from hubbub.packs.activity.export import Format, Table, TableKind, render_file
+from hubbub.packs.activity.periods import PERIOD_HELP
 from hubbub.packs.activity.settings import ActivitySettings
-from hubbub.packs.activity.summary import By
+from hubbub.packs.activity.summary import GroupBy
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -27,51 +27,55 @@ def add_parser(actions: _SubParsersAction[ArgumentParser]) -> None:
         help="write how a period was spent to a file, as CSV or JSON",
         description="Write how a period was spent, as CSV or JSON, under the privacy rules of the settings.",
     )
-    parser.add_argument("--period", default="today", help=f"{HELP}  [default: %(default)s]")
-    parser.add_argument("--what", choices=get_args(What), default="windows", help="which table  [default: %(default)s]")
+    parser.add_argument("--period", default="today", help=f"{PERIOD_HELP}  [default: %(default)s]")
+    parser.add_argument(
+        "--what", choices=get_args(TableKind), default="windows", help="which table  [default: %(default)s]"
+    )
     parser.add_argument(
         "--by",
-        choices=get_args(By),
+        choices=get_args(GroupBy),
         default="app",
-        help="for --what summary: what to add up by  [default: %(default)s]",
+        help="for --what summary: what to group the time by  [default: %(default)s]",
     )
     parser.add_argument(
         "--per",
         choices=get_args(Unit),
-        help="for --what summary: one set of rows for each  [default: the whole period]",
+        help="for --what summary: rows for each unit of time  [default: one set for the whole period]",
     )
     parser.add_argument("--format", choices=get_args(Format), default="csv", help="file format  [default: %(default)s]")
     parser.add_argument(
-        "--host", metavar="NAME", help="which machine, if ActivityWatch knows several; all adds them up"
+        "--host", metavar="NAME", help="which machine, if ActivityWatch has data of several; `all` adds them up"
     )
     parser.add_argument("--output", metavar="FILE", help="a new file, which only you can read  [default: stdout]")
 
 
-def run(given: Namespace, settings: ActivitySettings) -> int:
+def run(options: Namespace, settings: ActivitySettings) -> int:
     """Write the table; return the exit code.
 
     Raises: HubbubError.
     """
-    table, notes = asyncio.run(_read(given, settings))
-    parts = (part.encode("utf-8", "replace") for part in whole_file(table, given.format))
-    if given.output is None:
+    table, notes = asyncio.run(_read_table(options, settings))
+    parts = (part.encode("utf-8", "replace") for part in render_file(table, options.format))
+    if options.output is None:
         _write_stdout(parts)
     else:
-        _write_file(given.output, parts)
-        notes = [f"{len(table.rows)} rows were written to {given.output}", *notes]
+        _write_file(options.output, parts)
+        notes = [f"{len(table.rows)} rows were written to {options.output}", *notes]
     for note in notes:
         sys.stderr.write(f"{note}\n")
     return 0
 
 
-async def _read(given: Namespace, settings: ActivitySettings) -> tuple[Table, list[str]]:
-    from hubbub.packs.activity.desk import Desk
+async def _read_table(options: Namespace, settings: ActivitySettings) -> tuple[Table, list[str]]:
+    from hubbub.packs.activity.service import ActivityService
 
-    desk = Desk(Server("activity", version="0"), settings)
+    service = ActivityService(Server("activity", version="0"), settings)
     try:
-        _, _, table, notes = await desk.export(given.period, given.what, by=given.by, per=given.per, host=given.host)
+        _, _, table, notes = await service.export(
+            options.period, options.what, by=options.by, per=options.per, host=options.host
+        )
     finally:
-        await desk.sources.close()
+        await service.sources.close()
     return table, notes
 
 

@@ -31,21 +31,21 @@ class SourceFailure(ToolError):
         if status is not None:
             data["status"] = status
         super().__init__(message, code=kind, data=data)
-        self.word = kind
+        self.failure_kind = kind  # `kind` of `ToolFailure` is the type on the wire
         self.status = status
 
     def cause(self) -> dict[str, str]:
         """Return the failure as a field of a result that succeeded otherwise."""
-        return {"kind": self.word, "message": self.message}
+        return {"kind": self.failure_kind, "message": self.message}
 
 
 Answer = TypeVar("Answer")
 
 
-async def or_failure(question: Awaitable[Answer]) -> Answer | SourceFailure:
+async def catch_failure(request: Awaitable[Answer]) -> Answer | SourceFailure:
     """Return the answer, or the failure as a value, for callers that can continue without the answer."""
     try:
-        return await question
+        return await request
     except SourceFailure as failure:
         return failure
 

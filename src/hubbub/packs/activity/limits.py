@@ -2,31 +2,31 @@
 
 from typing import Final
 
-CONNECT_S: Final = 2.0
+CONNECT_TIMEOUT_S: Final = 2.0
 """One connection to ActivityWatch or the sidecar; both are usually on this machine."""
-CALL_S: Final = 5.0
+REQUEST_TIMEOUT_S: Final = 5.0
 """One short request to either, unless the settings say otherwise."""
-INFO_S: Final = 30.0
+INFO_CACHE_S: Final = 30.0
 """How long the answer of ActivityWatch's `/info` is cached."""
-PROMPT_S: Final = 0.25
+INFO_REUSE_TIMEOUT_S: Final = 0.25
 """The cached `/info` is used only if `/buckets` answers within this time."""
-EVENTS_S: Final = 30.0
+EVENTS_TIMEOUT_S: Final = 30.0
 """One read of many events, and all the work of one tool on them."""
-PARSE_S: Final = 60.0
+SCREEN_READ_TIMEOUT_S: Final = 60.0
 """One read of the screen; text recognition takes seconds."""
-BODY_BYTES: Final = 4 * 1024 * 1024
+RESPONSE_BYTES: Final = 4 * 1024 * 1024
 """One short response of either: a list of buckets has a few kilobytes."""
-ABOUT_BYTES: Final = 128 * 1024
+INFO_BYTES: Final = 128 * 1024
 """Response to `/info` or a probe, or an error page."""
 BUCKETS: Final = 5000
 """Buckets of one ActivityWatch; users have a few dozen."""
-ANSWER_BUCKETS: Final = 32
+BUCKETS_PER_TYPE: Final = 32
 """Buckets of each type that one answer uses, the most recently written ones; the answer names the others."""
-SILENT_S: Final = 600.0
+WATCHER_SILENCE_S: Final = 600.0
 """How long a watcher may record nothing, while others on its machine do, before it is reported as stopped.
 The AFK watcher records nothing while there is no input: for three minutes by default.
 """
-FEW: Final = 100
+INLINE_BUCKETS: Final = 100
 """Buckets that are processed on the event loop; more are processed in a thread, so that other calls need not wait."""
 EVENTS_BYTES: Final = 64 * 1024 * 1024
 """One response with events; a hundred thousand have about 20 MB."""
@@ -34,11 +34,11 @@ EVENTS: Final = 100_000
 """Events of one bucket that one tool reads, and events that a query may produce."""
 RECENT_TABS: Final = 10
 """Newest events of a browser watcher that are read: the event of a window may be later than that of its page."""
-DAYS: Final = 366
-"""The longest period that can be asked about."""
+PERIOD_DAYS: Final = 366
+"""The longest period of one request."""
 TIMELINE_DAYS: Final = 31
 """The longest period of a timeline chart."""
-ROWS: Final = 500
+RESULT_ROWS: Final = 500
 """Rows of one summary or timeline, and events in the result of one query."""
 INTERVALS: Final = 768
 """Hours, days, weeks or months of one breakdown: a month has at most 745 hours."""
@@ -48,21 +48,21 @@ EXPORT_ROWS: Final = 5000
 """Rows of one page of an export."""
 EXPORT_BYTES: Final = 512 * 1024
 """Text of one page of an export."""
-VALUES: Final = 20_000
+QUERY_VALUES: Final = 20_000
 """Values in the result of one query."""
 TEXT_CHARACTERS: Final = 1000
 """A disclosed title, address or line of text."""
-JUDGED_CHARACTERS: Final = 16_000
+CHECKED_CHARACTERS: Final = 16_000
 """The same when rules are applied: the private part may come after the part that is disclosed."""
 MASKING_PASSES: Final = 5
 """Passes that search a text for secrets: text beside a secret may match only after that secret was replaced."""
-DEPTH: Final = 32
+DATA_DEPTH: Final = 32
 """Nesting of disclosed data of one event, bucket or probe; deeper values are replaced."""
 CATEGORIES: Final = 500
 """Categories of one summary."""
-RECORDED_CATEGORIES: Final = 2000
+ACTIVITYWATCH_CATEGORIES: Final = 2000
 """Categories of ActivityWatch that are used; users have a few dozen."""
-KEYS: Final = 50
+MERGE_KEYS: Final = 50
 """Keys by which a query merges events: each event is checked for each of them."""
 QUERY_CHARACTERS: Final = 10_000
 """One query."""
@@ -78,35 +78,35 @@ PATTERN_TEXT_CHARACTERS: Final = 256
 """Characters of a text that such a pattern is matched against."""
 PATTERN_WAYS: Final = 2 * PATTERN_TEXT_CHARACTERS**2
 """Ways to match at one position that a pattern may have: two `.*` in each of two alternatives. More take seconds."""
-PATTERN_S: Final = 5.0
+PATTERN_TIMEOUT_S: Final = 5.0
 """Matching time of all patterns of one request."""
 CLOCK_SKEW_S: Final = 5.0
 """How far into the future an event may reach before a clock difference is reported."""
 CLOCK_AHEAD_S: Final = 600.0
-"""How far into the future before a machine is chosen as the last active one only if there is no other."""
+"""How far into the future before a machine is no longer chosen as the last active one, unless it is the only one."""
 SIDECAR_BODY_BYTES: Final = 32 * 1024 * 1024
 """One request to the sidecar, with its picture."""
 SIDECAR_PIXELS: Final = 40_000_000
 """The largest picture that the sidecar reads: two screens of 5120 by 2880."""
-SIDECAR_REQUEST_S: Final = 30.0
+SIDECAR_REQUEST_TIMEOUT_S: Final = 30.0
 """How long one request to the sidecar may take to arrive."""
-SIDECAR_CHALLENGE_S: Final = 60.0
+SIDECAR_CHALLENGE_MAX_S: Final = 60.0
 """How long after the sidecar's challenge the request that proves the token may come."""
 SOCKET_PATH_BYTES: Final = 103
 """The longest path of a Unix socket that every system can bind."""
-SIDECAR_PROBE_S: Final = 5.0
+SIDECAR_PROBE_CACHE_S: Final = 5.0
 """How long the sidecar caches the result of its self-check."""
-PAUSE_S: Final = 366 * 86400.0
+PAUSE_MAX_S: Final = 366 * 86400.0
 """The longest pause that ends by itself."""
 DISCLOSURE_LOG_BYTES: Final = 2 * 1024 * 1024
 """One file of the disclosure log; about ten thousand calls."""
 DISCLOSURE_LOG_FILES: Final = 4
 """Files of the disclosure log, including the current one."""
-DISCLOSURE_CHARACTERS: Final = 200
+DISCLOSURE_LOG_CHARACTERS: Final = 200
 """One text in the disclosure log, such as the name of a client."""
-OCR_S: Final = 30.0
+OCR_TIMEOUT_S: Final = 30.0
 """One run of the text recognition program."""
-ACCESSIBILITY_S: Final = 5.0
+ACCESSIBILITY_TIMEOUT_S: Final = 5.0
 """One read of the accessibility tree."""
 SCREEN_ELEMENTS: Final = 2000
 """Elements of one screen."""
@@ -122,17 +122,17 @@ TITLE_TAIL_BYTES: Final = 1024
 """Bytes at the end of a long window title that are read; browsers write the kind of window there."""
 PROCESS_ARGUMENTS_BYTES: Final = 64 * 1024
 """The command line of one process, as far as it is read."""
-CAPTURE_TRIES: Final = 3
+CAPTURE_ATTEMPTS: Final = 3
 """Screenshots that are taken until no window moves during one."""
-SNAPSHOT_S: Final = 60.0
+SNAPSHOT_TIMEOUT_S: Final = 60.0
 """One inspection of another Python environment."""
 SNAPSHOT_BYTES: Final = 4 * 1024 * 1024
 """One stored snapshot of an environment."""
-RECORD_BYTES: Final = 1000
+STATE_FILE_BYTES: Final = 1000
 """The file of a pause or of the sidecar's token; a longer file is invalid."""
 QUOTED_CHARACTERS: Final = 300
 """Quote of a failed response in an error message."""
-NAMED_IN_ERROR: Final = 20
+NAMES_IN_ERROR: Final = 20
 """Buckets or machines listed in an error message."""
 SCREEN_NOTES: Final = 20
 """Notes of one reading of the screen."""

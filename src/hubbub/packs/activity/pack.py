@@ -12,41 +12,41 @@ from hubbub.packs.activity.settings import ActivitySettings
 
 if TYPE_CHECKING:
     from hubbub import Server
-    from hubbub.packs.activity.desk import Desk
+    from hubbub.packs.activity.service import ActivityService
 
 
-def install(server: Server, settings: ActivitySettings) -> Desk:
+def install(server: Server, settings: ActivitySettings) -> ActivityService:
     """Register the tools, the resource and the prompts."""
     from hubbub.packs.activity import prompts, resource, tools
-    from hubbub.packs.activity.desk import Desk
+    from hubbub.packs.activity.service import ActivityService
 
-    desk = Desk(server, settings)
-    tools.register_contract_tools(desk)
+    service = ActivityService(server, settings)
+    tools.register_contract_tools(service)
     for part in (tools, resource, prompts):
-        part.register(desk)
-    server.wrap(desk.sources.gate.around)
-    return desk
+        part.register(service)
+    server.wrap(service.sources.gate.wrap_peer)
+    return service
 
 
 @asynccontextmanager
-async def lifespan(desk: Desk) -> AsyncIterator[None]:
+async def lifespan(service: ActivityService) -> AsyncIterator[None]:
     """Poll for changes while clients subscribe, and close the connections when the server stops."""
     import asyncio
 
-    from hubbub.packs.activity.resource import watch
+    from hubbub.packs.activity.resource import poll_changes
 
-    watching = asyncio.create_task(watch(desk))
+    polling = asyncio.create_task(poll_changes(service))
     try:
         yield
     finally:
-        watching.cancel()
-        await asyncio.wait([watching])
-        await desk.sources.close()
+        polling.cancel()
+        await asyncio.wait([polling])
+        await service.sources.close()
 
 
 pack = Pack(
     name="activity",
-    summary="what the person is doing now and did before, from ActivityWatch and the screen",
+    summary="what the user is doing now and did before, from ActivityWatch and the screen",
     install=install,
     settings=ActivitySettings,
     lifespan=lifespan,

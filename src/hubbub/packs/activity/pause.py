@@ -51,7 +51,7 @@ class Pause:
         try:
             os.lstat(self._file)  # fast path: each call checks, and usually the file does not exist
             with self.path.open("rb") as file:
-                until = msgspec.json.decode(file.read(limits.RECORD_BYTES), type=_Record).until
+                until = msgspec.json.decode(file.read(limits.STATE_FILE_BYTES), type=_Record).until
             if until is not None and until <= self._clock():
                 return None
             when = "" if until is None else f" until {datetime.fromtimestamp(until, UTC).astimezone():%F %T %Z}"
@@ -75,7 +75,9 @@ class Pause:
                 file.write(msgspec.json.encode(record))
             draft.replace(self.path)
         except OSError as error:
-            raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from error
+            raise SettingsError(
+                f"the pause was not saved: cannot write {self.path}: {error.strerror}; make its folder writable"
+            ) from error
 
     def end(self) -> bool:
         """End the pause; return whether there was one.
@@ -86,5 +88,7 @@ class Pause:
         try:
             self.path.unlink(missing_ok=True)
         except OSError as error:
-            raise SettingsError(f"{self.path} cannot be removed: {error.strerror}") from error
+            raise SettingsError(
+                f"the pause was not ended: cannot remove {self.path}: {error.strerror}; make its folder writable"
+            ) from error
         return was_paused

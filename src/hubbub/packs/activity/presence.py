@@ -13,7 +13,15 @@ from typing import Final
 import msgspec
 
 from hubbub.packs.activity.events import Event
-from hubbub.packs.activity.transforms import by_time, flood, having, intersect, total, union, without
+from hubbub.packs.activity.transforms import (
+    filter_by_values,
+    flood,
+    intersect,
+    sort_by_time,
+    subtract_periods,
+    total_duration,
+    union,
+)
 
 NOT_AFK: Final = "not-afk"
 
@@ -45,40 +53,40 @@ class Records(msgspec.Struct):
     @property
     def window(self) -> list[Event]:
         """Return the window events of all machines, oldest first."""
-        return by_time(event for device in self.devices for events in device.window for event in events)
+        return sort_by_time(event for device in self.devices for events in device.window for event in events)
 
     @property
     def afk(self) -> list[Event]:
         """Return the presence events of all machines, oldest first."""
-        return by_time(event for device in self.devices for events in device.afk for event in events)
+        return sort_by_time(event for device in self.devices for events in device.afk for event in events)
 
     @property
     def web(self) -> list[Event]:
         """Return the page events of all machines, oldest first."""
-        return by_time(event for device in self.devices for events in device.web for event in events)
+        return sort_by_time(event for device in self.devices for events in device.web for event in events)
 
 
 def active_events(records: Records) -> list[Event]:
     """Return the foreground windows during active time, without overlaps."""
     active: list[Event] = []
     for device in records.devices:
-        for windows, presence in _with_presence(device):
+        for windows, presence in _windows_with_presence(device):
             found = intersect(windows, presence) if device.afk else windows
-            active = by_time([*active, *without(found, active)]) if active else found
+            active = sort_by_time([*active, *subtract_periods(found, active)]) if active else found
     return active
 
 
-def present(records: Records) -> list[Event]:
+def present_times(records: Records) -> list[Event]:
     """Return the times with input, or with audible sound from the browser in front."""
-    return union(*(presence for device in records.devices for _, presence in _with_presence(device)))
+    return union(*(presence for device in records.devices for _, presence in _windows_with_presence(device)))
 
 
-def absent_s(records: Records) -> float:
+def total_away_s(records: Records) -> float:
     """Return the seconds away."""
-    return total(absent(records))
+    return total_duration(away_times(records))
 
 
-def absent(records: Records) -> list[Event]:
+def away_times(records: Records) -> list[Event]:
     """Return the times away."""
     away = (
         event
@@ -87,45 +95,51 @@ def absent(records: Records) -> list[Event]:
         for event in events
         if event.text("status") != NOT_AFK
     )
-    return without(union(away), present(records))
+    return subtract_periods(union(away), present_times(records))
 
 
-def unknown_presence(device: DeviceRecords) -> list[Event]:
+def windows_without_presence(device: DeviceRecords) -> list[Event]:
     """Return windows at times without a record of presence."""
     covered = union(*device.afk)
-    found = (without(windows, union(covered, heard)) for windows, heard in _windows(device)) if device.afk else ()
-    return by_time(event for events in found for event in events)
+    found = (
+        (subtract_periods(windows, union(covered, sound_times)) for windows, sound_times in _windows_with_sound(device))
+        if device.afk
+        else ()
+    )
+    return sort_by_time(event for events in found for event in events)
 
 
-def unknown_window(device: DeviceRecords) -> list[Event]:
+def input_without_windows(device: DeviceRecords) -> list[Event]:
     """Return times with input but without a record of windows."""
-    return without(_inputs(device), union(*device.window, device.window_coverage)) if device.window else []
+    return (
+        subtract_periods(_input_times(device), union(*device.window, device.window_coverage)) if device.window else []
+    )
 
 
-def _inputs(device: DeviceRecords) -> list[Event]:
-    return union(*(having(events, "status", [NOT_AFK]) for events in device.afk))
+def _input_times(device: DeviceRecords) -> list[Event]:
+    return union(*(filter_by_values(events, "status", [NOT_AFK]) for events in device.afk))
 
 
-def _windows(device: DeviceRecords) -> Iterator[tuple[list[Event], list[Event]]]:
+def _windows_with_sound(device: DeviceRecords) -> Iterator[tuple[list[Event], list[Event]]]:
     return zip(device.window or [[]], device.audible or [[]], strict=True)
 
 
-def _with_presence(device: DeviceRecords) -> Iterator[tuple[list[Event], list[Event]]]:
+def _windows_with_presence(device: DeviceRecords) -> Iterator[tuple[list[Event], list[Event]]]:
     """Yield the windows of each bucket with the times of presence, which depend on the browser in front."""
-    inputs = _inputs(device)
-    return ((windows, union(inputs, heard)) for windows, heard in _windows(device))
+    inputs = _input_times(device)
+    return ((windows, union(inputs, sound_times)) for windows, sound_times in _windows_with_sound(device))
 
 
-def audible_in_front(windows: list[Event], pages: Iterable[tuple[frozenset[str], list[Event]]]) -> list[Event]:
+def audible_foreground_times(windows: list[Event], pages: Iterable[tuple[frozenset[str], list[Event]]]) -> list[Event]:
     """Return when a page played sound while its browser was in front.
 
     `pages` has the app names of each browser with the events of its pages. Sound in the background is not evidence of
     presence: a page may play while the user is away.
     """
     flooded = flood(windows)
-    heard = (
-        having(intersect(flood(events), having(flooded, "app", sorted(apps))), "audible", [True])
+    sound_times = (
+        filter_by_values(intersect(flood(events), filter_by_values(flooded, "app", sorted(apps))), "audible", [True])
         for apps, events in pages
         if apps and any(event.data.get("audible") is True for event in events)
     )
-    return union(*heard)
+    return union(*sound_times)

@@ -10,104 +10,106 @@ import msgspec
 
 from hubbub import InvalidParams
 from hubbub.packs.activity.breakdown import Unit
-from hubbub.packs.activity.desk import Desk
-from hubbub.packs.activity.events import one_line
+from hubbub.packs.activity.events import to_single_line
 from hubbub.packs.activity.failures import BadRequest
 from hubbub.packs.activity.periods import Period
-from hubbub.packs.activity.summary import Summary, in_words
+from hubbub.packs.activity.service import ActivityService
+from hubbub.packs.activity.summary import Summary, format_duration
 
-_DAYS_ONE_BY_ONE: Final = timedelta(days=31)
+_DAILY_BREAKDOWN_MAX: Final = timedelta(days=31)
 """Longer periods are broken down by week instead of by day."""
-_HONEST = "Say only what these figures show, and say so where they show little. Times are local."
+_HONESTY_INSTRUCTION = "Say only what these figures show, and say so where they show little. Times are local."
 
 
-def register(desk: Desk) -> None:
+def register(service: ActivityService) -> None:
     """Register the prompts."""
 
-    @desk.server.prompt(title="What did I do?")
+    @service.server.prompt(title="What did I do?")
     async def what_did_i_do(period: str = "today") -> str:
-        """Tell how a day, or another period, was spent.
+        """Describe how a day, or another period, was spent.
 
         Args:
             period: today, yesterday, monday, yesterday 14:00-15:00, last_3d, 2026-11-15, 2026-W46, 2026-11.
         """
-        _check(desk, period)
-        return f"{await _facts(desk, period)}\n\nTell me in a short paragraph how I spent this time. {_HONEST}"
+        _parse_period(service, period)
+        summary = await _summarize_period(service, period)
+        return f"{summary}\n\nTell me in a short paragraph how I spent this time. {_HONESTY_INSTRUCTION}"
 
-    @desk.server.prompt(title="Standup")
+    @service.server.prompt(title="Standup")
     async def standup() -> str:
         """Write a standup from what was done yesterday and today."""
-        yesterday, today = await _facts(desk, "yesterday"), await _facts(desk, "today")
+        yesterday, today = await _summarize_period(service, "yesterday"), await _summarize_period(service, "today")
         return (
             f"Yesterday:\n{yesterday}\n\nToday until now:\n{today}\n\n"
-            f"Write my standup: what I worked on, what I am on now. Three to five bullets. {_HONEST}"
+            f"Write my standup: what I worked on, what I am on now. Three to five bullets. {_HONESTY_INSTRUCTION}"
         )
 
-    @desk.server.prompt(title="Where was I?")
+    @service.server.prompt(title="Where was I?")
     async def where_was_i() -> str:
-        """Take up work again after a break."""
-        line = await desk.timeline("last_4h", least_s=60, most=20)
+        """Resume work after a break."""
+        line = await service.timeline("last_4h", min_s=60, max_blocks=20)
         blocks = "\n".join(
-            one_line(
+            to_single_line(
                 f"- {block.start[11:16]} to {block.end[11:16]} {block.kind} {block.app or ''} {block.title or ''}"
             ).rstrip()
             for block in line.blocks
         )
-        now = one_line(msgspec.json.encode(await desk.now()).decode())
+        now = to_single_line(msgspec.json.encode(await service.now()).decode())
         return (
-            f"The last four hours:\n{blocks or '- nothing was recorded'}{_notes(line.notes)}\n\nNow: {now}\n\n"
-            f"Tell me what I was in the middle of, and what I should take up first. {_HONEST}"
+            f"The last four hours:\n{blocks or '- nothing was recorded'}{_format_notes(line.notes)}\n\nNow: {now}\n\n"
+            f"Tell me what I was in the middle of, and what I should resume first. {_HONESTY_INSTRUCTION}"
         )
 
-    @desk.server.prompt(title="Week in review")
+    @service.server.prompt(title="Week in review")
     async def week_in_review(period: str = "week") -> str:
         """Look back at a week.
 
         Args:
             period: week, last_week, 2026-W46, last_month, or another one.
         """
-        meant = _check(desk, period)
-        per: Unit = "day" if meant.end - meant.start <= _DAYS_ONE_BY_ONE else "week"
-        by_category = await desk.summary(period, "category", per=per)
+        parsed_period = _parse_period(service, period)
+        per: Unit = "day" if parsed_period.end - parsed_period.start <= _DAILY_BREAKDOWN_MAX else "week"
+        by_category = await service.summary(period, "category", per=per)
         return (
-            f"{await _facts(desk, period, with_notes=False)}\n\nBy category:\n{_table(by_category)}\n\n"
-            f"By {per}:\n{_intervals(by_category)}{_notes(by_category.notes)}\n\n"
-            f"Review this week: where the time went, what stands out, one thing to change. {_HONEST}"
+            f"{await _summarize_period(service, period, with_notes=False)}\n\nBy "
+            f"category:\n{_format_rows(by_category)}\n\n"
+            f"By {per}:\n{_format_intervals(by_category)}{_format_notes(by_category.notes)}\n\n"
+            f"Review this week: where the time went, what stands out, one thing to change. {_HONESTY_INSTRUCTION}"
         )
 
 
-def _check(desk: Desk, period: str) -> Period:
+def _parse_period(service: ActivityService, period: str) -> Period:
     """Report a wrong argument as the caller's error.
 
     Raises: InvalidParams.
     """
     try:
-        return desk.period(period)
+        return service.parse_period(period)
     except BadRequest as error:
         raise InvalidParams(error.message) from None
 
 
-async def _facts(desk: Desk, period: str, *, with_notes: bool = True) -> str:
-    apps, titles = await desk.summary(period, "app", top=10), await desk.summary(period, "title", top=10)
+async def _summarize_period(service: ActivityService, period: str, *, with_notes: bool = True) -> str:
+    apps, titles = await service.summary(period, "app", top=10), await service.summary(period, "title", top=10)
     return (
-        f"From {apps.start} to {apps.end}, {apps.time_zone}: active {in_words(apps.active_s)}, "
-        f"away {in_words(apps.afk_s)}.\n\nBy app:\n{_table(apps)}\n\nBy title:\n{_table(titles)}"
-        + _notes(apps.notes if with_notes else ())
+        f"From {apps.start} to {apps.end}, {apps.time_zone}: active {format_duration(apps.active_s)}, "
+        f"away {format_duration(apps.afk_s)}.\n\nBy app:\n{_format_rows(apps)}\n\nBy title:\n{_format_rows(titles)}"
+        + _format_notes(apps.notes if with_notes else ())
     )
 
 
-def _notes(notes: Iterable[str]) -> str:
-    return "".join(f"\n\nNote: {one_line(note)}" for note in notes)
+def _format_notes(notes: Iterable[str]) -> str:
+    return "".join(f"\n\nNote: {to_single_line(note)}" for note in notes)
 
 
-def _table(summary: Summary) -> str:
-    lines = [f"- {one_line(row.name)}: {row.duration} ({row.share:.0%})" for row in summary.rows]
+def _format_rows(summary: Summary) -> str:
+    lines = [f"- {to_single_line(row.name)}: {row.duration} ({row.share:.0%})" for row in summary.rows]
     return "\n".join(lines) or "- nothing was recorded"
 
 
-def _intervals(summary: Summary) -> str:
+def _format_intervals(summary: Summary) -> str:
     lines = [
-        one_line(
+        to_single_line(
             f"- {each.label}: {each.duration} ({', '.join(f'{row.name} {row.duration}' for row in each.rows[:3])})"
         )
         for each in summary.intervals

@@ -13,49 +13,49 @@ from typing import Final
 import msgspec
 
 from hubbub import HubbubError
-from hubbub.packs.activity.desk import Desk
 from hubbub.packs.activity.now import Now
+from hubbub.packs.activity.service import ActivityService
 
 URI: Final = "activity://now"
 logger = logging.getLogger("hubbub.activity")
 
 
-def register(desk: Desk) -> None:
+def register(service: ActivityService) -> None:
     """Register the resource."""
 
-    @desk.server.resource(URI, name="now", title="What the person is doing", mime_type="application/json")
+    @service.server.resource(URI, name="now", title="What the user is doing", mime_type="application/json")
     async def now() -> str:
-        """The window in front, whether somebody is there, the page and the file, each with its age."""
-        found = await desk.now()
-        _compare(desk, essence(found))
+        """The window in front, presence, the page and the file, each with its age."""
+        found = await service.now()
+        _notify_if_changed(service, change_key(found))
         return msgspec.json.encode(found).decode()
 
 
-async def watch(desk: Desk, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
+async def poll_changes(service: ActivityService, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
     """Poll forever and notify of each change while a client subscribes."""
     while True:
-        if URI in desk.server.audience.watched():
+        if URI in service.server.audience.watched_uris():
             try:
-                seen = essence(await desk.now(with_category=False))
+                seen = change_key(await service.now(with_category=False))
             except HubbubError as error:
                 seen = (error.message,)
             except Exception:  # Reading the resource reports the error; the loop must continue.
-                logger.exception("what the person is doing could not be looked at")
+                logger.exception("cannot poll activity://now for changes")
                 seen = ()
-            _compare(desk, seen)
+            _notify_if_changed(service, seen)
         else:
-            desk.seen = None
-        await sleep(desk.settings.poll_s)
+            service.last_state = None
+        await sleep(service.settings.poll_s)
 
 
-def _compare(desk: Desk, seen: tuple[object, ...]) -> None:
+def _notify_if_changed(service: ActivityService, state: tuple[object, ...]) -> None:
     """Notify subscribers of a change since the last poll or read."""
-    if desk.seen is not None and seen != desk.seen:
-        desk.server.resource_updated(URI)
-    desk.seen = seen
+    if service.last_state is not None and state != service.last_state:
+        service.server.resource_updated(URI)
+    service.last_state = state
 
 
-def essence(now: Now) -> tuple[object, ...]:
+def change_key(now: Now) -> tuple[object, ...]:
     """Return the parts that count as a change; the age does not."""
     return (
         now.window and (now.window.app, now.window.title, now.window.stale),

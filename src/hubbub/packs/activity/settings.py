@@ -23,37 +23,37 @@ _PASSWORD_MANAGERS: Final = (
 class PrivacySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Which data is dropped, and which becomes `[private]`. Patterns are case-insensitive regular expressions."""
 
-    drop_apps: Annotated[tuple[str, ...], setting("Apps of which nothing is told.", form=_PATTERNS)] = ()
+    drop_apps: Annotated[tuple[str, ...], setting("Apps to leave out completely.", form=_PATTERNS)] = ()
     drop_titles: Annotated[
-        tuple[str, ...], setting("Titles of windows and pages of the same kind.", form=_PATTERNS)
+        tuple[str, ...], setting("Titles of windows and pages to leave out completely.", form=_PATTERNS)
     ] = ()
-    drop_urls: Annotated[tuple[str, ...], setting("Addresses of the same kind.", form=_PATTERNS)] = ()
-    drop_text: Annotated[tuple[str, ...], setting("Lines on the screen that are left out.", form=_PATTERNS)] = ()
+    drop_urls: Annotated[tuple[str, ...], setting("Addresses of pages to leave out completely.", form=_PATTERNS)] = ()
+    drop_text: Annotated[tuple[str, ...], setting("Lines on the screen to leave out.", form=_PATTERNS)] = ()
     mask_apps: Annotated[
-        tuple[str, ...], setting("Apps of which only the time is told, not what they are or show.", form=_PATTERNS)
+        tuple[str, ...], setting("Apps of which only the time is disclosed, not the name or titles.", form=_PATTERNS)
     ] = ()
-    mask_titles: Annotated[tuple[str, ...], setting("Titles that are told as [private].", form=_PATTERNS)] = ()
+    mask_titles: Annotated[tuple[str, ...], setting("Titles to replace by [private].", form=_PATTERNS)] = ()
     mask_urls: Annotated[
-        tuple[str, ...], setting("Addresses of the same kind, with their titles.", form=_PATTERNS)
+        tuple[str, ...], setting("Addresses to replace by [private], with their titles.", form=_PATTERNS)
     ] = ()
-    mask_text: Annotated[tuple[str, ...], setting("Parts of any text that are told as [private].", form=_PATTERNS)] = ()
+    mask_text: Annotated[tuple[str, ...], setting("Parts of any text to replace by [private].", form=_PATTERNS)] = ()
     regions: Annotated[
-        tuple[str, ...], setting("Parts of the screen that are blackened before it is read.", form="WxH+X+Y,…")
+        tuple[str, ...], setting("Parts of the screen to blacken before it is read.", form="WxH+X+Y,…")
     ] = ()
     private_apps: Annotated[
         tuple[str, ...],
         setting(
-            "Apps whose windows are hidden and whose titles are shown as [private]. Default: password managers.",
+            "Apps whose windows are hidden and whose titles become [private]. Default: password managers.",
             form=_PATTERNS,
         ),
     ] = _PASSWORD_MANAGERS
-    urls: Annotated[Literal["full", "domain"], setting("How much of an address is told.")] = "full"
-    incognito: Annotated[bool, setting("Whether private windows of browsers are left out.")] = True
+    urls: Annotated[Literal["full", "domain"], setting("How much of each address is disclosed.")] = "full"
+    incognito: Annotated[bool, setting("Whether to hide private browser windows.")] = True
     unconfirmed_windows: Annotated[
         Literal["hide", "show"],
         setting("Whether to hide or show browser windows that may be private."),
     ] = "hide"
-    secrets: Annotated[bool, setting("Whether what looks like a secret is told as [secret].")] = True
+    secrets: Annotated[bool, setting("Whether to replace text that looks like a secret by [secret].")] = True
 
     def __post_init__(self) -> None:
         for name in msgspec.structs.asdict(self):
@@ -67,30 +67,32 @@ class PrivacySettings(msgspec.Struct, frozen=True, kw_only=True):
 class ActivitySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Read from `[packs.activity]` and `HUBBUB_ACTIVITY_…`."""
 
-    aw_url: Annotated[str, setting("Where ActivityWatch is.", form="URL")] = AW_URL
+    aw_url: Annotated[str, setting("Address of ActivityWatch.", form="URL")] = AW_URL
     sidecar_url: Annotated[
         str | None,
         setting("Address of the sidecar: http://… or unix:/path. Default: its socket in the data folder.", form="URL"),
     ] = None
-    api_key: Annotated[Secret | None, setting("The API key of ActivityWatch, where it has one.")] = None
+    api_key: Annotated[Secret | None, setting("API key of ActivityWatch, if it requires one.")] = None
     sidecar_token: Annotated[
         Secret | None,
         setting("Shared secret with a sidecar on a TCP port. It is never sent. Default: a file in the data folder."),
     ] = None
-    timeout_s: Annotated[float, setting("How long one question to either may take.", gt=0, le=60)] = limits.CALL_S
+    timeout_s: Annotated[float, setting("Timeout of one request to ActivityWatch or the sidecar.", gt=0, le=60)] = (
+        limits.REQUEST_TIMEOUT_S
+    )
     time_zone: Annotated[
-        str | None, setting("The person's time zone; otherwise that of this machine.", form="Europe/Berlin")
+        str | None, setting("The user's time zone. Default: the zone of this machine.", form="Europe/Berlin")
     ] = None
     host: Annotated[
-        str | None, setting("Whose events, where ActivityWatch has those of several machines.", form="HOSTNAME")
+        str | None, setting("Machine to report on, if ActivityWatch has data of several.", form="HOSTNAME")
     ] = None
-    stale_s: Annotated[float, setting("How old what is told as now may be.", gt=0)] = 60.0
+    stale_s: Annotated[float, setting("Seconds after which a record no longer counts as current.", gt=0)] = 60.0
     poll_s: Annotated[
         float, setting("Seconds between checks for changes while a client subscribes to activity://now.", ge=0.1)
     ] = 2.0
     categories: Annotated[
         dict[str, str],
-        setting("Categories by name, each with a pattern; otherwise ActivityWatch's own.", form="{NAME = PATTERN}"),
+        setting("Categories by name, each with a pattern. Default: those of ActivityWatch.", form="{NAME = PATTERN}"),
     ] = {}
     disclosure_log: Annotated[
         str | None,
@@ -101,11 +103,11 @@ class ActivitySettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     ocr_language: Annotated[
         str | None,
-        setting("Tesseract's name of the language of the text on the screen. Default: English.", form="deu+eng"),
+        setting("Language of the text on the screen, by tesseract's name. Default: English.", form="deu+eng"),
     ] = None
     protected_folder: Annotated[
         str | None,
-        setting("Where `hubbub sidecar snapshot` keeps its two files; otherwise the data folder.", form="FOLDER"),
+        setting("Folder for the two files of `hubbub sidecar snapshot`. Default: the data folder.", form="FOLDER"),
     ] = None
     privacy: PrivacySettings = msgspec.field(default_factory=PrivacySettings)
 
@@ -122,7 +124,7 @@ def _check_patterns(name: str, patterns: tuple[str, ...]) -> None:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"{name} must be regular expressions; {pattern!r} is none: {error}") from error
+            raise ValueError(f"{name} must be regular expressions, and {pattern!r} is not valid: {error}") from error
 
 
 def _check_zone(name: str) -> None:

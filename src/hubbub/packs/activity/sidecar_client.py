@@ -1,4 +1,4 @@
-"""HTTP client of the sidecar: Hubbub's own on its socket or on a port, the original's, or OmniParser itself.
+"""HTTP client of the sidecar: Hubbub's own on its socket or on a port, the contract's reference sidecar, or OmniParser.
 
 On the socket the operating system identifies the user of the other process. On a port, Hubbub's sidecar proves that it
 knows the token before anything is sent to it, and the rest is encrypted. Other sidecars have no token and are sent only
@@ -18,15 +18,15 @@ import msgspec
 from hubbub import Secret
 from hubbub.packs.activity import limits, sidecar_socket
 from hubbub.packs.activity.failures import SourceFailure
-from hubbub.packs.activity.http import JsonServer, message_in
+from hubbub.packs.activity.json_client import JsonClient, extract_message
 from hubbub.packs.activity.sidecar_proof import NONCE_HEADER, Exchange, is_nonce, make_nonce
 
-_ADVICE = "start one with `hubbub sidecar`, or do without: everything but the screen works"
-_UNKNOWN_PATH = (307, 308, 404, 405)
-_TOKEN = "HUBBUB_ACTIVITY_SIDECAR_TOKEN"
+_ADVICE = "start it with `hubbub sidecar`; only screen.read needs it"
+_UNKNOWN_PATH_STATUSES = (307, 308, 404, 405)
+_TOKEN_VARIABLE = "HUBBUB_ACTIVITY_SIDECAR_TOKEN"
 
 
-class _SealedAnswer(msgspec.Struct):
+class _SealedResponse(msgspec.Struct):
     status: int
     body: dict[str, Any]
 
@@ -41,9 +41,9 @@ class SidecarClient:
         """
         self.is_private = url.startswith(sidecar_socket.SCHEME)
         """Whether only a process of this user can be at the other end."""
-        connect = partial(sidecar_socket.connect, sidecar_socket.path_in(url)) if self.is_private else None
-        self._server = JsonServer("The sidecar", url, _ADVICE, key_setting=_TOKEN, connect=connect)
-        self._timeout_s = limits.CALL_S if timeout_s is None else timeout_s
+        connect = partial(sidecar_socket.connect, sidecar_socket.parse_socket_path(url)) if self.is_private else None
+        self._server = JsonClient("The sidecar", url, _ADVICE, key_setting=_TOKEN_VARIABLE, connect=connect)
+        self._timeout_s = limits.REQUEST_TIMEOUT_S if timeout_s is None else timeout_s
 
     @property
     def url(self) -> str:
@@ -56,7 +56,7 @@ class SidecarClient:
         """
         return await self._probe({})
 
-    async def prove(self, token: Secret) -> Exchange:
+    async def verify_sidecar(self, token: Secret) -> Exchange:
         """Make the sidecar prove that it knows the token; the exchange is valid for one request.
 
         Raises: SourceFailure, if the proof is missing or wrong.
@@ -65,7 +65,7 @@ class SidecarClient:
         found = await self._probe({NONCE_HEADER: nonce})
         challenge = found.get("challenge")
         exchange = Exchange(token, nonce, challenge) if isinstance(challenge, str) and is_nonce(challenge) else None
-        if exchange is None or not exchange.is_proof(found.get("proof")):
+        if exchange is None or not exchange.verify_proof(found.get("proof")):
             raise self._token_mismatch()
         return exchange
 
@@ -79,7 +79,7 @@ class SidecarClient:
         try:
             body = await self._parse("/parse", request)
         except SourceFailure as failure:
-            if failure.status not in _UNKNOWN_PATH:
+            if failure.status not in _UNKNOWN_PATH_STATUSES:
                 raise
             body = await self._parse("/parse/", request)
         found: dict[str, Any] = self._server.decode(body, dict[str, Any])
@@ -91,12 +91,12 @@ class SidecarClient:
 
     async def _probe(self, headers: dict[str, str]) -> dict[str, Any]:
         options: dict[str, Any] = {
-            "timeout_s": self._timeout_s, "limit": limits.ABOUT_BYTES, "headers": headers
+            "timeout_s": self._timeout_s, "limit": limits.INFO_BYTES, "headers": headers
         }  # fmt: skip
         try:
             body = await self._server.get("/probe", **options)
         except SourceFailure as failure:
-            if failure.status not in _UNKNOWN_PATH:
+            if failure.status not in _UNKNOWN_PATH_STATUSES:
                 raise
             body = await self._server.get("/probe/", **options)
         found: dict[str, Any] = self._server.decode(body, dict[str, Any])
@@ -104,25 +104,25 @@ class SidecarClient:
 
     async def _parse(self, path: str, value: Any, headers: dict[str, str] | None = None) -> bytes:
         return await self._server.post(
-            path, value, timeout_s=limits.PARSE_S, limit=limits.SIDECAR_BODY_BYTES, headers=headers or {}
+            path, value, timeout_s=limits.SCREEN_READ_TIMEOUT_S, limit=limits.SIDECAR_BODY_BYTES, headers=headers or {}
         )
 
     async def _parse_sealed(self, request: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
         sealed = exchange.seal("request", msgspec.json.encode(request))
         body = await self._parse("/parse", sealed, exchange.headers)
         try:
-            opened = exchange.open("answer", body)
+            decrypted = exchange.open("answer", body)
         except ValueError:
             raise self._token_mismatch() from None
-        answer: _SealedAnswer = self._server.decode(opened, _SealedAnswer)
-        if answer.status != 200:
-            raise self._server.error_status(answer.status, message_in(msgspec.json.encode(answer.body)))
-        return answer.body
+        response: _SealedResponse = self._server.decode(decrypted, _SealedResponse)
+        if response.status != 200:
+            raise self._server.status_failure(response.status, extract_message(msgspec.json.encode(response.body)))
+        return response.body
 
     def _token_mismatch(self) -> SourceFailure:
         message = (
             f"The program that listens at {self.url} does not know your sidecar token, so nothing was sent to it; "
-            f"check which program it is. If it is a sidecar of another account or machine, set {_TOKEN} to the same "
-            "value for both; if it has no token, remove the file sidecar_token from the data folder"
+            f"check which program it is. If it is a sidecar of another account or machine, set {_TOKEN_VARIABLE} "
+            "to the same value for both; if it has no token, remove the file sidecar_token from the data folder"
         )
         return SourceFailure("token_mismatch", message, url=self.url)

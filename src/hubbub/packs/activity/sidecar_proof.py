@@ -24,13 +24,13 @@ from hubbub.packs.activity import limits
 
 NONCE_HEADER: Final = "X-Hubbub-Nonce"
 CHALLENGE_HEADER: Final = "X-Hubbub-Challenge"
-Part: TypeAlias = Literal["request", "answer"]
+Direction: TypeAlias = Literal["request", "answer"]
 _LABEL: Final = "hubbub sidecar 1"
-_BYTES: Final = 24
+_NONCE_BYTES: Final = 24
 _TAG_BYTES: Final = 16
-_TIME: Final = struct.Struct("!d")
-_TEXT: Final = re.compile(r"[A-Za-z0-9_-]{32,128}")
-_ONLY_MESSAGE: Final = bytes(12)
+_TIMESTAMP: Final = struct.Struct("!d")
+_NONCE_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{32,128}")
+_CIPHER_NONCE: Final = bytes(12)
 """Nonce of the cipher. It is constant because each key encrypts a single message."""
 
 
@@ -39,23 +39,25 @@ class Exchange:
 
     def __init__(self, token: Secret, nonce: str, challenge: str) -> None:
         self.headers = {NONCE_HEADER: nonce, CHALLENGE_HEADER: challenge}
-        about = f"{_LABEL}\n{nonce}\n{challenge}".encode()
-        self._secret = hmac.digest(token.reveal().encode(), about, "sha256")
+        context = f"{_LABEL}\n{nonce}\n{challenge}".encode()
+        self._secret = hmac.digest(token.reveal().encode(), context, "sha256")
 
     @property
     def proof(self) -> str:
         """Return the proof that the sidecar knows the token."""
         return hmac.digest(self._secret, b"proof", "sha256").hex()
 
-    def is_proof(self, given: object) -> bool:
+    def verify_proof(self, candidate: object) -> bool:
         """Whether a proof shows that the sidecar knows the token."""
-        return isinstance(given, str) and hmac.compare_digest(given.encode(errors="replace"), self.proof.encode())
+        return isinstance(candidate, str) and hmac.compare_digest(
+            candidate.encode(errors="replace"), self.proof.encode()
+        )
 
-    def seal(self, part: Part, plain: bytes) -> bytes:
+    def seal(self, direction: Direction, plain: bytes) -> bytes:
         """Encrypt the request or the response."""
-        return bytes(self._cipher(part).encrypt(_ONLY_MESSAGE, plain, None))
+        return bytes(self._cipher(direction).encrypt(_CIPHER_NONCE, plain, None))
 
-    def open(self, part: Part, sealed: bytes) -> bytes:
+    def open(self, direction: Direction, sealed: bytes) -> bytes:
         """Decrypt the request or the response.
 
         Raises: ValueError, if it was not encrypted by the other side, or was changed.
@@ -63,23 +65,23 @@ class Exchange:
         from cryptography.exceptions import InvalidTag
 
         try:
-            return bytes(self._cipher(part).decrypt(_ONLY_MESSAGE, sealed, None))
+            return bytes(self._cipher(direction).decrypt(_CIPHER_NONCE, sealed, None))
         except InvalidTag:
             raise ValueError("not encrypted with the token, or changed on the way") from None
 
-    def _cipher(self, part: Part) -> Any:
+    def _cipher(self, direction: Direction) -> Any:
         from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-        return ChaCha20Poly1305(hmac.digest(self._secret, part.encode(), "sha256"))
+        return ChaCha20Poly1305(hmac.digest(self._secret, direction.encode(), "sha256"))
 
 
 def make_nonce() -> str:
-    return secrets.token_urlsafe(_BYTES)
+    return secrets.token_urlsafe(_NONCE_BYTES)
 
 
 def is_nonce(text: object) -> bool:
     """Whether a text has the form of a nonce or challenge."""
-    return isinstance(text, str) and _TEXT.fullmatch(text) is not None
+    return isinstance(text, str) and _NONCE_PATTERN.fullmatch(text) is not None
 
 
 class Challenges:
@@ -96,12 +98,12 @@ class Challenges:
 
     def issue(self) -> str:
         """Return a new challenge."""
-        stamped = _TIME.pack(self._clock()) + os.urandom(_BYTES)
-        return base64.urlsafe_b64encode(stamped + self._tag(stamped)).rstrip(b"=").decode()
+        payload = _TIMESTAMP.pack(self._clock()) + os.urandom(_NONCE_BYTES)
+        return base64.urlsafe_b64encode(payload + self._compute_tag(payload)).rstrip(b"=").decode()
 
-    def use(self, text: str) -> bool:
+    def consume(self, text: str) -> bool:
         """Mark a challenge as used; return False if it was not issued here, has expired, or was used before."""
-        expires = self._expires(text)
+        expires = self._expiry_time(text)
         now = self._clock()
         with self._lock:
             self._used = {each: until for each, until in self._used.items() if until > now}
@@ -110,14 +112,16 @@ class Challenges:
             self._used[text] = expires
             return True
 
-    def _expires(self, text: str) -> float | None:
+    def _expiry_time(self, text: str) -> float | None:
         try:
-            whole = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            decoded = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         except ValueError:
             return None
-        stamped = whole[:-_TAG_BYTES]
-        is_own = len(stamped) == _TIME.size + _BYTES and hmac.compare_digest(whole[-_TAG_BYTES:], self._tag(stamped))
-        return _TIME.unpack_from(stamped)[0] + limits.SIDECAR_CHALLENGE_S if is_own else None
+        payload = decoded[:-_TAG_BYTES]
+        is_authentic = len(payload) == _TIMESTAMP.size + _NONCE_BYTES and hmac.compare_digest(
+            decoded[-_TAG_BYTES:], self._compute_tag(payload)
+        )
+        return _TIMESTAMP.unpack_from(payload)[0] + limits.SIDECAR_CHALLENGE_MAX_S if is_authentic else None
 
-    def _tag(self, stamped: bytes) -> bytes:
-        return hmac.digest(self._key, stamped, "sha256")[:_TAG_BYTES]
+    def _compute_tag(self, payload: bytes) -> bytes:
+        return hmac.digest(self._key, payload, "sha256")[:_TAG_BYTES]

@@ -21,10 +21,10 @@ from hubbub.packs.activity.failures import SourceFailure
 SCHEME: Final = "unix:"
 IS_SUPPORTED: Final = hasattr(socket, "AF_UNIX") and hasattr(os, "geteuid")
 _DEFAULT_TCP_URL: Final = "http://127.0.0.1:8000"
-"""The original's address, for systems without Unix sockets."""
-_NAME: Final = "sidecar.sock"
-_OTHERS: Final = 0o077
-_PEER: Final = struct.Struct("3i")
+"""The address of the contract's reference sidecar, for systems without Unix sockets."""
+_SOCKET_NAME: Final = "sidecar.sock"
+_OTHER_USERS_MODE: Final = 0o077
+_PEER_CREDENTIALS: Final = struct.Struct("3i")
 """Process, user and group of the peer, as Linux reports them."""
 
 
@@ -33,7 +33,7 @@ def default_path() -> Path:
 
     Not in XDG_RUNTIME_DIR: clients start stdio servers without that variable, and would look elsewhere.
     """
-    return data_folder() / "activity" / _NAME
+    return data_folder() / "activity" / _SOCKET_NAME
 
 
 def default_url() -> str:
@@ -41,7 +41,7 @@ def default_url() -> str:
     return f"{SCHEME}{default_path()}" if IS_SUPPORTED else _DEFAULT_TCP_URL
 
 
-def path_in(url: str) -> Path:
+def parse_socket_path(url: str) -> Path:
     """Return the path in a `unix:` URL.
 
     Raises: SettingsError.
@@ -63,23 +63,23 @@ def connect(path: Path) -> socket.socket:
     try:
         _check_folder(path.parent)
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise _Untrusted(f"{path} is not a socket; remove it and restart the sidecar")
-    except _Untrusted as error:
+            raise _UntrustedPath(f"{path} is not a socket; remove it and restart the sidecar")
+    except _UntrustedPath as error:
         raise SourceFailure("refused", f"The sidecar was not contacted: {error}", url=url) from None
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    unix_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        made.setblocking(False)
-        made.connect(str(path))
-        if not is_own_peer(made):
+        unix_socket.setblocking(False)
+        unix_socket.connect(str(path))
+        if not is_same_user(unix_socket):
             message = (
                 f"The sidecar was not contacted: a process of another user listens on {path}; "
                 "set HUBBUB_ACTIVITY_SIDECAR_URL=unix:/another/path for sidecar and pack"
             )
             raise SourceFailure("refused", message, url=url)
     except BaseException:
-        made.close()
+        unix_socket.close()
         raise
-    return made
+    return unix_socket
 
 
 class Listener:
@@ -98,8 +98,8 @@ class Listener:
             _check_folder(path.parent)
             self._lock = _lock(path.with_name(f"{path.name}.lock"))
             self.socket = _bind(path)
-        except _Untrusted as error:
-            raise SettingsError(f"the sidecar does not listen in {path.parent}: {error}") from None
+        except _UntrustedPath as error:
+            raise SettingsError(f"the sidecar cannot listen in {path.parent}: {error}") from None
         except OSError as error:
             option = "HUBBUB_ACTIVITY_SIDECAR_URL=unix:/path, for sidecar and pack"
             raise listen_error(str(path), None, error, option=option) from error
@@ -110,7 +110,7 @@ class Listener:
         self._lock.close()
 
 
-def is_own_peer(connection: socket.socket) -> bool:
+def is_same_user(connection: socket.socket) -> bool:
     """Whether the process at the other end belongs to this user.
 
     True if the system does not report it; then only the permissions of the folder protect the socket.
@@ -118,22 +118,22 @@ def is_own_peer(connection: socket.socket) -> bool:
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return True
-    _, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _PEER.size))
+    _, user, _ = _PEER_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _PEER_CREDENTIALS.size))
     return bool(user == os.geteuid())
 
 
-class _Untrusted(HubbubError):
+class _UntrustedPath(HubbubError):
     """Another user may control this path."""
 
 
 def _check_folder(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
-        raise _Untrusted(f"{folder} is a link or a file, and must be a folder; remove it")
+        raise _UntrustedPath(f"{folder} is a link or a file, and must be a folder; remove it")
     if found.st_uid != os.geteuid():
-        raise _Untrusted(f"{folder} belongs to another user; set HUBBUB_ACTIVITY_SIDECAR_URL=unix:/another/path")
-    if stat.S_IMODE(found.st_mode) & _OTHERS:
-        raise _Untrusted(f"other users can enter {folder}; run `chmod 700 {folder}`")
+        raise _UntrustedPath(f"{folder} belongs to another user; set HUBBUB_ACTIVITY_SIDECAR_URL=unix:/another/path")
+    if stat.S_IMODE(found.st_mode) & _OTHER_USERS_MODE:
+        raise _UntrustedPath(f"other users can enter {folder}; run `chmod 700 {folder}`")
 
 
 def _lock(path: Path) -> IO[bytes]:
@@ -144,7 +144,7 @@ def _lock(path: Path) -> IO[bytes]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
-        raise SettingsError("another sidecar of yours already runs; stop it first, or use that one") from None
+        raise SettingsError("another sidecar of this user already runs; stop it first, or use it") from None
     except BaseException:
         file.close()
         raise
@@ -153,11 +153,11 @@ def _lock(path: Path) -> IO[bytes]:
 
 def _bind(path: Path) -> socket.socket:
     path.unlink(missing_ok=True)  # left by a sidecar that was killed; the lock excludes another one
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    unix_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        made.bind(str(path))
+        unix_socket.bind(str(path))
         path.chmod(0o600)
     except BaseException:
-        made.close()
+        unix_socket.close()
         raise
-    return made
+    return unix_socket

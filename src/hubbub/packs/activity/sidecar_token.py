@@ -19,10 +19,10 @@ from hubbub.pack.http import address_kind
 from hubbub.packs.activity import limits
 from hubbub.packs.activity.settings import ActivitySettings
 
-_BYTES: Final = 32
+_TOKEN_BYTES: Final = 32
 
 
-def token_of(settings: ActivitySettings, *, make: bool = False) -> Secret | None:
+def load_token(settings: ActivitySettings, *, create: bool = False) -> Secret | None:
     """Return the token; None if there is none and none is to be created.
 
     Raises: SettingsError, if it cannot be created or read.
@@ -31,36 +31,38 @@ def token_of(settings: ActivitySettings, *, make: bool = False) -> Secret | None
         return settings.sidecar_token
     path = data_folder() / "activity" / "sidecar_token"
     try:
-        return _read(path) or (_make(path) if make else None)
+        return _read_token(path) or (_create(path) if create else None)
     except OSError as error:
-        raise SettingsError(f"the token of the sidecar in {path} cannot be used: {error.strerror}") from error
+        raise SettingsError(
+            f"cannot read or create the sidecar token {path}: {error.strerror}; check its permissions"
+        ) from error
 
 
-def token_for(settings: ActivitySettings, url: str) -> Secret | None:
+def load_token_for(settings: ActivitySettings, url: str) -> Secret | None:
     """Return the token for the sidecar at a URL. A token from the file is only for a sidecar on this machine.
 
     Raises: SettingsError.
     """
     host = urlsplit(url).hostname or ""
-    is_here = host == "localhost" or address_kind(host) == "loopback"
-    return token_of(settings) if is_here or settings.sidecar_token else None
+    is_local = host == "localhost" or address_kind(host) == "loopback"
+    return load_token(settings) if is_local or settings.sidecar_token else None
 
 
-def _read(path: Path) -> Secret | None:
+def _read_token(path: Path) -> Secret | None:
     try:
         with path.open("rb") as file:
-            text = file.read(limits.RECORD_BYTES).decode(errors="replace").strip()
+            text = file.read(limits.STATE_FILE_BYTES).decode(errors="replace").strip()
     except FileNotFoundError:
         return None
     return Secret(text) if text else None
 
 
-def _make(path: Path) -> Secret:
+def _create(path: Path) -> Secret:
     make_private_folder(path.parent)
-    token = secrets.token_urlsafe(_BYTES)
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(f"{token}\n")
     except FileExistsError:
-        raise SettingsError(f"the token of the sidecar in {path} is empty; remove that file") from None
+        raise SettingsError(f"the sidecar token {path} is empty; remove that file") from None
     return Secret(token)

@@ -14,15 +14,15 @@ from hubbub.packs.activity import limits
 from hubbub.packs.activity.breakdown import Interval, Unit, break_down
 from hubbub.packs.activity.categories import Categories
 from hubbub.packs.activity.events import Event
-from hubbub.packs.activity.period_words import weekday
+from hubbub.packs.activity.period_format import format_weekday
 from hubbub.packs.activity.periods import Period, zone_name
-from hubbub.packs.activity.presence import Records, absent_s, active_events
-from hubbub.packs.activity.transforms import domain_of, flood, intersect, total
+from hubbub.packs.activity.presence import Records, active_events, total_away_s
+from hubbub.packs.activity.transforms import extract_domain, flood, intersect, total_duration
 
-By: TypeAlias = Literal["app", "title", "domain", "category", "url", "project", "file", "language"]
-OF_PAGES: Final = ("domain", "url")
+GroupBy: TypeAlias = Literal["app", "title", "domain", "category", "url", "project", "file", "language"]
+PAGE_GROUPS: Final = ("domain", "url")
 """These need a browser watcher."""
-OF_FILES: Final = ("project", "file", "language")
+FILE_GROUPS: Final = ("project", "file", "language")
 """These need an editor watcher."""
 _BROWSER: Final = re.compile(
     r"(?i)chrom|firefox|safari|edge|brave|opera|vivaldi|browser|librewolf|arc\b|waterfox|epiphany|falkon"
@@ -61,7 +61,7 @@ class Summary(msgspec.Struct, kw_only=True):
     end: str
     time_zone: str
     host: str
-    by: By
+    by: GroupBy
     active_s: float
     """Seconds of active time."""
     afk_s: float
@@ -84,24 +84,24 @@ def add_up(events: Sequence[Event], name_of: Callable[[Event], str]) -> Counter[
 
 
 def select_events(
-    records: Records, by: By, categories: Categories
+    records: Records, by: GroupBy, categories: Categories
 ) -> tuple[list[Event], list[Event], Callable[[Event], str]]:
     """Return the windows of active time, the events that a summary adds up, and a function that names each event."""
     active = active_events(records)
-    if by in OF_PAGES:
-        found = _tabs(records, active)
-    elif by in OF_FILES:
+    if by in PAGE_GROUPS:
+        found = _page_events(records, active)
+    elif by in FILE_GROUPS:
         found = intersect(flood(records.editor), active)
     else:
         found = active
     names: dict[str, Callable[[Event], str]] = {
-        "domain": lambda event: domain_of(event.text("url")),
-        "category": categories.named,
+        "domain": lambda event: extract_domain(event.text("url")),
+        "category": categories.category_name,
     }
     return active, found, names.get(by, lambda event: event.text(by))
 
 
-def _tabs(records: Records, active: Sequence[Event]) -> list[Event]:
+def _page_events(records: Records, active: Sequence[Event]) -> list[Event]:
     """Return pages while a browser was in front; if no window looks like a browser, pages during active time."""
     in_browser = [event for event in active if _BROWSER.search(event.text("app"))]
     return intersect(flood(records.web), in_browser or active)
@@ -111,7 +111,7 @@ def summarize(
     records: Records,
     period: Period,
     host: str,
-    by: By,
+    by: GroupBy,
     *,
     top: int,
     categories: Categories,
@@ -123,8 +123,8 @@ def summarize(
     Raises: BadRequest, if the period has too many intervals.
     """
     active, found, name_of = select_events(records, by, categories)
-    active_s = total(active)
-    rows, other_s = rank(add_up(found, name_of), active_s, top)
+    active_s = total_duration(active)
+    rows, other_s = rank_rows(add_up(found, name_of), active_s, top)
     summary = Summary(
         start=period.start.isoformat(timespec="seconds"),
         end=period.end.isoformat(timespec="seconds"),
@@ -132,7 +132,7 @@ def summarize(
         host=host,
         by=by,
         active_s=round(active_s, 3),
-        afk_s=round(absent_s(records), 3),
+        afk_s=round(total_away_s(records), 3),
         rows=rows,
         other_s=other_s,
         per=per,
@@ -149,11 +149,11 @@ def _zone(period: Period) -> tzinfo:
     return period.start.tzinfo
 
 
-def rank(seconds: Mapping[str, float], active_s: float, top: int) -> tuple[list[Row], float]:
+def rank_rows(seconds: Mapping[str, float], active_s: float, top: int) -> tuple[list[Row], float]:
     """Return a row for each of the `top` longest names, and the seconds of the others."""
     ranked = [(name, value) for name, value in Counter(seconds).most_common() if value > 0]
     rows = [
-        Row(name or "(none)", round(value, 3), round(value / active_s, 4) if active_s else 0.0, in_words(value))
+        Row(name or "(none)", round(value, 3), round(value / active_s, 4) if active_s else 0.0, format_duration(value))
         for name, value in ranked[:top]
     ]
     return rows, round(sum(value for _, value in ranked[top:]), 3)
@@ -162,17 +162,17 @@ def rank(seconds: Mapping[str, float], active_s: float, top: int) -> tuple[list[
 def _add_intervals(
     summary: Summary, active: Sequence[Interval], found: Sequence[Interval], unit: Unit, top: int
 ) -> None:
-    busy = [(whole, part) for whole, part in zip(active, found, strict=True) if whole.seconds]
-    share = max(1, limits.INTERVAL_ROWS // max(1, len(busy)))
-    for whole, part in busy:
-        rows, other_s = rank(part.seconds, whole.total_s, min(top, share))
+    active_intervals = [(whole, part) for whole, part in zip(active, found, strict=True) if whole.seconds]
+    share = max(1, limits.INTERVAL_ROWS // max(1, len(active_intervals)))
+    for whole, part in active_intervals:
+        rows, other_s = rank_rows(part.seconds, whole.total_s, min(top, share))
         summary.intervals.append(
             IntervalSummary(
-                label=_label(whole.start, unit),
+                label=_format_label(whole.start, unit),
                 start=whole.start.isoformat(timespec="seconds"),
                 end=whole.end.isoformat(timespec="seconds"),
                 active_s=round(whole.total_s, 3),
-                duration=in_words(whole.total_s),
+                duration=format_duration(whole.total_s),
                 rows=rows,
                 other_s=other_s,
             )
@@ -182,19 +182,19 @@ def _add_intervals(
         summary.notes.append(message)
 
 
-def _label(start: datetime, unit: Unit) -> str:
+def _format_label(start: datetime, unit: Unit) -> str:
     if unit == "week":
         year, week, _ = start.isocalendar()
         return f"{year:04}-W{week:02}"
     if unit == "month":
         return f"{start:%Y-%m}"
-    return f"{start:%Y-%m-%d} {weekday(start.weekday())}" if unit == "day" else f"{start:%Y-%m-%d %H}:00"
+    return f"{start:%Y-%m-%d} {format_weekday(start.weekday())}" if unit == "day" else f"{start:%Y-%m-%d %H}:00"
 
 
-def in_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format seconds, such as `2h 05m`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    hours, minutes = divmod(round(whole / 60), 60)
+    rounded_s = round(seconds)
+    if rounded_s < 60:
+        return f"{rounded_s}s"
+    hours, minutes = divmod(round(rounded_s / 60), 60)
     return f"{hours}h {minutes:02}m" if hours else f"{minutes}m"

@@ -12,14 +12,20 @@ import msgspec
 from hubbub.packs.activity.categories import Categories
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.periods import Period, zone_name
-from hubbub.packs.activity.presence import Records, absent, active_events, unknown_presence, unknown_window
-from hubbub.packs.activity.transforms import between, by_time, intersect, union, without
+from hubbub.packs.activity.presence import (
+    Records,
+    active_events,
+    away_times,
+    input_without_windows,
+    windows_without_presence,
+)
+from hubbub.packs.activity.transforms import intersect, make_event, sort_by_time, subtract_periods, union
 
-_SAME_S: Final = 60.0
+_INTERRUPTION_MAX_S: Final = 60.0
 """A shorter interruption does not end a block, unless the block is shorter still."""
-_OTHERS: Final = 5
+_MAX_INTERRUPTING_APPS: Final = 5
 """Other apps that may be in front during one interruption."""
-_GAP_S: Final = 300.0
+_MIN_GAP_S: Final = 300.0
 """Unrecorded and partly recorded times are reported if they are longer than this."""
 
 
@@ -30,7 +36,7 @@ class Block(msgspec.Struct, frozen=True):
     """A stretch of time; `kind` says what it was.
 
     `partial`: one watcher recorded something and another did not, so it is known which window was in front, or
-    that somebody was there, but not both.
+    that there was input, but not both.
     """
 
     kind: Kind
@@ -58,13 +64,13 @@ class Timeline(msgspec.Struct, kw_only=True):
     notes: list[str]
 
 
-def draw_line(
+def build_timeline(
     records: Records,
     period: Period,
     host: str,
     *,
-    least_s: float,
-    most: int,
+    min_s: float,
+    max_blocks: int,
     categories: Categories,
     notes: Sequence[str] = (),
 ) -> Timeline:
@@ -73,56 +79,59 @@ def draw_line(
     assert zone is not None
     active = active_events(records)
     # A request for shorter blocks also shows shorter interruptions.
-    stretches = _stretches(active, min(_SAME_S, least_s))
+    stretches = _merge_stretches(active, min(_INTERRUPTION_MAX_S, min_s))
     away = away_events(records)
-    windows, inputs = _half_recorded(records, union(active, away))
+    windows, inputs = _partly_recorded(records, union(active, away))
     found: list[tuple[Kind, Event]] = [("active", event) for event in stretches]
     found += [("afk", event) for event in away]
-    long = partial_events(records, active, away)
-    partial = (*_stretches(intersect(windows, long), _SAME_S), *intersect(inputs, long))
+    partial_times = partial_events(records, active, away)
+    partial = (
+        *_merge_stretches(intersect(windows, partial_times), _INTERRUPTION_MAX_S),
+        *intersect(inputs, partial_times),
+    )
     found += [("partial", event) for event in partial]
     found += [("unrecorded", event) for event in unrecorded_events(records, active, away, period)]
     found.sort(key=lambda item: item[1].timestamp)
-    blocks = [_block(kind, event, period, categories) for kind, event in found]
-    told = [block for block in blocks if block.seconds >= least_s]
-    focus = max(_stretches(active, _SAME_S), key=lambda event: event.duration, default=None)
+    blocks = [_make_block(kind, event, period, categories) for kind, event in found]
+    selected = [block for block in blocks if block.seconds >= min_s]
+    focus = max(_merge_stretches(active, _INTERRUPTION_MAX_S), key=lambda event: event.duration, default=None)
     return Timeline(
         start=period.start.isoformat(timespec="seconds"),
         end=period.end.isoformat(timespec="seconds"),
         time_zone=zone_name(zone),
         host=host,
-        blocks=told[-most:],
-        left_out=len(blocks) - len(told[-most:]),
-        switches=_switches(active),
-        longest_focus=None if focus is None else _block("active", focus, period, categories),
+        blocks=selected[-max_blocks:],
+        left_out=len(blocks) - len(selected[-max_blocks:]),
+        switches=_count_switches(active),
+        longest_focus=None if focus is None else _make_block("active", focus, period, categories),
         notes=list(notes),
     )
 
 
 def away_events(records: Records) -> list[Event]:
     """Return the times away, merged."""
-    return union(absent(records))
+    return union(away_times(records))
 
 
 def partial_events(records: Records, active: Sequence[Event], away: Sequence[Event]) -> list[Event]:
-    """Return merged times of at least `_GAP_S` in which one watcher recorded something and another did not."""
-    half = _half_recorded(records, union(active, away))
-    return [event for event in union(*half) if event.duration >= _GAP_S]
+    """Return merged times of at least `_MIN_GAP_S` in which one watcher recorded something and another did not."""
+    partly_recorded = _partly_recorded(records, union(active, away))
+    return [event for event in union(*partly_recorded) if event.duration >= _MIN_GAP_S]
 
 
 def unrecorded_events(records: Records, active: Sequence[Event], away: Sequence[Event], period: Period) -> list[Event]:
-    """Return times of at least `_GAP_S` in which no watcher recorded anything."""
-    windows, inputs = _half_recorded(records, union(active, away))
-    gaps = without([between(period.start, period.end, {})], union(active, away, windows, inputs))
-    return [event for event in gaps if event.duration >= _GAP_S]
+    """Return times of at least `_MIN_GAP_S` in which no watcher recorded anything."""
+    windows, inputs = _partly_recorded(records, union(active, away))
+    gaps = subtract_periods([make_event(period.start, period.end, {})], union(active, away, windows, inputs))
+    return [event for event in gaps if event.duration >= _MIN_GAP_S]
 
 
-def _half_recorded(records: Records, known: Sequence[Event]) -> tuple[list[Event], list[Event]]:
+def _partly_recorded(records: Records, known: Sequence[Event]) -> tuple[list[Event], list[Event]]:
     """Return windows without presence, and presence without windows."""
-    windows = [event for device in records.devices for event in unknown_presence(device)]
-    inputs = [event for device in records.devices for event in unknown_window(device)]
-    windows = without(windows, known)
-    return windows, without(union(inputs), [*known, *windows])
+    windows = [event for device in records.devices for event in windows_without_presence(device)]
+    inputs = [event for device in records.devices for event in input_without_windows(device)]
+    windows = subtract_periods(windows, known)
+    return windows, subtract_periods(union(inputs), [*known, *windows])
 
 
 class _Stretch:
@@ -141,41 +150,41 @@ class _Stretch:
 
     def event(self) -> Event:
         """Return the stretch as one event with the title that was in front longest."""
-        return between(self.start, self.end, {"app": self.app, "title": self.titles.most_common(1)[0][0]})
+        return make_event(self.start, self.end, {"app": self.app, "title": self.titles.most_common(1)[0][0]})
 
 
-def _stretches(events: Iterable[Event], interruption_s: float) -> list[Event]:
+def _merge_stretches(events: Iterable[Event], interruption_s: float) -> list[Event]:
     """Merge consecutive events of one app, also across short interruptions."""
     stretches: list[_Stretch] = []
-    for event in by_time(events):
-        place = _continued(stretches, event, interruption_s)
-        if place is None:
+    for event in sort_by_time(events):
+        index = _find_continued(stretches, event, interruption_s)
+        if index is None:
             stretches.append(_Stretch(event))
         else:
-            del stretches[place + 1 :]
-            stretches[place].add(event)
+            del stretches[index + 1 :]
+            stretches[index].add(event)
     return [stretch.event() for stretch in stretches]
 
 
-def _continued(stretches: Sequence[_Stretch], event: Event, interruption_s: float) -> int | None:
+def _find_continued(stretches: Sequence[_Stretch], event: Event, interruption_s: float) -> int | None:
     """Return the index of the stretch that an event continues, or None."""
-    for place in range(len(stretches) - 1, max(len(stretches) - 2 - _OTHERS, -1), -1):
-        stretch = stretches[place]
+    for index in range(len(stretches) - 1, max(len(stretches) - 2 - _MAX_INTERRUPTING_APPS, -1), -1):
+        stretch = stretches[index]
         gap_s = (event.timestamp - stretch.end).total_seconds()
-        is_last = place == len(stretches) - 1
-        if gap_s > _SAME_S or (not is_last and gap_s >= interruption_s):
+        is_last = index == len(stretches) - 1
+        if gap_s > _INTERRUPTION_MAX_S or (not is_last and gap_s >= interruption_s):
             return None
         if stretch.app == event.text("app") and (is_last or gap_s < stretch.own_s):
-            return place
+            return index
     return None
 
 
-def _switches(events: Iterable[Event]) -> int:
-    apps = [event.text("app") for event in by_time(events)]
+def _count_switches(events: Iterable[Event]) -> int:
+    apps = [event.text("app") for event in sort_by_time(events)]
     return sum(before != after for before, after in pairwise(apps))
 
 
-def _block(kind: Kind, event: Event, period: Period, categories: Categories) -> Block:
+def _make_block(kind: Kind, event: Event, period: Period, categories: Categories) -> Block:
     zone = period.start.tzinfo
     has_window = event.text("app") != "" or kind == "active"
     return Block(
@@ -185,5 +194,5 @@ def _block(kind: Kind, event: Event, period: Period, categories: Categories) -> 
         round(event.duration, 3),
         event.text("app") if has_window else None,
         event.text("title") if has_window else None,
-        categories.named(event) if categories and has_window else None,
+        categories.category_name(event) if categories and has_window else None,
     )

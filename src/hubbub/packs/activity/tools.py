@@ -8,44 +8,44 @@ from msgspec import Meta
 
 from hubbub import Image, Text, ToolAnnotations, ToolErrors
 from hubbub.pack.charts import PNG
-from hubbub.packs.activity import frames
+from hubbub.packs.activity import contract_results
 from hubbub.packs.activity.breakdown import Unit
 from hubbub.packs.activity.category_report import CategoryReport
-from hubbub.packs.activity.chart import Kind
-from hubbub.packs.activity.desk import Desk
-from hubbub.packs.activity.events import one_line
-from hubbub.packs.activity.export import Format, What, cut_page
+from hubbub.packs.activity.chart import ChartKind
+from hubbub.packs.activity.events import to_single_line
+from hubbub.packs.activity.export import Format, TableKind, make_page
 from hubbub.packs.activity.now import Now
-from hubbub.packs.activity.periods import HELP, zone_name
-from hubbub.packs.activity.query_language import read_query
-from hubbub.packs.activity.query_run import Run, Telling
-from hubbub.packs.activity.summary import By, Summary
+from hubbub.packs.activity.periods import PERIOD_HELP, zone_name
+from hubbub.packs.activity.query_evaluator import QueryEvaluator, ResultEncoder
+from hubbub.packs.activity.query_language import parse_query
+from hubbub.packs.activity.service import ActivityService
+from hubbub.packs.activity.summary import GroupBy, Summary
 from hubbub.packs.activity.timeline import Timeline
 
-READS: Final = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
-_ERRORS: Final = ToolErrors(plain_code=-32601)
+READ_ONLY: Final = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_CONTRACT_ERRORS: Final = ToolErrors(plain_code=-32601)
 """The contract's error code when ActivityWatch does not run; `error.data.kind` has the actual failure."""
-_ANYTHING: Final = {"type": "object", "properties": {}}
-_REASON: Final = {
+_ANY_ARGUMENTS: Final = {"type": "object", "properties": {}}
+_REASON_SCHEMA: Final = {
     "type": "object",
-    "properties": {"reason": {"description": "Why the frame is made; it comes back as it is.", "default": "mcp"}},
+    "properties": {"reason": {"description": "Why the frame is requested; returned unchanged.", "default": "mcp"}},
 }
 
-When = Annotated[str, Meta(description=f"Which period: {HELP}.")]
-Host = Annotated[
+PeriodArgument = Annotated[str, Meta(description=f"Which period: {PERIOD_HELP}.")]
+HostArgument = Annotated[
     str | None,
     Meta(
         description="Name of the machine, if ActivityWatch knows several; `all` adds them up and counts no time twice."
     ),
 ]
-Rules = Annotated[
+CategoriesArgument = Annotated[
     dict[str, str] | None,
-    Meta(description="Categories for this question, each with a regular expression: {'Work > Code': 'vim|emacs'}."),
+    Meta(description="Categories for this call, each with a regular expression: {'Work > Code': 'vim|emacs'}."),
 ]
 
 
 class Queried(msgspec.Struct, omit_defaults=True):
-    """What a query gave."""
+    """The result of a query."""
 
     start: str
     end: str
@@ -75,7 +75,7 @@ class Export(msgspec.Struct, kw_only=True):
 
 
 class Screen(msgspec.Struct):
-    """What is on the screen."""
+    """The content of the screen."""
 
     window: dict[str, Any] | None
     """The foreground window."""
@@ -89,131 +89,137 @@ class Screen(msgspec.Struct):
     """What is hidden because it may be private, and what to do about it."""
 
 
-def register_contract_tools(desk: Desk) -> None:
+def register_contract_tools(service: ActivityService) -> None:
     """Register the three calls of the contract. They ignore unknown arguments, as its callers may expect."""
-    sources, tool = desk.sources, desk.server.tool
+    sources, tool = service.sources, service.server.tool
 
-    @tool(name="aw.get_state", input_schema=_ANYTHING, annotations=READS, errors=_ERRORS)
-    async def get_state(**_ignored: Any) -> frames.State:
-        """Tell what ActivityWatch says of itself, and which buckets it has."""
-        return await frames.get_state(sources)
+    @tool(name="aw.get_state", input_schema=_ANY_ARGUMENTS, annotations=READ_ONLY, errors=_CONTRACT_ERRORS)
+    async def get_state(**_ignored: Any) -> contract_results.State:
+        """Return ActivityWatch's description of itself and its buckets."""
+        return await contract_results.get_state(sources)
 
-    @tool(name="nowframe.build", input_schema=_REASON, annotations=READS, errors=_ERRORS)
-    async def build_frame(*, reason: Any = frames.USUAL_REASON, **_ignored: Any) -> frames.NowFrame:
-        """Put together what can be found out at this moment; what cannot is null."""
-        return await frames.build_frame(sources, reason)
+    @tool(name="nowframe.build", input_schema=_REASON_SCHEMA, annotations=READ_ONLY, errors=_CONTRACT_ERRORS)
+    async def build_frame(
+        *, reason: Any = contract_results.DEFAULT_REASON, **_ignored: Any
+    ) -> contract_results.NowFrame:
+        """Return the current state of ActivityWatch and the sidecar; parts that cannot be read are null."""
+        return await contract_results.build_frame(sources, reason)
 
-    @tool(name="system.health", input_schema=_ANYTHING, annotations=READS, errors=_ERRORS)
-    async def health(**_ignored: Any) -> frames.SystemHealth:
-        """Tell whether ActivityWatch and the sidecar are there, why not, and what to do about it."""
-        return await frames.look_at_health(sources, desk.snapshots)
+    @tool(name="system.health", input_schema=_ANY_ARGUMENTS, annotations=READ_ONLY, errors=_CONTRACT_ERRORS)
+    async def health(**_ignored: Any) -> contract_results.SystemHealth:
+        """Report whether ActivityWatch and the sidecar work, and if not, why and what to do about it."""
+        return await contract_results.check_health(sources, service.snapshots)
 
 
-def register(desk: Desk) -> None:
+def register(service: ActivityService) -> None:
     """Register the other tools."""
-    _register_reports(desk)
-    _register_rest(desk)
+    _register_reports(service)
+    _register_other_tools(service)
 
 
-def _register_reports(desk: Desk) -> None:
-    tool = desk.server.tool
+def _register_reports(service: ActivityService) -> None:
+    tool = service.server.tool
 
-    @tool(name="aw.now", annotations=READS)
-    async def now(*, host: Host = None) -> Now:
-        """Tell what the person is doing: window, presence, page and file, each with its age."""
-        return await desk.now(host)
+    @tool(name="aw.now", annotations=READ_ONLY)
+    async def now(*, host: HostArgument = None) -> Now:
+        """Return what the user is doing now: window, presence, page and file, each with its age."""
+        return await service.now(host)
 
-    @tool(name="aw.summary", annotations=READS)
+    @tool(name="aw.summary", annotations=READ_ONLY)
     async def summary(
         *,
-        period: When = "today",
-        by: By = "app",
+        period: PeriodArgument = "today",
+        by: GroupBy = "app",
         per: Unit | None = None,
         top: int = 20,
-        categories: Rules = None,
-        host: Host = None,
+        categories: CategoriesArgument = None,
+        host: HostArgument = None,
     ) -> Summary:
-        """Add up how a period was spent, without the time nobody was there.
+        """Add up how a period was spent, without time away from the computer.
 
         Args:
-            by: What to add up by. domain and url need the browser's watcher; project, file and language the editor's.
+            by: What to group by. domain and url need the browser's watcher; project, file and language the editor's.
             per: Also break the period down into hours, days, weeks or months, for example to compare days.
-            top: How many rows to give at most (1 to 500), in all and for each hour, day, week or month.
+            top: Maximum number of rows (1 to 500), in total and for each hour, day, week or month.
         """
-        return await desk.summary(period, by, top=top, given=categories or {}, host=host, per=per)
+        return await service.summary(period, by, top=top, category_patterns=categories or {}, host=host, per=per)
 
-    @tool(name="aw.categories", annotations=READS)
+    @tool(name="aw.categories", annotations=READ_ONLY)
     async def list_categories(
-        *, period: When = "today", top: int = 20, categories: Rules = None, host: Host = None
+        *,
+        period: PeriodArgument = "today",
+        top: int = 20,
+        categories: CategoriesArgument = None,
+        host: HostArgument = None,
     ) -> CategoryReport:
         """List categories with their rules and time, and the apps and titles without a category that need a rule.
 
         Args:
-            top: How many apps and titles without a category to give at most (1 to 500).
+            top: Maximum number of apps and of titles without a category (1 to 500).
         """
-        return await desk.category_report(period, top=top, given=categories or {}, host=host)
+        return await service.category_report(period, top=top, category_patterns=categories or {}, host=host)
 
-    @tool(name="aw.timeline", annotations=READS)
+    @tool(name="aw.timeline", annotations=READ_ONLY)
     async def timeline(
-        *, period: When = "today", min_seconds: float = 60.0, limit: int = 100, host: Host = None
+        *, period: PeriodArgument = "today", min_seconds: float = 60.0, limit: int = 100, host: HostArgument = None
     ) -> Timeline:
-        """Tell a period in order: what followed what, when nobody was there, how often attention moved.
+        """List a period in order of time: active blocks, times away, and how often the app in front changed.
 
         Args:
-            min_seconds: Leave out what was shorter.
-            limit: How many blocks to give at most, the latest ones.
+            min_seconds: Leave out blocks that are shorter.
+            limit: Maximum number of blocks; the latest are returned.
         """
-        return await desk.timeline(period, least_s=min_seconds, most=limit, host=host)
+        return await service.timeline(period, min_s=min_seconds, max_blocks=limit, host=host)
 
-    @tool(name="aw.chart", annotations=READS)
+    @tool(name="aw.chart", annotations=READ_ONLY)
     async def chart(
         *,
-        period: When = "today",
-        kind: Kind = "bars",
-        by: By = "app",
-        categories: Rules = None,
-        host: Host = None,
+        period: PeriodArgument = "today",
+        kind: ChartKind = "bars",
+        by: GroupBy = "app",
+        categories: CategoriesArgument = None,
+        host: HostArgument = None,
     ) -> list[Image | Text]:
         """Draw how a period was spent as a PNG picture, with the totals and notes as text.
 
         Args:
-            kind: bars for how long and when; timeline for what followed what, with times away, over at most 31 days;
+            kind: bars for how long and when; timeline for the order of events, with times away, over at most 31 days;
                 heatmap for how active each hour was, or each day where the period is longer than a month.
             by: What bars and colours stand for; a heatmap shows all active time.
         """
-        drawn = await desk.chart(kind, period, by, given=categories or {}, host=host)
+        drawn = await service.chart(kind, period, by, category_patterns=categories or {}, host=host)
         return [Image(drawn.png, PNG), Text(drawn.text)]
 
 
-def _register_rest(desk: Desk) -> None:
-    tool = desk.server.tool
+def _register_other_tools(service: ActivityService) -> None:
+    tool = service.server.tool
 
-    @tool(name="aw.query", annotations=READS)
-    async def query(*, query: str | list[str], period: When = "today") -> Queried:
-        """Ask in ActivityWatch's query language, such as RETURN = query_bucket(find_bucket("aw-watcher-window_"));
+    @tool(name="aw.query", annotations=READ_ONLY)
+    async def query(*, query: str | list[str], period: PeriodArgument = "today") -> Queried:
+        """Query ActivityWatch in its query language, such as RETURN = query_bucket(find_bucket("aw-watcher-window_"));
 
         Args:
-            query: The statements, as one text or as a list of them; the result is what RETURN is assigned.
+            query: The statements, as one text or as a list; the result is the value of RETURN.
         """
-        statements, meant = read_query(query), desk.period(period)
-        run = Run(desk.sources, meant)
-        result = await run.result(statements)
-        telling = Telling(desk.zone)
-        told = telling.tell(result)
-        start, end = (moment.isoformat(timespec="seconds") for moment in (meant.start, meant.end))
-        return Queried(start, end, told, run.is_cut or telling.is_cut, await run.notes())
+        statements, parsed_period = parse_query(query), service.parse_period(period)
+        evaluator = QueryEvaluator(service.sources, parsed_period)
+        result = await evaluator.evaluate(statements)
+        encoder = ResultEncoder(service.zone)
+        encoded = encoder.encode(result)
+        start, end = (moment.isoformat(timespec="seconds") for moment in (parsed_period.start, parsed_period.end))
+        return Queried(start, end, encoded, evaluator.is_cut or encoder.is_cut, await evaluator.notes())
 
-    @tool(name="aw.export", annotations=READS)
+    @tool(name="aw.export", annotations=READ_ONLY)
     async def export(
         *,
-        period: When = "today",
-        what: What = "windows",
+        period: PeriodArgument = "today",
+        what: TableKind = "windows",
         format: Format = "csv",
-        by: By = "app",
+        by: GroupBy = "app",
         per: Unit | None = None,
         offset: int = 0,
         limit: int = 500,
-        host: Host = None,
+        host: HostArgument = None,
     ) -> Export:
         """Export a period as a table in CSV or JSON, page by page, for a spreadsheet or a time sheet.
 
@@ -221,19 +227,19 @@ def _register_rest(desk: Desk) -> None:
             what: windows, pages and files are events of active time; timeline also has the times away;
                 summary has the seconds of each name.
             format: csv for spreadsheets, json for programs.
-            by: What summary adds up by; other tables ignore it.
-            per: Give summary rows for each hour, day, week or month; other tables ignore it.
-            offset: The first row to give: 0, then next_offset of the page before.
-            limit: How many rows to give at most (1 to 5000).
+            by: What summary groups by; other tables ignore it.
+            per: Return summary rows for each hour, day, week or month; other tables ignore it.
+            offset: First row to return: 0, then next_offset of the previous page.
+            limit: Maximum number of rows (1 to 5000).
         """
-        meant, whose, table, notes = await desk.export(period, what, by=by, per=per, host=host)
-        page = await asyncio.to_thread(cut_page, table, format, offset=offset, limit=limit)
+        parsed_period, host_name, table, notes = await service.export(period, what, by=by, per=per, host=host)
+        page = await asyncio.to_thread(make_page, table, format, offset=offset, limit=limit)
         after = offset + page.row_count
         return Export(
-            start=meant.start.isoformat(timespec="seconds"),
-            end=meant.end.isoformat(timespec="seconds"),
-            time_zone=zone_name(desk.zone),
-            host=whose,
+            start=parsed_period.start.isoformat(timespec="seconds"),
+            end=parsed_period.end.isoformat(timespec="seconds"),
+            time_zone=zone_name(service.zone),
+            host=host_name,
             columns=list(table.columns),
             row_count=page.row_count,
             total_rows=len(table.rows),
@@ -242,10 +248,10 @@ def _register_rest(desk: Desk) -> None:
             notes=notes,
         )
 
-    @tool(name="screen.read", annotations=READS)
+    @tool(name="screen.read", annotations=READ_ONLY)
     async def read_screen() -> Screen:
-        """Read what is on the screen now, through the sidecar: its text and elements, and the window in front."""
-        found = await desk.sources.screen()
+        """Read the screen now, through the sidecar: its text and elements, and the window in front."""
+        found = await service.sources.screen()
         text = _text_by_window(found["elements"], found["windows"])
         return Screen(found["window"], found["windows"], found["elements"], text, found["latency_ms"], found["notes"])
 
@@ -260,6 +266,6 @@ def _text_by_window(elements: list[dict[str, Any]], windows: list[dict[str, Any]
     for index in sorted(lines, key=lambda each: len(windows) if each is None else each):
         window = windows[index] if index is not None else None
         if window is not None:
-            text.append(one_line(f"[{window.get('app')}: {window.get('title')}]"))
+            text.append(to_single_line(f"[{window.get('app')}: {window.get('title')}]"))
         text += lines[index]
     return "\n".join(text)

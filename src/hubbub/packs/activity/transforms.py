@@ -17,18 +17,18 @@ from hubbub.packs.activity import limits
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.failures import BadRequest
 
-FLOOD_S = 5.0
+FLOOD_PULSE_S = 5.0
 _NO_TIME: Final = timedelta(0)
 _TRIMMED_OVERLAP: Final = timedelta(seconds=0.1)
 """Different events that overlap by less than this are both cut at the middle of the overlap."""
-_PARTS = "subevents"
+_SUBEVENTS_KEY = "subevents"
 """Key of a chunk's parts. Chunks of chunks do not keep theirs, which would double with each step of a query."""
-_COUNTER = re.compile(r"^\(\d+\+?\)\s*")
-_UNSAVED = re.compile(r"^●\s*")
-_FRAMES = re.compile(r"FPS:\s+[0-9.]+")
+_MESSAGE_COUNT = re.compile(r"^\(\d+\+?\)\s*")
+_UNSAVED_MARK = re.compile(r"^●\s*")
+_FRAME_RATE = re.compile(r"FPS:\s+[0-9.]+")
 
 
-def copy(event: Event, **changes: Any) -> Event:
+def copy_event(event: Event, **changes: Any) -> Event:
     """Copy an event, with changes."""
     return Event(
         changes.get("timestamp", event.timestamp),
@@ -38,23 +38,23 @@ def copy(event: Event, **changes: Any) -> Event:
     )
 
 
-def between(start: datetime, end: datetime, data: dict[str, Any]) -> Event:
+def make_event(start: datetime, end: datetime, data: dict[str, Any]) -> Event:
     """Return an event between two moments, in UTC: in a zone, a day would have 24 hours even if the clocks change."""
     start, end = start.astimezone(UTC), end.astimezone(UTC)
     return Event(start, (end - start).total_seconds(), data)
 
 
-def by_time(events: Iterable[Event]) -> list[Event]:
+def sort_by_time(events: Iterable[Event]) -> list[Event]:
     """Sort events, oldest first."""
     return sorted(events, key=lambda event: event.timestamp)
 
 
-def by_duration(events: Iterable[Event]) -> list[Event]:
+def sort_by_duration(events: Iterable[Event]) -> list[Event]:
     """Sort events, longest first."""
     return sorted(events, key=lambda event: event.duration, reverse=True)
 
 
-def total(events: Iterable[Event]) -> float:
+def total_duration(events: Iterable[Event]) -> float:
     """Return the sum of the durations."""
     return sum(event.duration for event in events)
 
@@ -83,7 +83,7 @@ def _to_milliseconds(moment: datetime) -> datetime:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-def flood(events: Iterable[Event], pulse_s: float = FLOOD_S) -> list[Event]:
+def flood(events: Iterable[Event], pulse_s: float = FLOOD_PULSE_S) -> list[Event]:
     """Fill gaps of at most `pulse_s` seconds and remove overlaps, with the result of aw-core's `flood` for any input.
 
     Neighbours with equal data become one event; others meet in the middle of the gap between them. Where different
@@ -93,7 +93,7 @@ def flood(events: Iterable[Event], pulse_s: float = FLOOD_S) -> list[Event]:
     pulse = timedelta(seconds=pulse_s)
     for before, after in pairwise(spans):
         _close_gap(before, after, pulse)
-    return [span.event() for span in _without_overlaps(spans)]
+    return [span.event() for span in _remove_overlaps(spans)]
 
 
 def _close_gap(before: _Span, after: _Span, pulse: timedelta) -> None:
@@ -118,61 +118,61 @@ def _close_gap(before: _Span, after: _Span, pulse: timedelta) -> None:
             before.length = _NO_TIME
 
 
-def _without_overlaps(spans: Iterable[_Span]) -> list[_Span]:
+def _remove_overlaps(spans: Iterable[_Span]) -> list[_Span]:
     """Remove overlaps. Closing gaps may move a span after its pair was processed, so spans may also be unordered."""
-    kept: list[_Span] = []
+    disjoint: list[_Span] = []
     for span in spans:
         if span.length <= _NO_TIME:
             continue
-        while kept and kept[-1].end > span.start:
-            last = kept[-1]
+        while disjoint and disjoint[-1].end > span.start:
+            last = disjoint[-1]
             if last.data == span.data:
                 last.length = max(last.end, span.end) - last.start
                 break
             last.length = span.start - last.start
             if last.length > _NO_TIME:
-                kept.append(span)
+                disjoint.append(span)
                 break
-            kept.pop()
+            disjoint.pop()
         else:
-            kept.append(span)
-    return kept
+            disjoint.append(span)
+    return disjoint
 
 
 def intersect(events: Iterable[Event], periods: Iterable[Event]) -> list[Event]:
     """Return the parts of events that lie in periods."""
     found: list[Event] = []
-    allowed = _lasting(periods)
+    allowed = _nonempty_periods(periods)
     first = 0
-    for event in by_time(events):
+    for event in sort_by_time(events):
         while first < len(allowed) and allowed[first].end <= event.timestamp:
             first += 1
-        for place in range(first, len(allowed)):
-            period = allowed[place]
+        for index in range(first, len(allowed)):
+            period = allowed[index]
             if period.timestamp >= event.end:
                 break
             start, end = max(event.timestamp, period.timestamp), min(event.end, period.end)
             if end > start:
-                found.append(copy(event, timestamp=start, duration=(end - start).total_seconds()))
+                found.append(copy_event(event, timestamp=start, duration=(end - start).total_seconds()))
         _check_count(found)
     return found
 
 
-def since(events: Iterable[Event], moment: datetime) -> list[Event]:
+def cut_before(events: Iterable[Event], moment: datetime) -> list[Event]:
     """Return the parts of events after a moment."""
     return [
         event
         if event.timestamp >= moment
-        else copy(event, timestamp=moment, duration=(event.end - moment).total_seconds())
+        else copy_event(event, timestamp=moment, duration=(event.end - moment).total_seconds())
         for event in events
         if event.timestamp >= moment or event.end > moment
     ]
 
 
-def union(*many: Iterable[Event]) -> list[Event]:
+def union(*event_lists: Iterable[Event]) -> list[Event]:
     """Return the merged times of all events, without their data."""
     merged: list[Event] = []
-    for event in by_time(event for events in many for event in events):
+    for event in sort_by_time(event for events in event_lists for event in events):
         if merged and event.timestamp <= merged[-1].end:
             last = merged[-1]
             last.duration = max(last.duration, (event.end - last.timestamp).total_seconds())
@@ -181,7 +181,7 @@ def union(*many: Iterable[Event]) -> list[Event]:
     return merged
 
 
-def _lasting(periods: Iterable[Event]) -> list[Event]:
+def _nonempty_periods(periods: Iterable[Event]) -> list[Event]:
     """Drop periods of no length: nothing can lie in them, and there may be very many."""
     return [period for period in union(periods) if period.duration > 0]
 
@@ -189,32 +189,32 @@ def _lasting(periods: Iterable[Event]) -> list[Event]:
 def _check_count(events: Sequence[Event]) -> None:
     """Limit the result: each of many long events may be cut by each of many periods."""
     if len(events) > limits.EVENTS:
-        raise BadRequest(f"cutting makes more than {limits.EVENTS} events; ask for less")
+        raise BadRequest(f"cutting to periods makes more than {limits.EVENTS} events; ask for a shorter period")
 
 
-def without(events: Iterable[Event], periods: Iterable[Event]) -> list[Event]:
+def subtract_periods(events: Iterable[Event], periods: Iterable[Event]) -> list[Event]:
     """Return the parts of events that lie in none of these periods."""
     found: list[Event] = []
-    forbidden = _lasting(periods)
+    forbidden = _nonempty_periods(periods)
     first = 0
-    for event in by_time(events):
+    for event in sort_by_time(events):
         start = event.timestamp
         while first < len(forbidden) and forbidden[first].end <= start:
             first += 1
-        for place in range(first, len(forbidden)):
-            period = forbidden[place]
+        for index in range(first, len(forbidden)):
+            period = forbidden[index]
             if period.timestamp >= event.end:
                 break
             if period.timestamp > start:
-                found.append(copy(event, timestamp=start, duration=(period.timestamp - start).total_seconds()))
+                found.append(copy_event(event, timestamp=start, duration=(period.timestamp - start).total_seconds()))
             start = max(start, period.end)
         if start < event.end or (event.duration == 0 and start == event.timestamp):
-            found.append(copy(event, timestamp=start, duration=(event.end - start).total_seconds()))
+            found.append(copy_event(event, timestamp=start, duration=(event.end - start).total_seconds()))
         _check_count(found)
     return found
 
 
-def merge_by(events: Iterable[Event], keys: Sequence[str]) -> list[Event]:
+def merge_by_keys(events: Iterable[Event], keys: Sequence[str]) -> list[Event]:
     """Return one event for each combination of values of these keys, with the total duration."""
     merged: dict[tuple[Any, ...], Event] = {}
     for event in events:
@@ -234,46 +234,46 @@ def _hashable(value: Any) -> Any:
     return type(value), frozen
 
 
-def chunk_by(events: Iterable[Event], key: str) -> list[Event]:
+def chunk_by_key(events: Iterable[Event], key: str) -> list[Event]:
     """Merge consecutive events with the same value of a key into chunks, which contain their parts."""
     chunks: list[Event] = []
     for event in events:
         if key not in event.data:
             break
-        part = copy(event, data={name: value for name, value in event.data.items() if name != _PARTS})
+        part = copy_event(event, data={name: value for name, value in event.data.items() if name != _SUBEVENTS_KEY})
         if chunks and chunks[-1].data[key] == event.data[key]:
             chunks[-1].duration += event.duration
-            chunks[-1].data[_PARTS].append(part)
+            chunks[-1].data[_SUBEVENTS_KEY].append(part)
         else:
-            chunks.append(Event(event.timestamp, event.duration, {key: event.data[key], _PARTS: [part]}))
+            chunks.append(Event(event.timestamp, event.duration, {key: event.data[key], _SUBEVENTS_KEY: [part]}))
     return chunks
 
 
-def having(events: Iterable[Event], key: str, values: Sequence[Any]) -> list[Event]:
+def filter_by_values(events: Iterable[Event], key: str, values: Sequence[Any]) -> list[Event]:
     """Return the events that have one of these values under a key."""
-    is_one = _one_of(values)
-    return [event for event in events if key in event.data and is_one(event.data[key])]
+    is_member = _make_membership_test(values)
+    return [event for event in events if key in event.data and is_member(event.data[key])]
 
 
-def not_having(events: Iterable[Event], key: str, values: Sequence[Any]) -> list[Event]:
+def exclude_by_values(events: Iterable[Event], key: str, values: Sequence[Any]) -> list[Event]:
     """Return the events that do not have one of these values under a key."""
-    is_one = _one_of(values)
-    return [event for event in events if not (key in event.data and is_one(event.data[key]))]
+    is_member = _make_membership_test(values)
+    return [event for event in events if not (key in event.data and is_member(event.data[key]))]
 
 
-def _one_of(values: Sequence[Any]) -> Callable[[Any], bool]:
+def _make_membership_test(values: Sequence[Any]) -> Callable[[Any], bool]:
     """Test for membership; strings by hash, because there may be thousands, and other values one by one."""
     texts = {value for value in values if isinstance(value, str)}
     others = [value for value in values if not isinstance(value, str)]
     return lambda value: value in texts if isinstance(value, str) else value in others
 
 
-def matching(events: Iterable[Event], key: str, matches: Callable[[str], bool]) -> list[Event]:
+def filter_matching(events: Iterable[Event], key: str, matches: Callable[[str], bool]) -> list[Event]:
     """Return the events whose text under a key matches."""
     return [event for event in events if matches(event.text(key))]
 
 
-def domain_of(url: str) -> str:
+def extract_domain(url: str) -> str:
     """Return the host name of an address, without `www.`."""
     try:
         host = urlsplit(url).hostname or (url if "/" not in url and " " not in url else "")
@@ -282,15 +282,15 @@ def domain_of(url: str) -> str:
     return host.removeprefix("www.")
 
 
-def with_url_parts(events: Iterable[Event]) -> list[Event]:
+def split_urls(events: Iterable[Event]) -> list[Event]:
     """Add the parts of the address to events that have one."""
     return [
-        copy(event, data={**event.data, **_parts(event.text("url"))}) if event.text("url") else event
+        copy_event(event, data={**event.data, **_parse_url(event.text("url"))}) if event.text("url") else event
         for event in events
     ]
 
 
-def _parts(url: str) -> dict[str, str]:
+def _parse_url(url: str) -> dict[str, str]:
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -306,13 +306,13 @@ def _parts(url: str) -> dict[str, str]:
     }
 
 
-def with_simple_titles(events: Iterable[Event], key: str) -> list[Event]:
+def simplify_titles(events: Iterable[Event], key: str) -> list[Event]:
     """Remove from titles what changes constantly: message counts, marks of unsaved files, frame rates."""
     simple = []
     for event in events:
         text = event.text(key)
         if text:
-            text = _FRAMES.sub("FPS: ...", _UNSAVED.sub("", _COUNTER.sub("", text)))
-            event = copy(event, data={**event.data, key: text})
+            text = _FRAME_RATE.sub("FPS: ...", _UNSAVED_MARK.sub("", _MESSAGE_COUNT.sub("", text)))
+            event = copy_event(event, data={**event.data, key: text})
         simple.append(event)
     return simple

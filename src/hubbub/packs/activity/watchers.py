@@ -13,25 +13,25 @@ from typing import Final
 import msgspec
 
 from hubbub.packs.activity import limits
-from hubbub.packs.activity.events import AFK, EDITOR, WEB, WINDOW, Bucket, with_zone
+from hubbub.packs.activity.events import AFK, EDITOR, WEB, WINDOW, Bucket, ensure_time_zone
 from hubbub.packs.activity.failures import BadRequest
 
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 ALL_HOSTS: Final = "all"
 """The name for all machines together."""
 UNKNOWN_HOST: Final = "unknown"
-_UNNAMED: Final = ("", UNKNOWN_HOST)
+_UNNAMED_HOSTS: Final = ("", UNKNOWN_HOST)
 """Browsers do not know the name of their machine; imports from phones have none."""
-_NAMED_BUCKETS: Final = 5
+_MAX_NAMED_BUCKETS: Final = 5
 """Buckets that a note names at most."""
-WATCHERS: Final = {
+WATCHER_NAMES: Final = {
     WINDOW: "aw-watcher-window",
     AFK: "aw-watcher-afk",
     WEB: "the aw-watcher-web extension of your browser",
     EDITOR: "a watcher for your editor, such as aw-watcher-vscode",
 }
 """The program that writes buckets of each type, for advice."""
-NEEDED: Final = (WINDOW, AFK)
+REQUIRED_TYPES: Final = (WINDOW, AFK)
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -61,28 +61,28 @@ class Watchers(msgspec.Struct, frozen=True):
     @property
     def window(self) -> tuple[Bucket, ...]:
         """Return the window buckets of all machines."""
-        return _once(bucket for device in self.devices for bucket in device.window)
+        return _deduplicate(bucket for device in self.devices for bucket in device.window)
 
     @property
     def afk(self) -> tuple[Bucket, ...]:
         """Return the presence buckets of all machines."""
-        return _once(bucket for device in self.devices for bucket in device.afk)
+        return _deduplicate(bucket for device in self.devices for bucket in device.afk)
 
     @property
     def web(self) -> tuple[Bucket, ...]:
         """Return the page buckets of all machines."""
-        return _once(bucket for device in self.devices for bucket in device.web)
+        return _deduplicate(bucket for device in self.devices for bucket in device.web)
 
     @property
     def editor(self) -> tuple[Bucket, ...]:
         """Return the file buckets of all machines."""
-        return _once(bucket for device in self.devices for bucket in device.editor)
+        return _deduplicate(bucket for device in self.devices for bucket in device.editor)
 
     @property
     def missing(self) -> list[str]:
         """Return notes on what is not recorded, and which watcher would record it."""
         found = {WINDOW: self.window, AFK: self.afk}
-        return [f"no {kind} bucket: start {WATCHERS[kind]}" for kind in NEEDED if not found[kind]]
+        return [f"no {kind} bucket: start {WATCHER_NAMES[kind]}" for kind in REQUIRED_TYPES if not found[kind]]
 
     @property
     def notes(self) -> list[str]:
@@ -90,16 +90,16 @@ class Watchers(msgspec.Struct, frozen=True):
         notes = self.missing
         if len(self.devices) > 1:
             hosts = ", ".join(device.host for device in self.devices)
-            notes.append(f"added up over {hosts}; time on several at once counts once, for the first of them")
+            notes.append(f"added up over {hosts}; time on several at once counts only for the first of them")
         if self.left_out:
             names = [f"{bucket.label} ({bucket.hostname or UNKNOWN_HOST})" for bucket in self.left_out]
-            more = len(names) - _NAMED_BUCKETS
-            listed = ", ".join(names[:_NAMED_BUCKETS]) + (f" and {more} more" if more > 0 else "")
-            notes.append(f"not counted: {listed}; ask with host={ALL_HOSTS!r}, or with the name of a machine")
+            more = len(names) - _MAX_NAMED_BUCKETS
+            listed = ", ".join(names[:_MAX_NAMED_BUCKETS]) + (f" and {more} more" if more > 0 else "")
+            notes.append(f"not counted: {listed}; call with host={ALL_HOSTS!r}, or with the name of a machine")
         return notes
 
 
-def choose(known: Sequence[Bucket], own_host: str, wanted_host: str | None = None) -> Watchers:
+def choose_watchers(known: Sequence[Bucket], own_host: str, wanted_host: str | None = None) -> Watchers:
     """Choose the buckets of a machine: the requested one, else `own_host`, else the most recently active one.
 
     Buckets without a hostname belong to browsers; those of windows and presence are used only for a machine that has
@@ -107,17 +107,17 @@ def choose(known: Sequence[Bucket], own_host: str, wanted_host: str | None = Non
 
     Raises: BadRequest, if the requested machine has no buckets.
     """
-    hosts = sorted({bucket.hostname for bucket in known if bucket.hostname not in _UNNAMED})
-    newest_first = sorted(known, key=_age, reverse=True)
-    unnamed = [bucket for bucket in newest_first if bucket.hostname in _UNNAMED]
+    hosts = sorted({bucket.hostname for bucket in known if bucket.hostname not in _UNNAMED_HOSTS})
+    newest_first = sorted(known, key=_recency_key, reverse=True)
+    unnamed = [bucket for bucket in newest_first if bucket.hostname in _UNNAMED_HOSTS]
     host = wanted_host or _likely_host(newest_first, own_host)
     if wanted_host not in (None, ALL_HOSTS, *hosts) and not (wanted_host == UNKNOWN_HOST and unnamed):
-        listed = ", ".join(hosts[: limits.NAMED_IN_ERROR]) or "none"
-        raise BadRequest(f"there is nothing of the host {str(wanted_host)[:80]!r}; there are {listed}")
+        listed = ", ".join(hosts[: limits.NAMES_IN_ERROR]) or "none"
+        raise BadRequest(f"ActivityWatch has no data of the host {str(wanted_host)[:80]!r}; known hosts: {listed}")
     if host == ALL_HOSTS and ALL_HOSTS not in hosts:
         devices = _all_devices(newest_first, _likely_host(newest_first, own_host))
     else:
-        devices = (_device(newest_first, host),)
+        devices = (_make_device(newest_first, host),)
     used = {bucket.id for device in devices for bucket in device.buckets}
     return Watchers(
         host,
@@ -127,35 +127,37 @@ def choose(known: Sequence[Bucket], own_host: str, wanted_host: str | None = Non
     )
 
 
-def _device(newest_first: Sequence[Bucket], host: str) -> Device:
-    own = [bucket for bucket in newest_first if _is_on(bucket, host)]
-    unnamed = [bucket for bucket in newest_first if bucket.hostname in _UNNAMED]
-    either = [bucket for bucket in newest_first if _is_on(bucket, host) or bucket.hostname in _UNNAMED]
+def _make_device(newest_first: Sequence[Bucket], host: str) -> Device:
+    own = [bucket for bucket in newest_first if _is_on_host(bucket, host)]
+    unnamed = [bucket for bucket in newest_first if bucket.hostname in _UNNAMED_HOSTS]
+    either = [bucket for bucket in newest_first if _is_on_host(bucket, host) or bucket.hostname in _UNNAMED_HOSTS]
     return Device(
         host,
-        _of_type(own, WINDOW) or _of_type(unnamed, WINDOW),
-        _of_type(own, AFK) or _of_type(unnamed, AFK),
-        _of_type(either, WEB),
-        _of_type(either, EDITOR),
+        _select_type(own, WINDOW) or _select_type(unnamed, WINDOW),
+        _select_type(own, AFK) or _select_type(unnamed, AFK),
+        _select_type(either, WEB),
+        _select_type(either, EDITOR),
     )
 
 
 def _all_devices(newest_first: Sequence[Bucket], first: str) -> tuple[Device, ...]:
     """Return every machine with windows, the likely one first: at any time, only one machine counts."""
-    few = [bucket for kind in (WINDOW, AFK, WEB, EDITOR) for bucket in _of_type(newest_first, kind)]
-    hosts = dict.fromkeys([first, *(bucket.hostname or UNKNOWN_HOST for bucket in few if bucket.type == WINDOW)])
-    devices = (_device(few, host) for host in hosts)
+    limited = [bucket for kind in (WINDOW, AFK, WEB, EDITOR) for bucket in _select_type(newest_first, kind)]
+    hosts = dict.fromkeys([first, *(bucket.hostname or UNKNOWN_HOST for bucket in limited if bucket.type == WINDOW)])
+    devices = (_make_device(limited, host) for host in hosts)
     # A machine without windows of its own would repeat those of the unknown machine.
-    return tuple(each for each in devices if len(hosts) == 1 or any(_is_on(found, each.host) for found in each.window))
+    return tuple(
+        each for each in devices if len(hosts) == 1 or any(_is_on_host(found, each.host) for found in each.window)
+    )
 
 
-def _is_on(bucket: Bucket, host: str) -> bool:
-    return bucket.hostname in _UNNAMED if host in _UNNAMED else bucket.hostname == host
+def _is_on_host(bucket: Bucket, host: str) -> bool:
+    return bucket.hostname in _UNNAMED_HOSTS if host in _UNNAMED_HOSTS else bucket.hostname == host
 
 
 def _likely_host(newest_first: Sequence[Bucket], own_host: str) -> str:
     windows = [bucket for bucket in newest_first if bucket.type == WINDOW]
-    named = [bucket.hostname for bucket in windows if bucket.hostname not in _UNNAMED]
+    named = [bucket.hostname for bucket in windows if bucket.hostname not in _UNNAMED_HOSTS]
     if own_host in named or not windows:
         return own_host
     if named:
@@ -163,14 +165,14 @@ def _likely_host(newest_first: Sequence[Bucket], own_host: str) -> str:
     return own_host if any(bucket.hostname == own_host for bucket in newest_first) else UNKNOWN_HOST
 
 
-def _of_type(buckets: Iterable[Bucket], kind: str) -> tuple[Bucket, ...]:
-    return tuple(bucket for bucket in buckets if bucket.type == kind)[: limits.ANSWER_BUCKETS]
+def _select_type(buckets: Iterable[Bucket], kind: str) -> tuple[Bucket, ...]:
+    return tuple(bucket for bucket in buckets if bucket.type == kind)[: limits.BUCKETS_PER_TYPE]
 
 
-def _once(buckets: Iterable[Bucket]) -> tuple[Bucket, ...]:
+def _deduplicate(buckets: Iterable[Bucket]) -> tuple[Bucket, ...]:
     return tuple({bucket.id: bucket for bucket in buckets}.values())
 
 
-def _age(bucket: Bucket) -> tuple[bool, datetime]:
-    last = _EARLIEST if bucket.last_updated is None else with_zone(bucket.last_updated)
+def _recency_key(bucket: Bucket) -> tuple[bool, datetime]:
+    last = _EARLIEST if bucket.last_updated is None else ensure_time_zone(bucket.last_updated)
     return last <= datetime.now(UTC) + timedelta(seconds=limits.CLOCK_AHEAD_S), last

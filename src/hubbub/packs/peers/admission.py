@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.names import printable
+from hubbub.packs.peers.names import strip_unprintable
 from hubbub.packs.peers.room import PeerView, Room
 
 _NEXT_STEP: Final = (
@@ -20,12 +20,13 @@ def explain_unadmitted(room: Room, target: str | None) -> str | None:
     Return None if the target is absent or admitted. Without a target, return None if any peer is admitted.
     """
     found = None if target is None else room.find(target)
-    meant = list(room.peers) if target is None else [] if found is None else [found]
-    connected = [peer for peer in meant if peer.is_connected]
+    candidates = list(room.peers) if target is None else [] if found is None else [found]
+    connected = [peer for peer in candidates if peer.is_connected]
     if not connected or any(peer.is_admitted for peer in connected):
         return None
     named = "; ".join(
-        f"{_name(peer)} is connected but not admitted ({_reason(peer)})" for peer in connected[: limits.ADMISSION_PEERS]
+        f"{_display_name(peer)} is connected but not admitted ({_reason(peer)})"
+        for peer in connected[: limits.ADMISSION_PEERS]
     )
     more = len(connected) - limits.ADMISSION_PEERS
     return f"{named}{f'; and {more} more' if more > 0 else ''}. {_NEXT_STEP}"
@@ -37,16 +38,16 @@ def admission_note(room: Room, target: str | None) -> dict[str, str]:
     return {} if text is None else {"note": text}
 
 
-def _name(peer: PeerView) -> str:
-    return _quoted(peer.stream_id or peer.uuid)
+def _display_name(peer: PeerView) -> str:
+    return _quote(peer.stream_id or peer.uuid)
 
 
 def _reason(peer: PeerView) -> str:
     if peer.rejected_reason is not None:
-        return f"reason: {_quoted(peer.rejected_reason)}"
-    return "no hello of it arrived yet" if peer.handshake == "discovered" else "its handshake is not finished"
+        return f"reason: {_quote(peer.rejected_reason)}"
+    return "it has not sent a hello yet" if peer.handshake == "discovered" else "its handshake is not finished"
 
 
-def _quoted(text: str) -> str:
-    clean = " ".join(printable(text).replace('"', "'").split())
+def _quote(text: str) -> str:
+    clean = " ".join(strip_unprintable(text).replace('"', "'").split())
     return f'"{clean[: limits.ADMISSION_REASON_CHARACTERS]}"'

@@ -1,7 +1,7 @@
 """Lenient parsing of tool arguments, as clients of the contract expect. Pure; all tools of the pack use `Arguments`.
 
 Invalid numbers fall back to the default, large ones are clamped, and yes/no strings are accepted as booleans. Only
-unknown names, missing required arguments and targets that name no peer are refused.
+unknown names, missing required arguments and targets without the name of a peer are refused.
 
 The contract's clients expect `validation_error` (`ArgumentsInvalid`) where something is missing, unknown, ambiguous or
 "invalid", and `tool_error` (`ToolError`) for the rest, a value of the wrong type included.
@@ -16,15 +16,15 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from hubbub import ArgumentsInvalid, ToolError
-from hubbub.packs.peers.javascript import number
+from hubbub.packs.peers.js_json import format_number
 from hubbub.packs.peers.names import sanitise
 from hubbub.packs.peers.owner import LOCAL, Owner
 
 Choice = TypeVar("Choice", bound=str)
 
-_WHOLE: Final = re.compile(r"\s*([+-]?[0-9]{1,17})", re.ASCII)
-_YES: Final = frozenset(("1", "true", "yes", "y", "on"))
-_NO: Final = frozenset(("0", "false", "no", "n", "off"))
+_INTEGER: Final = re.compile(r"\s*([+-]?[0-9]{1,17})", re.ASCII)
+_TRUE_WORDS: Final = frozenset(("1", "true", "yes", "y", "on"))
+_FALSE_WORDS: Final = frozenset(("0", "false", "no", "n", "off"))
 _PEER_KEYS: Final = ("uuid", "UUID", "streamID", "stream_id")
 """Keys of a `target` object that name the peer; the first one present wins."""
 
@@ -38,7 +38,7 @@ class Target(msgspec.Struct, frozen=True):
     """A stream id or a uuid; None means every peer."""
 
 
-EVERYBODY: Final = Target()
+EVERY_PEER: Final = Target()
 
 
 class Arguments:
@@ -63,7 +63,7 @@ class Arguments:
         """Return the value unchanged; None if the argument was left out."""
         return self._given.get(name)
 
-    def demand(self, name: str) -> Any:
+    def require(self, name: str) -> Any:
         """Return a required value of any type, null included.
 
         Raises: ArgumentsInvalid, if it was left out.
@@ -82,7 +82,7 @@ class Arguments:
             raise ToolError(f"{name} must be a string")
         return value
 
-    def needed_text(self, name: str) -> str:
+    def required_text(self, name: str) -> str:
         """Return a required string that is not blank.
 
         Raises: ArgumentsInvalid, ToolError.
@@ -92,15 +92,15 @@ class Arguments:
             raise ArgumentsInvalid(f"{name} is required")
         return value
 
-    def count(self, name: str, default: int, cap: int, *, least: int = 1) -> int:
-        """Return an integer from `least` to `cap`: larger ones are clamped to `cap`, invalid ones become `default`."""
-        found = whole(self._given.get(name))
-        return default if found is None or found < least else min(found, cap)
+    def count(self, name: str, default: int, maximum: int, *, minimum: int = 1) -> int:
+        """Return an integer; one above `maximum` is clamped, an invalid one or one below `minimum` is `default`."""
+        found = parse_int(self._given.get(name))
+        return default if found is None or found < minimum else min(found, maximum)
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a boolean, also from words such as "yes" and "off"; `default` if it is neither."""
-        word = _written(self._given.get(name)).strip().lower()
-        return True if word in _YES else False if word in _NO else default
+        word = _to_text(self._given.get(name)).strip().lower()
+        return True if word in _TRUE_WORDS else False if word in _FALSE_WORDS else default
 
     def strict_flag(self, name: str, default: bool) -> bool:
         """Return a boolean for a setting where falling back to the default would be a risk.
@@ -108,15 +108,15 @@ class Arguments:
         Raises: ArgumentsInvalid, if it is neither true nor false.
         """
         value = self._given.get(name)
-        word = _written(value).strip().lower()
-        if value is not None and word not in _YES | _NO:
+        word = _to_text(value).strip().lower()
+        if value is not None and word not in _TRUE_WORDS | _FALSE_WORDS:
             raise ArgumentsInvalid(f"invalid {name}: it must be true or false")
         return self.flag(name, default)
 
     def identifier(self, name: str) -> str | None:
         """Return a room name or stream id, sanitised; None if no valid character is left."""
         value = self._given.get(name)
-        return None if value is None else sanitise(_written(value)) or None
+        return None if value is None else sanitise(_to_text(value)) or None
 
     def identifiers(self, name: str, default: Sequence[str]) -> tuple[str, ...]:
         """Return several identifiers, given as a list or separated by commas; `default` if left out.
@@ -131,9 +131,9 @@ class Arguments:
             value = value.split(",")
         if not isinstance(value, list):
             raise ArgumentsInvalid(f"invalid {name}: it must be a list of stream ids")
-        found = tuple(filter(None, (sanitise(_written(item)) for item in value)))
+        found = tuple(filter(None, (sanitise(_to_text(item)) for item in value)))
         if value and not found:
-            raise ArgumentsInvalid(f"invalid {name}: they are made of letters, digits and _")
+            raise ArgumentsInvalid(f"invalid {name}: it contains no valid stream id; use letters, digits and _")
         return found
 
     def choice(self, name: str, choices: Sequence[Choice], default: Choice) -> Choice:
@@ -152,8 +152,8 @@ class Arguments:
     def target(self) -> Target:
         """Return the peer that `target` or `uuid` names.
 
-        An empty string counts as left out. Anything else that names no peer is refused: sending it to every
-        peer instead would disclose it.
+        An empty string counts as left out. Any other target without the name of a peer is refused: sending
+        to every peer instead would disclose the message.
 
         Raises: ArgumentsInvalid, ToolError.
         """
@@ -163,16 +163,16 @@ class Arguments:
         if target not in (None, "") and uuid:
             raise ToolError("provide target or uuid, not both")
         if isinstance(target, dict):
-            return Target(target, _peer_named_by(target))
+            return Target(target, _read_peer_name(target))
         if target is not None and not isinstance(target, str):
             raise ArgumentsInvalid(
                 "invalid target: it must be the stream id or uuid of a peer, or an object with one of them"
             )
         name = uuid or target or None
-        return EVERYBODY if name is None else Target(name, name)
+        return EVERY_PEER if name is None else Target(name, name)
 
 
-def _peer_named_by(target: Mapping[str, Any]) -> str:
+def _read_peer_name(target: Mapping[str, Any]) -> str:
     """Return the peer that an object names; its other fields (`type`, `preference`, `allowFallback`) select a channel.
 
     Raises: ArgumentsInvalid.
@@ -182,24 +182,24 @@ def _peer_named_by(target: Mapping[str, Any]) -> str:
         if name is None:
             continue
         if not isinstance(name, str) or not name.strip():
-            raise ArgumentsInvalid(f"invalid target: {key} must be a text that is not empty")
+            raise ArgumentsInvalid(f"invalid target: {key} must be a non-empty string")
         return name.strip()
     raise ArgumentsInvalid(
-        f"invalid target: it names no peer; give {', '.join(_PEER_KEYS[:-1])} or {_PEER_KEYS[-1]}, "
-        "or leave target out to reach every peer"
+        f"invalid target: the object has no {', '.join(_PEER_KEYS[:-1])} or {_PEER_KEYS[-1]}; add one of them, "
+        "or leave target out to send to every peer"
     )
 
 
-def whole(value: object) -> int | None:
+def parse_int(value: object) -> int | None:
     """Return the integer at the start of a value's text, as JavaScript's `parseInt` does."""
-    match = _WHOLE.match(_written(value))
+    match = _INTEGER.match(_to_text(value))
     return None if match is None else int(match[1])
 
 
-def _written(value: object) -> str:
+def _to_text(value: object) -> str:
     """Convert a value to text as JavaScript does."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
-    return number(value) if isinstance(value, int | float) else ""
+    return format_number(value) if isinstance(value, int | float) else ""

@@ -39,7 +39,7 @@ class MeshContext:
         """
         return self._given_engine or load_engine(self.options.engine)
 
-    def event(self, type: str, **fields: Any) -> None:
+    def emit(self, type: str, **fields: Any) -> None:
         """Report an event to the upper half."""
         self.listener.on_event(type, fields)
 
@@ -50,12 +50,12 @@ class MeshContext:
             return
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._handle_task_end)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _handle_task_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.event("sdk_error", detail={"message": type(error).__name__})
+            self.emit("sdk_error", detail={"message": type(error).__name__})
 
     async def cancel_tasks(self) -> None:
         """Cancel every task that `spawn` started, and wait for them."""
@@ -65,13 +65,13 @@ class MeshContext:
         if tasks:
             await asyncio.wait(tasks)
 
-    def drop(self, link: Link, reason: str) -> None:
+    def end_link(self, link: Link, reason: str) -> None:
         """End a connection; while we leave the room, only stop waiting for its other end.
 
         Synchronous: if the other end's `bye` and the close of its channel arrive in one turn of the event loop,
         `bye` must be recorded as the reason.
         """
         if self.state == "stopped":
-            link.release()
+            link.stop_waiting()
         else:
             link.end(reason)

@@ -1,8 +1,8 @@
 """Register a tool of the contract: a schema for callers, and leniently parsed arguments.
 
-    STATUS = ContractTool("vdo_status", SESSION, ("session_id",), READS)
+    STATUS = ContractTool("vdo_status", SESSION, ("session_id",), READ_ONLY)
 
-    @STATUS.on(server)
+    @STATUS.register(server)
     async def status(arguments: Arguments) -> Result:
         "Return the state of a session."
 
@@ -17,32 +17,32 @@ import msgspec
 
 from hubbub import Context, Server, Tool, ToolAnnotations, ToolErrors
 from hubbub.packs.peers.arguments import Arguments
-from hubbub.packs.peers.javascript import well_formed
-from hubbub.packs.peers.owner import owner_of
+from hubbub.packs.peers.js_json import replace_lone_surrogates
+from hubbub.packs.peers.owner import owner_from_context
 
 Result: TypeAlias = dict[str, Any]
-Run: TypeAlias = Callable[[Arguments], Awaitable[Result]]
-RunWithContext: TypeAlias = Callable[[Arguments, Context], Awaitable[Result]]
+ToolFunction: TypeAlias = Callable[[Arguments], Awaitable[Result]]
+ContextToolFunction: TypeAlias = Callable[[Arguments, Context], Awaitable[Result]]
 Fields: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The properties of a schema, by name."""
 
-READS: Final = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
-ACTS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
-DESTROYS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
+READ_ONLY: Final = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+NON_DESTRUCTIVE: Final = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
+DESTRUCTIVE: Final = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
 
 SESSION: Final[Fields] = {"session_id": {"type": "string", "description": "From vdo_connect."}}
 TARGET: Final[Fields] = {
     "target": {
         "type": ["string", "object"],
-        "description": "The stream id or uuid of a peer; everybody if left out.",
+        "description": "The stream id or uuid of a peer; all peers if left out.",
     },
     "uuid": {"type": "string", "description": "The uuid of a peer, instead of target."},
 }
 
 
-def integer(description: str, default: int, cap: int, least: int = 1) -> dict[str, Any]:
+def integer(description: str, default: int, maximum: int, minimum: int = 1) -> dict[str, Any]:
     """Return the schema of an integer property."""
-    return {"type": "integer", "description": description, "default": default, "minimum": least, "maximum": cap}
+    return {"type": "integer", "description": description, "default": default, "minimum": minimum, "maximum": maximum}
 
 
 def boolean(description: str, default: bool) -> dict[str, Any]:
@@ -61,38 +61,38 @@ class ContractTool(msgspec.Struct, frozen=True):
     name: str
     fields: Fields
     required: tuple[str, ...] = ()
-    annotations: ToolAnnotations = ACTS
+    annotations: ToolAnnotations = NON_DESTRUCTIVE
 
-    def on(self, server: Server) -> Callable[[Run], Run]:
+    def register(self, server: Server) -> Callable[[ToolFunction], ToolFunction]:
         """Return a decorator that registers a function as this tool; its docstring is the tool's description."""
 
-        def register(function: Run) -> Run:
+        def register(function: ToolFunction) -> ToolFunction:
             async def run(arguments: dict[str, Any], context: Context) -> Any:
-                return _sayable(await function(self.read(arguments, context)))
+                return _replace_lone_surrogates(await function(self.parse_arguments(arguments, context)))
 
             self._register(server, run, function.__doc__)
             return function
 
         return register
 
-    def with_context_on(self, server: Server) -> Callable[[RunWithContext], RunWithContext]:
-        """Like `on`, for a function that also takes the context, for instance to report progress."""
+    def register_with_context(self, server: Server) -> Callable[[ContextToolFunction], ContextToolFunction]:
+        """Like `register`, for a function that also takes the context, for instance to report progress."""
 
-        def register(function: RunWithContext) -> RunWithContext:
+        def register(function: ContextToolFunction) -> ContextToolFunction:
             async def run(arguments: dict[str, Any], context: Context) -> Any:
-                return _sayable(await function(self.read(arguments, context), context))
+                return _replace_lone_surrogates(await function(self.parse_arguments(arguments, context), context))
 
             self._register(server, run, function.__doc__)
             return function
 
         return register
 
-    def read(self, given: Mapping[str, Any], context: Context) -> Arguments:
+    def parse_arguments(self, given: Mapping[str, Any], context: Context) -> Arguments:
         """Check the arguments of one call.
 
         Raises: ArgumentsInvalid.
         """
-        return Arguments(self.name, given, self.fields, owner_of(context))
+        return Arguments(self.name, given, self.fields, owner_from_context(context))
 
     def _register(self, server: Server, run: Callable[..., Any], description: str | None) -> None:
         schema: dict[str, Any] = {"type": "object", "properties": dict(self.fields), "additionalProperties": False}
@@ -110,10 +110,10 @@ class ContractTool(msgspec.Struct, frozen=True):
         server.tools.register(tool)
 
 
-def _sayable(result: Result) -> Result:
+def _replace_lone_surrogates(result: Result) -> Result:
     """Replace lone surrogates, which peers may send, so that one bad string does not make the whole result fail."""
     try:
         msgspec.json.encode(result)
     except UnicodeEncodeError:
-        return {key: well_formed(value) for key, value in result.items()}
+        return {key: replace_lone_surrogates(value) for key, value in result.items()}
     return result

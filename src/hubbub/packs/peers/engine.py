@@ -16,7 +16,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.failures import EngineMissing, NegotiationFailed
+from hubbub.packs.peers.errors import EngineMissing, NegotiationFailed
 
 State: TypeAlias = Literal["new", "connecting", "connected", "disconnected", "failed", "closed"]
 """The state of a connection, with the names that browsers use."""
@@ -25,10 +25,10 @@ ENGINES: Final = ("wrtc", "aiortc")
 """In order of preference."""
 _MODULES: Final = {"wrtc": "hubbub.packs.peers.engine_wrtc", "aiortc": "hubbub.packs.peers.engine_aiortc"}
 _LIBRARIES: Final = {"wrtc": "webrtc", "aiortc": "aiortc"}
-_UNSAID_BYTES: Final = 65536
+_DEFAULT_MAX_MESSAGE_BYTES: Final = 65536
 """Default of `max-message-size` (RFC 8841, section 6.1)."""
 _SIZE_LINE: Final = re.compile(r"^a=max-message-size:([0-9]{1,18})\s*$", re.MULTILINE | re.ASCII)
-_NEEDED: Final = tuple(
+_REQUIRED_LINES: Final = tuple(
     re.compile(f"^{line}", re.MULTILINE) for line in ("v=0", "m=application ", "a=ice-ufrag:", "a=fingerprint:")
 )
 
@@ -50,7 +50,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Channel(Protocol):
-    """One ordered, reliable channel. Channels from `on_channel` are open already; for others, wait for `opened`."""
+    """One ordered, reliable channel. Channels from `on_channel` are open already; call `wait_open` for others."""
 
     label: str
     on_message: Callable[[bytes | str], None]
@@ -72,7 +72,7 @@ class Channel(Protocol):
     def buffered_amount(self) -> int:
         """Bytes queued for sending."""
 
-    async def opened(self) -> None:
+    async def wait_open(self) -> None:
         """Wait until it is open. The caller sets the deadline.
 
         Raises: ChannelClosed.
@@ -168,28 +168,29 @@ def load_engine(name: str = "auto") -> Engine:
         what = "a WebRTC library" if name == "auto" else f"the engine {name!r}"
         extra = "peers-aiortc" if name == "aiortc" else "peers"
         raise EngineMissing(
-            f"peers need {what}: install Hubbub with its extra {extra!r} (in a clone: pip install -e '.[{extra}]')"
+            f"the peers pack needs {what}: install Hubbub with its extra {extra!r} "
+            f"(in a clone: pip install -e '.[{extra}]')"
         )
     engine: Engine = import_module(_MODULES[chosen]).ENGINE
     return engine
 
 
-def check_description(sdp: object) -> str:
+def check_sdp(sdp: object) -> str:
     """Return a session description that is safe to pass to an engine.
 
     Raises:
         NegotiationFailed: it is too large, or describes no data channels.
     """
     if not isinstance(sdp, str) or len(sdp) > limits.PEER_DESCRIPTION_BYTES or "\0" in sdp:
-        raise NegotiationFailed("the other end sent no description, or one that is too large")
-    if not all(line.search(sdp) for line in _NEEDED):
+        raise NegotiationFailed("the other end sent no session description, or one that is too large")
+    if not all(line.search(sdp) for line in _REQUIRED_LINES):
         raise NegotiationFailed("the other end's description has no data channels")
     return sdp
 
 
-def largest_message(remote_sdp: str) -> int:
+def read_max_message_size(remote_sdp: str) -> int:
     """Return the largest message that both ends accept, given the description of the other end."""
-    said = _SIZE_LINE.search(remote_sdp)
-    if said is None:
-        return _UNSAID_BYTES
-    return min(int(said[1]) or limits.PEER_FRAME_BYTES, limits.PEER_FRAME_BYTES)
+    size_line = _SIZE_LINE.search(remote_sdp)
+    if size_line is None:
+        return _DEFAULT_MAX_MESSAGE_BYTES
+    return min(int(size_line[1]) or limits.PEER_FRAME_BYTES, limits.PEER_FRAME_BYTES)

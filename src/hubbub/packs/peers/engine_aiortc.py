@@ -14,7 +14,7 @@ from aiortc.sdp import candidate_from_sdp
 
 from hubbub.packs.peers.engine import Candidate, Connection, IceServer, State
 from hubbub.packs.peers.engine_channel import EngineChannel, EngineConnection
-from hubbub.packs.peers.failures import ChannelClosed, NegotiationFailed
+from hubbub.packs.peers.errors import ChannelClosed, NegotiationFailed
 
 T = TypeVar("T")
 
@@ -23,25 +23,25 @@ class _Channel(EngineChannel):
     def __init__(self, native: aiortc.RTCDataChannel, limit: Callable[[], int]) -> None:
         super().__init__(native.label, limit)
         self._native = native
-        native.on("open", self.now_open)
-        native.on("message", self.received)
-        native.on("bufferedamountlow", self.now_low)
-        native.on("closing", self.now_closed)
-        native.on("close", self.now_closed)
+        native.on("open", self.handle_open)
+        native.on("message", self.handle_message)
+        native.on("bufferedamountlow", self.handle_buffer_low)
+        native.on("closing", self.handle_close)
+        native.on("close", self.handle_close)
 
-    def _push(self, data: bytes | str) -> None:
+    def _send_native(self, data: bytes | str) -> None:
         try:
             self._native.send(data)
         except (aiortc.InvalidStateError, ConnectionError) as error:
             raise ChannelClosed("the channel is closed") from error
 
-    def _waiting(self) -> int:
+    def _buffered_bytes(self) -> int:
         return self._native.bufferedAmount
 
-    def _watch(self, low: int) -> None:
+    def _set_low_threshold(self, low: int) -> None:
         self._native.bufferedAmountLowThreshold = low
 
-    def _shut(self) -> None:
+    def _close_native(self) -> None:
         self._native.close()
 
 
@@ -49,8 +49,11 @@ class _Connection(EngineConnection):
     def __init__(self, native: aiortc.RTCPeerConnection) -> None:
         super().__init__()
         self._native = native
-        native.on("datachannel", lambda channel: self.announced(self.keep(_Channel(channel, self.max_message_size))))
-        native.on("connectionstatechange", self.state_changed)
+        native.on(
+            "datachannel",
+            lambda channel: self.handle_channel(self.track_channel(_Channel(channel, self.max_message_size))),
+        )
+        native.on("connectionstatechange", self.handle_state_change)
 
     def _native_state(self) -> State:
         state: State = self._native.connectionState  # type: ignore[assignment]
@@ -64,7 +67,7 @@ class _Connection(EngineConnection):
 
     async def offer(self, *, restart: bool = False) -> str:
         if restart:
-            raise NegotiationFailed("this engine cannot look for another way")
+            raise NegotiationFailed("the engine aiortc does not support ICE restarts")
         return await self._describe("offer")
 
     async def add_candidate(self, candidate: Candidate) -> None:
@@ -81,16 +84,16 @@ class _Connection(EngineConnection):
             await native.setLocalDescription(await (native.createOffer if kind == "offer" else native.createAnswer)())
             return str(native.localDescription.sdp)
 
-        return await _mapped(describe())
+        return await _map_errors(describe())
 
-    async def _set_remote(self, kind: Literal["offer", "answer"], sdp: str) -> None:
-        await _mapped(self._native.setRemoteDescription(aiortc.RTCSessionDescription(sdp, kind)))
+    async def _set_remote_description(self, kind: Literal["offer", "answer"], sdp: str) -> None:
+        await _map_errors(self._native.setRemoteDescription(aiortc.RTCSessionDescription(sdp, kind)))
 
-    async def _shut(self) -> None:
+    async def _close_native(self) -> None:
         await self._native.close()
 
 
-async def _mapped(work: Awaitable[T]) -> T:
+async def _map_errors(work: Awaitable[T]) -> T:
     try:
         return await work
     except Exception as error:  # aiortc raises many kinds of exceptions for a malformed description.

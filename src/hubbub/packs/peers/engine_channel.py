@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.engine import Candidate, Channel, State, check_description, largest_message
-from hubbub.packs.peers.failures import ChannelClosed, FrameTooLarge, QueueFull
+from hubbub.packs.peers.engine import Candidate, Channel, State, check_sdp, read_max_message_size
+from hubbub.packs.peers.errors import ChannelClosed, FrameTooLarge, QueueFull
 
-_CLOSED: Final = "the channel is closed"
-_FRAME_BYTES: Final = 64
+_CLOSED_MESSAGE: Final = "the channel is closed"
+_MESSAGE_OVERHEAD_BYTES: Final = 64
 """Approximate overhead of a queued message, so that empty messages count as well."""
 
 
@@ -24,34 +24,34 @@ class EngineChannel:
 
     def __init__(self, label: str, limit: Callable[[], int]) -> None:
         self.label = label
-        self.on_open: Callable[[], None] = _nothing
-        self.on_close: Callable[[], None] = _nothing
+        self.on_open: Callable[[], None] = _do_nothing
+        self.on_close: Callable[[], None] = _do_nothing
         self._limit = limit
         self._listener: Callable[[bytes | str], None] | None = None
-        self._early: list[bytes | str] = []
+        self._early_messages: list[bytes | str] = []
         self._early_bytes = 0
         self._is_open = False
         self._is_closed = False
         self._opened_or_closed = asyncio.Event()
-        self._draining: list[tuple[int, asyncio.Future[None]]] = []
+        self._drain_waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     # -- implemented by each engine ------------------------------------------------
 
-    def _push(self, data: bytes | str) -> None:
+    def _send_native(self, data: bytes | str) -> None:
         raise NotImplementedError
 
-    def _waiting(self) -> int:
+    def _buffered_bytes(self) -> int:
         raise NotImplementedError
 
-    def _watch(self, low: int) -> None:
+    def _set_low_threshold(self, low: int) -> None:
         raise NotImplementedError
 
-    def _shut(self) -> None:
+    def _close_native(self) -> None:
         raise NotImplementedError
 
     # -- called by the engine --------------------------------------------------------
 
-    def now_open(self) -> None:
+    def handle_open(self) -> None:
         """Mark the channel as open."""
         if self._is_open or self._is_closed:
             return
@@ -59,33 +59,33 @@ class EngineChannel:
         self._opened_or_closed.set()
         self.on_open()
 
-    def received(self, data: bytes | str) -> None:
+    def handle_message(self, data: bytes | str) -> None:
         """Deliver a message, or queue it until `on_message` is set."""
         if self._is_closed:
             return
         if self._listener is None:
-            self._early.append(data)
-            self._early_bytes += len(data) + _FRAME_BYTES
+            self._early_messages.append(data)
+            self._early_bytes += len(data) + _MESSAGE_OVERHEAD_BYTES
             if self._early_bytes > limits.PEER_QUEUE_BYTES:
                 self.close()
         else:
             self._listener(data)
 
-    def now_low(self) -> None:
+    def handle_buffer_low(self) -> None:
         """Handle the event that the send queue has fallen to the watched threshold."""
-        self._settle()
+        self._wake_drained()
 
-    def now_closed(self) -> None:
+    def handle_close(self) -> None:
         """Mark the channel as closed."""
         if self._is_closed:
             return
         self._is_closed, self._is_open = True, False
         # An event, not a future: if the waiter has given up, asyncio would warn of an exception never retrieved.
         self._opened_or_closed.set()
-        waiting, self._draining = self._draining, []
+        waiting, self._drain_waiters = self._drain_waiters, []
         for _, future in waiting:
             if not future.done():
-                future.set_exception(ChannelClosed(_CLOSED))
+                future.set_exception(ChannelClosed(_CLOSED_MESSAGE))
         self.on_close()
 
     # -- public interface ------------------------------------------------------------
@@ -93,12 +93,12 @@ class EngineChannel:
     @property
     def on_message(self) -> Callable[[bytes | str], None]:
         """The message handler; setting it delivers the queued messages."""
-        return self._listener or _nothing_with
+        return self._listener or _ignore
 
     @on_message.setter
     def on_message(self, listener: Callable[[bytes | str], None]) -> None:
         self._listener = listener
-        early, self._early = self._early, []
+        early, self._early_messages = self._early_messages, []
         for data in early:
             listener(data)
 
@@ -115,61 +115,61 @@ class EngineChannel:
     @property
     def buffered_amount(self) -> int:
         """Bytes queued for sending."""
-        return 0 if self._is_closed else self._waiting()
+        return 0 if self._is_closed else self._buffered_bytes()
 
-    async def opened(self) -> None:
+    async def wait_open(self) -> None:
         """Wait until the channel is open."""
         await self._opened_or_closed.wait()
         if self._is_closed:
-            raise ChannelClosed(_CLOSED)
+            raise ChannelClosed(_CLOSED_MESSAGE)
 
     def send(self, data: bytes | str) -> None:
         """Queue one message."""
         if not self._is_open:
-            raise ChannelClosed("the channel is not open" if not self._is_closed else _CLOSED)
+            raise ChannelClosed("the channel is not open" if not self._is_closed else _CLOSED_MESSAGE)
         size = len(data) if isinstance(data, bytes) or data.isascii() else len(data.encode())
         if size > self._limit():
             raise FrameTooLarge(size, self._limit())
-        if self._waiting() + size > limits.PEER_QUEUE_BYTES:
+        if self._buffered_bytes() + size > limits.PEER_QUEUE_BYTES:
             raise QueueFull("the other end reads too slowly; wait before sending more")
-        self._push(data)
+        self._send_native(data)
 
     async def drain(self, low: int | None = None) -> None:
         """Wait until at most `low` bytes are queued."""
         low = limits.PEER_LOW_WATER_BYTES if low is None else low
         if self._is_closed:
-            raise ChannelClosed(_CLOSED)
-        if self._waiting() <= low:
+            raise ChannelClosed(_CLOSED_MESSAGE)
+        if self._buffered_bytes() <= low:
             return
         future = asyncio.get_running_loop().create_future()
-        self._draining.append((low, future))
-        self._settle()
+        self._drain_waiters.append((low, future))
+        self._wake_drained()
         await future
 
     def close(self) -> None:
         if self._is_closed:
             return
-        self._shut()
-        self.now_closed()
+        self._close_native()
+        self.handle_close()
 
-    def _settle(self) -> None:
+    def _wake_drained(self) -> None:
         """Wake the waiters whose threshold is reached, and watch for the next one."""
-        amount = self._waiting()
-        for low, future in self._draining:
+        amount = self._buffered_bytes()
+        for low, future in self._drain_waiters:
             if amount <= low and not future.done():
                 future.set_result(None)
-        self._draining = [(low, future) for low, future in self._draining if not future.done()]
-        if self._draining:
-            self._watch(max(low for low, _ in self._draining))
+        self._drain_waiters = [(low, future) for low, future in self._drain_waiters if not future.done()]
+        if self._drain_waiters:
+            self._set_low_threshold(max(low for low, _ in self._drain_waiters))
 
 
 class EngineConnection:
     """Implements `engine.Connection`."""
 
     def __init__(self) -> None:
-        self.on_candidate: Callable[[Candidate], None] = _nothing_with
-        self.on_channel: Callable[[Channel], None] = _nothing_with
-        self.on_state: Callable[[State], None] = _nothing_with
+        self.on_candidate: Callable[[Candidate], None] = _ignore
+        self.on_channel: Callable[[Channel], None] = _ignore
+        self.on_state: Callable[[State], None] = _ignore
         self._channels: list[EngineChannel] = []
         self._limit = limits.PEER_FRAME_BYTES
         self._is_closed = False
@@ -185,20 +185,20 @@ class EngineConnection:
     async def _describe(self, kind: Literal["offer", "answer"]) -> str:
         raise NotImplementedError
 
-    async def _set_remote(self, kind: Literal["offer", "answer"], sdp: str) -> None:
+    async def _set_remote_description(self, kind: Literal["offer", "answer"], sdp: str) -> None:
         raise NotImplementedError
 
-    async def _shut(self) -> None:
+    async def _close_native(self) -> None:
         raise NotImplementedError
 
     # -- called by the engine --------------------------------------------------------
 
-    def announced(self, channel: EngineChannel) -> None:
+    def handle_channel(self, channel: EngineChannel) -> None:
         """Handle an open channel that the other end created."""
-        channel.now_open()
+        channel.handle_open()
         self.on_channel(channel)
 
-    def state_changed(self) -> None:
+    def handle_state_change(self) -> None:
         """Report the new state."""
         if not self._is_closed:
             self.on_state(self.state)
@@ -218,26 +218,26 @@ class EngineConnection:
         """Create a channel."""
         if self._is_closed:
             raise ChannelClosed("the connection is closed")
-        return self.keep(self._make_channel(label))
+        return self.track_channel(self._make_channel(label))
 
-    def keep(self, channel: EngineChannel) -> EngineChannel:
+    def track_channel(self, channel: EngineChannel) -> EngineChannel:
         """Close this channel with the connection."""
         self._channels.append(channel)
         return channel
 
     async def answer(self, offer_sdp: str) -> str:
         """Return our answer to an offer."""
-        await self._take("offer", offer_sdp)
+        await self._apply_description("offer", offer_sdp)
         return await self._describe("answer")
 
     async def accept(self, answer_sdp: str) -> None:
         """Accept the answer to our offer."""
-        await self._take("answer", answer_sdp)
+        await self._apply_description("answer", answer_sdp)
 
-    async def _take(self, kind: Literal["offer", "answer"], sdp: str) -> None:
-        check_description(sdp)
-        await self._set_remote(kind, sdp)
-        self._limit = largest_message(sdp)
+    async def _apply_description(self, kind: Literal["offer", "answer"], sdp: str) -> None:
+        check_sdp(sdp)
+        await self._set_remote_description(kind, sdp)
+        self._limit = read_max_message_size(sdp)
 
     async def close(self) -> None:
         """Close the connection and all its channels."""
@@ -245,12 +245,12 @@ class EngineConnection:
             return
         self._is_closed = True
         for channel in self._channels:
-            channel.now_closed()
-        await self._shut()
+            channel.handle_close()
+        await self._close_native()
         self.on_state("closed")
 
 
-def _nothing() -> None: ...
+def _do_nothing() -> None: ...
 
 
-def _nothing_with(_: object) -> None: ...
+def _ignore(_: object) -> None: ...

@@ -15,9 +15,9 @@ import webrtc
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.engine import Candidate, Connection, IceServer, State
 from hubbub.packs.peers.engine_channel import EngineChannel, EngineConnection
-from hubbub.packs.peers.failures import ChannelClosed, NegotiationFailed, QueueFull
+from hubbub.packs.peers.errors import ChannelClosed, NegotiationFailed, QueueFull
 
-_REFUSALS: Final = (webrtc.RTCException, ValueError, TypeError)
+_NATIVE_ERRORS: Final = (webrtc.RTCException, ValueError, TypeError)
 T = TypeVar("T")
 
 
@@ -25,16 +25,16 @@ class _Channel(EngineChannel):
     def __init__(self, native: webrtc.RTCDataChannel, limit: Callable[[], int]) -> None:
         super().__init__(native.label, limit)
         self._native = native
-        native.on("open", lambda _: self.now_open())
-        native.on("message", self._came)
-        native.on("bufferedamountlow", lambda _: self.now_low())
-        native.on("closing", lambda _: self.now_closed())
-        native.on("close", lambda _: self.now_closed())
+        native.on("open", lambda _: self.handle_open())
+        native.on("message", self._handle_message_event)
+        native.on("bufferedamountlow", lambda _: self.handle_buffer_low())
+        native.on("closing", lambda _: self.handle_close())
+        native.on("close", lambda _: self.handle_close())
 
-    def _came(self, event: Any) -> None:
-        self.received(event.data)
+    def _handle_message_event(self, event: Any) -> None:
+        self.handle_message(event.data)
 
-    def _push(self, data: bytes | str) -> None:
+    def _send_native(self, data: bytes | str) -> None:
         try:
             self._native.send(data)
         except webrtc.InvalidStateError as error:
@@ -42,13 +42,13 @@ class _Channel(EngineChannel):
         except webrtc.RTCException as error:
             raise QueueFull("the other end reads too slowly; wait before sending more") from error
 
-    def _waiting(self) -> int:
+    def _buffered_bytes(self) -> int:
         return self._native.buffered_amount
 
-    def _watch(self, low: int) -> None:
+    def _set_low_threshold(self, low: int) -> None:
         self._native.buffered_amount_low_threshold = low
 
-    def _shut(self) -> None:
+    def _close_native(self) -> None:
         self._native.close()
 
 
@@ -57,11 +57,11 @@ class _Connection(EngineConnection):
         super().__init__()
         self._native = native
         self._is_described = False
-        self._gathered = asyncio.Event()
-        native.on("datachannel", self._found_channel)
-        native.on("icecandidate", self._found_candidate)
-        native.on("icegatheringstatechange", lambda _: self._gathered.set())
-        native.on("connectionstatechange", lambda _: self.state_changed())
+        self._gathering_changed = asyncio.Event()
+        native.on("datachannel", self._handle_channel_event)
+        native.on("icecandidate", self._handle_candidate_event)
+        native.on("icegatheringstatechange", lambda _: self._gathering_changed.set())
+        native.on("connectionstatechange", lambda _: self.handle_state_change())
 
     def _native_state(self) -> State:
         state: State = self._native.connection_state.value
@@ -83,50 +83,50 @@ class _Connection(EngineConnection):
                     candidate=candidate.candidate, sdp_mid=candidate.mid, sdp_m_line_index=candidate.line
                 )
             )
-        except _REFUSALS:
+        except _NATIVE_ERRORS:
             pass
 
     async def _describe(self, kind: Literal["offer", "answer"]) -> str:
-        self._gathered.clear()
-        await _mapped(self._set_local(kind))
+        self._gathering_changed.clear()
+        await _map_errors(self._set_local_description(kind))
         try:
             async with asyncio.timeout(limits.PEER_GATHER_S):
                 while not self._is_closed and self._native.ice_gathering_state.value != "complete":
-                    await self._gathered.wait()
-                    self._gathered.clear()
+                    await self._gathering_changed.wait()
+                    self._gathering_changed.clear()
         except TimeoutError:
             pass  # Candidates that are found later are sent one by one.
         self._is_described = True
-        described = None if self._is_closed else self._native.local_description
-        if described is None:
-            raise NegotiationFailed("the connection was closed meanwhile")
-        return str(described.sdp)
+        description = None if self._is_closed else self._native.local_description
+        if description is None:
+            raise NegotiationFailed("the connection was closed during negotiation")
+        return str(description.sdp)
 
-    async def _set_local(self, kind: Literal["offer", "answer"]) -> None:
+    async def _set_local_description(self, kind: Literal["offer", "answer"]) -> None:
         native = self._native
         await native.set_local_description(await (native.create_offer if kind == "offer" else native.create_answer)())
 
-    async def _set_remote(self, kind: Literal["offer", "answer"], sdp: str) -> None:
-        await _mapped(self._native.set_remote_description(webrtc.RTCSessionDescriptionInit(kind, sdp)))
+    async def _set_remote_description(self, kind: Literal["offer", "answer"], sdp: str) -> None:
+        await _map_errors(self._native.set_remote_description(webrtc.RTCSessionDescriptionInit(kind, sdp)))
 
-    async def _shut(self) -> None:
+    async def _close_native(self) -> None:
         self._native.close()
-        self._gathered.set()
+        self._gathering_changed.set()
 
-    def _found_channel(self, event: Any) -> None:
-        channel = self.keep(_Channel(event.channel, self.max_message_size))
-        event.channel.once("open", lambda _: self.announced(channel))
+    def _handle_channel_event(self, event: Any) -> None:
+        channel = self.track_channel(_Channel(event.channel, self.max_message_size))
+        event.channel.once("open", lambda _: self.handle_channel(channel))
 
-    def _found_candidate(self, event: Any) -> None:
+    def _handle_candidate_event(self, event: Any) -> None:
         found = event.candidate
         if found is not None and found.candidate and self._is_described:
             self.on_candidate(Candidate(found.candidate, found.sdp_mid or "0", found.sdp_m_line_index or 0))
 
 
-async def _mapped(work: Awaitable[T]) -> T:
+async def _map_errors(work: Awaitable[T]) -> T:
     try:
         return await work
-    except _REFUSALS as error:
+    except _NATIVE_ERRORS as error:
         raise NegotiationFailed(f"the other end's description cannot be used: {type(error).__name__}") from error
 
 
@@ -146,7 +146,7 @@ class WrtcEngine:
         )
         try:
             return _Connection(webrtc.RTCPeerConnection(configuration))
-        except _REFUSALS as error:
+        except _NATIVE_ERRORS as error:
             raise NegotiationFailed(f"the ICE servers cannot be used: {error}") from error
 
 

@@ -15,29 +15,29 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.javascript import stringify
+from hubbub.packs.peers.js_json import stringify
 
 Event: TypeAlias = dict[str, Any]
 
-_USUAL_BYTES: Final = 200
+_DEFAULT_EVENT_BYTES: Final = 200
 """Approximate size of an event without data of a peer."""
 
 
-class Filter(msgspec.Struct, frozen=True):
+class EventFilter(msgspec.Struct, frozen=True):
     """Selects events by type; `file_*` matches a prefix, and no types match every event."""
 
     types: tuple[str, ...] = ()
 
-    def wants(self, event: Mapping[str, Any]) -> bool:
+    def matches(self, event: Mapping[str, Any]) -> bool:
         """Return whether an event matches."""
-        return not self.types or any(_is_of(event["type"], wanted) for wanted in self.types)
+        return not self.types or any(_type_matches(event["type"], wanted) for wanted in self.types)
 
 
-def _is_of(type: str, wanted: str) -> bool:
+def _type_matches(type: str, wanted: str) -> bool:
     return type.startswith(wanted[:-1]) if wanted.endswith("*") else type == wanted
 
 
-ANY: Final = Filter()
+ANY_EVENT: Final = EventFilter()
 
 
 class _Queued(NamedTuple):
@@ -46,7 +46,7 @@ class _Queued(NamedTuple):
     source: str
 
 
-class _Held:
+class _SourceUsage:
     """The numbers and sizes of the queued events of one source."""
 
     __slots__ = ("bytes", "sizes")
@@ -65,11 +65,11 @@ class EventQueue:
         self._limit_bytes = limits.PEER_EVENTS_BYTES if limit_bytes is None else limit_bytes
         self._events: dict[int, _Queued] = {}
         """By event number, oldest first."""
-        self._next = 0
-        self._held: dict[str, _Held] = {}
+        self._next_number = 0
+        self._usage: dict[str, _SourceUsage] = {}
         """By source."""
         self._bytes = 0
-        self._waiting: dict[asyncio.Future[None], Filter] = {}
+        self._readers: dict[asyncio.Future[None], EventFilter] = {}
         self._is_closed = False
         self.dropped = 0
         """Events that were dropped before they were read."""
@@ -77,49 +77,51 @@ class EventQueue:
     def __len__(self) -> int:
         return len(self._events)
 
-    def put(self, type: str, fields: Mapping[str, Any], size: int = _USUAL_BYTES) -> None:
+    def put(self, type: str, fields: Mapping[str, Any], size: int = _DEFAULT_EVENT_BYTES) -> None:
         """Add an event; `size` is its approximate size in bytes."""
         event = {"type": type, "ts": iso_time(), **fields}
-        source, number = _source_of(fields), self._next
-        self._next += 1
+        source, number = _event_source(fields), self._next_number
+        self._next_number += 1
         self._events[number] = _Queued(event, size, source)
-        held = self._held.get(source)
-        if held is None:
-            held = self._held[source] = _Held()
-        held.sizes[number] = size
-        held.bytes += size
+        usage = self._usage.get(source)
+        if usage is None:
+            usage = self._usage[source] = _SourceUsage()
+        usage.sizes[number] = size
+        usage.bytes += size
         self._bytes += size
         while len(self._events) > self._limit:
-            self._drop_from(self._fullest(held, lambda each: len(each.sizes), 1, self._limit))
+            self._drop_from(self._source_to_drop(usage, lambda each: len(each.sizes), 1, self._limit))
         while self._bytes > self._limit_bytes and len(self._events) > 1:
-            self._drop_from(self._fullest(held, lambda each: each.bytes, size, self._limit_bytes))
+            self._drop_from(self._source_to_drop(usage, lambda each: each.bytes, size, self._limit_bytes))
         self._wake(event)
 
-    def _fullest(self, newest: _Held, load: Callable[[_Held], int], added: int, limit: int) -> _Held:
+    def _source_to_drop(
+        self, newest: _SourceUsage, load: Callable[[_SourceUsage], int], added: int, limit: int
+    ) -> _SourceUsage:
         """Return the source to drop events of: the one that just added an event if it had its share, else the largest.
 
         The first case makes a flood cheap: no search for each event of a source that floods.
         """
         before = load(newest) - added
-        if before * len(self._held) >= limit:
+        if before * len(self._usage) >= limit:
             return newest
-        return max(self._held.values(), key=lambda each: before if each is newest else load(each))
+        return max(self._usage.values(), key=lambda each: before if each is newest else load(each))
 
-    def _drop_from(self, held: _Held) -> None:
-        self._remove(next(iter(held.sizes)))
+    def _drop_from(self, usage: _SourceUsage) -> None:
+        self._remove(next(iter(usage.sizes)))
         self.dropped += 1
 
     def _remove(self, number: int) -> Event:
         event, size, source = self._events.pop(number)
-        held = self._held[source]
-        del held.sizes[number]
-        held.bytes -= size
+        usage = self._usage[source]
+        del usage.sizes[number]
+        usage.bytes -= size
         self._bytes -= size
-        if not held.sizes:
-            del self._held[source]
+        if not usage.sizes:
+            del self._usage[source]
         return event
 
-    async def read(self, count: int, wait_s: float = 0.0, wanted: Filter = ANY) -> list[Event]:
+    async def read(self, count: int, wait_s: float = 0.0, wanted: EventFilter = ANY_EVENT) -> list[Event]:
         """Remove and return the oldest matching events; if there are none, wait for one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
@@ -133,13 +135,13 @@ class EventQueue:
     def close(self) -> None:
         """Wake all readers; later reads do not wait."""
         self._is_closed = True
-        for future in self._waiting:
+        for future in self._readers:
             if not future.done():
                 future.set_result(None)
 
-    async def _wait(self, wait_s: float, wanted: Filter) -> None:
+    async def _wait(self, wait_s: float, wanted: EventFilter) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[future] = wanted
+        self._readers[future] = wanted
         try:
             async with asyncio.timeout(wait_s):
                 await future
@@ -151,30 +153,30 @@ class EventQueue:
                     self._wake(queued.event)
             raise
         finally:
-            del self._waiting[future]
+            del self._readers[future]
 
     def _wake(self, event: Event) -> None:
-        for future, wanted in self._waiting.items():
-            if not future.done() and wanted.wants(event):
+        for future, wanted in self._readers.items():
+            if not future.done() and wanted.matches(event):
                 future.set_result(None)
                 return  # One reader takes the event; the next event wakes the next reader.
 
-    def _take(self, count: int, wanted: Filter) -> list[Event]:
-        taken: list[int] = []
+    def _take(self, count: int, wanted: EventFilter) -> list[Event]:
+        numbers: list[int] = []
         total = 0
         for number, (event, size, _) in self._events.items():
-            if len(taken) >= count:
+            if len(numbers) >= count:
                 break
-            if not wanted.wants(event):
+            if not wanted.matches(event):
                 continue
-            if taken and total + size > limits.PEER_EVENTS_ANSWER_BYTES:
+            if numbers and total + size > limits.PEER_EVENTS_ANSWER_BYTES:
                 break
-            taken.append(number)
+            numbers.append(number)
             total += size
-        return [self._remove(number) for number in taken]
+        return [self._remove(number) for number in numbers]
 
 
-def _source_of(fields: Mapping[str, Any]) -> str:
+def _event_source(fields: Mapping[str, Any]) -> str:
     """Return the source of an event: the uuid of a peer, `file` for file progress, or empty for our own events."""
     uuid = fields.get("uuid") or fields.get("from_uuid")
     if uuid is None and isinstance(detail := fields.get("detail"), Mapping):
@@ -184,9 +186,9 @@ def _source_of(fields: Mapping[str, Any]) -> str:
     return "file" if "transfer_id" in fields else ""
 
 
-def size_of(data: object) -> int:
+def event_size(data: object) -> int:
     """Return the approximate size of an event that carries `data`."""
-    return _USUAL_BYTES + len(stringify(data))
+    return _DEFAULT_EVENT_BYTES + len(stringify(data))
 
 
 def iso_time(moment: float | None = None) -> str:

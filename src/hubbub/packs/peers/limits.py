@@ -14,17 +14,17 @@ PEER_LOW_WATER_BYTES: Final = 256 * 1024
 """Bytes queued at which it continues."""
 PEER_DESCRIPTION_BYTES: Final = 64 * 1024
 """One session description."""
-PEERS_IN_A_ROOM: Final = 80
+PEERS_PER_ROOM: Final = 80
 """Peers that one session is connected to at once."""
-PEERS_TOO_MANY_S: Final = 10.0
+PEER_REFUSAL_EVENT_S: Final = 10.0
 """Minimum time between two events that report refused peers, for instance because the room is full."""
 PEER_OFFERS: Final = 20
 """Offers and requests for offers of one peer within `PEER_OFFERS_S`; further ones are ignored."""
 PEER_OFFERS_S: Final = 60.0
 """See `PEER_OFFERS`."""
-PEER_TURNS: Final = 8
+PEER_CONNECTS_AT_ONCE: Final = 8
 """Connections that a process starts at once; further ones wait for their turn."""
-PEER_TURN_S: Final = 2.0
+PEER_CONNECT_SLOT_S: Final = 2.0
 """Time after which the next connection starts even if this one is not finished: some peers never answer."""
 PEER_CANDIDATES: Final = 100
 """ICE candidates of one peer that are queued until its description arrives."""
@@ -34,7 +34,7 @@ PEER_CONNECT_S: Final = 20.0
 """One connection to a peer, from the offer to an open channel."""
 PEER_PING_S: Final = 3.0
 """Silence of a peer before it is pinged, and time between pings."""
-PEER_PING_LATER_S: Final = 1.0
+PEER_PING_PUBLISHER_DELAY_S: Final = 1.0
 """Extra silence before the publisher of a connection pings: a ping of the viewer is a sign of life already."""
 PEER_DEAD_S: Final = 8.0
 """Silence after which a peer counts as dead."""
@@ -58,7 +58,7 @@ PEER_NAME_CHARACTERS: Final = 64
 """A stream id; longer ones are cut."""
 ROOM_NAME_CHARACTERS: Final = 30
 """A room's name; longer ones are cut."""
-STATE_CLOCK: Final = 2**52
+STATE_CLOCK_MAX: Final = 2**52
 """The highest clock that is accepted from peers; JavaScript can still count on from there."""
 STATE_KEY_CHARACTERS: Final = 1024
 """A key of the shared state."""
@@ -84,9 +84,9 @@ STATE_SNAPSHOT_S: Final = 1.0
 """Minimum time between two snapshots to a peer, and between two requests for one."""
 STATE_SNAPSHOT_REST_S: Final = 30.0
 """The longest pause after a snapshot that took long to send."""
-STATE_SNAPSHOT_PAUSE_S: Final = 120.0
+STATE_SNAPSHOT_REQUEST_MAX_S: Final = 120.0
 """Longest time between requests to a peer whose snapshots bring nothing new, while the two states differ."""
-STATE_NOTICES: Final = 100
+STATE_SNAPSHOT_EVENTS: Final = 100
 """Entries in one message of a snapshot that cause an event each."""
 
 # -- sessions ----------------------------------------------------------------------
@@ -110,9 +110,9 @@ PEER_GOODBYE_S: Final = 5.0
 # -- files between peers ---------------------------------------------------------
 FILE_CHUNK_BYTES: Final = 65_536
 """Default size of a chunk."""
-FILE_CHUNK_LEAST: Final = 1024
+FILE_CHUNK_MIN_BYTES: Final = 1024
 """The smallest chunk."""
-FILE_CHUNK_MOST: Final = 262_144
+FILE_CHUNK_MAX_BYTES: Final = 262_144
 """The largest chunk; smaller if a frame would exceed its limit."""
 FILE_MAX_BYTES: Final = 67_108_864
 """Default size of the largest file."""
@@ -122,15 +122,15 @@ FILE_WINDOW_BYTES: Final = 8 * 1024 * 1024
 """Unacknowledged bytes in flight to another Hubbub."""
 FILE_ENVELOPE_WINDOW_BYTES: Final = 1024 * 1024
 """The same for chunks in envelopes, which are read one by one, over a path with a long delay."""
-FILE_ENVELOPE_WINDOW_LEAST_BYTES: Final = 128 * 1024
+FILE_ENVELOPE_WINDOW_MIN_BYTES: Final = 128 * 1024
 """The same over a path without delay: more would only queue in the receiver's socket, and be lost there."""
 FILE_BACKLOG_BYTES: Final = 2 * FILE_WINDOW_BYTES
 """Bytes of one transfer that wait to be written; further ones are dropped and have to be sent again."""
 FILE_BLOCK_BYTES: Final = 4 * 1024 * 1024
 """Bytes read from or written to a disk at once."""
-FILE_ENVELOPE_OVERHEAD: Final = 1024
+FILE_ENVELOPE_OVERHEAD_BYTES: Final = 1024
 """Largest overhead of an envelope over the base64 of a chunk, with names of 64 and ids of 256 characters."""
-FILE_INCOMING_OF_ONE_PEER: Final = 8
+FILE_INCOMING_PER_PEER: Final = 8
 """Unfinished transfers of one peer."""
 FILE_INCOMING_IN_ALL: Final = 256
 """Unfinished transfers of all peers."""
@@ -138,9 +138,9 @@ FILE_QUOTA_FILES: Final = 4
 """Quota of one peer, as a multiple of the largest file size; finished files count."""
 FILE_QUOTA_PEERS: Final = 16
 """Quota of all peers, as a multiple of the quota of one."""
-FILES_KEPT: Final = 12
+FILES_FINISHED_PER_PEER: Final = 12
 """Finished transfers that are kept: incoming ones of each peer, and outgoing ones of the session."""
-FILES_KEPT_IN_ALL: Final = 256
+FILES_FINISHED_TOTAL: Final = 256
 """Finished incoming transfers of all peers that are kept."""
 FILES_SENT_AT_ONCE: Final = 32
 """Transfers that one session sends at once."""
@@ -152,7 +152,7 @@ FILE_GREETING_S: Final = 1.0
 """How long a transfer waits for the hello of a peer that just connected, and for its bulk channel."""
 FILE_GAPS: Final = 64
 """Gaps that a receiver reports in one message."""
-FILE_NOTICES: Final = 32
+FILE_CHUNK_EVENTS: Final = 32
 """Chunk events of one transfer."""
 FILE_NAME_CHARACTERS: Final = 200
 """A file name from a peer; longer ones are cut."""
@@ -180,9 +180,9 @@ SIGNAL_JOIN_GRACE_S: Final = 30.0
 """How long a client may stay connected without joining a room or naming a stream id."""
 SIGNAL_CLIENTS: Final = 5000
 """Clients of one server."""
-SIGNAL_CLIENTS_OF_ONE_ADDRESS: Final = 256
+SIGNAL_CLIENTS_PER_ADDRESS: Final = 256
 """Clients of one address; IPv6 addresses of one /64 count as one."""
-SIGNAL_CLIENTS_OF_ONE_ROOM: Final = 200
+SIGNAL_CLIENTS_PER_ROOM: Final = 200
 """Clients in one room."""
 SIGNAL_MESSAGES: Final = 600
 """Messages of one client within `SIGNAL_MESSAGES_S`; a client that sends more is disconnected."""
@@ -194,7 +194,7 @@ SIGNAL_QUEUE_BYTES: Final = 4 * 1024 * 1024
 """Bytes queued for one client before it is disconnected."""
 SIGNAL_NAME_CHARACTERS: Final = 256
 """A room or stream id on the wire."""
-SIGNAL_OFFLINE: Final = 30
+SIGNAL_OFFLINE_MESSAGES: Final = 30
 """Messages that a client queues while it is disconnected."""
 SIGNAL_OPEN_S: Final = 15.0
 """How long a client may take to send the request that opens its WebSocket."""
@@ -248,5 +248,5 @@ STATE_TIME_CHARACTERS: Final = 40
 """The time of an entry, as stated by the other end; longer ones are dropped."""
 SIGNAL_CLIENT_QUEUE: Final = 1000
 """Messages that a client queues for the signalling server, or from it while joining."""
-SIGNAL_UNANSWERED_S: Final = 0.3
+SIGNAL_SEED_REFUSAL_S: Final = 0.3
 """How long to wait for a refusal of a signalling server that does not confirm stream ids."""

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.engine import Candidate, Channel, Connection, State
-from hubbub.packs.peers.failures import ChannelClosed, PeersError
-from hubbub.packs.peers.wire import BULK_CHANNEL, CHANNEL
+from hubbub.packs.peers.errors import ChannelClosed, PeersError
+from hubbub.packs.peers.wire import BULK_CHANNEL, TEXT_CHANNEL
 
 Role: TypeAlias = Literal["publisher", "viewer"]
 """Our role: a publisher offers the connection, a viewer answers."""
@@ -39,26 +39,26 @@ class Link:
         self.session = session
         self.is_closed = False
         self.reason = ""
-        self.is_parting = False
+        self.is_leaving = False
         self.is_described = False
-        """Whether the other end's description is known; ICE candidates that arrive earlier are queued in `early`."""
-        self.early: list[Candidate] = []
+        """Whether the other end's description is known; `early_candidates` holds ICE candidates that arrive earlier."""
+        self.early_candidates: list[Candidate] = []
         self.bad_frames = 0
-        self.wants_bulk = False
+        self.accepts_bulk = False
         """Whether the other end may create a bulk channel."""
         self._clock = clock
-        self._made_at = clock()
-        self._strange = 0
-        self._held: Channel | None = None
-        self._settled = asyncio.Event()
-        self._over = asyncio.Event()
+        self._created_at = clock()
+        self._unknown_channels = 0
+        self._early_bulk: Channel | None = None
+        self._opened_or_closed = asyncio.Event()
+        self._closed = asyncio.Event()
         self.has_been_open = False
         self.channel: Channel | None = None
         self.bulk: Channel | None = None
-        connection.on_channel = self._announced
-        connection.on_state = self._changed
+        connection.on_channel = self._handle_channel
+        connection.on_state = self._handle_state
         if role == "publisher":
-            self._use(connection.create_channel(CHANNEL))
+            self._attach_channel(connection.create_channel(TEXT_CHANNEL))
 
     @property
     def is_open(self) -> bool:
@@ -71,14 +71,14 @@ class Link:
         return not self.has_been_open and not self.is_closed and self.connection.state == "connected"
 
     @property
-    def bulk_channel(self) -> Channel | None:
+    def open_bulk(self) -> Channel | None:
         """The bulk channel, if it is open."""
         return self.bulk if self.bulk is not None and self.bulk.is_open else None
 
     @property
     def age_s(self) -> float:
         """Seconds since the connection was created."""
-        return self._clock() - self._made_at
+        return self._clock() - self._created_at
 
     def send(self, text: str) -> None:
         """Send a text message.
@@ -91,43 +91,43 @@ class Link:
 
     def add_bulk(self) -> None:
         """Create the bulk channel as publisher, or accept the one that the publisher creates."""
-        self.wants_bulk = True
-        if self._held is not None and self.bulk is None:
-            self._use_bulk(self._held)
+        self.accepts_bulk = True
+        if self._early_bulk is not None and self.bulk is None:
+            self._attach_bulk(self._early_bulk)
         if self.role == "publisher" and self.bulk is None and self.is_open:
             try:
-                self._use_bulk(self.connection.create_channel(BULK_CHANNEL))
+                self._attach_bulk(self.connection.create_channel(BULK_CHANNEL))
             except PeersError:
                 pass
 
-    async def settled(self) -> None:
+    async def wait_open(self) -> None:
         """Wait until the text channel is open.
 
         Raises: ChannelClosed.
         """
         if self.role == "publisher" and self.channel is not None:
-            await self.channel.opened()
+            await self.channel.wait_open()
             if not self.is_closed:
-                self._opened()
-        await self._settled.wait()
+                self._handle_open()
+        await self._opened_or_closed.wait()
         if self.is_closed:
             raise ChannelClosed(self.reason)
 
-    async def part(self, word: str) -> None:
+    async def send_last(self, last_message: str) -> None:
         """Send a last message, and wait until the other end closes: what it has not read by then is lost.
 
         Wait for a channel that is about to open: it may already be open at the other end.
 
         Raises: ChannelClosed, FrameTooLarge, QueueFull.
         """
-        self.is_parting = True
-        await self._settled.wait()
-        self.send(word)
-        await self._over.wait()
+        self.is_leaving = True
+        await self._opened_or_closed.wait()
+        self.send(last_message)
+        await self._closed.wait()
 
-    def release(self) -> None:
-        """Stop waiting in `part`: the other end has read our last message, or leaves too."""
-        self._over.set()
+    def stop_waiting(self) -> None:
+        """Stop waiting in `send_last`: the other end has read our last message, or leaves too."""
+        self._closed.set()
 
     def detach(self) -> None:
         """Remove all callbacks, because another connection replaces this one."""
@@ -136,9 +136,9 @@ class Link:
     def end(self, reason: str) -> None:
         """Report the end once; `on_close` closes the connection."""
         if not self.is_closed:
-            self.is_closed, self.reason = True, "we left" if self.is_parting else reason
-            self._settled.set()
-            self._over.set()
+            self.is_closed, self.reason = True, "we left" if self.is_leaving else reason
+            self._opened_or_closed.set()
+            self._closed.set()
             self.on_close(self.reason)
 
     async def close(self, reason: str) -> None:
@@ -146,55 +146,55 @@ class Link:
         self.end(reason)
         await self.connection.close()
 
-    def _opened(self) -> None:
+    def _handle_open(self) -> None:
         self.has_been_open = True
-        self._settled.set()
+        self._opened_or_closed.set()
         self.on_open()
 
-    def _use(self, channel: Channel) -> None:
+    def _attach_channel(self, channel: Channel) -> None:
         self.channel = channel
         channel.on_close = lambda: self.end("the channel was closed")
-        channel.on_message = self._heard
+        channel.on_message = self._handle_text
 
-    def _use_bulk(self, channel: Channel) -> None:
+    def _attach_bulk(self, channel: Channel) -> None:
         self.bulk = channel
-        channel.on_message = self._got
-        channel.on_open = self._bulk_opened
+        channel.on_message = self._handle_bytes
+        channel.on_open = self._handle_bulk_open
         if channel.is_open:
-            self._bulk_opened()
+            self._handle_bulk_open()
 
-    def _bulk_opened(self) -> None:
+    def _handle_bulk_open(self) -> None:
         self.on_bulk_open()
 
-    def _announced(self, channel: Channel) -> None:
+    def _handle_channel(self, channel: Channel) -> None:
         if self.is_closed:
             return
-        if channel.label == CHANNEL and self.channel is None:
+        if channel.label == TEXT_CHANNEL and self.channel is None:
             # `on_open` sends the hello first; messages that the other end sent already are delivered after that.
             self.channel = channel
-            self._opened()
-            self._use(channel)
-        elif channel.label == BULK_CHANNEL and self.bulk is None and self.wants_bulk:
-            self._use_bulk(channel)
-        elif channel.label == BULK_CHANNEL and self._held is None:
-            self._held = channel  # It may arrive before the hello that announces it.
+            self._handle_open()
+            self._attach_channel(channel)
+        elif channel.label == BULK_CHANNEL and self.bulk is None and self.accepts_bulk:
+            self._attach_bulk(channel)
+        elif channel.label == BULK_CHANNEL and self._early_bulk is None:
+            self._early_bulk = channel  # It may arrive before the hello that announces it.
         else:
             channel.close()
-            self._strange += 1
-            if self._strange > limits.PEER_UNKNOWN_CHANNELS:
-                self.end("the other end made too many channels")
+            self._unknown_channels += 1
+            if self._unknown_channels > limits.PEER_UNKNOWN_CHANNELS:
+                self.end("the other end opened too many channels")
 
-    def _heard(self, data: bytes | str) -> None:
+    def _handle_text(self, data: bytes | str) -> None:
         if self.is_closed:
             return
         # Binary data on this channel counts as an unreadable frame.
         self.on_text(data if isinstance(data, str) else "")
 
-    def _got(self, data: bytes | str) -> None:
+    def _handle_bytes(self, data: bytes | str) -> None:
         if not self.is_closed and isinstance(data, bytes):
             self.on_bytes(data)
 
-    def _changed(self, state: State) -> None:
+    def _handle_state(self, state: State) -> None:
         if state in ("failed", "closed"):
             self.end("the connection failed" if state == "failed" else "the connection was closed")
 

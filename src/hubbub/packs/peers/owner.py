@@ -39,7 +39,7 @@ LOCAL: Final = Owner()
 """The only caller of a single-user process."""
 
 
-def owner_of(context: Context) -> Owner:
+def owner_from_context(context: Context) -> Owner:
     """Return the owner for the caller of a tool."""
     caller = context.caller
     return Owner("" if caller.is_anonymous else caller.principal.name, context.scope)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hubbub import Pack, Standalone
 from hubbub.pack import Command
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.owner import owner_of
+from hubbub.packs.peers.owner import owner_from_context
 from hubbub.packs.peers.profiles import PROFILES
 from hubbub.packs.peers.settings import PeersSettings
 
@@ -35,7 +35,7 @@ def install(server: Server, settings: PeersSettings) -> Sessions:
 
 async def shutdown(sessions: Sessions, context: Context) -> dict[str, Any]:
     """Answer the contract's `shutdown`: end all sessions of the caller."""
-    for session in sessions.owned_by(owner_of(context)):
+    for session in sessions.owned_by(owner_from_context(context)):
         await sessions.end(session)
     return {}
 
@@ -45,12 +45,12 @@ async def lifespan(sessions: Sessions) -> AsyncIterator[None]:
     """Close unused sessions while the server runs, and all sessions when it stops."""
     import asyncio
 
-    tidying = asyncio.create_task(sessions.keep_tidy())
+    cleanup = asyncio.create_task(sessions.run_cleanup())
     try:
         yield
     finally:
-        tidying.cancel()
-        await asyncio.wait([tidying])
+        cleanup.cancel()
+        await asyncio.wait([cleanup])
         await sessions.close()
 
 
@@ -62,7 +62,9 @@ pack = Pack(
     lifespan=lifespan,
     profiles=PROFILES,
     checks=tuple(f"hubbub.packs.peers.diagnosis:{name}" for name in ("engine", "addresses", "signalling")),
-    commands={"signal": Command("hubbub.packs.peers.signal_command:main", "Run a signalling server, where peers meet")},
+    commands={
+        "signal": Command("hubbub.packs.peers.signal_command:main", "Run a signalling server, which connects peers")
+    },
     standalone=Standalone(
         message_bytes=limits.PEERS_MESSAGE_BYTES,
         calls_fail_as_results=True,

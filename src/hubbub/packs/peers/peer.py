@@ -14,33 +14,33 @@ from hubbub.packs.peers import limits
 from hubbub.packs.peers.engine import Channel
 from hubbub.packs.peers.link import Link, Role
 from hubbub.packs.peers.room import PeerView
-from hubbub.packs.peers.trust import Standing, Trust
+from hubbub.packs.peers.trust import PeerAuth, Trust
 from hubbub.packs.peers.wire import Envelope, Hello
 
 if TYPE_CHECKING:
-    from hubbub.packs.peers.strands import Strand
+    from hubbub.packs.peers.bulk_connections import BulkConnection
 
 
 class Peer:
     """A peer that we have, or had, a connection to."""
 
-    def __init__(self, uuid: str, listed: str | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, uuid: str, listed_stream_id: str | None, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self.heard_at = clock()
+        self.last_received_at = clock()
         """When anything was last received on any of its connections.
 
         A VDO.Ninja bridge answers on the channel that it prefers, not on the one that a ping came on, so
         silence on one connection means nothing.
         """
-        self.asked_at = clock()
+        self.last_pinged_at = clock()
         self.uuid = uuid
         self.address = uuid
         """Its current UUID at the signalling server; it changes when the server is restarted."""
-        self.listed = listed
+        self.listed_stream_id = listed_stream_id
         """The stream id that the signalling server lists for it."""
-        self.standing = Standing()
+        self.auth = PeerAuth()
         self.links: dict[Role, Link] = {}
-        self.strands: dict[int, Strand] = {}
+        self.bulk_connections: dict[int, BulkConnection] = {}
         """Additional connections for bytes, by number."""
         self.last_seen = 0.0
         self.last_heartbeat = 0.0
@@ -56,21 +56,21 @@ class Peer:
     @property
     def silent_s(self) -> float:
         """Seconds since anything was received."""
-        return self.clock() - self.heard_at
+        return self.clock() - self.last_received_at
 
     @property
-    def unasked_s(self) -> float:
+    def since_ping_s(self) -> float:
         """Seconds since the last ping to it."""
-        return self.clock() - self.asked_at
+        return self.clock() - self.last_pinged_at
 
-    def note_life(self) -> None:
+    def mark_alive(self) -> None:
         """Record that something was received."""
-        self.heard_at = self.clock()
+        self.last_received_at = self.clock()
 
     @property
     def stream_id(self) -> str | None:
         """Its stream id: from its hello, else from the signalling server."""
-        return self.standing.stream_id or self.listed
+        return self.auth.stream_id or self.listed_stream_id
 
     @property
     def link(self) -> Link | None:
@@ -86,31 +86,31 @@ class Peer:
     @property
     def bulk(self) -> Channel | None:
         """The open bulk channel with the shortest queue."""
-        return min(self.bulks, key=lambda channel: channel.buffered_amount, default=None)
+        return min(self.open_bulks, key=lambda channel: channel.buffered_amount, default=None)
 
     @property
-    def bulks(self) -> list[Channel]:
+    def open_bulks(self) -> list[Channel]:
         """All open bulk channels."""
-        open_ones = [channel for link in self.links.values() if (channel := link.bulk_channel) is not None]
-        open_ones += [
-            each.channel for each in self.strands.values() if each.channel is not None and each.channel.is_open
+        channels = [channel for link in self.links.values() if (channel := link.open_bulk) is not None]
+        channels += [
+            each.channel for each in self.bulk_connections.values() if each.channel is not None and each.channel.is_open
         ]
-        return open_ones
+        return channels
 
     def view(self, trust: Trust) -> PeerView:
         """Return a snapshot of this peer for the upper half."""
-        link, standing = self.link, self.standing
+        link, auth = self.link, self.auth
         return PeerView(
             uuid=self.uuid,
             stream_id=self.stream_id,
             is_connected=link is not None,
-            handshake=standing.handshake,
-            is_authenticated=standing.is_authenticated,
-            rejected_reason=standing.rejected_reason,
-            has_key=standing.key is not None,
-            is_admitted=link is not None and self.claim is None and trust.admits(standing),
-            has_bulk=self.bulk is not None and standing.key is not None,
-            capabilities=standing.capabilities,
+            handshake=auth.handshake,
+            is_authenticated=auth.is_authenticated,
+            rejected_reason=auth.rejected_reason,
+            has_key=auth.key is not None,
+            is_admitted=link is not None and self.claim is None and trust.admits(auth),
+            has_bulk=self.bulk is not None and auth.key is not None,
+            capabilities=auth.capabilities,
             last_seen=self.last_seen,
             last_heartbeat=self.last_heartbeat,
             max_message_size=limits.PEER_FRAME_BYTES

@@ -40,7 +40,7 @@ class ActiveProfile(msgspec.Struct, frozen=True):
         """Return whether any of its tools starts with this prefix."""
         return any(tool.startswith(prefix) for tool in self.tools)
 
-    def shown(self) -> dict[str, Any]:
+    def to_result(self) -> dict[str, Any]:
         """Return the profile as `vdo_capabilities` shows it."""
         return {
             "name": self.name,
@@ -53,8 +53,8 @@ class ActiveProfile(msgspec.Struct, frozen=True):
 def active_profile(server: Server) -> ActiveProfile:
     """Return the profile whose tools are exactly those that the server shows; `custom` if there is none."""
     tools = [tool for tool in server.tools if tool.name.startswith("vdo_")]
-    shown = tuple(tool.name for tool in tools if server.view.shows(tool))
+    names = tuple(tool.name for tool in tools if server.view.shows(tool))
     for name, view in PROFILES.items():
-        if shown == tuple(tool.name for tool in tools if view.shows(tool)):
-            return ActiveProfile(name, shown)
-    return ActiveProfile("custom", shown)
+        if names == tuple(tool.name for tool in tools if view.shows(tool)):
+            return ActiveProfile(name, names)
+    return ActiveProfile("custom", names)

@@ -13,7 +13,7 @@ import msgspec
 
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.engine import IceServer
-from hubbub.packs.peers.signalling import USUAL_HOST
+from hubbub.packs.peers.signalling import DEFAULT_HOST
 from hubbub.packs.peers.wire import Capabilities, Envelope
 
 RoomState: TypeAlias = Literal["idle", "connecting", "connected", "reconnecting", "stopped"]
@@ -61,7 +61,7 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
     room: str
     stream_id: str
     target_stream_id: str | None = None
-    host: str = USUAL_HOST
+    host: str = DEFAULT_HOST
     password: str | Literal[False] | None = None
     """None: the default password. False: nothing is encrypted, names are sent in clear."""
     label: str = "mcp_bridge"
@@ -79,7 +79,7 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
     enforce_join_token: bool = False
     allow_peer_stream_ids: tuple[str, ...] = ()
     require_session_mac: bool = False
-    max_peers: int = msgspec.field(default_factory=lambda: limits.PEERS_IN_A_ROOM)
+    max_peers: int = msgspec.field(default_factory=lambda: limits.PEERS_PER_ROOM)
     bulk_connections: int = 1
     """Parallel connections for bytes, for paths with packet loss; 1 to 4."""
     capabilities: frozenset[str] = frozenset(("file_transfer_v1", "state_v1", "resume_v1"))
@@ -90,7 +90,7 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Listener(Protocol):
     """Callbacks of a room, implemented by the upper half.
 
-    All are called on the event loop's thread, in order; none may block.
+    All are called on the event loop's thread, in order; they must not block.
     """
 
     def on_data(self, peer: PeerView, data: Any) -> None:
@@ -127,10 +127,10 @@ class Listener(Protocol):
         """Return the digest of the shared state, which heartbeats to other Hubbubs carry; None to omit it."""
 
 
-class Sent(msgspec.Struct, frozen=True):
+class SendResult(msgspec.Struct, frozen=True):
     """The result of sending one message."""
 
-    to: tuple[str, ...] = ()
+    recipients: tuple[str, ...] = ()
     """The uuids of the peers whose channel accepted it."""
     failed: Mapping[str, str] = {}
     """By uuid, why it was not sent to a recipient.
@@ -142,10 +142,10 @@ class Sent(msgspec.Struct, frozen=True):
     @property
     def ok(self) -> bool:
         """Whether any channel accepted it."""
-        return bool(self.to)
+        return bool(self.recipients)
 
 
-class Bulk(Protocol):
+class BulkChannel(Protocol):
     """The bulk channel to another Hubbub."""
 
     @property
@@ -209,21 +209,21 @@ class Room(Protocol):
         """
 
     async def disconnect(self) -> None:
-        """Say `bye` to all peers and leave the room. Further calls do nothing."""
+        """Send `bye` to all peers and leave the room. Further calls do nothing."""
 
     def find(self, target: str) -> PeerView | None:
         """Return the peer with that stream id, else with that uuid."""
 
-    def send(self, data: Any, *, to: str | None = None) -> Sent:
+    def send(self, data: Any, *, to: str | None = None) -> SendResult:
         """Send application data to one peer (stream id or uuid), or to all admitted peers.
 
-        Raises: Unreadable, if JSON cannot represent it.
+        Raises: JsonError, if JSON cannot represent it.
         """
 
-    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
+    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
         """Send an envelope, encoded for each peer, and signed if its key is known."""
 
-    def announce(self, *, to: str | None = None) -> Sent:
+    def announce(self, *, to: str | None = None) -> SendResult:
         """Send a hello and a heartbeat now instead of at the next interval."""
 
     async def drain(self, uuid: str, low: int | None = None) -> None:
@@ -235,8 +235,8 @@ class Room(Protocol):
     def queued_bytes(self, uuid: str) -> int:
         """Return the bytes queued on the text channel to a peer; 0 without a channel."""
 
-    def bulk(self, uuid: str) -> Bulk | None:
+    def bulk(self, uuid: str) -> BulkChannel | None:
         """Return the bulk channel to a peer; None if it has none."""
 
 
-MakeRoom: TypeAlias = Callable[[RoomOptions, Listener], Room]
+RoomFactory: TypeAlias = Callable[[RoomOptions, Listener], Room]

@@ -29,9 +29,9 @@ class Roster:
         """Whether the limit of peers is reached."""
         return len(self._peers) >= self._limit
 
-    def add(self, address: str, listed: str | None) -> Peer:
+    def add(self, address: str, listed_stream_id: str | None) -> Peer:
         """Create and add a peer."""
-        peer = Peer(address, listed, self._clock)
+        peer = Peer(address, listed_stream_id, self._clock)
         self._peers[address] = self._by_address[address] = peer
         return peer
 
@@ -44,7 +44,7 @@ class Roster:
         """Return the peer with the uuid that we show."""
         return self._peers.get(uuid)
 
-    def at(self, address: str) -> Peer | None:
+    def get_by_address(self, address: str) -> Peer | None:
         """Return the peer whose connections were made with this address."""
         return self._by_address.get(address)
 
@@ -52,12 +52,12 @@ class Roster:
         """Return the peer with this stream id, else with this uuid."""
         named = [peer for peer in self._peers.values() if peer.stream_id == target]
         # Prefer reachable peers, and of those the ones whose own hello states the name over those that are only listed.
-        named.sort(key=lambda peer: (peer.link is not None, peer.standing.stream_id == target), reverse=True)
+        named.sort(key=lambda peer: (peer.link is not None, peer.auth.stream_id == target), reverse=True)
         return named[0] if named else self._peers.get(target)
 
-    def named(self, stream_id: str) -> list[Peer]:
+    def find_by_hello(self, stream_id: str) -> list[Peer]:
         """Return the reachable peers whose hello states this stream id."""
-        return [peer for peer in self._peers.values() if peer.standing.stream_id == stream_id and peer.link is not None]
+        return [peer for peer in self._peers.values() if peer.auth.stream_id == stream_id and peer.link is not None]
 
     def has_stream(self, stream_id: str | None) -> bool:
         """Return whether a connection to a peer of this stream id exists or is being made."""
@@ -65,7 +65,7 @@ class Roster:
             peer.stream_id == stream_id and peer.links for peer in self._peers.values()
         )
 
-    def link_of(self, address: str, session: str, role: Role) -> tuple[Peer, Link] | None:
+    def find_link(self, address: str, session: str, role: Role) -> tuple[Peer, Link] | None:
         """Return the connection of a negotiation, if the other end is at that address."""
         for peer in self._peers.values():
             link = peer.links.get(role)

@@ -14,27 +14,27 @@ from typing import Any, Final
 
 from hubbub import ToolError
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.event_queue import EventQueue, iso_time, size_of
+from hubbub.packs.peers.event_queue import EventQueue, event_size, iso_time
 from hubbub.packs.peers.files.files import Files
 from hubbub.packs.peers.owner import LOCAL, Owner
-from hubbub.packs.peers.room import MakeRoom, PeerView, Room
+from hubbub.packs.peers.room import PeerView, Room, RoomFactory
 from hubbub.packs.peers.session_options import SessionOptions
 from hubbub.packs.peers.settings import PeersSettings
-from hubbub.packs.peers.signalling import shown_host
+from hubbub.packs.peers.signalling import redact_host
 from hubbub.packs.peers.state_sync import StateSync
 from hubbub.packs.peers.wire import Envelope, FileNack, FileOffer
 
 logger = logging.getLogger("hubbub.peers")
 
-_TIMES: Final = {
+_TIME_FIELDS: Final = {
     "ready": "last_ready_at",
     "connected": "last_connected_at",
     "disconnected": "last_disconnected_at",
 }
-_CARRY: Final = {"data_received": "data", "state_updated": "value"}
+_DATA_FIELDS: Final = {"data_received": "data", "state_updated": "value"}
 """Events with data of any size, and the field that holds it."""
-_NO_FILES: Final = "files are not taken here"
-_STALE_BEATS: Final = 4
+_NO_FILES: Final = "this session does not accept files"
+_STALE_HEARTBEATS: Final = 4
 
 
 class Session:
@@ -46,7 +46,7 @@ class Session:
         options: SessionOptions,
         settings: PeersSettings,
         *,
-        make_room: MakeRoom,
+        make_room: RoomFactory,
         owner: Owner = LOCAL,
     ) -> None:
         self.id = session_id
@@ -59,10 +59,10 @@ class Session:
         self.state = StateSync(self, options.room.stream_id, options.state_max_keys, options.state_max_snapshot_entries)
         self.room: Room = make_room(options.room, self)
         self._files = Files(self) if options.has_files else None
-        self.used_at = 0.0
+        self.last_used_at = 0.0
         """Set by `Sessions`, from its clock."""
-        self._times: dict[str, str | None] = dict.fromkeys(_TIMES.values())
-        self._delay_ms = round(options.room.reconnect_s * 1000)
+        self._times: dict[str, str | None] = dict.fromkeys(_TIME_FIELDS.values())
+        self._reconnect_delay_ms = round(options.room.reconnect_s * 1000)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -101,26 +101,26 @@ class Session:
             return
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._handle_task_end)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _handle_task_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("something in a session failed", exc_info=error)
+            logger.error("a task of a session failed", exc_info=error)
 
     # -- called by the tools -------------------------------------------------------------
 
     def emit(self, type: str, /, **fields: Any) -> None:
         """Add an event for `vdo_receive`."""
-        if type in _TIMES:
-            self._times[_TIMES[type]] = iso_time()
+        if type in _TIME_FIELDS:
+            self._times[_TIME_FIELDS[type]] = iso_time()
         if self.options.is_debugging:
             logger.info("session %s: %s", self.id, type)
-        carried = _CARRY.get(type)
-        if carried is None:
+        data_field = _DATA_FIELDS.get(type)
+        if data_field is None:
             self.events.put(type, fields)
         else:
-            self.events.put(type, fields, size_of(fields[carried]))
+            self.events.put(type, fields, event_size(fields[data_field]))
 
     @property
     def files(self) -> Files:
@@ -129,7 +129,9 @@ class Session:
         Raises: ToolError, if the session was opened without file tools.
         """
         if self._files is None:
-            raise ToolError("this session has no files: no tool for them was there when it was made")
+            raise ToolError(
+                "the file tools were not enabled when this session was opened; open another with vdo_connect"
+            )
         return self._files
 
     @property
@@ -154,13 +156,13 @@ class Session:
             "room": options.room,
             "stream_id": options.stream_id,
             "target_stream_id": options.target_stream_id,
-            "host": shown_host(options.host),
+            "host": redact_host(options.host),
             "force_turn": options.force_turn,
             "peers": connected,
             "peer_count": len(connected),
             "sync_peer_count": len(peers),
             "reconnect_count": room.reconnects,
-            "reconnect_delay_ms": self._delay_ms,
+            "reconnect_delay_ms": self._reconnect_delay_ms,
             **self._times,
             "last_heartbeat_at": iso_time(room.heartbeat_at) if room.heartbeat_at else None,
             "last_error": room.last_error,
@@ -173,8 +175,8 @@ class Session:
 
     def sync_peers(self) -> list[dict[str, Any]]:
         """Return the peers as the tools show them."""
-        stale_s = max(_STALE_BEATS * self.options.room.heartbeat_s, limits.PEER_STALE_S)
-        return [_shown(peer, stale_s) for peer in self.room.peers]
+        stale_s = max(_STALE_HEARTBEATS * self.options.room.heartbeat_s, limits.PEER_STALE_S)
+        return [_describe_peer(peer, stale_s) for peer in self.room.peers]
 
     # -- called by the room --------------------------------------------------------------
 
@@ -186,11 +188,11 @@ class Session:
     def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
         """Pass a file or state envelope to its part of the session."""
         if not envelope.kind.startswith("state."):
-            self._on_file(peer, envelope)
+            self._handle_file_envelope(peer, envelope)
         elif self.options.has_state or not envelope.is_known:
             self.state.on_envelope(peer, envelope)
 
-    def _on_file(self, peer: PeerView, envelope: Envelope) -> None:
+    def _handle_file_envelope(self, peer: PeerView, envelope: Envelope) -> None:
         transfer_id = envelope.payload.get("transfer_id")
         if not isinstance(transfer_id, str) or not transfer_id:
             self.emit("file_protocol_error", reason="missing_transfer_id", kind=envelope.kind[:64], from_uuid=peer.uuid)
@@ -235,11 +237,11 @@ class Session:
         """Record an event of the room."""
         match type:
             case "reconnect_scheduled":
-                self._delay_ms = fields["inMs"]
+                self._reconnect_delay_ms = fields["inMs"]
             case "connected":
-                self._delay_ms = round(self.options.room.reconnect_s * 1000)
+                self._reconnect_delay_ms = round(self.options.room.reconnect_s * 1000)
             case "ready":
-                fields = {**fields, "host": shown_host(fields["host"])}
+                fields = {**fields, "host": redact_host(fields["host"])}
         self.emit(type, **fields)
 
     def state_digest(self) -> str | None:
@@ -247,7 +249,7 @@ class Session:
         return self.state.shared.digest if self.options.has_state else None
 
 
-def _shown(peer: PeerView, stale_s: float) -> dict[str, Any]:
+def _describe_peer(peer: PeerView, stale_s: float) -> dict[str, Any]:
     return {
         "uuid": peer.uuid,
         "stream_id": peer.stream_id,

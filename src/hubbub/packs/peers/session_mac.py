@@ -15,10 +15,10 @@ from typing import Final
 
 from hubbub.packs.peers import limits
 
-_COUNTED: Final = re.compile(r"h_([0-9a-f]{16})", re.ASCII)
+_COUNTER_NONCE: Final = re.compile(r"h_([0-9a-f]{16})", re.ASCII)
 _COUNTER_BYTES: Final = 8
 _TAG_BYTES: Final = 16
-BULK_OVERHEAD: Final = _COUNTER_BYTES + _TAG_BYTES
+BULK_OVERHEAD_BYTES: Final = _COUNTER_BYTES + _TAG_BYTES
 """Bytes that signing adds to a binary frame."""
 
 
@@ -27,17 +27,17 @@ def sign(key: bytes, text: str) -> str:
     return hmac.digest(key, text.encode(), hashlib.sha256).hex()
 
 
-def is_signed(key: bytes, text: str, mac: str) -> bool:
+def is_valid_mac(key: bytes, text: str, mac: str) -> bool:
     """Return whether a MAC is valid for a text."""
     return hmac.compare_digest(sign(key, text).encode(), mac.encode("utf-8", "surrogatepass"))
 
 
-def plain_nonce() -> str:
+def random_nonce() -> str:
     """Return a nonce for a peer that does not count."""
     return f"p_{secrets.token_hex(4)}"
 
 
-class Outgoing:
+class MessageCounter:
     """The message counter for one key."""
 
     def __init__(self, now_ms: int) -> None:
@@ -54,7 +54,7 @@ class Outgoing:
         return f"h_{self.next():016x}"
 
 
-class Window:
+class ReplayWindow:
     """A replay window: remembers which numbers arrived, in any order within its width."""
 
     def __init__(self, width: int | None = None) -> None:
@@ -63,7 +63,7 @@ class Window:
         self._seen = 0
         """Bit n is set if the number `_highest - n` arrived."""
 
-    def take(self, number: int) -> bool:
+    def accept(self, number: int) -> bool:
         """Record a number; return whether it is new: not seen before, and not older than the window."""
         ahead = number - self._highest
         if ahead > 0:
@@ -75,35 +75,35 @@ class Window:
         self._seen |= 1 << -ahead
         return True
 
-    def take_nonce(self, nonce: str) -> bool:
+    def accept_nonce(self, nonce: str) -> bool:
         """Record a counter nonce; return whether it is valid and new."""
-        counted = _COUNTED.fullmatch(nonce)
-        return counted is not None and self.take(int(counted[1], 16))
+        nonce_match = _COUNTER_NONCE.fullmatch(nonce)
+        return nonce_match is not None and self.accept(int(nonce_match[1], 16))
 
 
-class KeyUse:
+class KeyCounters:
     """Counters of sent and received messages under one key; outlives the connections that use it."""
 
     def __init__(self, now_ms: int) -> None:
-        self.outgoing = Outgoing(now_ms)
-        self.envelopes = Window()
-        self.frames = Window()
+        self.outgoing = MessageCounter(now_ms)
+        self.envelopes = ReplayWindow()
+        self.frames = ReplayWindow()
 
 
-class KeyUses:
+class KeyCounterCache:
     """The counters of the most recently used keys."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limits.PEER_KEYS if limit is None else limit
-        self._uses: OrderedDict[bytes, KeyUse] = OrderedDict()
+        self._counters: OrderedDict[bytes, KeyCounters] = OrderedDict()
 
-    def of(self, key: bytes, now_ms: int) -> KeyUse:
+    def get(self, key: bytes, now_ms: int) -> KeyCounters:
         """Return the counters of a key, new ones if it is unknown."""
-        use = self._uses.pop(key, None) or KeyUse(now_ms)
-        self._uses[key] = use
-        if len(self._uses) > self._limit:
-            self._uses.popitem(last=False)
-        return use
+        counters = self._counters.pop(key, None) or KeyCounters(now_ms)
+        self._counters[key] = counters
+        if len(self._counters) > self._limit:
+            self._counters.popitem(last=False)
+        return counters
 
 
 # -- binary frames ---------------------------------------------------------------
@@ -114,15 +114,15 @@ def bulk_key(key: bytes, sender_stream_id: str) -> bytes:
     return hmac.digest(key, b"hubbub-bulk-v1\0" + sender_stream_id.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
-def seal_frame(key: bytes, number: int, data: bytes) -> bytes:
+def sign_frame(key: bytes, number: int, data: bytes) -> bytes:
     """Return a frame with its MAC and number in front."""
     head = number.to_bytes(_COUNTER_BYTES, "big")
     return hmac.digest(key, head + data, hashlib.sha256)[:_TAG_BYTES] + head + data
 
 
-def open_frame(key: bytes, frame: bytes) -> tuple[int, bytes] | None:
+def verify_frame(key: bytes, frame: bytes) -> tuple[int, bytes] | None:
     """Return the number and the data of a frame; None if it was not signed with this key."""
-    if len(frame) < BULK_OVERHEAD:
+    if len(frame) < BULK_OVERHEAD_BYTES:
         return None
     tag, rest = frame[:_TAG_BYTES], frame[_TAG_BYTES:]
     if not hmac.compare_digest(hmac.digest(key, rest, hashlib.sha256)[:_TAG_BYTES], tag):

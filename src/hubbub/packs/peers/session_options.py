@@ -18,36 +18,36 @@ from hubbub.packs.peers.arguments import Arguments
 from hubbub.packs.peers.contract_tool import boolean, integer, string
 from hubbub.packs.peers.engine import IceServer
 from hubbub.packs.peers.files.options import FileOptions
-from hubbub.packs.peers.names import sanitise, short_id
+from hubbub.packs.peers.names import make_id, sanitise
 from hubbub.packs.peers.room import RoomOptions
 from hubbub.packs.peers.session_security import read_security
 from hubbub.packs.peers.settings import PeersSettings
-from hubbub.packs.peers.signalling import shown_host
+from hubbub.packs.peers.signalling import redact_host
 
-_NUMBERS: Final = {
+_INTEGER_OPTIONS: Final = {
     # name: (description, default, largest, smallest)
-    "heartbeat_ms": ("How often peers are told that we are there.", 15_000, 120_000, 1),
-    "reconnect_ms": ("First pause before the signalling server is tried again.", 3000, 30_000, 1),
-    "max_reconnect_ms": ("Longest such pause.", 30_000, 120_000, 1),
-    "join_token_ttl_ms": ("How long a join token that is made here is good.", 600_000, 86_400_000, 1),
+    "heartbeat_ms": ("Time between heartbeats to peers.", 15_000, 120_000, 1),
+    "reconnect_ms": ("First delay before reconnecting to the signalling server.", 3000, 30_000, 1),
+    "max_reconnect_ms": ("Longest delay before reconnecting.", 30_000, 120_000, 1),
+    "join_token_ttl_ms": ("How long a join token that this session creates is valid.", 600_000, 86_400_000, 1),
     "file_chunk_bytes": (
-        "Size of the parts that files are sent in.",
+        "Size of the chunks that files are sent in.",
         limits.FILE_CHUNK_BYTES,
-        limits.FILE_CHUNK_MOST,
+        limits.FILE_CHUNK_MAX_BYTES,
         1,
     ),
-    "file_max_bytes": ("The largest file, either way.", limits.FILE_MAX_BYTES, limits.FILE_MAX_BYTES_CAP, 1),
+    "file_max_bytes": ("The largest file to send or receive.", limits.FILE_MAX_BYTES, limits.FILE_MAX_BYTES_CAP, 1),
     "file_ack_timeout_ms": (
-        "How long a part may go unconfirmed before it is asked about.",
+        "How long to wait for the acknowledgement of a chunk.",
         1200,
         limits.FILE_ACK_TIMEOUT_MS,
         1,
     ),
-    "file_max_retries": ("How often a part is tried again.", 6, limits.FILE_RETRIES, 0),
-    "file_spool_threshold_bytes": ("Files of this size or more are kept on disk.", 4_194_304, 536_870_912, 1),
-    "state_max_keys": ("Keys of the shared state.", limits.STATE_KEYS, limits.STATE_KEYS_CAP, 1),
+    "file_max_retries": ("How often a chunk is retried.", 6, limits.FILE_RETRIES, 0),
+    "file_spool_threshold_bytes": ("Received files of this size or more are kept on disk.", 4_194_304, 536_870_912, 1),
+    "state_max_keys": ("Maximum number of keys in the shared state.", limits.STATE_KEYS, limits.STATE_KEYS_CAP, 1),
     "state_max_snapshot_entries": (
-        "Entries of one message of a snapshot.",
+        "Maximum number of entries in one message of a snapshot.",
         limits.STATE_SNAPSHOT_ENTRIES,
         limits.STATE_SNAPSHOT_ENTRIES_CAP,
         1,
@@ -55,19 +55,19 @@ _NUMBERS: Final = {
 }
 
 CONNECT_FIELDS: Final[dict[str, dict[str, Any]]] = {
-    "room": string("The room: everybody in it finds each other."),
-    "stream_id": string("Our name in the room; one is made up if left out."),
-    "target_stream_id": string("Connect to this peer only, and wait a while for it; everybody if left out."),
-    "host": string("The signalling server, ws:// or wss://; the one of the settings if left out."),
+    "room": string("The room to join; its members connect to each other."),
+    "stream_id": string("The name of this session in the room; generated if left out."),
+    "target_stream_id": string("Connect to this peer only, and wait for it; to all peers if left out."),
+    "host": string("The signalling server, ws:// or wss://; from the settings if left out."),
     "password": {
         "type": ["string", "boolean"],
-        "description": "What names and addresses are sealed with, the same for all; false: nothing is.",
+        "description": "Encrypts names and addresses; the same for all members. false: no encryption.",
     },
-    "force_turn": boolean("Use relays only.", False),
-    "label": string("What originals show of us.", default="mcp_bridge"),
-    "debug": boolean("Write the types of events to the log.", False),
-    "join_token": string("A token to show to peers; one is made of the secret if left out."),
-    "join_token_secret": string("What join tokens are signed and checked with; that of the settings if left out."),
+    "force_turn": boolean("Connect through TURN servers only.", False),
+    "label": string("The label that VDO.Ninja bridges show for this session.", default="mcp_bridge"),
+    "debug": boolean("Log the types of events.", False),
+    "join_token": string("The join token to send to peers; created with the secret if left out."),
+    "join_token_secret": string("The secret that signs and verifies join tokens; from the settings if left out."),
     "enforce_join_token": boolean("Accept nothing from peers without a valid join token.", False),
     "allow_peer_stream_ids": {
         "type": "array",
@@ -75,9 +75,9 @@ CONNECT_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "description": "Stream ids of the only peers to accept data from; empty for every peer.",
     },
     "require_session_mac": boolean("Accept files and state only if they are signed.", False),
-    "file_spool_dir": string("Where files that come are kept; a folder of our own if left out."),
-    "keep_spool_files": boolean("Leave them there when the session ends.", False),
-    **{name: integer(*rest) for name, rest in _NUMBERS.items()},
+    "file_spool_dir": string("Folder for received files; a private temporary folder if left out."),
+    "keep_spool_files": boolean("Keep received files in it when the session ends.", False),
+    **{name: integer(*rest) for name, rest in _INTEGER_OPTIONS.items()},
 }
 
 
@@ -114,11 +114,11 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     has_state: bool = True
     is_debugging: bool = False
 
-    def shown(self) -> dict[str, Any]:
+    def effective_config(self) -> dict[str, Any]:
         """Return the options as `effective_config`, without secrets and passwords."""
         room, files = self.room, self.files
-        shown = {
-            "host": shown_host(room.host),
+        config = {
+            "host": redact_host(room.host),
             "room": room.room,
             "stream_id": room.stream_id,
             "target_stream_id": room.target_stream_id,
@@ -138,7 +138,7 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
             "state_max_keys": self.state_max_keys,
             "state_max_snapshot_entries": self.state_max_snapshot_entries,
         }
-        return shown if files.spool_dir is None else {**shown, "file_spool_dir": files.spool_dir}
+        return config if files.spool_dir is None else {**config, "file_spool_dir": files.spool_dir}
 
 
 def read_options(
@@ -154,13 +154,14 @@ def read_options(
     Raises: ArgumentsInvalid, ToolError.
     """
     numbers = {
-        name: arguments.count(name, usual, cap, least=least) for name, (_, usual, cap, least) in _NUMBERS.items()
+        name: arguments.count(name, default_value, maximum, minimum=minimum)
+        for name, (_, default_value, maximum, minimum) in _INTEGER_OPTIONS.items()
     }
-    able = {"file_transfer_v1": has_files, "resume_v1": has_files, "state_v1": has_state}
-    room = _room(arguments, settings, numbers, secrets)
+    capability_flags = {"file_transfer_v1": has_files, "resume_v1": has_files, "state_v1": has_state}
+    room = _read_room(arguments, settings, numbers, secrets)
     return SessionOptions(
-        room=replace(room, capabilities=frozenset(name for name, is_so in able.items() if is_so)),
-        files=_files(arguments, settings, numbers),
+        room=replace(room, capabilities=frozenset(name for name, is_enabled in capability_flags.items() if is_enabled)),
+        files=_read_files(arguments, settings, numbers),
         state_max_keys=numbers["state_max_keys"],
         state_max_snapshot_entries=numbers["state_max_snapshot_entries"],
         has_files=has_files,
@@ -169,23 +170,26 @@ def read_options(
     )
 
 
-def _room(
+def _read_room(
     arguments: Arguments, settings: PeersSettings, numbers: dict[str, int], secrets: Sequence[str]
 ) -> RoomOptions:
-    room, stream_id = _name(arguments, "room"), _name(arguments, "stream_id") or short_id("mcp_bridge")
+    room, stream_id = _read_name(arguments, "room"), _read_name(arguments, "stream_id") or make_id("mcp_bridge")
     if room is None:
         raise ArgumentsInvalid("room is required")
-    target = _name(arguments, "target_stream_id")
+    target = _read_name(arguments, "target_stream_id")
     security = read_security(arguments, settings, secrets)
     force_turn = arguments.flag("force_turn", False)
     if force_turn and not any(url.startswith("turn") for url in settings.ice_servers):
-        raise ToolError("force_turn needs a TURN server, and there is none; HUBBUB_PEERS_ICE_SERVERS names one")
+        raise ToolError(
+            "force_turn needs a TURN server, but none is configured; "
+            "set HUBBUB_PEERS_ICE_SERVERS to one, such as turn:HOST:PORT"
+        )
     return RoomOptions(
         room=room,
         stream_id=stream_id,
         target_stream_id=None if target == stream_id else target,
-        host=_host(arguments.text("host") or settings.host),
-        password=_password(arguments["password"]),
+        host=_check_host(arguments.text("host") or settings.host),
+        password=_read_password(arguments["password"]),
         label=(arguments.text("label") or "mcp_bridge")[: limits.PEER_LABEL_CHARACTERS],
         engine=settings.engine,
         ice_servers=_ice_servers(settings),
@@ -193,7 +197,7 @@ def _room(
         heartbeat_s=numbers["heartbeat_ms"] / 1000,
         reconnect_s=numbers["reconnect_ms"] / 1000,
         max_reconnect_s=max(numbers["max_reconnect_ms"], numbers["reconnect_ms"]) / 1000,
-        join_token=_join_token(arguments, security.secrets, room, stream_id),
+        join_token=_read_join_token(arguments, security.secrets, room, stream_id),
         join_token_secrets=security.secrets,
         join_token_ttl_s=numbers["join_token_ttl_ms"] / 1000,
         enforce_join_token=security.enforce_join_token,
@@ -204,9 +208,9 @@ def _room(
     )
 
 
-def _files(arguments: Arguments, settings: PeersSettings, numbers: dict[str, int]) -> FileOptions:
+def _read_files(arguments: Arguments, settings: PeersSettings, numbers: dict[str, int]) -> FileOptions:
     return FileOptions(
-        chunk_bytes=max(numbers["file_chunk_bytes"], limits.FILE_CHUNK_LEAST),
+        chunk_bytes=max(numbers["file_chunk_bytes"], limits.FILE_CHUNK_MIN_BYTES),
         max_bytes=numbers["file_max_bytes"],
         ack_timeout_s=numbers["file_ack_timeout_ms"] / 1000,
         max_retries=numbers["file_max_retries"],
@@ -217,34 +221,34 @@ def _files(arguments: Arguments, settings: PeersSettings, numbers: dict[str, int
     )
 
 
-def _name(arguments: Arguments, field: str) -> str | None:
+def _read_name(arguments: Arguments, field: str) -> str | None:
     name = arguments.identifier(field)
     if name is not None and len(name) > limits.SIGNAL_NAME_CHARACTERS:
         raise ArgumentsInvalid(f"invalid {field}: it must have at most {limits.SIGNAL_NAME_CHARACTERS} characters")
     return name
 
 
-def _host(host: str) -> str:
+def _check_host(host: str) -> str:
     if not host.startswith(("ws://", "wss://")):
-        raise ArgumentsInvalid(f"invalid host {shown_host(host)[:200]!r}: it must begin with ws:// or wss://")
+        raise ArgumentsInvalid(f"invalid host {redact_host(host)[:200]!r}: it must begin with ws:// or wss://")
     return host
 
 
-def _password(given: Any) -> str | Literal[False] | None:
-    if given is None or given is True or given in ("true", ""):
+def _read_password(value: Any) -> str | Literal[False] | None:
+    if value is None or value is True or value in ("true", ""):
         return None
-    if given is False or given == "false":
+    if value is False or value == "false":
         return False
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         raise ToolError("password must be a string or boolean")
-    return given
+    return value
 
 
-def _join_token(arguments: Arguments, secrets: Sequence[str], room: str, stream_id: str) -> str | None:
+def _read_join_token(arguments: Arguments, secrets: Sequence[str], room: str, stream_id: str) -> str | None:
     """Return the token to send, verified if we can: peers would report only that it was refused."""
     token = arguments.text("join_token") or None
     if token is not None and len(token) > limits.JOIN_TOKEN_BYTES:
-        raise ArgumentsInvalid("invalid join_token: too long")
+        raise ArgumentsInvalid(f"invalid join_token: it must have at most {limits.JOIN_TOKEN_BYTES} characters")
     if token is None or not secrets:
         return token
     try:

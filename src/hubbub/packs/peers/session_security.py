@@ -17,7 +17,7 @@ from hubbub.packs.peers.names import sanitise
 from hubbub.packs.peers.settings import PeersSettings
 
 
-class Security(msgspec.Struct, frozen=True, kw_only=True):
+class SessionSecurity(msgspec.Struct, frozen=True, kw_only=True):
     """Requirements that the peers of one session must meet."""
 
     secrets: tuple[str, ...] = ()
@@ -28,40 +28,42 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
     require_session_mac: bool = False
 
 
-def read_security(arguments: Arguments, settings: PeersSettings, secrets: Sequence[str]) -> Security:
+def read_security(arguments: Arguments, settings: PeersSettings, secrets: Sequence[str]) -> SessionSecurity:
     """Combine the operator's security settings with the caller's: arguments may tighten them, never loosen them.
 
     Raises: ArgumentsInvalid, ToolError.
     """
-    is_enforcing = _tightened(arguments, "enforce_join_token", settings.enforce_join_token)
+    is_enforcing = _read_strict_flag(arguments, "enforce_join_token", settings.enforce_join_token)
     own_secret = (arguments.text("join_token_secret") or "").strip()
     if own_secret and settings.enforce_join_token and not _is_known(own_secret, secrets):
         raise ArgumentsInvalid(
-            "invalid join_token_secret: the operator of this server enforces join tokens of another secret; "
+            "invalid join_token_secret: the operator of this server requires join tokens of another secret; "
             "leave the argument out"
         )
     # Tokens of the operator's older secrets stay valid, unless the caller chooses another secret.
-    taken = (own_secret,) if own_secret and not _is_known(own_secret, secrets) else tuple(secrets)
-    if is_enforcing and not taken:
+    effective_secrets = (own_secret,) if own_secret and not _is_known(own_secret, secrets) else tuple(secrets)
+    if is_enforcing and not effective_secrets:
         raise ArgumentsInvalid(
-            "join_token_secret is required with enforce_join_token: without it no token can be checked"
+            "join_token_secret is required with enforce_join_token: without it, join tokens cannot be verified"
         )
-    return Security(
-        secrets=taken,
+    return SessionSecurity(
+        secrets=effective_secrets,
         enforce_join_token=is_enforcing,
-        allow_peer_stream_ids=_allowed(arguments, tuple(filter(None, map(sanitise, settings.allow_peer_stream_ids)))),
-        require_session_mac=_tightened(arguments, "require_session_mac", settings.require_session_mac),
+        allow_peer_stream_ids=_read_allowed(
+            arguments, tuple(filter(None, map(sanitise, settings.allow_peer_stream_ids)))
+        ),
+        require_session_mac=_read_strict_flag(arguments, "require_session_mac", settings.require_session_mac),
     )
 
 
-def _tightened(arguments: Arguments, name: str, is_set: bool) -> bool:
+def _read_strict_flag(arguments: Arguments, name: str, is_set: bool) -> bool:
     is_wanted = arguments.strict_flag(name, is_set)
     if is_set and not is_wanted:
         raise ArgumentsInvalid(f"invalid {name}: the operator of this server has turned it on; leave the argument out")
     return is_wanted
 
 
-def _allowed(arguments: Arguments, allowed: tuple[str, ...]) -> tuple[str, ...]:
+def _read_allowed(arguments: Arguments, allowed: tuple[str, ...]) -> tuple[str, ...]:
     wanted = arguments.identifiers("allow_peer_stream_ids", allowed)
     if not allowed:
         return wanted
@@ -70,10 +72,10 @@ def _allowed(arguments: Arguments, allowed: tuple[str, ...]) -> tuple[str, ...]:
             "invalid allow_peer_stream_ids: an empty list allows every peer, but the operator of this server allows "
             "certain peers only; leave the argument out"
         )
-    beyond = [name for name in wanted if name not in allowed]
-    if beyond:
+    disallowed = [name for name in wanted if name not in allowed]
+    if disallowed:
         raise ArgumentsInvalid(
-            f"invalid allow_peer_stream_ids: the operator of this server does not allow {', '.join(beyond)[:500]}; "
+            f"invalid allow_peer_stream_ids: the operator of this server does not allow {', '.join(disallowed)[:500]}; "
             "name only peers from its list, or leave the argument out"
         )
     return wanted
@@ -115,7 +117,7 @@ def _read_keyring(entry: str) -> str:
         raise SettingsError(f"join_token_keyring: the system's keyring cannot be read: {error}") from error
     if not secret:
         raise SettingsError(
-            f"join_token_keyring: the system's keyring has no secret {entry!r}; put it there with "
+            f"join_token_keyring: the system's keyring has no secret {entry!r}; add it with "
             f"`keyring set {service} {name}`"
         )
     return secret

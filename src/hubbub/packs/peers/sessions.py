@@ -10,13 +10,13 @@ import uuid
 from hubbub import ArgumentsInvalid, ToolError
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.arguments import Arguments
-from hubbub.packs.peers.failures import EngineMissing
+from hubbub.packs.peers.connection_throttle import ConnectionThrottle
+from hubbub.packs.peers.errors import EngineMissing
 from hubbub.packs.peers.owner import LOCAL, Owner
-from hubbub.packs.peers.room import Listener, MakeRoom, Room, RoomOptions
+from hubbub.packs.peers.room import Listener, Room, RoomFactory, RoomOptions
 from hubbub.packs.peers.session import Session
 from hubbub.packs.peers.session_options import SessionOptions
 from hubbub.packs.peers.settings import PeersSettings
-from hubbub.packs.peers.turns import Turns
 
 logger = logging.getLogger("hubbub.peers")
 
@@ -25,33 +25,33 @@ class Sessions:
     """The sessions of one server."""
 
     def __init__(
-        self, settings: PeersSettings, secrets: tuple[str, ...] = (), *, make_room: MakeRoom | None = None
+        self, settings: PeersSettings, secrets: tuple[str, ...] = (), *, make_room: RoomFactory | None = None
     ) -> None:
         self.settings = settings
         self.secrets = secrets
         """Secrets that join tokens are signed with, unless a session sets its own."""
         self._make_room = make_room or self._make_mesh
-        self._turns = Turns()
+        self._throttle = ConnectionThrottle()
         self._sessions: dict[str, Session] = {}
         self.clock = time.monotonic
         """Measures how long a session was unused."""
-        self._coming = 0
+        self._opening_count = 0
         self._is_loaded = False
         self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def of(self, arguments: Arguments) -> Session:
+    def get(self, arguments: Arguments) -> Session:
         """Return the session that a call names.
 
         Raises: ArgumentsInvalid, if there is none with that id, or it belongs to another caller.
         """
-        session_id = arguments.needed_text("session_id")
+        session_id = arguments.required_text("session_id")
         session = self._sessions.get(session_id)
         if session is None or not arguments.owner.may_use(session.owner):
             raise ArgumentsInvalid(f"unknown session_id: {session_id[:100]}")
-        session.used_at = self.clock()
+        session.last_used_at = self.clock()
         return session
 
     def owned_by(self, owner: Owner) -> list[Session]:
@@ -63,19 +63,21 @@ class Sessions:
 
         Raises: PeersError, ToolError; everything is released then.
         """
-        if len(self._sessions) + self._coming >= self.settings.max_sessions:
-            raise ToolError(f"there are {self.settings.max_sessions} sessions already; end one with vdo_disconnect")
-        self._coming += 1
+        if len(self._sessions) + self._opening_count >= self.settings.max_sessions:
+            raise ToolError(
+                f"the limit of {self.settings.max_sessions} sessions is reached; end one with vdo_disconnect"
+            )
+        self._opening_count += 1
         try:
-            await self._load()
+            await self._preload()
             session = Session(f"vdo_{uuid.uuid4()}", options, self.settings, make_room=self._make_room, owner=owner)
             await session.connect()
         finally:
-            self._coming -= 1
+            self._opening_count -= 1
         if self._is_closed:
             await session.close()
             raise ToolError("the server is stopping")
-        session.used_at = self.clock()
+        session.last_used_at = self.clock()
         self._sessions[session.id] = session
         return session
 
@@ -91,23 +93,23 @@ class Sessions:
         self._sessions.clear()
         if not sessions:
             return
-        closing = [asyncio.create_task(self._closed(session)) for session in sessions]
+        closing = [asyncio.create_task(self._close_logged(session)) for session in sessions]
         _, late = await asyncio.wait(closing, timeout=limits.PEER_GOODBYE_S)
         for task in late:
             task.cancel()
         if late:
             await asyncio.wait(late)
 
-    async def _load(self) -> None:
+    async def _preload(self) -> None:
         """Import the modules and the engine of rooms in a thread: it takes long, and the event loop must not wait."""
         if not self._is_loaded:
-            await asyncio.to_thread(_load_rooms, self.settings.engine)
+            await asyncio.to_thread(_import_mesh, self.settings.engine)
             self._is_loaded = True
 
-    async def keep_tidy(self) -> None:
+    async def run_cleanup(self) -> None:
         """Preload the engine, then close unused sessions at intervals, until cancelled."""
         await asyncio.sleep(limits.PEER_PRELOAD_S)
-        await self._load()
+        await self._preload()
         while True:
             await asyncio.sleep(min(limits.PEER_SESSION_CHECK_S, self.settings.session_idle_s))
             await self.close_idle()
@@ -115,25 +117,25 @@ class Sessions:
     async def close_idle(self) -> None:
         """Close the sessions that were unused for `session_idle_s` and have no file transfer in progress."""
         for session in list(self._sessions.values()):
-            is_idle = self.clock() - session.used_at > self.settings.session_idle_s
+            is_idle = self.clock() - session.last_used_at > self.settings.session_idle_s
             if is_idle and not session.is_busy:
                 self._sessions.pop(session.id, None)
-                await self._closed(session)
+                await self._close_logged(session)
 
     @staticmethod
-    async def _closed(session: Session) -> None:
+    async def _close_logged(session: Session) -> None:
         try:
             await session.close()
         except Exception:
-            logger.exception("a session did not end well")
+            logger.exception("closing a session failed")
 
     def _make_mesh(self, options: RoomOptions, listener: Listener) -> Room:
         from hubbub.packs.peers.mesh import Mesh
 
-        return Mesh(options, listener, turns=self._turns)
+        return Mesh(options, listener, throttle=self._throttle)
 
 
-def _load_rooms(engine: str) -> None:
+def _import_mesh(engine: str) -> None:
     import hubbub.packs.peers.mesh  # noqa: F401
     from hubbub.packs.peers.engine import load_engine
 

@@ -15,7 +15,8 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Read from `[packs.peers]`, `HUBBUB_PEERS_…`, `VDON_MCP_…` and the flags of `hubbub serve`."""
 
     host: Annotated[
-        str, setting("The signalling server where peers meet (see `hubbub signal`).", form="URL", pattern=r"^wss?://.")
+        str,
+        setting("The signalling server that connects peers (see `hubbub signal`).", form="URL", pattern=r"^wss?://."),
     ] = "ws://127.0.0.1:8765"
     engine: Annotated[
         Literal["auto", "wrtc", "aiortc"],
@@ -38,7 +39,7 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
     join_token_secret: Annotated[
         Secret | None,
         setting(
-            "What join tokens are signed with; the same for all who may join.",
+            "The secret that join tokens are signed with; the same for all peers.",
             flag="--join-token-secret",
             env="VDON_MCP_JOIN_TOKEN_SECRET",
         ),
@@ -46,19 +47,19 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
     join_token_keyring: Annotated[
         Annotated[str, msgspec.Meta(pattern=r"^[^/]+/.")] | None,
         setting(
-            "Where the system's keyring has that secret, if it is kept there.",
+            "The entry of the system's keyring that holds this secret, if it is not set here.",
             env="VDON_MCP_JOIN_TOKEN_KEYRING",
             form="SERVICE/NAME",
         ),
     ] = None
     join_token_old_secrets: Annotated[
         tuple[Secret, ...],
-        setting("Secrets of before; tokens that were signed with them are still taken.", form="TEXT"),
+        setting("Previous secrets; join tokens signed with them are still accepted.", form="TEXT"),
     ] = ()
     enforce_join_token: Annotated[
         bool,
         setting(
-            "Take nothing from peers without a valid join token.",
+            "Accept nothing from peers without a valid join token.",
             flag="--enforce-join-token",
             env="VDON_MCP_ENFORCE_JOIN_TOKEN",
         ),
@@ -66,7 +67,7 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
     allow_peer_stream_ids: Annotated[
         tuple[str, ...],
         setting(
-            "Take nothing from peers with other stream ids than these.",
+            "Accept only peers with these stream ids.",
             flag="--allow-peer-stream-ids",
             env="VDON_MCP_ALLOW_PEER_STREAM_IDS",
             form="ID",
@@ -75,29 +76,29 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
     require_session_mac: Annotated[
         bool,
         setting(
-            "Take files and state only with a session MAC.",
+            "Accept files and state only with a session MAC.",
             flag="--require-session-mac",
             env="VDON_MCP_REQUIRE_SESSION_MAC",
         ),
     ] = False
-    max_peers: Annotated[int, setting("Peers of one session at once.", ge=1, le=1000)] = limits.PEERS_IN_A_ROOM
-    max_sessions: Annotated[int, setting("Sessions at once.", ge=1, le=1000)] = limits.PEER_SESSIONS
-    session_idle_s: Annotated[float, setting("How long nobody may use a session before it is closed.", gt=0)] = (
+    max_peers: Annotated[int, setting("Maximum number of peers of one session.", ge=1, le=1000)] = limits.PEERS_PER_ROOM
+    max_sessions: Annotated[int, setting("Maximum number of sessions.", ge=1, le=1000)] = limits.PEER_SESSIONS
+    session_idle_s: Annotated[float, setting("How long a session may be unused before it is closed.", gt=0)] = (
         limits.PEER_SESSION_IDLE_S
     )
     bulk_connections: Annotated[
-        int, setting("Connections to each peer for files; more than one helps where packets are lost.", ge=1, le=4)
+        int, setting("Connections to each peer for files; more than one helps on paths with packet loss.", ge=1, le=4)
     ] = 1
 
     def __post_init__(self) -> None:
         secret = self.join_token_secret.reveal().strip() if self.join_token_secret else ""
         if self.join_token_secret is not None and not secret:
-            raise ValueError("join_token_secret is empty: give a secret, or leave it out for none")
+            raise ValueError("join_token_secret is empty: set a secret, or leave it out")
         if self.enforce_join_token and not secret and self.join_token_keyring is None:
             raise ValueError(
-                "enforce_join_token needs a secret to check tokens with; give --join-token-secret, "
+                "enforce_join_token needs a secret to verify tokens with; set --join-token-secret, "
                 "VDON_MCP_JOIN_TOKEN_SECRET, VDON_MCP_JOIN_TOKEN_SECRET_FILE or VDON_MCP_JOIN_TOKEN_KEYRING"
             )
         # An empty list allows every peer, so a list without any valid id must not become empty.
         if self.allow_peer_stream_ids and not any(map(_ID.search, self.allow_peer_stream_ids)):
-            raise ValueError("allow_peer_stream_ids has no stream id in it: they are made of letters, digits and _")
+            raise ValueError("allow_peer_stream_ids contains no valid stream id; use letters, digits and _")

@@ -26,12 +26,13 @@ import msgspec
 from hubbub import ArgumentsInvalid
 from hubbub.pack import Shares
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.failures import StateFull
-from hubbub.packs.peers.javascript import Unreadable, stringify
+from hubbub.packs.peers.errors import StateFull
+from hubbub.packs.peers.js_json import JsonError, stringify
 
 _DIGEST_CHARACTERS: Final = 32
 _MODULUS: Final = 2**256
-_ADVICE: Final = "delete some with vdo_state_delete, or connect with a larger state_max_keys"
+_FREE_KEYS: Final = "delete some with vdo_state_delete, or connect with a larger state_max_keys"
+_FREE_BYTES: Final = "delete keys with vdo_state_delete, or write smaller values"
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ def _code_units(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-class _Holding(NamedTuple):
+class _EntryUsage(NamedTuple):
     """The source whose share of keys and bytes an entry counts against."""
 
     creator: str
@@ -91,11 +92,11 @@ class SharedState:
         self._entries: dict[str, Entry] = {}
         self._deleted: dict[str, Entry] = {}
         """Oldest deletion first."""
-        self._holdings: dict[str, _Holding] = {}
-        self._keys = _table(self._max_keys)
-        self._bytes = _table(self._max_bytes)
+        self._usage: dict[str, _EntryUsage] = {}
+        self._key_shares = _make_shares(self._max_keys)
+        self._byte_shares = _make_shares(self._max_bytes)
         self._clock = 0
-        self._sum = 0
+        self._hash_sum = 0
         """Sum of the hashes of all entries, so that the digest is cheap to read and to update."""
         self.ignored = 0
         """Number of entries from peers that were ignored: no room for them, or malformed."""
@@ -131,19 +132,21 @@ class SharedState:
         Raises:
             StateFull: there is no room for one more key, or for a value of this size.
             ArgumentsInvalid: the key is empty or too long, or the value is too large.
-            Unreadable: the value is not JSON.
+            JsonError: the value cannot be represented in JSON.
         """
         if not key.strip() or len(key) > limits.STATE_KEY_CHARACTERS:
             raise ArgumentsInvalid(f"invalid key: it must have 1 to {limits.STATE_KEY_CHARACTERS} characters")
-        size = _size(key, value)
+        size = _entry_size(key, value)
         if size > limits.STATE_ENTRY_BYTES:
-            raise ArgumentsInvalid(f"invalid value: it takes {size} bytes, and {limits.STATE_ENTRY_BYTES} is the most")
-        if not self._has_place(key, self._actor):
-            raise StateFull(f"the shared state is full: it has {len(self._entries)} keys; {_ADVICE}")
-        if not self._has_bytes(key, size, self._actor):
-            raise StateFull(f"the shared state is full: it has {self._bytes.total} bytes; {_ADVICE}")
+            raise ArgumentsInvalid(
+                f"invalid value: key and value have {size} bytes as JSON, the maximum is {limits.STATE_ENTRY_BYTES}"
+            )
+        if not self._has_room_for_key(key, self._actor):
+            raise StateFull(f"the shared state is full: it has {len(self._entries)} keys; {_FREE_KEYS}")
+        if not self._has_room_for_bytes(key, size, self._actor):
+            raise StateFull(f"the shared state is full: it has {self._byte_shares.total} bytes; {_FREE_BYTES}")
         entry = Entry(key, value, self._actor, self._clock + 1, self._now())
-        self._keep(entry, size, self._actor)
+        self._store_entry(entry, size, self._actor)
         return entry
 
     def delete(self, key: str) -> Entry | None:
@@ -151,12 +154,12 @@ class SharedState:
         if key not in self._entries:
             return None
         entry = Entry(key, None, self._actor, self._clock + 1, self._now(), deleted=True)
-        self._bury(entry)
+        self._store_deletion(entry)
         return entry
 
     def apply(self, fields: Mapping[str, Any] | Entry, source: str = "") -> Entry | None:
         """Merge an entry that `source` sent; return it if it changed something, else None."""
-        entry = fields if isinstance(fields, Entry) else self._read(fields)
+        entry = fields if isinstance(fields, Entry) else self._read_entry(fields)
         if entry is None:
             self.ignored += 1
             return None
@@ -167,59 +170,63 @@ class SharedState:
         if known is not None and not entry.is_later(known):
             return None
         if entry.deleted:
-            self._bury(entry)
+            self._store_deletion(entry)
             return None if current is None else entry
-        size = _size(entry.key, entry.value)
-        if not self._has_place(entry.key, source) or not self._has_bytes(entry.key, size, source):
+        size = _entry_size(entry.key, entry.value)
+        if not self._has_room_for_key(entry.key, source) or not self._has_room_for_bytes(entry.key, size, source):
             self.ignored += 1
             return None
-        self._keep(entry, size, source)
+        self._store_entry(entry, size, source)
         return entry
 
     def merge(
         self, offered: Iterable[Any], actor_clock: Mapping[str, Any] | None = None, source: str = ""
     ) -> list[Entry]:
         """Merge a snapshot that `source` sent; return the entries that changed something."""
-        won = [self.apply(fields, source) if isinstance(fields, dict | Entry) else None for fields in offered]
+        changed = [self.apply(fields, source) if isinstance(fields, dict | Entry) else None for fields in offered]
         for clock in (actor_clock or {}).values():
-            if self._is_clock(clock):
+            if self._is_valid_clock(clock):
                 self._clock = max(self._clock, clock)
-        return [entry for entry in won if entry is not None]
+        return [entry for entry in changed if entry is not None]
 
     @property
     def digest(self) -> str:
         """A digest that is equal for two peers if and only if they have the same entries."""
-        return f"{self._sum:064x}"[:_DIGEST_CHARACTERS]
+        return f"{self._hash_sum:064x}"[:_DIGEST_CHARACTERS]
 
-    def _has_place(self, key: str, source: str) -> bool:
+    def _has_room_for_key(self, key: str, source: str) -> bool:
         if key in self._entries:
             return True
-        return self._keys.held_by(source) < self._max_keys and self._keys.has_room(source)
+        return self._key_shares.held_by(source) < self._max_keys and self._key_shares.has_room(source)
 
-    def _has_bytes(self, key: str, size: int, source: str) -> bool:
-        before = self._holdings.get(key)
+    def _has_room_for_bytes(self, key: str, size: int, source: str) -> bool:
+        before = self._usage.get(key)
         if before is None:
-            return self._bytes.held_by(source) + size <= self._max_bytes and self._bytes.has_room(source, size)
+            return self._byte_shares.held_by(source) + size <= self._max_bytes and self._byte_shares.has_room(
+                source, size
+            )
         if size <= before.size:
             return True
-        self._bytes.give_back(before.writer, before.size)
-        has_room = self._bytes.held_by(source) + size <= self._max_bytes and self._bytes.has_room(source, size)
-        self._bytes.take(before.writer, before.size)
+        self._byte_shares.give_back(before.writer, before.size)
+        has_room = self._byte_shares.held_by(source) + size <= self._max_bytes and self._byte_shares.has_room(
+            source, size
+        )
+        self._byte_shares.take(before.writer, before.size)
         return has_room
 
-    def _keep(self, entry: Entry, size: int, source: str) -> None:
-        before = self._holdings.get(entry.key)
+    def _store_entry(self, entry: Entry, size: int, source: str) -> None:
+        before = self._usage.get(entry.key)
         creator = source if before is None else before.creator
         self._remove(entry.key)
         self._deleted.pop(entry.key, None)
-        self._keys.take(creator)
-        self._bytes.take(source, size)
-        self._holdings[entry.key] = _Holding(creator, source, size)
+        self._key_shares.take(creator)
+        self._byte_shares.take(source, size)
+        self._usage[entry.key] = _EntryUsage(creator, source, size)
         self._entries[entry.key] = entry
         self._clock = max(self._clock, entry.clock)
-        self._sum = (self._sum + _hash(entry)) % _MODULUS
+        self._hash_sum = (self._hash_sum + _hash_entry(entry)) % _MODULUS
 
-    def _bury(self, entry: Entry) -> None:
+    def _store_deletion(self, entry: Entry) -> None:
         self._remove(entry.key)
         self._deleted.pop(entry.key, None)
         self._deleted[entry.key] = entry
@@ -231,51 +238,51 @@ class SharedState:
         entry = self._entries.pop(key, None)
         if entry is None:
             return
-        creator, writer, size = self._holdings.pop(key)
-        self._keys.give_back(creator)
-        self._bytes.give_back(writer, size)
-        self._sum = (self._sum - _hash(entry)) % _MODULUS
+        creator, writer, size = self._usage.pop(key)
+        self._key_shares.give_back(creator)
+        self._byte_shares.give_back(writer, size)
+        self._hash_sum = (self._hash_sum - _hash_entry(entry)) % _MODULUS
 
-    def _read(self, fields: Mapping[str, Any]) -> Entry | None:
+    def _read_entry(self, fields: Mapping[str, Any]) -> Entry | None:
         key, actor, clock = fields.get("key"), fields.get("actor"), fields.get("clock")
         if not isinstance(key, str) or not key.strip() or len(key) > limits.STATE_KEY_CHARACTERS:
             return None
-        if not self._is_clock(clock):
+        if not self._is_valid_clock(clock):
             return None
         is_deleted = fields.get("deleted") is True
         value = None if is_deleted else fields.get("value")
         try:
-            size = _size(key, value)
-        except Unreadable:
+            size = _entry_size(key, value)
+        except JsonError:
             return None
         if size > limits.STATE_ENTRY_BYTES:
             return None
         # The VDO.Ninja bridge attributes an entry without an actor to the receiver, which makes two entries of it.
         name = actor if isinstance(actor, str) and len(actor) <= limits.SIGNAL_NAME_CHARACTERS else ""
-        written = fields.get("updated_at")
-        is_time = isinstance(written, str) and len(written) <= limits.STATE_TIME_CHARACTERS
-        return Entry(key, value, name, int(clock or 0), str(written) if is_time else "", is_deleted)
+        timestamp = fields.get("updated_at")
+        is_time = isinstance(timestamp, str) and len(timestamp) <= limits.STATE_TIME_CHARACTERS
+        return Entry(key, value, name, int(clock or 0), str(timestamp) if is_time else "", is_deleted)
 
-    def _is_clock(self, clock: object) -> bool:
+    def _is_valid_clock(self, clock: object) -> bool:
         if not isinstance(clock, int) or isinstance(clock, bool) or clock <= 0:
             return False
         latest = int(self._unix_time() * 1000) + limits.STATE_CLOCK_AHEAD_MS
-        return clock <= min(latest, limits.STATE_CLOCK)
+        return clock <= min(latest, limits.STATE_CLOCK_MAX)
 
 
-def _table(most_of_one: int) -> Shares:
-    """Usage by source: one source may use `most_of_one`; the reserve above that is left for the others."""
-    return Shares.sized_for_one(most_of_one)
+def _make_shares(max_per_source: int) -> Shares:
+    """Usage by source: one source may use `max_per_source`; the reserve above that is left for the others."""
+    return Shares.sized_for_one(max_per_source)
 
 
-def _hash(entry: Entry) -> int:
+def _hash_entry(entry: Entry) -> int:
     text = stringify([entry.key, entry.clock, entry.actor, entry.value])
     return int.from_bytes(hashlib.sha256(text.encode()).digest())
 
 
-def _size(key: str, value: Any) -> int:
+def _entry_size(key: str, value: Any) -> int:
     """Return the size of an entry in bytes.
 
-    Raises: Unreadable, if JSON cannot represent it.
+    Raises: JsonError, if JSON cannot represent it.
     """
     return len(stringify(key).encode()) + len(stringify(value).encode())

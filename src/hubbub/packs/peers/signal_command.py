@@ -1,4 +1,4 @@
-"""The command `hubbub signal`: a signalling server, where peers find each other.
+"""The command `hubbub signal`: a signalling server, through which peers find each other.
 
 It relays encrypted descriptions until two peers are connected, and sees nothing of what they exchange then. It listens
 on loopback by default.
@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 from hubbub.pack import format_address, listen_error, require_loopback, run_service
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.signal_rules import SignalLimits
+from hubbub.packs.peers.signal_router import SignalLimits
 
 
 def main(arguments: list[str]) -> int:
@@ -20,13 +20,15 @@ def main(arguments: list[str]) -> int:
 
     Raises: SettingsError.
     """
-    given = _parser().parse_args(arguments)
-    require_loopback(given.host, f"--host {given.host}", "let peers meet there", insecure=given.insecure)
-    return run_service("signalling server", _running(given))
+    options = _parser().parse_args(arguments)
+    require_loopback(options.host, f"--host {options.host}", "use it to connect peers", insecure=options.insecure)
+    return run_service("signalling server", _serve(options))
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="hubbub signal", description="Let peers find each other (see the pack `peers`).")
+    parser = ArgumentParser(
+        prog="hubbub signal", description="Run a signalling server, through which peers find each other."
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on  [default: 127.0.0.1]")
     parser.add_argument("--port", default=8765, type=int, help="port; 0 takes a free one  [default: 8765]")
     parser.add_argument(
@@ -34,29 +36,45 @@ def _parser() -> ArgumentParser:
         action="append",
         default=[],
         metavar="URL",
-        help="a web site whose pages may use it; may be repeated",
+        help="origin of web pages that may connect; may be repeated",
     )
-    parser.add_argument("--max-clients", type=_count, default=limits.SIGNAL_CLIENTS, metavar="N", help="at once")
+    parser.add_argument(
+        "--max-clients",
+        type=_positive_int,
+        default=limits.SIGNAL_CLIENTS,
+        metavar="N",
+        help="maximum number of clients",
+    )
     parser.add_argument(
         "--max-clients-per-address",
-        type=_count,
-        default=limits.SIGNAL_CLIENTS_OF_ONE_ADDRESS,
+        type=_positive_int,
+        default=limits.SIGNAL_CLIENTS_PER_ADDRESS,
         metavar="N",
-        help="at once",
+        help="maximum number of clients from one address",
     )
     parser.add_argument(
-        "--max-clients-per-room", type=_count, default=limits.SIGNAL_CLIENTS_OF_ONE_ROOM, metavar="N", help="at once"
+        "--max-clients-per-room",
+        type=_positive_int,
+        default=limits.SIGNAL_CLIENTS_PER_ROOM,
+        metavar="N",
+        help="maximum number of clients in one room",
     )
     parser.add_argument(
-        "--idle-s", type=float, default=limits.SIGNAL_IDLE_S, metavar="SECONDS", help="silence after which one is gone"
+        "--idle-s",
+        type=float,
+        default=limits.SIGNAL_IDLE_S,
+        metavar="SECONDS",
+        help="disconnect clients that are silent for this long",
     )
     parser.add_argument(
-        "--insecure", action="store_true", help="allow an address that others can reach; they may meet here too"
+        "--insecure",
+        action="store_true",
+        help="allow an address that other machines can reach; they can use the server too",
     )
     return parser
 
 
-def _count(text: str) -> int:
+def _positive_int(text: str) -> int:
     number = int(text)
     if number < 1:
         raise ValueError
@@ -64,17 +82,17 @@ def _count(text: str) -> int:
 
 
 @asynccontextmanager
-async def _running(given: Namespace) -> AsyncIterator[str]:
+async def _serve(options: Namespace) -> AsyncIterator[str]:
     from hubbub.packs.peers.signal_server import SignalServer
 
     signal_limits = SignalLimits(
-        clients=given.max_clients,
-        clients_of_one_address=given.max_clients_per_address,
-        clients_of_one_room=given.max_clients_per_room,
+        clients=options.max_clients,
+        clients_of_one_address=options.max_clients_per_address,
+        clients_of_one_room=options.max_clients_per_room,
     )
-    server = SignalServer(signal_limits, allowed_origins=given.allowed_origin, idle_s=given.idle_s)
+    server = SignalServer(signal_limits, allowed_origins=options.allowed_origin, idle_s=options.idle_s)
     try:
-        async with server.running(given.host, given.port) as port:
-            yield f"ws://{format_address(given.host, port)}"
+        async with server.running(options.host, options.port) as port:
+            yield f"ws://{format_address(options.host, port)}"
     except (OSError, OverflowError) as error:
-        raise listen_error(given.host, given.port, error) from error
+        raise listen_error(options.host, options.port, error) from error

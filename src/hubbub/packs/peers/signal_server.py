@@ -1,4 +1,4 @@
-"""The signalling server on a port: WebSockets around `signal_rules`, with health and metrics.
+"""The signalling server on a port: WebSockets around `signal_router`, with health and metrics.
 
 The only module of the pack that imports `websockets`. It sees no data of peers, and of their descriptions only what the
 room's password does not encrypt. The `Origin` header is checked, so that pages of other web sites cannot use it from a
@@ -24,50 +24,50 @@ from websockets.http11 import Request, Response
 
 from hubbub.pack import Metrics, network_prefix, rate_limit_logger
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.javascript import stringify
-from hubbub.packs.peers.signal_rules import Client, Parted, SignalLimits, Switchboard
+from hubbub.packs.peers.js_json import stringify
+from hubbub.packs.peers.signal_router import Client, ClientDisconnected, SignalLimits, SignalRouter
 
 _POLICY: Final = 1008
 _LOOPBACK: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
-class _Line:
+class _ClientQueue:
     """The queue of messages to one client."""
 
     def __init__(self, socket: ServerConnection) -> None:
         self.socket = socket
-        self._waiting: asyncio.Queue[str] = asyncio.Queue()
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._bytes = 0
 
-    def say(self, text: str) -> None:
+    def put(self, text: str) -> None:
         """Queue one message; a client that reads too slowly is disconnected."""
         self._bytes += len(text)
         if self._bytes > limits.SIGNAL_QUEUE_BYTES:
             self.socket.transport.abort()
             return
-        self._waiting.put_nowait(text)
+        self._queue.put_nowait(text)
 
-    async def keep_saying(self) -> None:
+    async def send_queued(self) -> None:
         """Send queued messages until cancelled, or until the client disconnects."""
         try:
             while True:
-                text = await self._waiting.get()
+                text = await self._queue.get()
                 await self.socket.send(text)
                 self._bytes -= len(text)
         except ConnectionClosed:
             pass
 
 
-def _counted(limit: int) -> type[ServerConnection]:
+def _limit_per_address(limit: int) -> type[ServerConnection]:
     """Return a connection class that limits connections of one address, including those that never finish opening."""
-    open_ones: Counter[str] = Counter()
+    open_counts: Counter[str] = Counter()
 
-    class Counted(ServerConnection):
+    class LimitedConnection(ServerConnection):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
-            self._from = client_network(self)
-            open_ones[self._from] += 1
-            if open_ones[self._from] > limit:
+            self._client_network = client_network(self)
+            open_counts[self._client_network] += 1
+            if open_counts[self._client_network] > limit:
                 self.transport.abort()
 
         def data_received(self, data: bytes) -> None:
@@ -78,15 +78,15 @@ def _counted(limit: int) -> type[ServerConnection]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            open_ones[self._from] -= 1
-            if not open_ones[self._from]:
-                del open_ones[self._from]
+            open_counts[self._client_network] -= 1
+            if not open_counts[self._client_network]:
+                del open_counts[self._client_network]
 
-    return Counted
+    return LimitedConnection
 
 
 class SignalServer:
-    """Serves `signal_rules` on one port."""
+    """Serves a `SignalRouter` on one port."""
 
     def __init__(
         self,
@@ -97,18 +97,20 @@ class SignalServer:
         join_grace_s: float | None = None,
     ) -> None:
         signal_limits = signal_limits or SignalLimits()
-        self.board = Switchboard(signal_limits, clock=time.monotonic)
+        self.router = SignalRouter(signal_limits, clock=time.monotonic)
         # Twice the limit of clients, so that clients above the limit still receive the reason.
-        self._connection = _counted(2 * signal_limits.clients_of_one_address)
+        self._connection_class = _limit_per_address(2 * signal_limits.clients_of_one_address)
         self._allowed_origins = frozenset(allowed_origins)
         self._idle_s = limits.SIGNAL_IDLE_S if idle_s is None else idle_s
         self._join_grace_s = limits.SIGNAL_JOIN_GRACE_S if join_grace_s is None else join_grace_s
-        self._lines: dict[str, _Line] = {}
+        self._queues: dict[str, _ClientQueue] = {}
         self._metrics = Metrics()
-        self._metrics.gauge("signal_clients", "Clients connected.", lambda: self.board.clients)
-        self._metrics.gauge("signal_rooms", "Rooms with somebody in them.", lambda: self.board.rooms)
-        self._metrics.gauge("signal_handed_on", "Messages handed on since the start.", lambda: self.board.handed_on)
-        self._metrics.gauge("signal_refused", "Clients and wishes refused since then.", lambda: self.board.refused)
+        self._metrics.gauge("signal_clients", "Clients connected.", lambda: self.router.clients)
+        self._metrics.gauge("signal_rooms", "Rooms with clients.", lambda: self.router.rooms)
+        self._metrics.gauge("signal_handed_on", "Messages relayed since the start.", lambda: self.router.relayed)
+        self._metrics.gauge(
+            "signal_refused", "Clients and requests refused since the start.", lambda: self.router.refused
+        )
 
     @asynccontextmanager
     async def running(self, host: str, port: int) -> AsyncIterator[int]:
@@ -121,8 +123,8 @@ class SignalServer:
             self._serve,
             host,
             port,
-            process_request=self._before,
-            create_connection=self._connection,
+            process_request=self._process_request,
+            create_connection=self._connection_class,
             max_size=limits.SIGNAL_MESSAGE_BYTES,
             max_queue=16,
             # Half for the next ping, half for its answer.
@@ -137,21 +139,23 @@ class SignalServer:
 
     # -- before the WebSocket handshake -------------------------------------------------
 
-    def _before(self, socket: ServerConnection, request: Request) -> Response | None:
+    def _process_request(self, socket: ServerConnection, request: Request) -> Response | None:
         path = request.path.partition("?")[0]
         if "Upgrade" not in request.headers:
             if path == "/health":
-                state = {"status": "ok", "clients": self.board.clients, "rooms": self.board.rooms}
+                state = {"status": "ok", "clients": self.router.clients, "rooms": self.router.rooms}
                 return _response(http.HTTPStatus.OK, "application/json", msgspec.json.encode(state))
             if path == "/metrics":
                 return _response(http.HTTPStatus.OK, Metrics.content_type, self._metrics.render())
-            return _response(http.HTTPStatus.UPGRADE_REQUIRED, "text/plain", b"This is a signalling server: ws://\n")
-        if not self._may_come_from(request.headers.get("Origin")):
-            self.board.refused += 1
-            return _response(http.HTTPStatus.FORBIDDEN, "text/plain", b"This origin is not allowed\n")
+            return _response(http.HTTPStatus.UPGRADE_REQUIRED, "text/plain", b"Connect with a WebSocket (ws://)\n")
+        if not self._is_allowed_origin(request.headers.get("Origin")):
+            self.router.refused += 1
+            return _response(
+                http.HTTPStatus.FORBIDDEN, "text/plain", b"This origin is not allowed; see --allowed-origin\n"
+            )
         return None
 
-    def _may_come_from(self, origin: str | None) -> bool:
+    def _is_allowed_origin(self, origin: str | None) -> bool:
         if origin is None or origin in self._allowed_origins:
             return True
         try:
@@ -163,39 +167,39 @@ class SignalServer:
 
     async def _serve(self, socket: ServerConnection) -> None:
         try:
-            client = self.board.arrive(client_network(socket))
-        except Parted as parted:
-            await socket.close(_POLICY, str(parted))
+            client = self.router.connect(client_network(socket))
+        except ClientDisconnected as refusal:
+            await socket.close(_POLICY, str(refusal))
             return
-        line = self._lines[client.uuid] = _Line(socket)
-        writer = asyncio.create_task(line.keep_saying())
-        watch = asyncio.get_running_loop().call_later(self._join_grace_s, self._check_joined, client, socket)
+        queue = self._queues[client.uuid] = _ClientQueue(socket)
+        writer = asyncio.create_task(queue.send_queued())
+        join_timer = asyncio.get_running_loop().call_later(self._join_grace_s, self._check_joined, client, socket)
         try:
-            await self._hear(client, socket)
+            await self._receive(client, socket)
         except ConnectionClosed:
             pass
         finally:
-            watch.cancel()
-            self.board.depart(client)
-            del self._lines[client.uuid]
+            join_timer.cancel()
+            self.router.disconnect(client)
+            del self._queues[client.uuid]
             writer.cancel()
             await asyncio.wait([writer])
 
-    async def _hear(self, client: Client, socket: ServerConnection) -> None:
+    async def _receive(self, client: Client, socket: ServerConnection) -> None:
         async for text in socket:
             try:
-                deliveries = self.board.receive(client, text)
-            except Parted as parted:
-                await socket.close(_POLICY, str(parted))
+                deliveries = self.router.receive(client, text)
+            except ClientDisconnected as refusal:
+                await socket.close(_POLICY, str(refusal))
                 return
             for to, message in deliveries:
-                line = self._lines.get(to.uuid)
-                if line is not None:
-                    line.say(stringify(message))
+                queue = self._queues.get(to.uuid)
+                if queue is not None:
+                    queue.put(stringify(message))
 
     @staticmethod
     def _check_joined(client: Client, socket: ServerConnection) -> None:
-        if not client.has_asked:
+        if not client.is_active:
             socket.transport.abort()
 
 

@@ -1,7 +1,7 @@
 """The signalling protocol: messages to and from a signalling server, through which two peers find each other.
 
 Messages are JSON objects; sender and recipient are UUIDs that the server assigns. This module has the interface and the
-message types; `signalling_client` implements the client, `signal_rules` the server.
+message types; `signalling_client` implements the client, `signal_router` the server.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.failures import WireError
-from hubbub.packs.peers.javascript import Unreadable, convert, well_formed
+from hubbub.packs.peers.errors import WireError
+from hubbub.packs.peers.js_json import JsonError, convert, replace_lone_surrogates
 
-Message: TypeAlias = Mapping[str, Any]
+OutgoingMessage: TypeAlias = Mapping[str, Any]
 WireName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.SIGNAL_NAME_CHARACTERS)]
 
-USUAL_HOST: Final = "ws://127.0.0.1:8765"
-_PRIVATE: Final = re.compile(r"(?<=//)[^/?#]*@|[?#].*", re.DOTALL)
+DEFAULT_HOST: Final = "ws://127.0.0.1:8765"
+_CREDENTIALS_AND_QUERY: Final = re.compile(r"(?<=//)[^/?#]*@|[?#].*", re.DOTALL)
 
 
-def shown_host(host: str) -> str:
+def redact_host(host: str) -> str:
     """Return the URL of a server for display, without credentials, query and fragment."""
-    return _PRIVATE.sub("", host)
+    return _CREDENTIALS_AND_QUERY.sub("", host)
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -40,11 +40,11 @@ class Listing(msgspec.Struct, frozen=True):
     """The members of the room when we entered it."""
 
     members: tuple[Member, ...]
-    is_seeding: bool = False
+    confirms_seed: bool = False
     """Whether the server confirms our stream id; only Hubbub's does."""
 
 
-class Joined(msgspec.Struct, frozen=True):
+class MemberJoined(msgspec.Struct, frozen=True):
     """A member joined, or stated its stream id."""
 
     member: Member
@@ -56,7 +56,7 @@ class PlayRequest(msgspec.Struct, frozen=True):
     uuid: str
 
 
-class Described(msgspec.Struct, frozen=True):
+class Description(msgspec.Struct, frozen=True):
     """An offer or an answer; still encrypted if the room has a password."""
 
     uuid: str
@@ -89,50 +89,52 @@ class Alert(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
-class Gone(msgspec.Struct, frozen=True):
+class Departure(msgspec.Struct, frozen=True):
     """The server reports that a client left: `bye`, `hangup`."""
 
     uuid: str
 
 
-class Fallback(msgspec.Struct, frozen=True):
+class FallbackData(msgspec.Struct, frozen=True):
     """Application data from a peer without a channel to us; the server could read and change it."""
 
     uuid: str
     data: Any
 
 
-Incoming: TypeAlias = Listing | Joined | PlayRequest | Described | Candidates | RestartRequest | Alert | Gone | Fallback
+IncomingMessage: TypeAlias = (
+    Listing | MemberJoined | PlayRequest | Description | Candidates | RestartRequest | Alert | Departure | FallbackData
+)
 
 
 class Signalling(Protocol):
     """One room at one signalling server; the connection to it may be lost and restored."""
 
-    on_message: Callable[[Incoming], None]
+    on_message: Callable[[IncomingMessage], None]
     """Called with each message of the server or a member; with a `Listing` on every entry into the room."""
     on_lost: Callable[[str, float], None]
     """Called with the reason and the seconds until the next attempt, after a loss and after each failed attempt."""
-    on_entered: Callable[[], None]
+    on_rejoined: Callable[[], None]
     """Called when we are in the room again after a loss."""
 
     @property
-    def is_up(self) -> bool:
+    def is_joined(self) -> bool:
         """Whether we are in the room."""
 
-    async def enter(self) -> Listing:
+    async def join(self) -> Listing:
         """Connect for the first time, join the room and state our stream id.
 
         Raises: SignallingFailed, StreamIdTaken; all connections are closed then.
         """
 
-    def send(self, message: Message) -> None:
+    def send(self, message: OutgoingMessage) -> None:
         """Send a message. While disconnected, the newest messages are queued and sent after reconnecting."""
 
     async def close(self) -> None:
         """Leave the room, and do not reconnect."""
 
 
-def read_message(fields: object) -> Incoming | None:
+def read_message(fields: object) -> IncomingMessage | None:
     """Parse a message of the server; return None if it has no meaning for us.
 
     Raises:
@@ -144,67 +146,69 @@ def read_message(fields: object) -> Incoming | None:
     try:
         match request:
             case "listing" | "transferred":
-                return Listing(_members(fields.get("list")), fields.get("seeding") is True)
+                return Listing(_read_members(fields.get("list")), fields.get("seeding") is True)
             case "someonejoined" | "videoaddedtoroom":
-                return Joined(convert(fields, Member))
+                return MemberJoined(convert(fields, Member))
             case "offerSDP" | "play":
-                return PlayRequest(_uuid(fields))
+                return PlayRequest(_read_uuid(fields))
             case "alert" | "error":
-                message = well_formed(str(fields.get("message", ""))[: limits.SIGNAL_ALERT_CHARACTERS])
+                message = replace_lone_surrogates(str(fields.get("message", ""))[: limits.SIGNAL_ALERT_CHARACTERS])
                 return Alert(message, request == "error")
             case "bye" | "hangup":
-                return Gone(_uuid(fields))
+                return Departure(_read_uuid(fields))
             case None:
-                return _from_a_peer(fields)
-    except Unreadable as error:
+                return _read_peer_message(fields)
+    except JsonError as error:
         raise WireError(f"signalling {request or 'message'}: {error}") from error
     return None
 
 
-def _members(listed: object) -> tuple[Member, ...]:
+def _read_members(listed: object) -> tuple[Member, ...]:
     """Parse a list of members, skipping malformed ones."""
     found = []
     for item in listed if isinstance(listed, list) else []:
         try:
             found.append(convert(item, Member))
-        except Unreadable:
+        except JsonError:
             continue
     return tuple(found)
 
 
-def _from_a_peer(fields: dict[str, Any]) -> Incoming | None:
+def _read_peer_message(fields: dict[str, Any]) -> IncomingMessage | None:
     if "UUID" not in fields:
         return None
-    uuid = _uuid(fields)
+    uuid = _read_uuid(fields)
     if "description" in fields:
-        return Described(
+        return Description(
             uuid,
-            _text(fields, "session"),
+            _read_name(fields, "session"),
             fields["description"],
-            _optional(fields, "vector"),
-            _optional(fields, "streamID"),
+            _read_optional_name(fields, "vector"),
+            _read_optional_name(fields, "streamID"),
         )
     if "candidates" in fields:
         side = fields.get("type")
         if side not in ("local", "remote"):
-            raise WireError("candidates are local or remote")
-        return Candidates(uuid, _text(fields, "session"), side, fields["candidates"], _optional(fields, "vector"))
+            raise WireError("the type of candidates must be local or remote")
+        return Candidates(
+            uuid, _read_name(fields, "session"), side, fields["candidates"], _read_optional_name(fields, "vector")
+        )
     if fields.get("iceRestartRequest"):
         return RestartRequest(uuid)
     if "pipe" in fields and fields.get("__fallback") is True:
-        return Fallback(uuid, fields["pipe"])
-    return Gone(uuid) if fields.get("bye") else None
+        return FallbackData(uuid, fields["pipe"])
+    return Departure(uuid) if fields.get("bye") else None
 
 
-def _uuid(fields: dict[str, Any]) -> str:
-    return _text(fields, "UUID")
+def _read_uuid(fields: dict[str, Any]) -> str:
+    return _read_name(fields, "UUID")
 
 
-def _text(fields: dict[str, Any], name: str) -> str:
+def _read_name(fields: dict[str, Any], name: str) -> str:
     found: str = convert(fields.get(name), WireName)
     return found
 
 
-def _optional(fields: dict[str, Any], name: str) -> str | None:
+def _read_optional_name(fields: dict[str, Any], name: str) -> str | None:
     found: str | None = convert(fields.get(name), WireName | None)
     return found

@@ -15,14 +15,14 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from hubbub.packs.peers import limits
+from hubbub.packs.peers.errors import ChannelClosed, WireError
 from hubbub.packs.peers.event_queue import iso_time
-from hubbub.packs.peers.failures import ChannelClosed, WireError
-from hubbub.packs.peers.javascript import stringify
+from hubbub.packs.peers.js_json import stringify
 from hubbub.packs.peers.room import PeerView, Room
 from hubbub.packs.peers.shared_state import Entry, SharedState
 from hubbub.packs.peers.wire import Envelope, StatePatch, StateSnapshot, StateSnapshotReq
 
-_REST: Final = 10
+_PAUSE_FACTOR: Final = 10
 """Pause after a snapshot as a multiple of its duration: snapshots to one peer take at most a tenth of our time."""
 
 
@@ -39,15 +39,15 @@ class StateSession(Protocol):
         """Run a coroutine as a task that ends with the session."""
 
 
-class _Correspondent:
+class _SnapshotTiming:
     """Timing of the snapshots exchanged with one peer."""
 
     def __init__(self) -> None:
-        self.asked_at = -limits.STATE_SNAPSHOT_S
+        self.requested_at = -limits.STATE_SNAPSHOT_S
         self.next_at = 0.0
         """When the next snapshot may be sent to it."""
         self.is_sending = False
-        self.is_asked_again = False
+        self.is_requested_again = False
         self.pause_s = limits.STATE_SNAPSHOT_S
         """Grows while its snapshots bring nothing new: peers whose tables are full never converge."""
         self.is_reported = False
@@ -61,38 +61,38 @@ class StateSync:
         self.shared = SharedState(actor, max_keys=max_keys, now=iso_time)
         self._session = session
         self._page_entries = page_entries
-        self._peers: dict[str, _Correspondent] = {}
+        self._peers: dict[str, _SnapshotTiming] = {}
 
     # -- called by the tools -------------------------------------------------------------
 
     def set(self, key: str, value: Any) -> Entry:
         """Write a key; return the entry.
 
-        Raises: StateFull, ArgumentsInvalid, Unreadable.
+        Raises: StateFull, ArgumentsInvalid, JsonError.
         """
         entry = self.shared.set(key, value)
-        self._told(entry, "local")
+        self._emit_updated(entry, "local")
         return entry
 
     def delete(self, key: str) -> Entry | None:
         """Delete a key here and at all peers; return the entry of the deletion, or None if there is no such key."""
         entry = self.shared.delete(key)
         if entry is not None:
-            self._told(entry, "local")
+            self._emit_updated(entry, "local")
             self.send(entry, None)
         return entry
 
     def send(self, entry: Entry, to: str | None) -> bool:
         """Send one entry; return whether any peer got it."""
-        return self._session.room.send_envelope(StatePatch.kind, fields_of(entry), to=to).ok
+        return self._session.room.send_envelope(StatePatch.kind, entry_fields(entry), to=to).ok
 
-    def ask(self, to: str | None) -> bool:
+    def request_snapshots(self, to: str | None) -> bool:
         """Request snapshots for a caller; return whether any peer was asked."""
-        for known in self._peers.values():
-            known.is_reported = False
-        return self._request(to)
+        for timing in self._peers.values():
+            timing.is_reported = False
+        return self._send_request(to)
 
-    def _request(self, to: str | None) -> bool:
+    def _send_request(self, to: str | None) -> bool:
         room = self._session.room
         payload = {"room": room.options.room, "requester_stream_id": room.options.stream_id}
         return room.send_envelope(StateSnapshotReq.kind, payload, to=to).ok
@@ -113,9 +113,9 @@ class StateSync:
 
     def on_peer_ready(self, peer: PeerView) -> None:
         """Ask a new peer for a snapshot. Another Hubbub is asked once; its heartbeats show when its state changes."""
-        known = self._peers.get(peer.uuid)
-        if known is None or not peer.is_hubbub:
-            self._ask_now_and_then(peer, known or self._of(peer))
+        timing = self._peers.get(peer.uuid)
+        if timing is None or not peer.is_hubbub:
+            self._request_if_due(peer, timing or self._get_timing(peer))
 
     def on_peer_gone(self, peer: PeerView) -> None:
         """Forget the timing of a peer that left."""
@@ -124,21 +124,21 @@ class StateSync:
     def on_heartbeat(self, peer: PeerView, digest: str | None) -> None:
         """Ask for a snapshot if the digest of a peer differs from ours."""
         if digest is not None and digest != self.shared.digest:
-            self._ask_now_and_then(peer, self._of(peer))
+            self._request_if_due(peer, self._get_timing(peer))
 
     def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
         """Handle a `state.*` envelope."""
         try:
-            payload = envelope.read()
+            payload = envelope.read_payload()
         except WireError:
             payload = None
         match payload:
             case StatePatch():
-                entry = self.shared.apply(envelope.payload, _source(peer))
+                entry = self.shared.apply(envelope.payload, _share_owner(peer))
                 if entry is not None:
-                    self._told(entry, "remote", peer)
+                    self._emit_updated(entry, "remote", peer)
             case StateSnapshotReq():
-                self._asked(peer)
+                self._handle_request(peer)
             case StateSnapshot():
                 self._merge(peer, payload)
             case _:
@@ -150,27 +150,27 @@ class StateSync:
                 )
 
     def _merge(self, peer: PeerView, snapshot: StateSnapshot) -> None:
-        won = self.shared.merge(snapshot.entries, snapshot.actor_clock, _source(peer))
-        for entry in won[: limits.STATE_NOTICES]:
-            self._told(entry, "remote_snapshot", peer)
-        known = self._of(peer)
-        if won:
-            known.pause_s = limits.STATE_SNAPSHOT_S
-        elif known.is_reported:
+        changed = self.shared.merge(snapshot.entries, snapshot.actor_clock, _share_owner(peer))
+        for entry in changed[: limits.STATE_SNAPSHOT_EVENTS]:
+            self._emit_updated(entry, "remote_snapshot", peer)
+        timing = self._get_timing(peer)
+        if changed:
+            timing.pause_s = limits.STATE_SNAPSHOT_S
+        elif timing.is_reported:
             return
-        known.is_reported = True
+        timing.is_reported = True
         self._session.emit(
             "state_snapshot_merged",
             from_uuid=peer.uuid,
             from_stream_id=peer.stream_id,
-            applied=len(won),
+            applied=len(changed),
             offered=len(snapshot.entries),
         )
 
-    def _told(self, entry: Entry, source: str, peer: PeerView | None = None) -> None:
-        more: dict[str, Any] = {} if peer is None else {"from_uuid": peer.uuid}
+    def _emit_updated(self, entry: Entry, source: str, peer: PeerView | None = None) -> None:
+        extra: dict[str, Any] = {} if peer is None else {"from_uuid": peer.uuid}
         if entry.deleted:
-            more["deleted"] = True
+            extra["deleted"] = True
         self._session.emit(
             "state_updated",
             source=source,
@@ -178,50 +178,50 @@ class StateSync:
             actor=entry.actor,
             clock=entry.clock,
             value=entry.value,
-            **more,
+            **extra,
         )
 
     # -- snapshots -----------------------------------------------------------------------
 
-    def _of(self, peer: PeerView) -> _Correspondent:
-        return self._peers.setdefault(peer.uuid, _Correspondent())
+    def _get_timing(self, peer: PeerView) -> _SnapshotTiming:
+        return self._peers.setdefault(peer.uuid, _SnapshotTiming())
 
-    def _ask_now_and_then(self, peer: PeerView, known: _Correspondent) -> None:
+    def _request_if_due(self, peer: PeerView, timing: _SnapshotTiming) -> None:
         now = time.monotonic()
-        if now - known.asked_at >= known.pause_s:
-            known.asked_at = now
-            known.pause_s = min(known.pause_s * 2, limits.STATE_SNAPSHOT_PAUSE_S)
-            self._request(peer.uuid)
+        if now - timing.requested_at >= timing.pause_s:
+            timing.requested_at = now
+            timing.pause_s = min(timing.pause_s * 2, limits.STATE_SNAPSHOT_REQUEST_MAX_S)
+            self._send_request(peer.uuid)
 
-    def _asked(self, peer: PeerView) -> None:
-        known = self._of(peer)
-        if known.is_sending:
-            known.is_asked_again = True
+    def _handle_request(self, peer: PeerView) -> None:
+        timing = self._get_timing(peer)
+        if timing.is_sending:
+            timing.is_requested_again = True
             return
-        known.is_sending = True
-        self._session.spawn(self._answer(peer.uuid, known))
+        timing.is_sending = True
+        self._session.spawn(self._send_snapshots(peer.uuid, timing))
 
-    async def _answer(self, uuid: str, known: _Correspondent) -> None:
+    async def _send_snapshots(self, uuid: str, timing: _SnapshotTiming) -> None:
         """Send a snapshot, and another one if it was requested in the meantime, with a pause between them."""
         try:
             while True:
-                await asyncio.sleep(known.next_at - time.monotonic())
-                known.is_asked_again, begun = False, time.monotonic()
+                await asyncio.sleep(timing.next_at - time.monotonic())
+                timing.is_requested_again, started = False, time.monotonic()
                 await self._send_pages(uuid)
                 ended = time.monotonic()
-                pause_s = min(_REST * (ended - begun), limits.STATE_SNAPSHOT_REST_S)
-                known.next_at = ended + max(pause_s, limits.STATE_SNAPSHOT_S)
-                if not known.is_asked_again:
+                pause_s = min(_PAUSE_FACTOR * (ended - started), limits.STATE_SNAPSHOT_REST_S)
+                timing.next_at = ended + max(pause_s, limits.STATE_SNAPSHOT_S)
+                if not timing.is_requested_again:
                     return
         finally:
-            known.is_sending = False
+            timing.is_sending = False
 
     async def _send_pages(self, uuid: str) -> bool:
         peer, is_sent = self._session.room.find(uuid), False
         # A VDO.Ninja bridge stores a deletion as a key, so it gets new deletions but not all earlier ones.
         is_hubbub = peer is not None and peer.is_hubbub
         entries = self.shared.entries_and_deletions if is_hubbub else self.shared.entries
-        for page in pages(entries, self._page_entries):
+        for page in split_pages(entries, self._page_entries):
             if not self._send_page(page, uuid):
                 break
             is_sent = True
@@ -240,14 +240,14 @@ class StateSync:
         payload = {
             "room": room.options.room,
             "stream_id": room.options.stream_id,
-            "entries": [fields_of(entry) for entry in page],
+            "entries": [entry_fields(entry) for entry in page],
             "actor_clock": clocks,
             "generated_at": iso_time(),
         }
         return room.send_envelope(StateSnapshot.kind, payload, to=to).ok
 
 
-def fields_of(entry: Entry) -> dict[str, Any]:
+def entry_fields(entry: Entry) -> dict[str, Any]:
     """Return an entry as it is sent and shown."""
     fields = msgspec.structs.asdict(entry)
     if not entry.deleted:
@@ -255,20 +255,20 @@ def fields_of(entry: Entry) -> dict[str, Any]:
     return fields
 
 
-def _source(peer: PeerView) -> str:
+def _share_owner(peer: PeerView) -> str:
     """Return whose share of the table an entry uses; a peer that reconnects keeps its share."""
     return peer.stream_id or peer.uuid
 
 
-def pages(entries: Sequence[Entry], count: int) -> Iterator[list[Entry]]:
+def split_pages(entries: Sequence[Entry], count: int) -> Iterator[list[Entry]]:
     """Yield the entries in pages that fit into a message each; one empty page if there are none."""
     page: list[Entry] = []
-    taken = 0
+    page_bytes = 0
     for entry in entries:
-        takes = len(stringify(fields_of(entry)).encode())
-        if page and (len(page) >= count or taken + takes > limits.STATE_PAGE_BYTES):
+        entry_bytes = len(stringify(entry_fields(entry)).encode())
+        if page and (len(page) >= count or page_bytes + entry_bytes > limits.STATE_PAGE_BYTES):
             yield page
-            page, taken = [], 0
+            page, page_bytes = [], 0
         page.append(entry)
-        taken += takes
+        page_bytes += entry_bytes
     yield page

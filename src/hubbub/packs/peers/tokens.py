@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.failures import PeersError
-from hubbub.packs.peers.javascript import Unreadable, parse, stringify
+from hubbub.packs.peers.errors import PeersError
+from hubbub.packs.peers.js_json import JsonError, parse, stringify
 
 REQUIRED: Final = "join token required"
 
@@ -71,7 +71,7 @@ def open_token(token: str, secrets: Sequence[str]) -> dict[str, Any]:
         raise TokenRefused("invalid token signature")
     try:
         claims = parse(base64.b64decode(head + "=" * (-len(head) % 4), altchars=b"-_", validate=True))
-    except (Unreadable, ValueError) as error:
+    except (JsonError, ValueError) as error:
         raise TokenRefused(f"invalid token payload: {error}") from error
     if not isinstance(claims, dict):
         raise TokenRefused("invalid token payload: not an object")

@@ -14,23 +14,23 @@ from typing import Any, Final
 import msgspec
 
 from hubbub.packs.peers import limits, session_mac, tokens
-from hubbub.packs.peers.failures import PeersError
-from hubbub.packs.peers.javascript import stringify
-from hubbub.packs.peers.names import sanitise, short_id
+from hubbub.packs.peers.encryption import KeyPair
+from hubbub.packs.peers.errors import PeersError
+from hubbub.packs.peers.js_json import stringify
+from hubbub.packs.peers.names import make_id, sanitise
 from hubbub.packs.peers.room import Handshake, RoomOptions
-from hubbub.packs.peers.sealing import KeyPair
 from hubbub.packs.peers.wire import Capabilities, Envelope, Hello, HelloAck, envelope_frame, signed_text
 
 NOT_ALLOWED: Final = "peer not on allowlist"
-NOT_THIS_NAME: Final = "stream id belongs to somebody else"
-OUR_NAME: Final = "stream id is our own"
+NAME_BELONGS_TO_OTHER: Final = "stream id belongs to another peer"
+NAME_IS_OURS: Final = "both peers have the same stream id"
 
 
 class Refused(PeersError):
     """A message is refused; the reason is for events, and never contains the message's content."""
 
 
-class Standing:
+class PeerAuth:
     """What is known about one peer so far."""
 
     def __init__(self) -> None:
@@ -43,8 +43,8 @@ class Standing:
         self.key: bytes | None = None
         self.has_proved_key = False
         """Whether it signed its reply to our hello: a hello and its token can be replayed by a peer that got them."""
-        self.use: session_mac.KeyUse | None = None
-        self.wanted_strands = 1
+        self.counters: session_mac.KeyCounters | None = None
+        self.wanted_bulk_connections = 1
 
     @property
     def has_said_hello(self) -> bool:
@@ -52,7 +52,7 @@ class Standing:
         return self.handshake in ("hello_received", "ready")
 
     @property
-    def counts(self) -> bool:
+    def signs_everything(self) -> bool:
         """Whether it is another Hubbub and signs everything that it sends."""
         return self.capabilities.hubbub_v1 and self.key is not None
 
@@ -64,43 +64,45 @@ class Trust:
         self._options = options
         self._clock = clock
         self._keys = KeyPair()
-        self._uses = session_mac.KeyUses()
-        self._is_gated = bool(
+        self._key_counters = session_mac.KeyCounterCache()
+        self._requires_auth = bool(
             options.enforce_join_token or options.allow_peer_stream_ids or options.require_session_mac
         )
 
-    def admits(self, standing: Standing) -> bool:
+    def admits(self, auth: PeerAuth) -> bool:
         """Return whether messages are accepted from a peer, and sent to it."""
-        if standing.rejected_reason is not None:
+        if auth.rejected_reason is not None:
             return False
-        if not self._is_gated:
+        if not self._requires_auth:
             return True
-        if not standing.has_said_hello or (self._options.enforce_join_token and not standing.is_authenticated):
+        if not auth.has_said_hello or (self._options.enforce_join_token and not auth.is_authenticated):
             return False
-        return standing.key is not None or not self._options.require_session_mac
+        return auth.key is not None or not self._options.require_session_mac
 
     # -- hellos ------------------------------------------------------------------------
 
     def hello(self) -> dict[str, Any]:
         """Return the payload of our hello."""
-        said = dict.fromkeys(("sync_v1", "session_mac_v1", "hubbub_v1", "bulk_v1", *self._options.capabilities), True)
+        supported = dict.fromkeys(
+            ("sync_v1", "session_mac_v1", "hubbub_v1", "bulk_v1", *self._options.capabilities), True
+        )
         names = [field.name for field in msgspec.structs.fields(Capabilities)]
         return {
-            "capabilities": {name: said.get(name, False) for name in names},
+            "capabilities": {name: supported.get(name, False) for name in names},
             "public_key": self._keys.public,
-            "join_token": self._token(),
+            "join_token": self._make_token(),
             "bulk_connections": self._options.bulk_connections,
         }
 
-    def _token(self) -> str | None:
+    def _make_token(self) -> str | None:
         options = self._options
         if options.join_token is not None or not options.join_token_secrets:
             return options.join_token
         expires_ms = int((self._clock() + options.join_token_ttl_s) * 1000)
-        secret, nonce = options.join_token_secrets[0], short_id("join")
+        secret, nonce = options.join_token_secrets[0], make_id("join")
         return tokens.mint(secret, options.room, options.stream_id, expires_ms, nonce, self._keys.public)
 
-    def take_hello(self, standing: Standing, envelope: Envelope, hello: Hello) -> None:
+    def accept_hello(self, auth: PeerAuth, envelope: Envelope, hello: Hello) -> None:
         """Check a hello or its reply, and record the identity of the peer.
 
         Raises:
@@ -109,26 +111,26 @@ class Trust:
         try:
             self._check_name(envelope.from_stream_id)
             is_authenticated, needs_proof = self._check_token(envelope.from_stream_id, hello)
-            self._take_key(standing, hello.public_key)
+            self._accept_key(auth, hello.public_key)
         except Refused as refused:
-            standing.handshake, standing.rejected_reason = "rejected", str(refused)
-            standing.is_authenticated, standing.key, standing.use = False, None, None
+            auth.handshake, auth.rejected_reason = "rejected", str(refused)
+            auth.is_authenticated, auth.key, auth.counters = False, None, None
             raise
-        standing.has_proved_key = standing.has_proved_key or _is_signed(standing, envelope)
-        standing.stream_id = envelope.from_stream_id
-        standing.is_authenticated = is_authenticated and (standing.has_proved_key or not needs_proof)
-        standing.rejected_reason = None
-        standing.capabilities = hello.capabilities
-        standing.wanted_strands = hello.bulk_connections
-        if isinstance(hello, HelloAck) or standing.handshake == "ready":
-            standing.handshake = "ready"
+        auth.has_proved_key = auth.has_proved_key or _is_signed(auth, envelope)
+        auth.stream_id = envelope.from_stream_id
+        auth.is_authenticated = is_authenticated and (auth.has_proved_key or not needs_proof)
+        auth.rejected_reason = None
+        auth.capabilities = hello.capabilities
+        auth.wanted_bulk_connections = hello.bulk_connections
+        if isinstance(hello, HelloAck) or auth.handshake == "ready":
+            auth.handshake = "ready"
         else:
-            standing.handshake = "hello_received"
+            auth.handshake = "hello_received"
 
     def _check_name(self, stream_id: str) -> None:
         allowed = self._options.allow_peer_stream_ids
         if stream_id == self._options.stream_id:
-            raise Refused(OUR_NAME)
+            raise Refused(NAME_IS_OURS)
         if not stream_id or (allowed and stream_id not in allowed):
             raise Refused(NOT_ALLOWED)
         if len(stream_id) > limits.SIGNAL_NAME_CHARACTERS or sanitise(stream_id) != stream_id:
@@ -150,29 +152,29 @@ class Trust:
             return False, False
         return True, key is not None
 
-    def _take_key(self, standing: Standing, public_key: str | None) -> None:
+    def _accept_key(self, auth: PeerAuth, public_key: str | None) -> None:
         if public_key is None:
-            if standing.key is not None:
-                raise Refused("a key was given, and is missing now")
+            if auth.key is not None:
+                raise Refused("public key missing, but an earlier hello had one")
             return
         try:
-            key = self._keys.shared_with(public_key)
+            key = self._keys.derive_secret(public_key)
         except ValueError as error:
             raise Refused("invalid public key") from error
-        if key != standing.key:
-            standing.key, standing.use = key, self._uses.of(key, self._now_ms())
-            standing.has_proved_key = False
+        if key != auth.key:
+            auth.key, auth.counters = key, self._key_counters.get(key, self._now_ms())
+            auth.has_proved_key = False
 
     # -- outgoing ------------------------------------------------------------------------
 
-    def frame(self, standing: Standing | None, kind: str, payload: Mapping[str, Any]) -> str:
+    def frame(self, auth: PeerAuth | None, kind: str, payload: Mapping[str, Any]) -> str:
         """Return the frame of an envelope to one peer, signed if there is a key."""
-        key = None if standing is None else standing.key
-        use = None if standing is None or not standing.counts else standing.use
+        key = None if auth is None else auth.key
+        counters = None if auth is None or not auth.signs_everything else auth.counters
         envelope = Envelope(
             kind=kind,
             ts=self._now_ms(),
-            nonce=session_mac.plain_nonce() if use is None else use.outgoing.nonce(),
+            nonce=session_mac.random_nonce() if counters is None else counters.outgoing.nonce(),
             room=self._options.room,
             from_stream_id=self._options.stream_id,
             payload={},
@@ -180,58 +182,58 @@ class Trust:
         text = signed_text(envelope, stringify(payload))
         return envelope_frame(text, None if key is None else session_mac.sign(key, text))
 
-    def seal_bytes(self, standing: Standing, data: bytes) -> bytes:
+    def sign_bytes(self, auth: PeerAuth, data: bytes) -> bytes:
         """Return a signed binary frame.
 
         Raises: Refused, without a key.
         """
-        if standing.key is None or standing.use is None:
+        if auth.key is None or auth.counters is None:
             raise Refused("no key")
-        key = session_mac.bulk_key(standing.key, self._options.stream_id)
-        return session_mac.seal_frame(key, standing.use.outgoing.next(), data)
+        key = session_mac.bulk_key(auth.key, self._options.stream_id)
+        return session_mac.sign_frame(key, auth.counters.outgoing.next(), data)
 
     # -- incoming ------------------------------------------------------------------------
 
-    def check_origin(self, standing: Standing, envelope: Envelope) -> None:
+    def check_origin(self, auth: PeerAuth, envelope: Envelope) -> None:
         """Check that an envelope belongs to this room and to the peer of its connection.
 
         Raises: Refused.
         """
         if envelope.room != self._options.room:
             raise Refused("wrong room")
-        if standing.stream_id is not None and envelope.from_stream_id != standing.stream_id:
-            raise Refused(NOT_THIS_NAME)
+        if auth.stream_id is not None and envelope.from_stream_id != auth.stream_id:
+            raise Refused(NAME_BELONGS_TO_OTHER)
 
-    def check_envelope(self, standing: Standing, envelope: Envelope) -> None:
+    def check_envelope(self, auth: PeerAuth, envelope: Envelope) -> None:
         """Check that an envelope comes from an admitted peer, is signed by it, and is not a replay.
 
         Raises: Refused.
         """
-        if not self.admits(standing):
+        if not self.admits(auth):
             raise Refused("peer not admitted")
         if envelope.mac is None:
-            if self._options.require_session_mac or standing.counts:
+            if self._options.require_session_mac or auth.signs_everything:
                 raise Refused("mac missing")
             return
-        if standing.key is None or standing.use is None:
+        if auth.key is None or auth.counters is None:
             raise Refused("no key for this mac")
-        if not session_mac.is_signed(standing.key, envelope.signed_text, envelope.mac):
-            raise Refused("mac wrong")
-        if standing.counts and not standing.use.envelopes.take_nonce(envelope.nonce):
+        if not session_mac.is_valid_mac(auth.key, envelope.signed_text, envelope.mac):
+            raise Refused("mac invalid")
+        if auth.signs_everything and not auth.counters.envelopes.accept_nonce(envelope.nonce):
             raise Refused("replayed")
 
-    def open_bytes(self, standing: Standing, frame: bytes) -> bytes:
+    def verify_bytes(self, auth: PeerAuth, frame: bytes) -> bytes:
         """Verify a binary frame, and return its data.
 
         Raises: Refused.
         """
-        if not self.admits(standing) or standing.key is None or standing.use is None or standing.stream_id is None:
+        if not self.admits(auth) or auth.key is None or auth.counters is None or auth.stream_id is None:
             raise Refused("peer not admitted")
-        opened = session_mac.open_frame(session_mac.bulk_key(standing.key, standing.stream_id), frame)
-        if opened is None:
-            raise Refused("mac wrong")
-        number, data = opened
-        if not standing.use.frames.take(number):
+        verified = session_mac.verify_frame(session_mac.bulk_key(auth.key, auth.stream_id), frame)
+        if verified is None:
+            raise Refused("mac invalid")
+        number, data = verified
+        if not auth.counters.frames.accept(number):
             raise Refused("replayed")
         return data
 
@@ -239,7 +241,7 @@ class Trust:
         return int(self._clock() * 1000)
 
 
-def _is_signed(standing: Standing, envelope: Envelope) -> bool:
-    if standing.key is None or envelope.mac is None:
+def _is_signed(auth: PeerAuth, envelope: Envelope) -> bool:
+    if auth.key is None or envelope.mac is None:
         return False
-    return session_mac.is_signed(standing.key, envelope.signed_text, envelope.mac)
+    return session_mac.is_valid_mac(auth.key, envelope.signed_text, envelope.mac)

@@ -1,6 +1,6 @@
 """Messages on a channel: text frames, `{"pipe": …}` around data, and envelopes in some of them. Pure.
 
-Frames are read and written as JavaScript does (`javascript`), because session MACs are computed over that text. The
+Frames are read and written as JavaScript does (`js_json`), because session MACs are computed over that text. The
 payload of each kind of envelope is a struct; unknown fields are kept in `Envelope.payload`.
 """
 
@@ -11,19 +11,19 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 import msgspec
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.failures import WireError
-from hubbub.packs.peers.javascript import Unreadable, convert, parse, stringify
+from hubbub.packs.peers.errors import WireError
+from hubbub.packs.peers.js_json import JsonError, convert, parse, stringify
 
-MARK: Final = "vdo_mcp_bridge_v1"
+ENVELOPE_MARK: Final = "vdo_mcp_bridge_v1"
 KEEP_ALIVE: Final = "bridge.keepalive"
 """The `type` of keep-alive data from VDO.Ninja bridges."""
-CHANNEL: Final = "sendChannel"
+TEXT_CHANNEL: Final = "sendChannel"
 """The text channel, which every peer has."""
 BULK_CHANNEL: Final = "hubbub-bulk"
 """The bulk channel, which two Hubbubs add."""
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
-Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.FILE_ID_CHARACTERS)]
+TransferId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.FILE_ID_CHARACTERS)]
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class Reject(Payload, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class StrandOffer(Payload, frozen=True, kw_only=True):
+class BulkConnectionOffer(Payload, frozen=True, kw_only=True):
     """Offer of an additional connection for bytes; Hubbub only."""
 
     kind = "link.offer"
@@ -91,7 +91,7 @@ class StrandOffer(Payload, frozen=True, kw_only=True):
     sdp: str
 
 
-class StrandAnswer(StrandOffer, frozen=True, kw_only=True):
+class BulkConnectionAnswer(BulkConnectionOffer, frozen=True, kw_only=True):
     """The answer to such an offer."""
 
     kind = "link.answer"
@@ -104,7 +104,7 @@ class FileOffer(Payload, frozen=True, kw_only=True):
     """Sender: offers a file."""
 
     kind = "file.offer"
-    transfer_id: Name
+    transfer_id: TransferId
     name: str = ""
     mime: str = ""
     total_bytes: Count
@@ -117,7 +117,7 @@ class FileAccept(Payload, frozen=True, kw_only=True):
     """Receiver: accepts the file from the first missing chunk on."""
 
     kind = "file.accept"
-    transfer_id: Name
+    transfer_id: TransferId
     next_seq: Count = 0
 
 
@@ -125,7 +125,7 @@ class FileChunk(Payload, frozen=True, kw_only=True):
     """Sender: one chunk."""
 
     kind = "file.chunk"
-    transfer_id: Name
+    transfer_id: TransferId
     seq: Count
     data_base64: str
     chunk_hash: str = ""
@@ -135,7 +135,7 @@ class FileAck(Payload, frozen=True, kw_only=True):
     """Receiver: acknowledges a chunk."""
 
     kind = "file.ack"
-    transfer_id: Name
+    transfer_id: TransferId
     seq: Count
     next_seq: Count
     received_bytes: Count = 0
@@ -145,7 +145,7 @@ class FileNack(Payload, frozen=True, kw_only=True):
     """Receiver: reports a problem."""
 
     kind = "file.nack"
-    transfer_id: Name
+    transfer_id: TransferId
     expected_seq: Count = 0
     reason: str = ""
 
@@ -154,7 +154,7 @@ class FileComplete(Payload, frozen=True, kw_only=True):
     """Sender: all chunks were sent."""
 
     kind = "file.complete"
-    transfer_id: Name
+    transfer_id: TransferId
     total_bytes: Count
     file_hash: str
 
@@ -163,7 +163,7 @@ class FileCompleteAck(Payload, frozen=True, kw_only=True):
     """Receiver: the file is complete and its hash is correct."""
 
     kind = "file.complete_ack"
-    transfer_id: Name
+    transfer_id: TransferId
     file_hash: str
     total_bytes: Count = 0
 
@@ -172,14 +172,14 @@ class FileResumeReq(Payload, frozen=True, kw_only=True):
     """Sender: requests the receiver's state."""
 
     kind = "file.resume_req"
-    transfer_id: Name
+    transfer_id: TransferId
 
 
 class FileResumeState(Payload, frozen=True, kw_only=True):
     """Receiver: its state."""
 
     kind = "file.resume_state"
-    transfer_id: Name
+    transfer_id: TransferId
     next_seq: Count = 0
     status: str = ""
 
@@ -188,7 +188,7 @@ class FileCancel(Payload, frozen=True, kw_only=True):
     """Either end: cancels the transfer."""
 
     kind = "file.cancel"
-    transfer_id: Name
+    transfer_id: TransferId
     reason: str = ""
 
 
@@ -225,15 +225,15 @@ class StateSnapshot(Payload, frozen=True, kw_only=True):
     generated_at: str = ""
 
 
-KINDS: Final[dict[str, type[Payload]]] = {
+PAYLOAD_TYPES: Final[dict[str, type[Payload]]] = {
     struct.kind: struct
     for struct in (
         Hello,
         HelloAck,
         Heartbeat,
         Reject,
-        StrandOffer,
-        StrandAnswer,
+        BulkConnectionOffer,
+        BulkConnectionAnswer,
         FileOffer,
         FileAccept,
         FileChunk,
@@ -266,27 +266,27 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """As it arrived, for the MAC."""
     mac: str | None = None
 
-    def read(self) -> Payload:
+    def read_payload(self) -> Payload:
         """Convert the payload to the struct of its kind.
 
         Raises:
             WireError: the kind is unknown, or the payload is not of that kind.
         """
-        struct = KINDS.get(self.kind)
+        struct = PAYLOAD_TYPES.get(self.kind)
         if struct is None:
             raise WireError(f"unknown kind {self.kind[:64]!r}")
         try:
             # The VDO.Ninja bridge writes null for omitted fields, such as the name of a file.
-            given = {name: value for name, value in self.payload.items() if value is not None}
-            payload: Payload = convert(given, struct)
+            fields = {name: value for name, value in self.payload.items() if value is not None}
+            payload: Payload = convert(fields, struct)
             return payload
-        except Unreadable as error:
+        except JsonError as error:
             raise WireError(f"{self.kind}: {error}") from error
 
     @property
     def is_known(self) -> bool:
         """Whether the kind is a known one."""
-        return self.kind in KINDS
+        return self.kind in PAYLOAD_TYPES
 
     @property
     def signed_text(self) -> str:
@@ -306,7 +306,7 @@ def signed_text(envelope: Envelope, payload_text: str) -> str:
 def envelope_frame(signed: str, mac: str | None) -> str:
     """Return the frame of an envelope, given the signed text."""
     tail = "" if mac is None else f',"mac":"{mac}"'
-    return f'{{"pipe":{{"__vdo_mcp":"{MARK}",{signed[1:-1]}{tail}}}}}'
+    return f'{{"pipe":{{"__vdo_mcp":"{ENVELOPE_MARK}",{signed[1:-1]}{tail}}}}}'
 
 
 def read_envelope(data: object) -> Envelope | None:
@@ -315,12 +315,12 @@ def read_envelope(data: object) -> Envelope | None:
     Raises:
         WireError: it is marked as an envelope but malformed.
     """
-    if not isinstance(data, dict) or data.get("__vdo_mcp") != MARK:
+    if not isinstance(data, dict) or data.get("__vdo_mcp") != ENVELOPE_MARK:
         return None
     try:
         envelope: Envelope = convert(data, Envelope)
         return envelope
-    except Unreadable as error:
+    except JsonError as error:
         raise WireError(f"not an envelope: {error}") from error
 
 
@@ -343,7 +343,7 @@ class Control(msgspec.Struct, frozen=True):
 ControlKind: TypeAlias = Literal[
     "description", "candidate", "candidates", "media", "info", "ping", "pong", "bye", "muted", "restart", "other"
 ]
-_CONTROLS: Final[tuple[tuple[str, ControlKind], ...]] = (
+_CONTROL_FIELDS: Final[tuple[tuple[str, ControlKind], ...]] = (
     # In the order in which the VDO.Ninja bridge looks for them.
     ("description", "description"),
     ("candidate", "candidate"),
@@ -368,11 +368,11 @@ def read_frame(text: str | bytes) -> Pipe | Control:
         raise WireError("a frame is too large")
     try:
         fields = parse(text)
-    except Unreadable as error:
+    except JsonError as error:
         raise WireError(f"not a frame: {error}") from error
     if not isinstance(fields, dict):
         raise WireError("a frame must be an object")
-    for name, kind in _CONTROLS:
+    for name, kind in _CONTROL_FIELDS:
         if name in fields:
             return Control(kind, fields)
     if "pipe" in fields:
@@ -384,16 +384,16 @@ def pipe_frame(data: object) -> str:
     """Return the frame of application data.
 
     Raises:
-        Unreadable: JSON cannot represent it.
+        JsonError: JSON cannot represent it.
     """
     return f'{{"pipe":{stringify(data)}}}'
 
 
-SWALLOWED: Final = ("subscribe", "unsubscribe", "channelMessage", "request", "response")
+VDO_BRIDGE_DROPPED_TYPES: Final = ("subscribe", "unsubscribe", "channelMessage", "request", "response")
 
 
-def original_swallows(data: object) -> bool:
+def vdo_bridge_drops(data: object) -> bool:
     """Return whether a VDO.Ninja bridge would silently lose this data."""
     if isinstance(data, dict):
-        return data.get("type") in SWALLOWED
+        return data.get("type") in VDO_BRIDGE_DROPPED_TYPES
     return data is None or data is False or data == "" or (isinstance(data, int | float) and not data)

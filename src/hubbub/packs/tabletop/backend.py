@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from hubbub.packs.tabletop.campaign_document import CampaignDocument
 from hubbub.packs.tabletop.dice import DiceResult, DiceSpec
 from hubbub.packs.tabletop.duality import ActionRoll, Explanation, Probability, Resolution, RulesVersion
 from hubbub.packs.tabletop.model import (
@@ -32,7 +33,6 @@ from hubbub.packs.tabletop.model import (
 from hubbub.packs.tabletop.notation import NotationResult
 from hubbub.packs.tabletop.randomness import LIVE, RngRequest
 from hubbub.packs.tabletop.store_status import StoreStatus
-from hubbub.packs.tabletop.transfer import CampaignDocument
 
 T = TypeVar("T")
 
@@ -183,8 +183,8 @@ class Backend(Campaigns, Actors, Sessions, Rolls, Protocol):
         """Close files and connections. May be called twice."""
 
 
-async def every(fetch: Callable[[PageRequest], Awaitable[Page[T]]], size: int = 0) -> AsyncIterator[T]:
-    """Yield all items of a list, page by page: `every(backend.list_campaigns)`."""
+async def iterate_all(fetch: Callable[[PageRequest], Awaitable[Page[T]]], size: int = 0) -> AsyncIterator[T]:
+    """Yield all items of a list, page by page: `iterate_all(backend.list_campaigns)`."""
     token = ""
     while True:
         page = await fetch(PageRequest(size, token))

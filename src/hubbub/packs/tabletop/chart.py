@@ -35,7 +35,7 @@ def draw(odds: Probability, title: str) -> tuple[bytes, str]:
         for row in odds.outcome_counts
     ]
     success = f"success {odds.success_count / odds.total_outcomes:.1%}, criticals included"
-    lines = [f"Outcomes among all {odds.total_outcomes} falls of the dice; {success}"]
+    lines = [f"Outcomes of all {odds.total_outcomes} combinations of the dice; {success}"]
     try:
         picture = draw_bar_chart(bars, title=title, lines=lines)
     except NoCharts as error:

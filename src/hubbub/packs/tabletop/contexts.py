@@ -23,17 +23,17 @@ _PURPOSE: Final = "tabletop context"
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody's calls are about. What was not chosen is not there."""
+    """The campaign of later calls, with the session and participant if they were chosen."""
 
     campaign_id: str
     session_id: str | UnsetType = UNSET
     participant_id: str | UnsetType = UNSET
 
 
-class _Kept(msgspec.Struct):
+class _Entry(msgspec.Struct):
     choice: Choice
     owner: str
-    used: float
+    used_at: float
 
 
 class Contexts:
@@ -42,27 +42,27 @@ class Contexts:
     def __init__(self, server: Server, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._server = server
         self._clock = clock
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
         """Least recently used first."""
-        self._shares = Shares(limits.TABLE_CONTEXTS)
+        self._shares = Shares(limits.MAX_CONTEXTS)
         server.on_scope_end(self.forget)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
-    def keep(self, scope: str | None, choice: Choice, *, owner: str = "") -> str | None:
+    def save(self, scope: str | None, choice: Choice, *, owner: str = "") -> str | None:
         """Remember a choice for the caller of this scope, or return the sealed string that contains it.
 
         An owner (`Caller.owner`) whose share is used up loses its own least recently used choice.
         """
         if scope is None:
-            return self._server.sealer.seal(_PURPOSE, msgspec.to_builtins(choice), lifetime_s=limits.TABLE_CONTEXT_S)
+            return self._server.sealer.seal(_PURPOSE, msgspec.to_builtins(choice), lifetime_s=limits.CONTEXT_LIFETIME_S)
         self._drop_idle()
         self.forget(scope)
         while not self._shares.has_room(owner):
-            theirs = (kept_for for kept_for, kept in self._kept.items() if kept.owner == owner)
-            self.forget(next(theirs, None) or next(iter(self._kept)))
-        self._kept[scope] = _Kept(choice, owner, self._clock())
+            owner_scopes = (entry_scope for entry_scope, entry in self._entries.items() if entry.owner == owner)
+            self.forget(next(owner_scopes, None) or next(iter(self._entries)))
+        self._entries[scope] = _Entry(choice, owner, self._clock())
         self._shares.take(owner)
         return None
 
@@ -72,45 +72,47 @@ class Contexts:
         Raises: InvalidArgument, for a `context_id` that was not issued here or has expired.
         """
         if context_id is not None:
-            return self._open(context_id)
-        if scope is None or not self._kept:
+            return self._unseal(context_id)
+        if scope is None or not self._entries:
             return None
         self._drop_idle()
-        kept = self._kept.get(scope)
-        if kept is None:
+        entry = self._entries.get(scope)
+        if entry is None:
             return None
-        kept.used = self._clock()
-        self._kept.move_to_end(scope)
-        return kept.choice
+        entry.used_at = self._clock()
+        self._entries.move_to_end(scope)
+        return entry.choice
 
     def forget(self, scope: str) -> None:
         """Drop the choice of a scope that has ended."""
-        kept = self._kept.pop(scope, None)
-        if kept is not None:
-            self._shares.give_back(kept.owner)
+        entry = self._entries.pop(scope, None)
+        if entry is not None:
+            self._shares.give_back(entry.owner)
 
-    def forget_session(self, scope: str | None, session_id: str) -> bool:
+    def clear_session(self, scope: str | None, session_id: str) -> bool:
         """Clear a game session that has ended from the caller's choice; return whether it was chosen."""
-        kept = None if scope is None else self._kept.get(scope)
-        if kept is None or kept.choice.session_id != session_id:
+        entry = None if scope is None else self._entries.get(scope)
+        if entry is None or entry.choice.session_id != session_id:
             return False
-        kept.choice = msgspec.structs.replace(kept.choice, session_id=UNSET)
+        entry.choice = msgspec.structs.replace(entry.choice, session_id=UNSET)
         return True
 
-    def _open(self, context_id: str) -> Choice:
+    def _unseal(self, context_id: str) -> Choice:
         try:
             return msgspec.convert(self._server.sealer.open(_PURPOSE, context_id), Choice)
         except ValueError:  # includes msgspec.ValidationError
-            raise InvalidArgument("context_id was not given out here, or is too old; call set_context again") from None
+            raise InvalidArgument(
+                "context_id was not issued by this server or has expired; call set_context again"
+            ) from None
 
     def _drop_idle(self) -> None:
-        oldest = self._clock() - limits.TABLE_CONTEXT_S
-        while self._kept and next(iter(self._kept.values())).used < oldest:
-            self.forget(next(iter(self._kept)))
+        oldest = self._clock() - limits.CONTEXT_LIFETIME_S
+        while self._entries and next(iter(self._entries.values())).used_at < oldest:
+            self.forget(next(iter(self._entries)))
 
-    # -- what a call leaves out --------------------------------------------------
+    # -- arguments that a call omits ---------------------------------------------
 
-    def campaign(self, scope: str | None, campaign_id: str | None, context_id: str | None) -> str:
+    def resolve_campaign_id(self, scope: str | None, campaign_id: str | None, context_id: str | None) -> str:
         """Return the campaign of a call: its argument, else the caller's choice.
 
         Raises: InvalidArgument, if there is neither.
@@ -119,24 +121,24 @@ class Contexts:
             return campaign_id
         choice = self.find(scope, context_id)
         if choice is None:
-            raise InvalidArgument("campaign_id is required: give it, or choose a campaign with set_context first")
+            raise InvalidArgument("campaign_id is required: pass it, or choose a campaign with set_context first")
         return choice.campaign_id
 
-    def session(
+    def resolve_session(
         self, scope: str | None, campaign_id: str | None, session_id: str | None, context_id: str | None
     ) -> tuple[str, str | None]:
         """Return the campaign and the session of a call; the session may be None.
 
         Raises: InvalidArgument, if there is no campaign.
         """
-        campaign = self.campaign(scope, campaign_id, context_id)
+        campaign = self.resolve_campaign_id(scope, campaign_id, context_id)
         choice = self.find(scope, context_id) if session_id is None else None
         # The chosen session is used only if it belongs to the campaign of the call.
         if choice is not None and choice.campaign_id == campaign and choice.session_id is not UNSET:
             return campaign, choice.session_id
         return campaign, session_id
 
-    def scene(
+    def resolve_scene(
         self,
         scope: str | None,
         campaign_id: str | None,
@@ -148,8 +150,8 @@ class Contexts:
 
         Raises: InvalidArgument, if a session or actor is given without a campaign.
         """
-        is_anywhere = campaign_id is session_id is actor_id is None
-        if is_anywhere and self.find(scope, context_id) is None:
+        is_unspecified = campaign_id is session_id is actor_id is None
+        if is_unspecified and self.find(scope, context_id) is None:
             return None
-        campaign, session = self.session(scope, campaign_id, session_id, context_id)
+        campaign, session = self.resolve_session(scope, campaign_id, session_id, context_id)
         return Scene(campaign_id=campaign, session_id=session, actor_id=actor_id)

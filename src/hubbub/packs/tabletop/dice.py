@@ -7,18 +7,18 @@ import msgspec
 
 from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.failures import InvalidArgument
-from hubbub.packs.tabletop.randomness import LIVE, Faces, RngRequest, RngUsed, choose_seed
+from hubbub.packs.tabletop.randomness import LIVE, RngRequest, RngUsed, RollStream, choose_seed
 
 
 class DiceSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Some dice of one kind."""
+    """Dice of one kind."""
 
-    sides: Annotated[int, msgspec.Meta(ge=1, le=limits.DIE_SIDES)]
-    count: Annotated[int, msgspec.Meta(ge=1, le=limits.DICE)]
+    sides: Annotated[int, msgspec.Meta(ge=1, le=limits.MAX_DIE_SIDES)]
+    count: Annotated[int, msgspec.Meta(ge=1, le=limits.MAX_DICE)]
 
 
 class DiceRoll(msgspec.Struct, frozen=True):
-    """How they fell."""
+    """The results of dice of one kind."""
 
     sides: int
     results: tuple[int, ...]
@@ -26,7 +26,7 @@ class DiceRoll(msgspec.Struct, frozen=True):
 
 
 class DiceResult(msgspec.Struct, frozen=True):
-    """How all of them fell, in the order in which they were asked for."""
+    """The results of all dice, in the order of the request."""
 
     rolls: tuple[DiceRoll, ...]
     total: int
@@ -41,28 +41,28 @@ def roll_dice(dice: Sequence[DiceSpec], rng: RngRequest = LIVE) -> DiceResult:
     Raises: InvalidArgument, for invalid or too many dice.
     """
     check_dice(dice)
-    used = choose_seed(rng)
-    faces = Faces(used.seed_used)
-    rolls = tuple(_throw(spec, faces) for spec in dice)
-    return DiceResult(rolls, sum(roll.total for roll in rolls), used)
+    rng_used = choose_seed(rng)
+    stream = RollStream(rng_used.seed_used)
+    rolls = tuple(_roll_spec(spec, stream) for spec in dice)
+    return DiceResult(rolls, sum(roll.total for roll in rolls), rng_used)
 
 
 def check_dice(dice: Sequence[DiceSpec]) -> None:
     """Validate the number and the sides of dice."""
     if not dice:
-        raise InvalidArgument("dice must name at least one die, as {sides, count}")
-    if len(dice) > limits.DICE_SPECS:
-        raise InvalidArgument(f"dice may have at most {limits.DICE_SPECS} entries, not {len(dice)}")
+        raise InvalidArgument('dice must have at least one entry, like {"sides": 6, "count": 2}')
+    if len(dice) > limits.MAX_DICE_SPECS:
+        raise InvalidArgument(f"dice must have at most {limits.MAX_DICE_SPECS} entries, not {len(dice)}")
     for spec in dice:
-        if not 1 <= spec.sides <= limits.DIE_SIDES:
-            raise InvalidArgument(f"sides must be between 1 and {limits.DIE_SIDES}, not {spec.sides}")
-        if not 1 <= spec.count <= limits.DICE:
-            raise InvalidArgument(f"count must be between 1 and {limits.DICE}, not {spec.count}")
+        if not 1 <= spec.sides <= limits.MAX_DIE_SIDES:
+            raise InvalidArgument(f"sides must be between 1 and {limits.MAX_DIE_SIDES}, not {spec.sides}")
+        if not 1 <= spec.count <= limits.MAX_DICE:
+            raise InvalidArgument(f"count must be between 1 and {limits.MAX_DICE}, not {spec.count}")
     total = sum(spec.count for spec in dice)
-    if total > limits.DICE:
-        raise InvalidArgument(f"at most {limits.DICE} dice can be thrown at once, not {total}")
+    if total > limits.MAX_DICE:
+        raise InvalidArgument(f"at most {limits.MAX_DICE} dice can be rolled at once, not {total}")
 
 
-def _throw(spec: DiceSpec, faces: Faces) -> DiceRoll:
-    results = tuple(faces.throw(spec.sides) for _ in range(spec.count))
+def _roll_spec(spec: DiceSpec, stream: RollStream) -> DiceRoll:
+    results = tuple(stream.roll(spec.sides) for _ in range(spec.count))
     return DiceRoll(spec.sides, results, sum(results))

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.failures import InvalidArgument
-from hubbub.packs.tabletop.randomness import LIVE, Faces, RngRequest, RngUsed, choose_seed
+from hubbub.packs.tabletop.randomness import LIVE, RngRequest, RngUsed, RollStream, choose_seed
 
 SIDES: Final = 12
 ADVANTAGE_SIDES: Final = 6
@@ -21,7 +21,7 @@ RULES_VERSION: Final = "1.0.0"
 
 
 class Outcome(StrEnum):
-    """All that can come of a roll."""
+    """The possible outcomes of a roll."""
 
     ROLL_WITH_HOPE = "ROLL_WITH_HOPE"
     ROLL_WITH_FEAR = "ROLL_WITH_FEAR"
@@ -38,7 +38,7 @@ class Outcome(StrEnum):
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
-    """What a roll means; `difficulty` only where one was given."""
+    """The outcome of a roll; `difficulty` is present only if one was given."""
 
     hope: int
     fear: int
@@ -51,7 +51,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActionRoll(msgspec.Struct, frozen=True):
-    """A roll that was made here."""
+    """A roll of hope and fear, with its seed."""
 
     resolution: Resolution
     rng: RngUsed
@@ -62,7 +62,7 @@ class ActionRoll(msgspec.Struct, frozen=True):
 
 
 class Intermediates(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found on the way to an outcome."""
+    """Intermediate results of an evaluation."""
 
     base_total: int
     total: int
@@ -73,7 +73,7 @@ class Intermediates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainStep(msgspec.Struct, frozen=True):
-    """One step of the way, with the values it saw."""
+    """One step of an evaluation, with its values."""
 
     code: str
     message: str
@@ -81,7 +81,7 @@ class ExplainStep(msgspec.Struct, frozen=True):
 
 
 class Explanation(Resolution, frozen=True, kw_only=True):
-    """An outcome with the whole way to it."""
+    """An outcome with all steps of its evaluation."""
 
     rules_version: str
     intermediates: Intermediates
@@ -89,14 +89,14 @@ class Explanation(Resolution, frozen=True, kw_only=True):
 
 
 class OutcomeCount(msgspec.Struct, frozen=True):
-    """How many of all falls have this outcome."""
+    """The number of combinations of the dice with this outcome."""
 
     outcome: Outcome
     count: int
 
 
 class Probability(msgspec.Struct, frozen=True, kw_only=True):
-    """The exact odds. A critical is a success, so successes and failures are all there is."""
+    """The exact odds. A critical is a success, so successes and failures add up to the total."""
 
     total_outcomes: int
     crit_count: int
@@ -106,7 +106,7 @@ class Probability(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RulesVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rules these are."""
+    """The rules by which rolls are evaluated."""
 
     system: str
     module: str
@@ -128,7 +128,7 @@ RULES: Final = RulesVersion(
     difficulty_rule="TOTAL_MEETS_OR_EXCEEDS_DIFFICULTY",
     outcomes=tuple(Outcome),
 )
-_COUNTED: Final = (
+_COUNTED_OUTCOMES: Final = (
     Outcome.CRITICAL_SUCCESS,
     Outcome.SUCCESS_WITH_HOPE,
     Outcome.SUCCESS_WITH_FEAR,
@@ -145,14 +145,14 @@ def action_roll(
     Raises: InvalidArgument.
     """
     check_numbers(modifier, difficulty, advantage)
-    used = choose_seed(rng)
-    faces = Faces(used.seed_used)
-    hope, fear = faces.throw(SIDES), faces.throw(SIDES)
+    rng_used = choose_seed(rng)
+    stream = RollStream(rng_used.seed_used)
+    hope, fear = stream.roll(SIDES), stream.roll(SIDES)
     if not advantage:
-        return ActionRoll(_resolve(hope, fear, modifier, difficulty), used)
-    added = advantage * faces.throw(ADVANTAGE_SIDES)
+        return ActionRoll(_resolve(hope, fear, modifier, difficulty), rng_used)
+    added = advantage * stream.roll(ADVANTAGE_SIDES)
     found = msgspec.structs.replace(_resolve(hope, fear, modifier + added, difficulty), modifier=modifier)
-    return ActionRoll(found, used, advantage=added)
+    return ActionRoll(found, rng_used, advantage=added)
 
 
 def resolve(hope: int, fear: int, modifier: int = 0, difficulty: int | None = None) -> Resolution:
@@ -175,13 +175,13 @@ def check_roll(hope: int, fear: int, modifier: int, difficulty: int | None) -> N
 def check_numbers(modifier: int, difficulty: int | None, advantage: int = 0) -> None:
     """Refuse numbers, including the total, that do not fit the 32 bits of the wire format."""
     if advantage not in (-1, 0, 1):
-        raise InvalidArgument(f"advantage must be 1, 0 or, for disadvantage, -1, not {advantage}")
-    lowest = -limits.INT32 - 1 + (ADVANTAGE_SIDES if advantage < 0 else 0)
-    highest = limits.INT32 - 2 * SIDES - (ADVANTAGE_SIDES if advantage > 0 else 0)
+        raise InvalidArgument(f"advantage must be 1, 0 or (for disadvantage) -1, not {advantage}")
+    lowest = -limits.INT32_MAX - 1 + (ADVANTAGE_SIDES if advantage < 0 else 0)
+    highest = limits.INT32_MAX - 2 * SIDES - (ADVANTAGE_SIDES if advantage > 0 else 0)
     if not lowest <= modifier <= highest:
         raise InvalidArgument(f"modifier must be between {lowest} and {highest}, not {modifier}")
-    if difficulty is not None and not 0 <= difficulty <= limits.INT32:
-        raise InvalidArgument(f"difficulty must be between 0 and {limits.INT32}, not {difficulty}")
+    if difficulty is not None and not 0 <= difficulty <= limits.INT32_MAX:
+        raise InvalidArgument(f"difficulty must be between 0 and {limits.INT32_MAX}, not {difficulty}")
 
 
 def _resolve(hope: int, fear: int, modifier: int, difficulty: int | None) -> Resolution:
@@ -195,11 +195,11 @@ def _resolve(hope: int, fear: int, modifier: int, difficulty: int | None) -> Res
         total=total,
         is_crit=is_crit,
         meets_difficulty=meets,
-        outcome=_outcome(hope, fear, meets if difficulty is not None else None),
+        outcome=_choose_outcome(hope, fear, meets if difficulty is not None else None),
     )
 
 
-def _outcome(hope: int, fear: int, meets_difficulty: bool | None) -> Outcome:
+def _choose_outcome(hope: int, fear: int, meets_difficulty: bool | None) -> Outcome:
     if hope == fear:
         return Outcome.CRITICAL_SUCCESS
     if meets_difficulty is None:
@@ -227,24 +227,24 @@ def explain(hope: int, fear: int, modifier: int = 0, difficulty: int | None = No
         **msgspec.structs.asdict(found),
         rules_version=RULES_VERSION,
         intermediates=intermediates,
-        steps=_steps(found, intermediates),
+        steps=_make_steps(found, intermediates),
     )
 
 
-def _steps(found: Resolution, intermediates: Intermediates) -> tuple[ExplainStep, ...]:
+def _make_steps(found: Resolution, intermediates: Intermediates) -> tuple[ExplainStep, ...]:
     dice = {"hope": found.hope, "fear": found.fear}
     base, total = {"base_total": intermediates.base_total}, {"total": found.total}
-    against: dict[str, Any] = {"meets_difficulty": found.meets_difficulty}
+    difficulty_data: dict[str, Any] = {"meets_difficulty": found.meets_difficulty}
     if found.difficulty is not UNSET:
-        against = {"difficulty": found.difficulty, **against}
+        difficulty_data = {"difficulty": found.difficulty, **difficulty_data}
         if found.is_crit:
-            against["critical_override"] = True
+            difficulty_data["critical_override"] = True
     outcome = {"outcome": found.outcome.coarse, "outcome_full": found.outcome.value}
     return (
         ExplainStep("SUM_DICE", "Sum hope and fear dice", {**dice, **base}),
         ExplainStep("APPLY_MODIFIER", "Apply modifier to base total", {**base, "modifier": found.modifier, **total}),
         ExplainStep("CHECK_CRIT", "Check for critical outcome", {**dice, "is_crit": found.is_crit}),
-        ExplainStep("CHECK_DIFFICULTY", "Compare total against difficulty", {**total, **against}),
+        ExplainStep("CHECK_DIFFICULTY", "Compare total against difficulty", {**total, **difficulty_data}),
         ExplainStep("SELECT_OUTCOME", "Select final outcome based on roll", outcome),
     )
 
@@ -256,17 +256,17 @@ def probability(modifier: int, difficulty: int, advantage: int = 0) -> Probabili
     """
     check_numbers(modifier, difficulty, advantage)
     added = [advantage * die for die in range(1, ADVANTAGE_SIDES + 1)] if advantage else [0]
-    counts = dict.fromkeys(_COUNTED, 0)
+    counts = dict.fromkeys(_COUNTED_OUTCOMES, 0)
     for hope in range(1, SIDES + 1):
         for fear in range(1, SIDES + 1):
-            for more in added:
-                counts[_outcome(hope, fear, hope + fear + modifier + more >= difficulty)] += 1
+            for bonus in added:
+                counts[_choose_outcome(hope, fear, hope + fear + modifier + bonus >= difficulty)] += 1
     failures = counts[Outcome.FAILURE_WITH_HOPE] + counts[Outcome.FAILURE_WITH_FEAR]
-    falls = SIDES * SIDES * len(added)
+    combinations = SIDES * SIDES * len(added)
     return Probability(
-        total_outcomes=falls,
+        total_outcomes=combinations,
         crit_count=counts[Outcome.CRITICAL_SUCCESS],
-        success_count=falls - failures,
+        success_count=combinations - failures,
         failure_count=failures,
         outcome_counts=tuple(OutcomeCount(outcome, count) for outcome, count in counts.items()),
     )

@@ -15,7 +15,7 @@ GM_CONTROL: Final = "GM"
 """The controller of an actor that no participant controls."""
 
 
-class Word(StrEnum):
+class CaseInsensitiveEnum(StrEnum):
     """An enum of upper-case words, which callers may write in any case and with surrounding spaces."""
 
     @classmethod
@@ -25,37 +25,37 @@ class Word(StrEnum):
         return cls(word) if word in cls.__members__ else None
 
 
-class GmMode(Word):
-    """Who is the game master."""
+class GmMode(CaseInsensitiveEnum):
+    """Whether the game master is a person, an AI, or both."""
 
     HUMAN = "HUMAN"
     AI = "AI"
     HYBRID = "HYBRID"
 
 
-class Role(Word):
-    """What a participant does at the table."""
+class Role(CaseInsensitiveEnum):
+    """Role of a participant."""
 
     GM = "GM"
     PLAYER = "PLAYER"
 
 
-class Controller(Word):
-    """Who is behind a participant."""
+class Controller(CaseInsensitiveEnum):
+    """Whether a participant is a person or an AI."""
 
     HUMAN = "HUMAN"
     AI = "AI"
 
 
-class ActorKind(Word):
-    """Whether an actor is played by a player."""
+class ActorKind(CaseInsensitiveEnum):
+    """Player character or non-player character."""
 
     PC = "PC"
     NPC = "NPC"
 
 
-class SessionStatus(Word):
-    """How far a session has come. At most one of a campaign is ACTIVE."""
+class SessionStatus(CaseInsensitiveEnum):
+    """Status of a session. At most one session of a campaign is ACTIVE."""
 
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
@@ -76,7 +76,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Participant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Somebody at the table."""
+    """A game master or player of a campaign."""
 
     id: str
     campaign_id: str
@@ -100,7 +100,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who controls an actor by default: a participant's id, "GM", or nobody was named yet."""
+    """Who controls an actor by default: a participant's id, "GM", or null if that was never set."""
 
     campaign_id: str
     actor_id: str
@@ -108,7 +108,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One evening of a campaign; `ended_at` only once it has ended."""
+    """One session of play; it has `ended_at` only if it has ended."""
 
     id: str
     campaign_id: str
@@ -120,7 +120,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that happened in a campaign. `hash` covers all the rest, `previous_hash` included."""
+    """Something that happened in a campaign. `hash` covers all other fields, including `previous_hash`."""
 
     campaign_id: str
     seq: int
@@ -132,7 +132,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     previous_hash: str
     hash: str
 
-    def told(self) -> dict[str, Any]:
+    def as_record(self) -> dict[str, Any]:
         """Return the event as callers see it, which is also the input of its hash."""
         return {**msgspec.structs.asdict(self), "created_at": self.created_at.isoformat().replace("+00:00", "Z")}
 

@@ -12,14 +12,14 @@ import msgspec
 
 from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.failures import InvalidArgument
-from hubbub.packs.tabletop.model import Word
+from hubbub.packs.tabletop.model import CaseInsensitiveEnum
 
 ALGORITHM: Final = "hubbub-sha256-v1"
-_WORD: Final = 2**32
+_WORD_RANGE: Final = 2**32
 
 
-class RollMode(Word):
-    """Whether a roll counts, or shows again how one fell."""
+class RollMode(CaseInsensitiveEnum):
+    """Whether a roll is new (LIVE), or repeats an earlier one (REPLAY)."""
 
     LIVE = "LIVE"
     REPLAY = "REPLAY"
@@ -33,15 +33,15 @@ class SeedSource(StrEnum):
 
 
 class RngRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to throw: live with a seed that nobody can know, or again with one that is known."""
+    """The seed of a roll: drawn by the server (LIVE), or that of an earlier roll (REPLAY)."""
 
-    seed: Annotated[int, msgspec.Meta(ge=0, le=limits.DICE_SEED)] | None = None
+    seed: Annotated[int, msgspec.Meta(ge=0, le=limits.MAX_SEED)] | None = None
     roll_mode: RollMode | None = None
     """Without a mode, a seed means REPLAY and no seed means LIVE."""
 
 
 class RngUsed(msgspec.Struct, frozen=True, kw_only=True):
-    """What to give in order to see the same roll again."""
+    """The parameters that reproduce a roll."""
 
     seed_used: int
     rng_algo: str
@@ -52,57 +52,59 @@ class RngUsed(msgspec.Struct, frozen=True, kw_only=True):
 LIVE: Final = RngRequest()
 
 
-def check_rng(wanted: RngRequest) -> RollMode:
+def check_rng(request: RngRequest) -> RollMode:
     """Return the requested mode, if it is consistent with the seed.
 
     Raises: InvalidArgument.
     """
-    seed, mode = wanted.seed, wanted.roll_mode
+    seed, mode = request.seed, request.roll_mode
     if mode is None:
         mode = RollMode.LIVE if seed is None else RollMode.REPLAY
     if mode is RollMode.LIVE and seed is not None:
-        raise InvalidArgument("a LIVE roll takes no seed, the server draws it; use roll_mode REPLAY")
+        raise InvalidArgument(
+            "a LIVE roll must not have a seed, because the server draws it; omit the seed, or use roll_mode REPLAY"
+        )
     if mode is RollMode.REPLAY and seed is None:
-        raise InvalidArgument("a REPLAY needs the seed of the roll to show again")
-    if seed is not None and not 0 <= seed <= limits.DICE_SEED:
-        raise InvalidArgument(f"seed must be between 0 and {limits.DICE_SEED}")
+        raise InvalidArgument("roll_mode REPLAY requires a seed: the seed_used of the roll to repeat")
+    if seed is not None and not 0 <= seed <= limits.MAX_SEED:
+        raise InvalidArgument(f"seed must be between 0 and {limits.MAX_SEED}, not {seed}")
     return mode
 
 
-def choose_seed(wanted: RngRequest = LIVE) -> RngUsed:
+def choose_seed(request: RngRequest = LIVE) -> RngUsed:
     """Take the caller's seed for a replay, or draw one for a live roll.
 
     Raises: InvalidArgument.
     """
-    mode, seed, source = check_rng(wanted), wanted.seed, SeedSource.CLIENT
+    mode, seed, source = check_rng(request), request.seed, SeedSource.CLIENT
     if seed is None:
         from secrets import randbelow  # imports hashlib, which is not needed at startup
 
-        seed, source = randbelow(limits.DICE_SEED + 1), SeedSource.SERVER
+        seed, source = randbelow(limits.MAX_SEED + 1), SeedSource.SERVER
     return RngUsed(seed_used=seed, rng_algo=ALGORITHM, seed_source=source, roll_mode=mode)
 
 
-class Faces:
+class RollStream:
     """A sequence of rolls that follows from a seed."""
 
     def __init__(self, seed: int) -> None:
-        self._words = _words(seed)
+        self._random_words = _random_words(seed)
 
-    def throw(self, sides: int) -> int:
+    def roll(self, sides: int) -> int:
         """Return the next roll of a die with this many sides."""
-        fair = _WORD - _WORD % sides
-        while (word := next(self._words)) >= fair:
+        limit = _WORD_RANGE - _WORD_RANGE % sides
+        while (word := next(self._random_words)) >= limit:
             pass
         return word % sides + 1
 
 
-def _words(seed: int) -> Iterator[int]:
+def _random_words(seed: int) -> Iterator[int]:
     from hashlib import sha256  # not needed before the first roll
 
-    start = ALGORITHM.encode() + seed.to_bytes(8, "big")
+    prefix = ALGORITHM.encode() + seed.to_bytes(8, "big")
     number = 0
     while True:
-        block = sha256(start + number.to_bytes(8, "big")).digest()
-        for at in range(0, len(block), 4):
-            yield int.from_bytes(block[at : at + 4], "big")
+        block = sha256(prefix + number.to_bytes(8, "big")).digest()
+        for offset in range(0, len(block), 4):
+            yield int.from_bytes(block[offset : offset + 4], "big")
         number += 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hubbub.packs.tabletop import dice as pools
+from hubbub.packs.tabletop import dice as dice_pools
 from hubbub.packs.tabletop import duality
 from hubbub.packs.tabletop.dice import DiceResult, DiceSpec
 from hubbub.packs.tabletop.duality import ActionRoll, Explanation, Probability, Resolution, RulesVersion
@@ -38,7 +38,7 @@ class LocalRolls:
         roll = duality.action_roll(modifier, difficulty, rng, advantage)
         if scene is None or roll.rng.roll_mode is RollMode.REPLAY:
             return roll
-        data = {**msgspec.to_builtins(roll.resolution), "rng": _told(roll.rng)}
+        data = {**msgspec.to_builtins(roll.resolution), "rng": _encode_rng(roll.rng)}
         if roll.advantage is not None:
             data["advantage"] = roll.advantage
         return msgspec.structs.replace(roll, event_seq=await self.write_roll(scene, "roll.action", data))
@@ -57,10 +57,10 @@ class LocalRolls:
     async def roll_dice(
         self, dice: Sequence[DiceSpec], *, rng: RngRequest = LIVE, scene: Scene | None = None
     ) -> DiceResult:
-        result = pools.roll_dice(dice, rng)
+        result = dice_pools.roll_dice(dice, rng)
         if scene is None or result.rng.roll_mode is RollMode.REPLAY:
             return result
-        data = {"rolls": msgspec.to_builtins(result.rolls), "total": result.total, "rng": _told(result.rng)}
+        data = {"rolls": msgspec.to_builtins(result.rolls), "total": result.total, "rng": _encode_rng(result.rng)}
         return msgspec.structs.replace(result, event_seq=await self.write_roll(scene, "roll.dice", data))
 
     async def roll_notation(
@@ -73,11 +73,11 @@ class LocalRolls:
             "notation": result.notation,
             "terms": msgspec.to_builtins(result.terms),
             "total": result.total,
-            "rng": _told(result.rng),
+            "rng": _encode_rng(result.rng),
         }
         return msgspec.structs.replace(result, event_seq=await self.write_roll(scene, "roll.notation", data))
 
 
-def _told(rng: RngUsed) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(rng)
-    return told
+def _encode_rng(rng: RngUsed) -> dict[str, Any]:
+    encoded: dict[str, Any] = msgspec.to_builtins(rng)
+    return encoded

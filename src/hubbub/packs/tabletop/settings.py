@@ -15,7 +15,7 @@ class TabletopSettings(msgspec.Struct, frozen=True, kw_only=True):
     addr: Annotated[
         HostAndPort | None,
         setting(
-            "The campaign server that keeps the campaigns; otherwise this process keeps them.",
+            "The campaign server that stores the campaigns; by default, this process stores them.",
             flag="--addr",
             form="HOST:PORT",
         ),
@@ -23,19 +23,19 @@ class TabletopSettings(msgspec.Struct, frozen=True, kw_only=True):
     database: Annotated[
         Secret | None,
         setting(
-            "Where this process keeps them: sqlite:///FILE or postgresql://…; otherwise a file in the data folder.",
+            "Where this process stores them: sqlite:///FILE or postgresql://…; by default, a file in the data folder.",
             form="URL",
         ),
     ] = None
     token: Annotated[
         Secret | None,
-        setting("The token that the campaign server asks of its callers, and that this process sends to it."),
+        setting("The token that the campaign server requires of its callers, and that this process sends to it."),
     ] = None
-    tls: Annotated[bool, setting("Whether the campaign server is reached over TLS.")] = False
+    tls: Annotated[bool, setting("Whether to connect to the campaign server with TLS.")] = False
     ca_file: Annotated[
         str | None,
-        setting("The certificates to trust for it, in PEM, instead of the system's; implies tls.", form="FILE"),
+        setting("Trusted CA certificates in PEM, instead of those of the system; implies tls.", form="FILE"),
     ] = None
-    deadline_s: Annotated[float, setting("How long one call to the campaign server may take.", gt=0, le=600)] = (
-        limits.TABLE_CALL_S
-    )
+    deadline_s: Annotated[
+        float, setting("Time limit for one call to the campaign server, in seconds.", gt=0, le=600)
+    ] = limits.CALL_TIMEOUT_S

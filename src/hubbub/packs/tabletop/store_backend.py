@@ -27,20 +27,20 @@ Transaction: TypeAlias = "Callable[Concatenate[Connection, P], T]"
 Method: TypeAlias = "Callable[Concatenate[StoreBackend, P], Coroutine[Any, Any, T]]"
 
 
-def _write(find: Callable[[], Transaction[P, T]]) -> Method[P, T]:
+def _write_method(load: Callable[[], Transaction[P, T]]) -> Method[P, T]:
     """Return a method that runs a writing transaction; the transaction's module is loaded when it is first used."""
 
     async def method(self: StoreBackend, /, *arguments: P.args, **options: P.kwargs) -> T:
-        return await self.run_write(lambda connection: find()(connection, *arguments, **options))
+        return await self.run_write(lambda connection: load()(connection, *arguments, **options))
 
     return method
 
 
-def _read(find: Callable[[], Transaction[P, T]]) -> Method[P, T]:
+def _read_method(load: Callable[[], Transaction[P, T]]) -> Method[P, T]:
     """Return a method that runs a read-only transaction."""
 
     async def method(self: StoreBackend, /, *arguments: P.args, **options: P.kwargs) -> T:
-        return await self.run_read(lambda connection: find()(connection, *arguments, **options))
+        return await self.run_read(lambda connection: load()(connection, *arguments, **options))
 
     return method
 
@@ -53,63 +53,63 @@ class StoreBackend(LocalRolls):
         self._url = url
         self.status = StoreStatus()
         self._database: Database | None = None
-        self._opening = asyncio.Lock()
+        self._open_lock = asyncio.Lock()
         self._is_closed = False
 
-    create_campaign = _write(lambda: sql.campaigns.create)
-    get_campaign = _read(lambda: sql.campaigns.get)
-    list_campaigns = _read(lambda: sql.campaigns.page)
-    export_campaign = _read(lambda: sql.transfer.take_out)
-    import_campaign = _write(lambda: sql.transfer.put_in)
+    create_campaign = _write_method(lambda: sql.campaigns.create)
+    get_campaign = _read_method(lambda: sql.campaigns.get)
+    list_campaigns = _read_method(lambda: sql.campaigns.page)
+    export_campaign = _read_method(lambda: sql.transfer.export_campaign)
+    import_campaign = _write_method(lambda: sql.transfer.import_campaign)
 
-    create_participant = _write(lambda: sql.participants.create)
-    get_participant = _read(lambda: sql.participants.get)
-    list_participants = _read(lambda: sql.participants.page)
-    update_participant = _write(lambda: sql.participants.change)
-    delete_participant = _write(lambda: sql.participants.remove)
+    create_participant = _write_method(lambda: sql.participants.create)
+    get_participant = _read_method(lambda: sql.participants.get)
+    list_participants = _read_method(lambda: sql.participants.page)
+    update_participant = _write_method(lambda: sql.participants.change)
+    delete_participant = _write_method(lambda: sql.participants.remove)
 
-    create_actor = _write(lambda: sql.actors.create)
-    get_actor = _read(lambda: sql.actors.get)
-    list_actors = _read(lambda: sql.actors.page)
-    update_actor = _write(lambda: sql.actors.change)
-    delete_actor = _write(lambda: sql.actors.remove)
-    set_control = _write(lambda: sql.actors.set_control)
-    get_control = _read(lambda: sql.actors.get_control)
+    create_actor = _write_method(lambda: sql.actors.create)
+    get_actor = _read_method(lambda: sql.actors.get)
+    list_actors = _read_method(lambda: sql.actors.page)
+    update_actor = _write_method(lambda: sql.actors.change)
+    delete_actor = _write_method(lambda: sql.actors.remove)
+    set_control = _write_method(lambda: sql.actors.set_control)
+    get_control = _read_method(lambda: sql.actors.get_control)
 
-    start_session = _write(lambda: sql.sessions.start)
-    end_session = _write(lambda: sql.sessions.end)
-    get_session = _read(lambda: sql.sessions.get)
-    list_sessions = _read(lambda: sql.sessions.page)
-    append_event = _write(lambda: sql.events.append)
-    list_events = _read(lambda: sql.events.page)
-    verify_events = _read(lambda: sql.events.first_break)
+    start_session = _write_method(lambda: sql.sessions.start)
+    end_session = _write_method(lambda: sql.sessions.end)
+    get_session = _read_method(lambda: sql.sessions.get)
+    list_sessions = _read_method(lambda: sql.sessions.page)
+    append_event = _write_method(lambda: sql.events.append)
+    list_events = _read_method(lambda: sql.events.page)
+    verify_events = _read_method(lambda: sql.events.find_first_break)
 
     async def write_roll(self, scene: Scene, type: str, data: dict[str, Any]) -> int:
         return (await self._write_scene(scene, type, data)).seq
 
-    _write_scene = _write(lambda: sql.events.write_in_scene)
-    _look = _read(lambda: sql.tables.look)
-    _touch = _write(lambda: sql.tables.touch)
+    _write_scene = _write_method(lambda: sql.events.write_in_scene)
+    _check_readable = _read_method(lambda: sql.tables.check_readable)
+    _check_writable = _write_method(lambda: sql.tables.check_writable)
 
     # -- the database --------------------------------------------------------------
 
     async def check(self) -> None:
-        if self._database is None and self._url is None and not usual_path().exists():
+        if self._database is None and self._url is None and not default_path().exists():
             self._check_folder()  # A check must not create a database.
             return
-        await self._look()
+        await self._check_readable()
         if self.status.is_failing("write"):
-            await self._touch()
+            await self._check_writable()
 
     def _check_folder(self) -> None:
-        path = usual_path()
+        path = default_path()
         folder = next(parent for parent in path.parents if parent.exists())
         if not os.access(folder, os.W_OK):
-            raise self._unavailable("write", f"{path} cannot be made: {folder} is not writable")
+            raise self._unavailable("write", f"{path} cannot be created: {folder} is not writable")
 
     async def close(self) -> None:
         self._is_closed = True
-        async with self._opening:
+        async with self._open_lock:
             database, self._database = self._database, None
         if database is not None:
             await database.close()
@@ -122,7 +122,9 @@ class StoreBackend(LocalRolls):
         try:
             found = await (await self._open()).write(transaction)
         except StoreConflict as error:
-            raise FailedPrecondition("somebody else changed the same at the same time; look again") from error
+            raise FailedPrecondition(
+                "another request changed the same record at the same time; read it again and retry"
+            ) from error
         except (StoreFailed, SettingsError) as error:
             raise self._unavailable("write", error.message) from error
         self.status.record_success("write")
@@ -147,15 +149,15 @@ class StoreBackend(LocalRolls):
     async def _open(self) -> Database:
         if self._database is not None:
             return self._database
-        async with self._opening:
+        async with self._open_lock:
             if self._is_closed:
                 raise Unavailable("The campaign store is closed, because the server is stopping")
             if self._database is None:
-                self._database = await sql.tables.open_tables(self._url or f"sqlite:///{usual_path()}")
+                self._database = await sql.tables.open_tables(self._url or f"sqlite:///{default_path()}")
             return self._database
 
 
-def usual_path() -> Path:
+def default_path() -> Path:
     """Return the path of the default database."""
     from hubbub.pack import data_folder
 

@@ -45,7 +45,7 @@ class StoreStatus:
             logger.warning("store_recovered", extra={"store": "tabletop", "access": access})
 
 
-def store_figures(status: StoreStatus) -> list[Metric]:
+def make_store_metrics(status: StoreStatus) -> list[Metric]:
     """Return the metrics of a store."""
     return [
         Metric("store_up", "1 while the store works.", "store", lambda: {"tabletop": float(status.is_ok)}),

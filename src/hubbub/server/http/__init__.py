@@ -1,1 +1,1 @@
-"""The HTTP endpoint: three dialects at one address; the era ladder decides which one a request speaks."""
+"""The HTTP endpoint: three dialects at one address; `hubbub.protocol.dialect` decides which one a request uses."""

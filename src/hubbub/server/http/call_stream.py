@@ -14,16 +14,16 @@ import msgspec
 
 from hubbub.errors import MissingCapability
 from hubbub.ports import HttpExchange
+from hubbub.protocol.calls import Call, Note, Reply
 from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.jsonrpc import encode_notification
-from hubbub.protocol.model import Call, Note, Reply
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.sse import encode_event
 from hubbub.server.http.sessions import Session
 from hubbub.server.http.streams import Stream
 
-_USUAL = b"application/json, text/event-stream"
-_UNCHANGED = (b"cache-control", b"no-cache, no-transform")
+_USUAL_ACCEPT = b"application/json, text/event-stream"
+_NO_TRANSFORM = (b"cache-control", b"no-cache, no-transform")
 ResponseMode = Literal["auto", "json", "sse"]
 
 
@@ -42,7 +42,7 @@ class CallStream(msgspec.Struct, eq=False):
     async def notify(self, note: Note) -> None:
         """Stream a notification; a caller that accepts only JSON does not get it."""
         if self._mode != "json":
-            await self._event(encode_notification(note.method, note.params))
+            await self._send_event(encode_notification(note.method, note.params))
 
     def send_nowait(self, note: Note) -> bool:
         """Return False: only `notify` waits for slow readers."""
@@ -52,47 +52,47 @@ class CallStream(msgspec.Struct, eq=False):
         """Send a request to the caller, on the stream of this call."""
         if self._session is None or self._mode == "json":
             raise MissingCapability({"text/event-stream": {}})
-        return await self._session.questions.ask(call, self._event)
+        return await self._session.pending_requests.ask_client(call, self._send_event)
 
-    def answer(self, status: int, response: bytes) -> Awaitable[None]:
+    def respond(self, status: int, response: bytes) -> Awaitable[None]:
         """Send the response and end the stream."""
         if self._is_open:
-            return self._finish(response)
+            return self._finish_stream(response)
         if self._mode == "sse" and status == 200:
-            body, headers = self._whole_stream(response), (*self._headers, _UNCHANGED)
-            return self._exchange.reply(200, body, headers, kind=b"text/event-stream")
-        return self._exchange.reply(status, response, self._headers)
+            body, headers = self._encode_stream(response), (*self._headers, _NO_TRANSFORM)
+            return self._exchange.respond(200, body, headers, content_type=b"text/event-stream")
+        return self._exchange.respond(status, response, self._headers)
 
-    async def _finish(self, response: bytes) -> None:
-        await self._event(response)
-        await self._end()
+    async def _finish_stream(self, response: bytes) -> None:
+        await self._send_event(response)
+        await self._end_stream()
 
-    async def abandon(self) -> None:
+    async def end_cancelled(self) -> None:
         """End without a response, because the call was cancelled."""
         if self._mode == "json":
-            await self._exchange.reply(202)
+            await self._exchange.respond(202)
             return
         if not self._is_open:
-            await self._open()
-        await self._end()
+            await self._open_stream()
+        await self._end_stream()
 
     async def release(self) -> None:
         """End the open stream now; a legacy caller fetches the rest with `Last-Event-ID`."""
         if self._session is None or self._mode == "json":
             return
         if not self._is_open:
-            await self._open()
+            await self._open_stream()
         self._is_released = True
         await self._exchange.end()
 
-    async def _event(self, message: bytes) -> None:
+    async def _send_event(self, message: bytes) -> None:
         if not self._is_open:
-            await self._open()
+            await self._open_stream()
         event = encode_event(message, event="message") if self._stream is None else self._stream.append(message)
         if not self._is_released:
             await self._exchange.write(event)
 
-    def _whole_stream(self, response: bytes) -> bytes:
+    def _encode_stream(self, response: bytes) -> bytes:
         """Return a complete stream that contains only the response."""
         if self._session is None:
             return encode_event(response, event="message")
@@ -102,7 +102,7 @@ class CallStream(msgspec.Struct, eq=False):
         stream.finish()
         return start + event
 
-    async def _open(self) -> None:
+    async def _open_stream(self) -> None:
         if self._session is not None:
             self._stream = self._session.open_stream()
         self._is_open = True
@@ -110,16 +110,16 @@ class CallStream(msgspec.Struct, eq=False):
         if self._stream is not None and self._revision.resumes_streams:
             await self._exchange.write(self._stream.prime())
 
-    async def _end(self) -> None:
+    async def _end_stream(self) -> None:
         if self._stream is not None:
             self._stream.finish()
         await self._exchange.end()
 
 
-def mode_for(headers: Headers, mode: ResponseMode) -> ResponseMode:
+def choose_mode(headers: Headers, mode: ResponseMode) -> ResponseMode:
     """Choose JSON for a client that accepts no stream, and a stream for one that accepts nothing else."""
     accept = headers.raw(b"accept")
-    if accept is None or accept == _USUAL or b"*/*" in accept:
+    if accept is None or accept == _USUAL_ACCEPT or b"*/*" in accept:
         return mode
     if b"text/event-stream" not in accept:
         return "json"

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from hubbub.ports import HttpExchange
 
-NAME = "mcp_session"
+COOKIE_NAME = "mcp_session"
 _TAG_CHARACTERS = 22
 
 
@@ -26,14 +26,14 @@ class Cookies:
     def issue(self) -> str:
         """Return a new value."""
         token = secrets.token_urlsafe(16)
-        return f"{token}.{self._tag(token)}"
+        return f"{token}.{self._make_tag(token)}"
 
-    def knows(self, value: str) -> bool:
+    def is_issued(self, value: str) -> bool:
         """Whether we issued this value."""
         token, _, tag = value.rpartition(".")
-        return bool(token) and hmac.compare_digest(tag.encode(), self._tag(token).encode())
+        return bool(token) and hmac.compare_digest(tag.encode(), self._make_tag(token).encode())
 
-    def _tag(self, token: str) -> str:
+    def _make_tag(self, token: str) -> str:
         return blake2b(token.encode(), key=self._key, digest_size=_TAG_CHARACTERS // 2).hexdigest()
 
 
@@ -41,18 +41,18 @@ def read_cookie(header: str | None) -> str | None:
     """Return the value of our cookie in a `Cookie` header."""
     for pair in (header or "").split(";"):
         name, _, value = pair.strip().partition("=")
-        if name == NAME:
+        if name == COOKIE_NAME:
             return value.strip('"')
     return None
 
 
-def drop_cookie(root_path: str) -> tuple[bytes, bytes]:
+def delete_cookie(root_path: str) -> tuple[bytes, bytes]:
     """Return the `Set-Cookie` header that deletes the cookie."""
-    return b"set-cookie", f"{NAME}=; Path={root_path or '/'}; HttpOnly; SameSite=Strict; Max-Age=0".encode()
+    return b"set-cookie", f"{COOKIE_NAME}=; Path={root_path or '/'}; HttpOnly; SameSite=Strict; Max-Age=0".encode()
 
 
 def set_cookie(value: str, exchange: HttpExchange) -> tuple[bytes, bytes]:
     """Return the `Set-Cookie` header for a value; its path is the mount's, as other apps may set the same name."""
     secure = "; Secure" if exchange.scheme == "https" else ""
     path = exchange.root_path or "/"
-    return b"set-cookie", f"{NAME}={value}; Path={path}; HttpOnly; SameSite=Strict{secure}".encode()
+    return b"set-cookie", f"{COOKIE_NAME}={value}; Path={path}; HttpOnly; SameSite=Strict{secure}".encode()

@@ -15,20 +15,20 @@ from msgspec import UNSET
 from hubbub import bounds
 from hubbub.errors import HubbubError
 from hubbub.ports import HttpExchange
-from hubbub.protocol.ladder import open_session
+from hubbub.protocol.dialect import legacy_caller
 from hubbub.protocol.params import CancelledParams
-from hubbub.server.answer import answer, respond_error
-from hubbub.server.http.call_stream import CallStream, ResponseMode, mode_for
+from hubbub.server.http.call_stream import CallStream, ResponseMode, choose_mode
 from hubbub.server.http.cookies import set_cookie
 from hubbub.server.http.sessions import SESSION_HEADER, Session, Sessions
 from hubbub.server.http.streams import Stream, parse_event_id
+from hubbub.server.responses import respond_error, respond_to_call
 from hubbub.server.server import Server
 
 if TYPE_CHECKING:
-    from hubbub.server.http.post import Incoming
+    from hubbub.server.http.post import IncomingMessage
 
 
-class Legacy:
+class LegacyDialect:
     """Serves calls that belong to a session."""
 
     def __init__(self, server: Server, sessions: Sessions, mode: ResponseMode) -> None:
@@ -36,15 +36,17 @@ class Legacy:
         self._sessions = sessions
         self._mode = mode
 
-    async def initialize(self, incoming: Incoming) -> None:
+    async def initialize(self, incoming: IncomingMessage) -> None:
         """Open a session, if the handshake is valid."""
         exchange = incoming.exchange
         try:
             if isinstance(incoming.params, HubbubError):
                 raise incoming.params
-            caller = open_session(incoming.params, incoming.principal, exchange.client)
+            caller = legacy_caller(incoming.params, incoming.principal, exchange.client)
             back = CallStream(exchange, caller.revision, "json")
-            response, failure = await answer(self._server.peer, incoming.call(caller, back), self._server.identity)
+            response, failure = await respond_to_call(
+                self._server.peer, incoming.call(caller, back), self._server.identity
+            )
             if failure is not None:
                 raise failure
             session = self._sessions.open(caller)
@@ -52,46 +54,48 @@ class Legacy:
             await respond_error(exchange, error, identifier=incoming.id)
             return
         headers = ((SESSION_HEADER, session.id.encode()), set_cookie(session.id, exchange))
-        mode = mode_for(exchange.headers, self._mode)
-        await CallStream(exchange, caller.revision, mode, session, headers).answer(200, response)
+        mode = choose_mode(exchange.headers, self._mode)
+        await CallStream(exchange, caller.revision, mode, session, headers).respond(200, response)
 
-    async def call(self, incoming: Incoming) -> None:
+    async def call(self, incoming: IncomingMessage) -> None:
         """Answer one call; it continues even if the caller disconnects."""
         session, exchange = incoming.session, incoming.exchange
         assert session is not None
-        stream = CallStream(exchange, session.caller.revision, mode_for(exchange.headers, self._mode), session)
-        running = session.running
+        stream = CallStream(exchange, session.caller.revision, choose_mode(exchange.headers, self._mode), session)
+        running = session.running_calls
         key = running.reserve(incoming.id, bounds.IN_FLIGHT)
-        running.enter(key)
+        running.start_in_current_task(key)
         exchange.watch(cancel=False)
         try:
-            response, _ = await answer(self._server.peer, incoming.call(session.caller, stream), self._server.identity)
+            response, _ = await respond_to_call(
+                self._server.peer, incoming.call(session.caller, stream), self._server.identity
+            )
         except asyncio.CancelledError:
             if not running.is_cancelled(key):
                 raise
-            await stream.abandon()
+            await stream.end_cancelled()
             return
         finally:
             running.end(key)
             exchange.unwatch()
-        await stream.answer(200, response)
+        await stream.respond(200, response)
 
-    def take(self, incoming: Incoming) -> None:
+    def handle_message(self, incoming: IncomingMessage) -> None:
         """Take a notification, or a response to one of our requests."""
         session = incoming.session
         assert session is not None
         if incoming.message.method is UNSET:
-            session.questions.take(incoming.message)
+            session.pending_requests.resolve(incoming.message)
         elif isinstance(incoming.params, CancelledParams) and incoming.params.request_id is not UNSET:
-            session.running.cancel(incoming.params.request_id)
+            session.running_calls.cancel(incoming.params.request_id)
 
     async def listen(self, exchange: HttpExchange, session: Session) -> None:
         """Stream messages that belong to no call, or resume a broken stream."""
-        last = exchange.headers.get(b"last-event-id")
-        stream, after = self._stream_to_resume(session, last) if last is not None else (None, 0)
+        last_event_id = exchange.headers.get(b"last-event-id")
+        stream, after = self._find_stream_to_resume(session, last_event_id) if last_event_id is not None else (None, 0)
         is_new = stream is None
         if stream is None:
-            stream = session.open_own_stream()
+            stream = session.open_get_stream()
             after = stream.position
         await exchange.start_stream()
         if is_new and session.caller.revision.resumes_streams:
@@ -100,13 +104,13 @@ class Legacy:
             await exchange.write(first)
         await stream.pump(exchange, after)
 
-    def _stream_to_resume(self, session: Session, last: str) -> tuple[Stream | None, int]:
-        event = parse_event_id(last)
+    def _find_stream_to_resume(self, session: Session, last_event_id: str) -> tuple[Stream | None, int]:
+        event = parse_event_id(last_event_id)
         stream = None if event is None else session.find_stream(event[0])
         if event is None or stream is None:
             return None, 0
         return stream, event[1]
 
-    def end(self, session: Session) -> None:
+    def end_session(self, session: Session) -> None:
         """End a session because its client asked for it."""
         self._sessions.close(session)

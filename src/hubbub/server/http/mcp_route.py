@@ -12,20 +12,20 @@ from collections.abc import Callable
 from hubbub import bounds
 from hubbub.errors import Overloaded, SessionRequired
 from hubbub.ports import HttpExchange, Quotas
-from hubbub.protocol.authority import owner_of
+from hubbub.protocol.calls import Principal
+from hubbub.protocol.dialect import classify
+from hubbub.protocol.host_origin import share_owner
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.ladder import climb
-from hubbub.protocol.model import Principal
 from hubbub.protocol.refusal import Refusal
-from hubbub.server.answer import refuse
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.cookies import Cookies
-from hubbub.server.http.legacy import Legacy
-from hubbub.server.http.modern import Modern
-from hubbub.server.http.plain import Plain
-from hubbub.server.http.post import Post, request_facts
+from hubbub.server.http.legacy import LegacyDialect
+from hubbub.server.http.modern import ModernDialect
+from hubbub.server.http.plain import PlainDialect
+from hubbub.server.http.post import PostRoute, read_request_facts
 from hubbub.server.http.sessions import Session, Sessions
 from hubbub.server.http.streams import UNNUMBERED, EventStore, Stream
+from hubbub.server.responses import respond_refusal
 from hubbub.server.server import Server
 from hubbub.shares import Shares
 
@@ -39,19 +39,19 @@ class RouteOptions:
         mode: ResponseMode = "auto",
         plain_allowed: bool = True,
         quotas: Quotas | None = None,
-        most_sessions: int | None = None,
+        max_sessions: int | None = None,
         session_idle_s: float | None = None,
-        most_streams: int | None = None,
+        max_streams: int | None = None,
         store: EventStore | None = None,
     ) -> None:
         self.mode = mode
         self.plain_allowed = plain_allowed
         self.quotas = quotas
-        self.most_sessions = most_sessions
+        self.max_sessions = max_sessions
         self.session_idle_s = session_idle_s
         self.store = EventStore() if store is None else store
         self.cookies = Cookies()
-        self.streams = Shares(bounds.STREAMS if most_streams is None else most_streams)
+        self.streams = Shares(bounds.STREAMS if max_streams is None else max_streams)
 
 
 class McpRoute:
@@ -62,18 +62,18 @@ class McpRoute:
         self._options = options
         self.sessions = Sessions(
             server.audience,
-            limit=options.most_sessions,
+            limit=options.max_sessions,
             idle_s=options.session_idle_s,
             store=options.store,
-            ended=server.end_scope,
+            on_end=server.end_scope,
         )
-        self._legacy = Legacy(server, self.sessions, options.mode)
-        self._plain = Plain(server, options.cookies)
+        self._legacy = LegacyDialect(server, self.sessions, options.mode)
+        self._plain = PlainDialect(server, options.cookies)
         self._plain_streams: set[Stream] = set()
-        self.post = Post(
+        self.post = PostRoute(
             server,
             self.sessions,
-            Modern(server, options.mode),
+            ModernDialect(server, options.mode),
             self._legacy,
             self._plain,
             plain_allowed=options.plain_allowed,
@@ -84,10 +84,12 @@ class McpRoute:
         """Stream messages that belong to no call: `GET`."""
         options = self._options
         if not _accepts_stream(exchange.headers):
-            await refuse(exchange, Refusal(406, "GET /mcp is a stream; send `Accept: text/event-stream`"))
+            await respond_refusal(
+                exchange, Refusal(406, "GET /mcp opens an event stream; send the header `Accept: text/event-stream`")
+            )
             return
-        session = self._session_of(exchange, principal)
-        owner = owner_of(principal, exchange.client)
+        session = self._find_session(exchange, principal)
+        owner = share_owner(principal, exchange.client)
         if not options.streams.has_room(owner):
             raise Overloaded("open streams", options.streams.limit)
         options.streams.take(owner)
@@ -96,16 +98,16 @@ class McpRoute:
             if session is not None:
                 await self._legacy.listen(exchange, session)
             else:
-                await self._listen_plainly(exchange, principal, owner)
+                await self._listen_plain(exchange, principal, owner)
             await exchange.end()
         except asyncio.CancelledError:
-            if not exchange.has_left:
+            if not exchange.is_disconnected:
                 raise
         finally:
             exchange.unwatch()
             options.streams.give_back(owner)
 
-    async def _listen_plainly(self, exchange: HttpExchange, principal: Principal, owner: str) -> None:
+    async def _listen_plain(self, exchange: HttpExchange, principal: Principal, owner: str) -> None:
         stream = Stream(UNNUMBERED, self._options.store, owner)
         self._plain_streams.add(stream)
         try:
@@ -116,17 +118,17 @@ class McpRoute:
 
     async def end_session(self, exchange: HttpExchange, principal: Principal) -> None:
         """End a session because its client asked for it: `DELETE`."""
-        session = self._session_of(exchange, principal)
+        session = self._find_session(exchange, principal)
         if session is None:
-            raise SessionRequired("There is no session to end; name it in the header Mcp-Session-Id")
-        self._legacy.end(session)
-        await exchange.reply(204)
+            raise SessionRequired("DELETE ends a session; send its id in the header Mcp-Session-Id")
+        self._legacy.end_session(session)
+        await exchange.respond(204)
 
-    def _session_of(self, exchange: HttpExchange, principal: Principal) -> Session | None:
+    def _find_session(self, exchange: HttpExchange, principal: Principal) -> Session | None:
         """Return the session of a request without a body; None for a plain caller."""
         plain_allowed = self._options.plain_allowed
-        facts, session = request_facts(exchange, principal, self.sessions, plain_allowed=plain_allowed)
-        climb(facts)
+        facts, session = read_request_facts(exchange, principal, self.sessions, plain_allowed=plain_allowed)
+        classify(facts)
         return session
 
     def end_revoked_callers(self, is_revoked: Callable[[str], bool]) -> None:
@@ -137,7 +139,7 @@ class McpRoute:
 
     def end_streams(self) -> None:
         """End every open stream, so that the process can exit."""
-        self.server.audience.end_listens()
+        self.server.audience.end_subscriptions()
         for stream in list(self._plain_streams):
             stream.finish()
         self.sessions.end_streams()

@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hubbub.errors import HeaderMismatch, HubbubError
-from hubbub.protocol.error_forms import http_status
-from hubbub.protocol.headers import check_parameters, decode_value
+from hubbub.protocol.calls import Caller
+from hubbub.protocol.dialect import modern_caller
+from hubbub.protocol.error_codes import http_status
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.ladder import modern_caller
-from hubbub.protocol.model import Caller
+from hubbub.protocol.mcp_headers import check_header_parameters, decode_value
 from hubbub.protocol.revisions import Revision
-from hubbub.server.answer import answer, respond_error
-from hubbub.server.http.call_stream import CallStream, ResponseMode, mode_for
+from hubbub.server.http.call_stream import CallStream, ResponseMode, choose_mode
+from hubbub.server.responses import respond_error, respond_to_call
 from hubbub.server.server import Server
 
 if TYPE_CHECKING:
-    from hubbub.server.http.post import Incoming
+    from hubbub.server.http.post import IncomingMessage
 
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAME_FIELDS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
-class Modern:
+class ModernDialect:
     """Serves modern calls."""
 
     def __init__(self, server: Server, mode: ResponseMode) -> None:
         self._server = server
         self._mode = mode
 
-    async def call(self, incoming: Incoming, revision: Revision) -> None:
+    async def call(self, incoming: IncomingMessage, revision: Revision) -> None:
         """Answer one call; a disconnect cancels it."""
         exchange = incoming.exchange
         caller = modern_caller(incoming.meta, revision, incoming.principal, exchange.client)
@@ -42,44 +42,48 @@ class Modern:
             await respond_error(exchange, error, revision, incoming.id)
             return
         # A listen request gets only notifications, so JSON alone would send it nothing.
-        listens = incoming.method == "subscriptions/listen"
-        mode = "auto" if listens else mode_for(exchange.headers, self._mode)
+        is_listen = incoming.method == "subscriptions/listen"
+        mode = "auto" if is_listen else choose_mode(exchange.headers, self._mode)
         stream = CallStream(exchange, revision, mode)
         exchange.watch(cancel=True)
         try:
-            response, failure = await answer(self._server.peer, incoming.call(caller, stream), self._server.identity)
+            response, failure = await respond_to_call(
+                self._server.peer, incoming.call(caller, stream), self._server.identity
+            )
             exchange.unwatch()
         except asyncio.CancelledError:
             exchange.unwatch()
-            if exchange.has_left:
+            if exchange.is_disconnected:
                 return
             raise
-        await stream.answer(200 if failure is None else http_status(failure), response)
+        await stream.respond(200 if failure is None else http_status(failure), response)
 
-    def _check_headers(self, incoming: Incoming, caller: Caller) -> None:
+    def _check_headers(self, incoming: IncomingMessage, caller: Caller) -> None:
         headers, method = incoming.exchange.headers, incoming.method
         if headers.get(b"mcp-method") != method:
             raise HeaderMismatch(f"The header Mcp-Method must be {method!r}, the method of the body")
         if isinstance(incoming.params, HubbubError):
             return
-        member = _NAMED_BY.get(method)
-        if member is None:
+        name_field = _NAME_FIELDS.get(method)
+        if name_field is None:
             return
-        name = getattr(incoming.params, member)
-        sent = headers.get(b"mcp-name")
-        is_plain = sent == name and name.isascii() and name.isidentifier()  # the usual case, without decoding
-        if not is_plain and (sent is None or decode_value(sent) != name):
-            raise HeaderMismatch(f"The header Mcp-Name must be {name!r}, the `{member}` of the body")
+        name = getattr(incoming.params, name_field)
+        name_header = headers.get(b"mcp-name")
+        is_identical = (
+            name_header == name and name.isascii() and name.isidentifier()
+        )  # the usual case, without decoding
+        if not is_identical and (name_header is None or decode_value(name_header) != name):
+            raise HeaderMismatch(f"The header Mcp-Name must be {name!r}, the `{name_field}` of the body")
         if method == "tools/call":
             self._check_parameter_headers(self._server.tool_headers(name, caller), incoming.params.arguments, headers)
 
     def _check_parameter_headers(
-        self, wanted: Mapping[str, tuple[str, ...]], arguments: msgspec.Raw, headers: Headers
+        self, parameter_headers: Mapping[str, tuple[str, ...]], arguments: msgspec.Raw, headers: Headers
     ) -> None:
-        if not wanted:
+        if not parameter_headers:
             return
         try:
-            given = msgspec.json.decode(arguments, type=dict)
+            values = msgspec.json.decode(arguments, type=dict)
         except msgspec.DecodeError:
             return  # the tool reports what is wrong with its arguments
-        check_parameters(wanted, given, lambda header: headers.get(header.lower().encode()))
+        check_header_parameters(parameter_headers, values, lambda header: headers.get(header.lower().encode()))

@@ -6,56 +6,56 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from hubbub.ports import HttpExchange
+from hubbub.protocol.calls import Caller, Note, Principal
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.jsonrpc import encode_notification
-from hubbub.protocol.model import Caller, Note, Principal
 from hubbub.protocol.revisions import PLAIN
-from hubbub.server.answer import answer
-from hubbub.server.audience import RESOURCE_UPDATED
 from hubbub.server.http.call_stream import CallStream
 from hubbub.server.http.cookies import Cookies, read_cookie, set_cookie
 from hubbub.server.http.streams import Stream
+from hubbub.server.responses import respond_to_call
 from hubbub.server.server import Server
+from hubbub.server.subscriptions import RESOURCE_UPDATED
 
 if TYPE_CHECKING:
-    from hubbub.server.http.post import Incoming
+    from hubbub.server.http.post import IncomingMessage
 
 
-class Plain:
+class PlainDialect:
     """Serves callers that do not speak MCP."""
 
     def __init__(self, server: Server, cookies: Cookies) -> None:
         self._server = server
         self._cookies = cookies
 
-    def caller(self, exchange: HttpExchange, principal: Principal) -> tuple[Caller, HeaderList]:
+    def identify_caller(self, exchange: HttpExchange, principal: Principal) -> tuple[Caller, HeaderList]:
         """Identify the caller by its cookie; also return the header that sets a new one if it has none of ours."""
         value = read_cookie(exchange.headers.get(b"cookie"))
         headers: HeaderList = ()
-        if value is None or not self._cookies.knows(value):
+        if value is None or not self._cookies.is_issued(value):
             value = self._cookies.issue()
             headers = (set_cookie(value, exchange),)
         return Caller(revision=PLAIN, principal=principal, scope=value, address=exchange.client), headers
 
-    async def call(self, incoming: Incoming) -> None:
+    async def call(self, incoming: IncomingMessage) -> None:
         """Answer one call; a disconnect cancels it."""
         exchange = incoming.exchange
-        caller, headers = self.caller(exchange, incoming.principal)
+        caller, headers = self.identify_caller(exchange, incoming.principal)
         exchange.watch(cancel=True)
         try:
             back = CallStream(exchange, PLAIN, "json")
-            response, _ = await answer(self._server.peer, incoming.call(caller, back), self._server.identity)
+            response, _ = await respond_to_call(self._server.peer, incoming.call(caller, back), self._server.identity)
         except asyncio.CancelledError:
-            if exchange.has_left:
+            if exchange.is_disconnected:
                 return
             raise
         finally:
             exchange.unwatch()
-        await exchange.reply(200, response, headers)
+        await exchange.respond(200, response, headers)
 
     async def listen(self, exchange: HttpExchange, principal: Principal, stream: Stream) -> None:
         """Stream every change to a plain caller."""
-        _, headers = self.caller(exchange, principal)
+        _, headers = self.identify_caller(exchange, principal)
         listener = _PlainListener(stream)
         self._server.audience.add(listener)
         try:
@@ -74,6 +74,6 @@ class _PlainListener:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
-    def hear(self, note: Note) -> None:
+    def handle_change(self, note: Note) -> None:
         if note.method != RESOURCE_UPDATED:
             self._stream.append(encode_notification(note.method, note.params))

@@ -1,6 +1,6 @@
 """`POST /mcp`: one message or a batch, in any dialect.
 
-Reads the message, lets the era ladder decide its dialect, and passes it on as an `Incoming`. Errors
+Reads the message, has `hubbub.protocol.dialect` classify it, and passes it on as an `IncomingMessage`. Errors
 before that are answered here, in the form of the era that the message claims.
 """
 
@@ -16,32 +16,32 @@ from msgspec import UNSET, Raw
 from hubbub import bounds
 from hubbub.errors import HubbubError, InvalidRequest, MessageError, RateLimited, SessionNotFound
 from hubbub.ports import HttpExchange, Quotas, ReturnPath
-from hubbub.protocol.error_forms import error_response
+from hubbub.protocol.calls import Call, Caller, Meta, Principal
+from hubbub.protocol.dialect import MessageFacts, claims_modern, classify, classify_batch, refusal_revision
+from hubbub.protocol.error_codes import error_response
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope
-from hubbub.protocol.ladder import Facts, claims_modern, climb, climb_batch, refusal_revision
-from hubbub.protocol.model import Call, Caller, Meta, Principal
-from hubbub.protocol.params import EMPTY, decode_params
+from hubbub.protocol.params import EMPTY_PARAMS, decode_params
 from hubbub.protocol.revisions import Revision
-from hubbub.server.answer import answer, respond_error
-from hubbub.server.batch import Deliver, take_batch
+from hubbub.server.batch import SendResponse, handle_batch
 from hubbub.server.http.call_stream import CallStream
-from hubbub.server.http.cookies import drop_cookie
-from hubbub.server.http.legacy import Legacy
-from hubbub.server.http.modern import Modern
-from hubbub.server.http.plain import Plain
+from hubbub.server.http.cookies import delete_cookie
+from hubbub.server.http.legacy import LegacyDialect
+from hubbub.server.http.modern import ModernDialect
+from hubbub.server.http.plain import PlainDialect
 from hubbub.server.http.sessions import SESSION_HEADER, Session, Sessions
-from hubbub.server.questions import refused_id
+from hubbub.server.pending_requests import refusal_id
+from hubbub.server.responses import respond_error, respond_to_call
 from hubbub.server.running_calls import RunningCalls
 from hubbub.server.server import Server
 
 _JSON = b"application/json"
 _VERSION_HEADER = b"mcp-protocol-version"
-_ROUTE = "/mcp"
+_QUOTA_ROUTE = "/mcp"
 """The route that its messages are counted under, at any path."""
 
 
-class Incoming(msgspec.Struct):
+class IncomingMessage(msgspec.Struct):
     """A message with everything that is known about it from its request and headers."""
 
     exchange: HttpExchange
@@ -64,12 +64,12 @@ class Incoming(msgspec.Struct):
         )
 
 
-def request_facts(
+def read_request_facts(
     exchange: HttpExchange, principal: Principal, sessions: Sessions, *, plain_allowed: bool
-) -> tuple[Facts, Session | None]:
+) -> tuple[MessageFacts, Session | None]:
     """Read the facts in the headers of a request, and find its session; modern requests have none."""
     headers = exchange.headers
-    facts = Facts(
+    facts = MessageFacts(
         version_header=headers.get(_VERSION_HEADER),
         over_http=True,
         http_method=exchange.method,
@@ -77,36 +77,36 @@ def request_facts(
     )
     if claims_modern(facts):
         return facts, None
-    session, facts.names_session = sessions.named_in(headers, principal)
+    session, facts.names_session = sessions.find_by_headers(headers, principal)
     if session is not None:
         facts.session = session.caller.revision
     return facts, session
 
 
 def read_message(
-    exchange: HttpExchange, principal: Principal, message: Envelope, session: Session | None, facts: Facts
-) -> Incoming:
+    exchange: HttpExchange, principal: Principal, message: Envelope, session: Session | None, facts: MessageFacts
+) -> IncomingMessage:
     """Decode the parameters of a message, and add its method, id and `_meta` to the facts."""
     method = "" if message.method is UNSET else message.method
-    raw = EMPTY if message.params is UNSET else message.params
+    raw = EMPTY_PARAMS if message.params is UNSET else message.params
     params, meta = decode_params(method, raw)
     is_request = message.id is not UNSET and message.method is not UNSET
     identifier = NULL if message.id is UNSET else message.id
     facts.method, facts.meta, facts.is_request = method, meta, is_request
     facts.id = identifier if is_request else UNSET
-    return Incoming(exchange, principal, message, identifier, method, raw, params, meta, session, is_request)
+    return IncomingMessage(exchange, principal, message, identifier, method, raw, params, meta, session, is_request)
 
 
-class Post:
+class PostRoute:
     """Reads POST requests and passes them to the handler of their dialect."""
 
     def __init__(
         self,
         server: Server,
         sessions: Sessions,
-        modern: Modern,
-        legacy: Legacy,
-        plain: Plain,
+        modern: ModernDialect,
+        legacy: LegacyDialect,
+        plain: PlainDialect,
         *,
         plain_allowed: bool = True,
         quotas: Quotas | None = None,
@@ -121,40 +121,40 @@ class Post:
 
     async def serve(self, exchange: HttpExchange, principal: Principal) -> None:
         if not _is_json(exchange.headers.raw(b"content-type")):
-            wrong = InvalidRequest("Send JSON, with the header `Content-Type: application/json`")
-            await respond_error(exchange, wrong, status=415)
+            content_type_error = InvalidRequest("Send JSON, with the header `Content-Type: application/json`")
+            await respond_error(exchange, content_type_error, status=415)
             return
         data = await exchange.body()
-        facts, session = request_facts(exchange, principal, self._sessions, plain_allowed=self._plain_allowed)
+        facts, session = read_request_facts(exchange, principal, self._sessions, plain_allowed=self._plain_allowed)
         try:
             message = decode_envelope(data)
         except MessageError as error:
-            identifier = refused_id(data, error, None if session is None else session.questions)
+            identifier = refusal_id(data, error, None if session is None else session.pending_requests)
             await respond_error(exchange, error, identifier=identifier)
             return
         if not isinstance(message, Envelope):
-            await self._batch(exchange, principal, message, session, facts)
+            await self._serve_batch(exchange, principal, message, session, facts)
             return
         incoming = read_message(exchange, principal, message, session, facts)
         try:
             if isinstance(incoming.params, InvalidRequest) and (session is not None or not self._may_be_tool(facts)):
                 raise incoming.params
-            revision = climb(facts)
+            revision = classify(facts)
         except HubbubError as error:
-            headers = _without_cookie(exchange, error)
+            headers = _cookie_removal(exchange, error)
             await respond_error(exchange, error, refusal_revision(facts), incoming.id, headers=headers)
             return
-        await self._dispatch(incoming, revision)
+        await self._dispatch_message(incoming, revision)
 
-    def _may_be_tool(self, facts: Facts) -> bool:
+    def _may_be_tool(self, facts: MessageFacts) -> bool:
         """Whether the method may be a tool called by its name, which checks its params itself."""
         return not claims_modern(facts) and not self._server.has_method(facts.method)
 
-    def _dispatch(self, incoming: Incoming, revision: Revision) -> Awaitable[None]:
+    def _dispatch_message(self, incoming: IncomingMessage, revision: Revision) -> Awaitable[None]:
         if not incoming.is_request:
             if incoming.session is not None:
-                self._legacy.take(incoming)
-            return incoming.exchange.reply(202)
+                self._legacy.handle_message(incoming)
+            return incoming.exchange.respond(202)
         if revision.stateless:
             return self._modern.call(incoming, revision)
         if incoming.method == "initialize":
@@ -163,46 +163,53 @@ class Post:
             return self._legacy.call(incoming)
         return self._plain.call(incoming)
 
-    async def _batch(
+    async def _serve_batch(
         self,
         exchange: HttpExchange,
         principal: Principal,
         items: list[bytes],
         session: Session | None,
-        facts: Facts,
+        facts: MessageFacts,
     ) -> None:
         try:
-            revision = climb_batch(facts)
+            revision = classify_batch(facts)
         except HubbubError as error:
-            await respond_error(exchange, error, headers=_without_cookie(exchange, error))
+            await respond_error(exchange, error, headers=_cookie_removal(exchange, error))
             return
-        caller, headers = self._plain.caller(exchange, principal) if session is None else (session.caller, ())
-        batch = _Batch(self._server, self._legacy, exchange, caller, session, facts)
-        count = None if self._quotas is None else self._quotas.count_for(_ROUTE, principal, exchange.client)
+        caller, headers = self._plain.identify_caller(exchange, principal) if session is None else (session.caller, ())
+        batch = _HttpBatch(self._server, self._legacy, exchange, caller, session, facts)
+        count = None if self._quotas is None else self._quotas.count_for(_QUOTA_ROUTE, principal, exchange.client)
         exchange.watch(cancel=session is None)
         try:
-            take_batch(items, batch.take, batch.send, revision=revision, questions=batch.questions, count=count)
+            handle_batch(
+                items,
+                batch.handle_message,
+                batch.send,
+                revision=revision,
+                pending_requests=batch.pending_requests,
+                count=count,
+            )
             await asyncio.gather(*batch.tasks)
         except asyncio.CancelledError:
-            if exchange.has_left:
+            if exchange.is_disconnected:
                 return
             raise
         finally:
             exchange.unwatch()
-        await exchange.reply(200 if batch.answers else 202, batch.answers, headers)
+        await exchange.respond(200 if batch.responses else 202, batch.responses, headers)
 
 
-class _Batch:
+class _HttpBatch:
     """The messages and responses of one batch, which cannot be streamed."""
 
     def __init__(
         self,
         server: Server,
-        legacy: Legacy,
+        legacy: LegacyDialect,
         exchange: HttpExchange,
         caller: Caller,
         session: Session | None,
-        facts: Facts,
+        facts: MessageFacts,
     ) -> None:
         self._server = server
         self._legacy = legacy
@@ -210,49 +217,49 @@ class _Batch:
         self._caller = caller
         self._session = session
         self._facts = facts
-        self._running = RunningCalls() if session is None else session.running
-        self.questions = None if session is None else session.questions
+        self._running_calls = RunningCalls() if session is None else session.running_calls
+        self.pending_requests = None if session is None else session.pending_requests
         self.tasks: list[asyncio.Task[object]] = []
-        self.answers = b""
+        self.responses = b""
 
     def send(self, answers: bytes) -> None:
         """Keep the responses until the request is answered."""
-        self.answers = answers
+        self.responses = answers
 
-    def take(self, message: Envelope, deliver: Deliver, limited: RateLimited | None) -> None:
+    def handle_message(self, message: Envelope, send_response: SendResponse, rate_error: RateLimited | None) -> None:
         """Take one message; a request is served in its own task."""
         incoming = read_message(self._exchange, self._caller.principal, message, self._session, self._facts)
         if not incoming.is_request:
             if self._session is not None:
-                self._legacy.take(incoming)
+                self._legacy.handle_message(incoming)
             return
         try:
-            if limited is not None:
-                raise limited
-            revision = climb_batch(self._facts)
-            key = self._running.reserve(incoming.id, bounds.IN_FLIGHT)
+            if rate_error is not None:
+                raise rate_error
+            revision = classify_batch(self._facts)
+            key = self._running_calls.reserve(incoming.id, bounds.IN_FLIGHT)
         except HubbubError as error:
-            deliver(error_response(incoming.id, error, refusal_revision(self._facts)))
+            send_response(error_response(incoming.id, error, refusal_revision(self._facts)))
             return
         call = incoming.call(self._caller, CallStream(self._exchange, revision, "json"))
-        self.tasks.append(self._running.start(key, self._serve(key, call, deliver)))
+        self.tasks.append(self._running_calls.start(key, self._serve(key, call, send_response)))
 
-    async def _serve(self, key: bytes, call: Call, deliver: Deliver) -> None:
+    async def _serve(self, key: bytes, call: Call, send_response: SendResponse) -> None:
         response = b""
         try:
-            response, _ = await answer(self._server.peer, call, self._server.identity)
+            response, _ = await respond_to_call(self._server.peer, call, self._server.identity)
         except asyncio.CancelledError:
-            if not self._running.is_cancelled(key):
+            if not self._running_calls.is_cancelled(key):
                 raise
         finally:
-            self._running.end(key)
-            deliver(response)
+            self._running_calls.end(key)
+            send_response(response)
 
 
-def _without_cookie(exchange: HttpExchange, error: HubbubError) -> HeaderList:
+def _cookie_removal(exchange: HttpExchange, error: HubbubError) -> HeaderList:
     """Remove the cookie of a session that has ended, so that the next call of this client is a plain one."""
     if isinstance(error, SessionNotFound) and exchange.headers.raw(SESSION_HEADER) is None:
-        return (drop_cookie(exchange.root_path),)
+        return (delete_cookie(exchange.root_path),)
     return ()
 
 

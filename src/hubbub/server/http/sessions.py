@@ -16,43 +16,43 @@ from hashlib import blake2b
 
 from hubbub import bounds
 from hubbub.errors import Overloaded
+from hubbub.protocol.calls import Caller, Note, Principal
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import encode_notification
-from hubbub.protocol.model import Caller, Note, Principal
-from hubbub.server.audience import RESOURCE_UPDATED, Audience
 from hubbub.server.http.cookies import read_cookie
 from hubbub.server.http.streams import EventStore, Stream
-from hubbub.server.questions import Questions
+from hubbub.server.pending_requests import PendingRequests
 from hubbub.server.running_calls import RunningCalls
+from hubbub.server.subscriptions import RESOURCE_UPDATED, Broadcaster
 from hubbub.shares import Shares
 
 logger = logging.getLogger("hubbub.sessions")
 
 SESSION_HEADER = b"mcp-session-id"
 _ID_BYTES = 18
-_ID = re.compile(r"[A-Za-z0-9_-]{24}")
+_ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{24}")
 """What `secrets.token_urlsafe` returns for these bytes; cookies of plain callers contain a dot."""
 
 
 def is_session_id(text: str) -> bool:
     """Whether a text has the form of a session id, known or not."""
-    return _ID.fullmatch(text) is not None
+    return _ID_PATTERN.fullmatch(text) is not None
 
 
 class Session:
     """One legacy client over many HTTP requests."""
 
     __slots__ = (
-        "_last_stream",
-        "_own",
-        "_questions",
-        "_running",
+        "_get_streams",
+        "_last_stream_id",
+        "_pending_requests",
+        "_running_calls",
         "_store",
         "_streams",
         "caller",
         "id",
+        "last_used_at",
         "owner",
-        "seen",
     )
 
     def __init__(self, identifier: str, caller: Caller, now: float, store: EventStore) -> None:
@@ -60,26 +60,26 @@ class Session:
         self._store = store
         self.caller = caller
         self.owner = caller.owner
-        self.seen = now
-        self._last_stream = 0
-        self._running: RunningCalls | None = None
-        self._questions: Questions | None = None
+        self.last_used_at = now
+        self._last_stream_id = 0
+        self._running_calls: RunningCalls | None = None
+        self._pending_requests: PendingRequests | None = None
         self._streams: dict[int, Stream] | None = None
-        self._own: list[Stream] | None = None
+        self._get_streams: list[Stream] | None = None
 
     @property
-    def running(self) -> RunningCalls:
+    def running_calls(self) -> RunningCalls:
         """Calls that the client waits for, or may reconnect for."""
-        if self._running is None:
-            self._running = RunningCalls()
-        return self._running
+        if self._running_calls is None:
+            self._running_calls = RunningCalls()
+        return self._running_calls
 
     @property
-    def questions(self) -> Questions:
+    def pending_requests(self) -> PendingRequests:
         """Pending requests to the client."""
-        if self._questions is None:
-            self._questions = Questions()
-        return self._questions
+        if self._pending_requests is None:
+            self._pending_requests = PendingRequests()
+        return self._pending_requests
 
     def open_stream(self) -> Stream:
         """Open a stream for one call.
@@ -88,23 +88,23 @@ class Session:
             Overloaded: too many are open.
         """
         streams = self._streams = {} if self._streams is None else self._streams
-        finished = [known for known in streams.values() if known.finished]
-        for known in finished[: max(0, len(finished) - bounds.STREAMS_TO_RESUME)]:
+        finished = [known for known in streams.values() if known.is_finished]
+        for known in finished[: max(0, len(finished) - bounds.RESUMABLE_STREAMS_PER_SESSION)]:
             streams.pop(known.id).discard()
-        if len(streams) >= bounds.STREAMS_OF_ONE_SESSION:
-            raise Overloaded("streams in this session", bounds.STREAMS_OF_ONE_SESSION)
-        self._last_stream += 1
-        stream = streams[self._last_stream] = Stream(self._last_stream, self._store, self.owner)
+        if len(streams) >= bounds.STREAMS_PER_SESSION:
+            raise Overloaded("streams in this session", bounds.STREAMS_PER_SESSION)
+        self._last_stream_id += 1
+        stream = streams[self._last_stream_id] = Stream(self._last_stream_id, self._store, self.owner)
         return stream
 
-    def open_own_stream(self) -> Stream:
+    def open_get_stream(self) -> Stream:
         """Open a stream for messages that belong to no call, such as changes."""
         stream = self.open_stream()
-        own = [known for known in self._own or [] if not known.finished]
-        unread = [known for known in own if not known.is_read]
-        for known in unread[: max(0, len(unread) - bounds.STREAMS_TO_RESUME)]:
+        unfinished = [known for known in self._get_streams or [] if not known.is_finished]
+        unread = [known for known in unfinished if not known.has_reader]
+        for known in unread[: max(0, len(unread) - bounds.RESUMABLE_STREAMS_PER_SESSION)]:
             known.finish()
-        self._own = [known for known in own if not known.finished] + [stream]
+        self._get_streams = [known for known in unfinished if not known.is_finished] + [stream]
         return stream
 
     def find_stream(self, identifier: int) -> Stream | None:
@@ -129,31 +129,31 @@ class Session:
     @property
     def is_in_use(self) -> bool:
         """Whether a call is running or a GET stream is being read."""
-        return bool(self._running) or any(stream.is_read for stream in self._own or [])
+        return bool(self._running_calls) or any(stream.has_reader for stream in self._get_streams or [])
 
-    def hear(self, note: Note) -> None:
+    def handle_change(self, note: Note) -> None:
         """Append a change to one of the session's GET streams, if it has any."""
-        if not self._own or (note.method == RESOURCE_UPDATED and note.params.uri not in self.caller.watching):
+        if not self._get_streams or (note.method == RESOURCE_UPDATED and note.params.uri not in self.caller.watching):
             return
         # On one stream only: one that is being read, or else the newest, from which it can be fetched later.
-        stream = next((known for known in reversed(self._own) if known.is_read), self._own[-1])
+        stream = next((known for known in reversed(self._get_streams) if known.has_reader), self._get_streams[-1])
         stream.append(encode_notification(note.method, note.params))
 
     def end_streams(self) -> None:
         """End the GET streams. Calls continue, but requests to the client fail."""
-        if self._questions is not None:
-            self._questions.close()
-        for stream in self._own or []:
+        if self._pending_requests is not None:
+            self._pending_requests.close()
+        for stream in self._get_streams or []:
             stream.finish()
 
     def close(self) -> None:
         """Cancel running calls and drop all streams."""
-        if self._questions is not None:
-            self._questions.close()
+        if self._pending_requests is not None:
+            self._pending_requests.close()
         for stream in (self._streams or {}).values():
             stream.discard()
-        if self._running is not None:
-            self._running.cancel_all()
+        if self._running_calls is not None:
+            self._running_calls.cancel_all()
 
 
 class Sessions:
@@ -161,15 +161,15 @@ class Sessions:
 
     def __init__(
         self,
-        audience: Audience,
+        audience: Broadcaster,
         *,
         limit: int | None = None,
         idle_s: float | None = None,
         clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
         store: EventStore | None = None,
-        ended: Callable[[str | None], None] = lambda scope: None,
+        on_end: Callable[[str | None], None] = lambda scope: None,
     ) -> None:
-        self._ended = ended
+        self._on_end = on_end
         self._audience = audience
         self._idle_s = bounds.SESSION_IDLE_S if idle_s is None else idle_s
         self._clock = clock
@@ -194,7 +194,7 @@ class Sessions:
         caller.scope = session.id
         self._sessions[session.id] = session
         self._audience.add(session)
-        _log("session_opened", session)
+        _log_event("session_opened", session)
         return session
 
     def find(self, identifier: str, principal: str) -> Session | None:
@@ -202,25 +202,25 @@ class Sessions:
         session = self._sessions.get(identifier)
         if session is None or session.caller.principal.name != principal:
             return None
-        session.seen = self._clock()
+        session.last_used_at = self._clock()
         self._sessions.move_to_end(identifier)  # so that idle sessions come first
         return session
 
-    def named_in(self, headers: Headers, principal: Principal) -> tuple[Session | None, bool]:
+    def find_by_headers(self, headers: Headers, principal: Principal) -> tuple[Session | None, bool]:
         """Return the session that a request belongs to, and whether it names one: in the header, or else by its cookie.
 
         A cookie of a session that has ended names one too: its client must get 404 for that session,
         and not a response in another dialect. Cookies of plain callers have another form.
         """
-        named = headers.raw(SESSION_HEADER)
-        if named is not None:
-            return self._of_principal(named.decode("latin-1"), principal), True
+        header_value = headers.raw(SESSION_HEADER)
+        if header_value is not None:
+            return self._find_owned(header_value.decode("latin-1"), principal), True
         cookie = None if headers.raw(b"cookie") is None else read_cookie(headers.get(b"cookie"))
         if cookie is None:
             return None, False
-        return self._of_principal(cookie, principal), is_session_id(cookie)
+        return self._find_owned(cookie, principal), is_session_id(cookie)
 
-    def _of_principal(self, identifier: str, principal: Principal) -> Session | None:
+    def _find_owned(self, identifier: str, principal: Principal) -> Session | None:
         session = self.find(identifier, principal.name)
         if session is not None:
             session.caller.principal = principal  # the scopes of this request's credential, not of the first one
@@ -228,12 +228,12 @@ class Sessions:
 
     def close(self, session: Session, reason: str = "ended") -> None:
         """End a session."""
-        _log("session_closed", session, reason=reason)
+        _log_event("session_closed", session, reason=reason)
         if self._sessions.pop(session.id, None) is not None:
             self._shares.give_back(session.owner)
         self._audience.remove(session)
         session.close()
-        self._ended(session.scope)
+        self._on_end(session.scope)
 
     @property
     def owners(self) -> list[str]:
@@ -243,7 +243,7 @@ class Sessions:
     def end_owner(self, owner: str) -> None:
         """End every session of a revoked owner."""
         for session in [session for session in self._sessions.values() if session.owner == owner]:
-            self.close(session, "withdrawn")
+            self.close(session, "revoked")
 
     def end_streams(self) -> None:
         """End the GET streams of every session, so that the process can exit."""
@@ -255,16 +255,16 @@ class Sessions:
         now = self._clock()
         while self._sessions:
             session = next(iter(self._sessions.values()))
-            if session.seen >= now - self._idle_s:
+            if session.last_used_at >= now - self._idle_s:
                 return
             if session.is_in_use:
-                session.seen = now
+                session.last_used_at = now
                 self._sessions.move_to_end(session.id)
             else:
                 self.close(session, "idle")
 
 
-def _log(event: str, session: Session, **more: str) -> None:
+def _log_event(event: str, session: Session, **more: str) -> None:
     if logger.isEnabledFor(logging.DEBUG):
         # The id gives access to the session, so the log gets a digest of it.
         name = blake2b(session.id.encode(), digest_size=6).hexdigest()

@@ -21,28 +21,28 @@ UNNUMBERED = 0
 class EventStore:
     """Limits the stored events of all streams of an endpoint, in total and by each owner's share."""
 
-    def __init__(self, *, most_events: int | None = None, most_bytes: int | None = None) -> None:
-        self._events = Shares(bounds.STORED_EVENTS_IN_ALL if most_events is None else most_events)
-        self._bytes = Shares(bounds.STORED_BYTES_IN_ALL if most_bytes is None else most_bytes)
-        self._kept: dict[str, OrderedDict[tuple[Stream, int], int]] = {}
+    def __init__(self, *, max_events: int | None = None, max_bytes: int | None = None) -> None:
+        self._events = Shares(bounds.TOTAL_STORED_EVENTS if max_events is None else max_events)
+        self._bytes = Shares(bounds.TOTAL_STORED_BYTES if max_bytes is None else max_bytes)
+        self._stored: dict[str, OrderedDict[tuple[Stream, int], int]] = {}
 
     def add(self, stream: Stream, sequence: int, size: int) -> None:
         """Count one more event; drop the oldest of the same owner if there are too many."""
         owner = stream.owner
-        kept = self._kept.setdefault(owner, OrderedDict())
-        while kept and not (self._events.has_room(owner) and self._bytes.has_room(owner, size)):
-            next(iter(kept))[0].forget_oldest()
-        self._kept[owner] = kept  # it was removed when all of it was dropped
-        kept[stream, sequence] = size
+        stored = self._stored.setdefault(owner, OrderedDict())
+        while stored and not (self._events.has_room(owner) and self._bytes.has_room(owner, size)):
+            next(iter(stored))[0].drop_oldest()
+        self._stored[owner] = stored  # it was removed when all of it was dropped
+        stored[stream, sequence] = size
         self._events.take(owner)
         self._bytes.take(owner, size)
 
     def remove(self, stream: Stream, sequence: int) -> None:
         """Stop counting an event."""
         owner = stream.owner
-        size = self._kept[owner].pop((stream, sequence))
-        if not self._kept[owner]:
-            del self._kept[owner]
+        size = self._stored[owner].pop((stream, sequence))
+        if not self._stored[owner]:
+            del self._stored[owner]
         self._events.give_back(owner)
         self._bytes.give_back(owner, size)
 
@@ -50,19 +50,19 @@ class EventStore:
 class Stream:
     """The stored events of one stream, oldest first, within limits."""
 
-    __slots__ = ("_bytes", "_events", "_news", "_sequence", "_store", "finished", "id", "is_read", "owner")
+    __slots__ = ("_bytes", "_events", "_sequence", "_store", "_wakeup", "has_reader", "id", "is_finished", "owner")
 
     def __init__(self, identifier: int, store: EventStore, owner: str = "") -> None:
         self.id = identifier
         self.owner = owner
         self._store = store
-        self.finished = False
-        self.is_read = False
+        self.is_finished = False
+        self.has_reader = False
         """Whether a caller is reading it."""
         self._sequence = 0
         self._events: deque[tuple[int, bytes]] = deque()
         self._bytes = 0
-        self._news: asyncio.Event | None = None
+        self._wakeup: asyncio.Event | None = None
 
     def prime(self) -> bytes:
         """Return the first event: empty, but with an id to resume from and the retry time."""
@@ -74,15 +74,15 @@ class Stream:
         self._events.append((self._sequence, event))
         self._bytes += len(event)
         self._store.add(self, self._sequence, len(event))
-        while len(self._events) > bounds.STORED_EVENTS or (
-            self._bytes > bounds.STORED_EVENT_BYTES and len(self._events) > 1
+        while len(self._events) > bounds.STORED_EVENTS_PER_STREAM or (
+            self._bytes > bounds.STORED_BYTES_PER_STREAM and len(self._events) > 1
         ):
-            self.forget_oldest()
-        if self._news is not None:
-            self._news.set()
+            self.drop_oldest()
+        if self._wakeup is not None:
+            self._wakeup.set()
         return event
 
-    def forget_oldest(self) -> None:
+    def drop_oldest(self) -> None:
         """Drop the oldest event, if any."""
         if self._events:
             sequence, event = self._events.popleft()
@@ -92,40 +92,40 @@ class Stream:
     def discard(self) -> None:
         """Drop all events, because the stream can no longer be resumed."""
         while self._events:
-            self.forget_oldest()
+            self.drop_oldest()
         self.finish()
 
     def finish(self) -> None:
         """Mark the stream as complete."""
-        self.finished = True
-        if self._news is not None:
-            self._news.set()
+        self.is_finished = True
+        if self._wakeup is not None:
+            self._wakeup.set()
 
     async def pump(self, exchange: HttpExchange, after: int) -> None:
         """Write the events after the given one, and new events until the stream is complete."""
-        if self._news is not None:
-            self._news.set()  # stop the previous reader; this caller takes over the stream
-        self._news = news = asyncio.Event()
-        self.is_read = True
+        if self._wakeup is not None:
+            self._wakeup.set()  # stop the previous reader; this caller takes over the stream
+        self._wakeup = wakeup = asyncio.Event()
+        self.has_reader = True
         try:
-            await self._write_news(exchange, after, news)
+            await self._write_new_events(exchange, after, wakeup)
         finally:
-            if self._news is news:
-                self._news = None
-                self.is_read = False
+            if self._wakeup is wakeup:
+                self._wakeup = None
+                self.has_reader = False
 
-    async def _write_news(self, exchange: HttpExchange, after: int, news: asyncio.Event) -> None:
-        written = after
-        while self._news is news:
-            for sequence, event in [item for item in self._events if item[0] > written]:
+    async def _write_new_events(self, exchange: HttpExchange, after: int, wakeup: asyncio.Event) -> None:
+        last_written = after
+        while self._wakeup is wakeup:
+            for sequence, event in [item for item in self._events if item[0] > last_written]:
                 await exchange.write(event)
-                written = sequence
-            if self.finished:
+                last_written = sequence
+            if self.is_finished:
                 return
-            if self._events and self._events[-1][0] > written:
+            if self._events and self._events[-1][0] > last_written:
                 continue
-            news.clear()
-            await news.wait()
+            wakeup.clear()
+            await wakeup.wait()
 
     @property
     def position(self) -> int:

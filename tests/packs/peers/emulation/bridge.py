@@ -1,4 +1,4 @@
-"""The original bridge, emulated: hellos, tokens, session MACs, heartbeats, and how it knows its peers.
+"""The VDO.Ninja bridge, emulated: hellos, tokens, session MACs, heartbeats, and how it knows its peers.
 
 It takes a peer's name from the connection on which something arrives, never from what the peer says. So it knows a
 peer that it views under the right name, and a peer that views it under its own name: sends by name, the allow-list and
@@ -15,9 +15,9 @@ from typing import Any
 from tests.packs.peers.emulation.crypto import SessionKeys, check_token, envelope_mac, mint_token
 from tests.packs.peers.emulation.sdk import PeerConnection, Sdk, now_ms
 
-MARK = "vdo_mcp_bridge_v1"
+ENVELOPE_MARK = "vdo_mcp_bridge_v1"
 WAIT_S = 60.0
-HELLO_EVERY_BEATS = 4
+HEARTBEATS_PER_HELLO = 4
 CAPABILITIES = ("sync_v1", "file_transfer_v1", "state_v1", "resume_v1", "session_mac_v1")
 
 
@@ -34,7 +34,7 @@ class PeerRecord:
         self.heartbeats = 0
 
 
-class EmulatedOriginal:
+class EmulatedVdoBridge:
     """One original bridge in one room; an async context."""
 
     def __init__(
@@ -71,32 +71,32 @@ class EmulatedOriginal:
         self._requires_mac = require_session_mac
         self._heartbeat_s = heartbeat_s
         self._keys = SessionKeys()
-        self._beats = 0
-        self._beating: asyncio.Task[None] | None = None
+        self._heartbeats = 0
+        self._heartbeat_task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
 
-    async def __aenter__(self) -> EmulatedOriginal:
+    async def __aenter__(self) -> EmulatedVdoBridge:
         await self.sdk.connect()
         if self._target is not None:
             await self.sdk.view(self._target)
         if self._heartbeat_s is not None:
-            self._beating = asyncio.create_task(self._keep_beating(self._heartbeat_s))
+            self._heartbeat_task = asyncio.create_task(self._send_heartbeats(self._heartbeat_s))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.leave()
 
-    async def leave(self, *, says_goodbye: bool = True) -> None:
+    async def leave(self, *, sends_bye: bool = True) -> None:
         """Stop; without a goodbye, as if the process were killed."""
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.wait([self._beating])
-        await self.sdk.close(says_goodbye=says_goodbye)
+        if self._heartbeat_task is not None:
+            self._heartbeat_task.cancel()
+            await asyncio.wait([self._heartbeat_task])
+        await self.sdk.close(sends_bye=sends_bye)
 
-    async def until(self, is_so: Callable[[], object], wait_s: float = WAIT_S) -> None:
+    async def until(self, condition: Callable[[], object], wait_s: float = WAIT_S) -> None:
         """Wait until a condition holds; it is checked whenever something arrived."""
         async with asyncio.timeout(wait_s):
-            while not is_so():
+            while not condition():
                 self._news.clear()
                 await self._news.wait()
 
@@ -122,7 +122,7 @@ class EmulatedOriginal:
     def send_envelope(self, kind: str, payload: dict[str, Any], target: str | None = None) -> bool:
         """An envelope; signed if the target is a peer's uuid and its key is known."""
         envelope: dict[str, Any] = {
-            "__vdo_mcp": MARK,
+            "__vdo_mcp": ENVELOPE_MARK,
             "kind": kind,
             "ts": now_ms(),
             "nonce": f"p_{secrets.token_hex(4)}",
@@ -135,36 +135,36 @@ class EmulatedOriginal:
             envelope["mac"] = envelope_mac(peer.key, envelope)
         return self._send({"pipe": envelope}, target)
 
-    def say_hello(self, target: str | None = None) -> bool:
+    def send_hello(self, target: str | None = None) -> bool:
         return self.send_envelope("sync.hello", self._hello(), target)
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         """One heartbeat."""
-        self._beats += 1
+        self._heartbeats += 1
         if not self.sdk.open_peers():
             return
         self.send({"type": "bridge.keepalive", "ts": now_ms(), "streamID": self.stream_id})
         self.send_envelope("sync.heartbeat", {"room": self._room, "stream_id": self.stream_id})
         for uuid in self.sdk.open_peers():
             self.sdk.send(uuid, {"ping": now_ms()})
-        if self._beats % HELLO_EVERY_BEATS == 0:
-            self.say_hello()
+        if self._heartbeats % HEARTBEATS_PER_HELLO == 0:
+            self.send_hello()
 
     def _send(self, frame: dict[str, Any], target: str | None) -> bool:
         uuids = self.sdk.open_peers() if target is None else [self.resolve(target)]
-        taken = [self.sdk.send(uuid, frame) for uuid in uuids]
-        return any(taken)
+        is_sent = [self.sdk.send(uuid, frame) for uuid in uuids]
+        return any(is_sent)
 
-    async def _keep_beating(self, heartbeat_s: float) -> None:
+    async def _send_heartbeats(self, heartbeat_s: float) -> None:
         while True:
             await asyncio.sleep(heartbeat_s)
-            self.beat()
+            self.send_heartbeat()
 
     # -- what the SDK tells ------------------------------------------------------------------
 
     def channel_opened(self, connection: PeerConnection) -> None:
         self._record(connection)
-        self.say_hello(connection.uuid)
+        self.send_hello(connection.uuid)
         self._news.set()
 
     def channel_closed(self, connection: PeerConnection) -> None:
@@ -173,7 +173,7 @@ class EmulatedOriginal:
 
     def data_received(self, connection: PeerConnection, data: Any) -> None:
         peer = self._record(connection)
-        if isinstance(data, dict) and data.get("__vdo_mcp") == MARK:
+        if isinstance(data, dict) and data.get("__vdo_mcp") == ENVELOPE_MARK:
             self._take_envelope(peer, data)
         else:
             self.received.append((peer.stream_id, data))

@@ -1,4 +1,4 @@
-"""Hashes, encryption, session MACs and join tokens as the original bridge computes them.
+"""Hashes, encryption, session MACs and join tokens as the VDO.Ninja bridge computes them.
 
 Written from the protocol description alone; nothing of `hubbub` is used, so that a mistake there is not made twice.
 """

@@ -1,4 +1,4 @@
-"""The original's SDK, emulated: signalling, at most two connections per peer, and which channel it sends on.
+"""VDO.Ninja's SDK, emulated: signalling, at most two connections per peer, and which channel it sends on.
 
 The publisher of a stream offers, its viewer answers. A peer may be connected in both ways at once; whatever is sent to
 it, answers to pings included, then goes through the channel on which we are the publisher. A publisher labels its
@@ -25,7 +25,7 @@ LABEL = "sendChannel"
 JOIN_S = 10.0
 VIEW_AGAIN_S = 2.0
 VIEW_AFTER_ARRIVAL_S = 0.1
-SWALLOWED_TYPES = ("subscribe", "unsubscribe", "channelMessage", "request", "response")
+DROPPED_TYPES = ("subscribe", "unsubscribe", "channelMessage", "request", "response")
 
 
 class PeerConnection:
@@ -127,18 +127,18 @@ class Sdk:
     async def connect(self) -> None:
         """Connect, join the room and publish our stream."""
         self._socket = await connect(self._host)
-        await self._tell({"request": "joinroom", "roomid": self._cipher.room_id(self._room)})
+        await self._send_signal({"request": "joinroom", "roomid": self._cipher.room_id(self._room)})
         async with asyncio.timeout(JOIN_S):
             while (message := json.loads(await self._socket.recv())).get("request") != "listing":
                 pass
         for member in message["list"]:
             self._note_member(member)
-        await self._tell({"request": "seed", "streamID": self._stream_id + self._cipher.suffix})
+        await self._send_signal({"request": "seed", "streamID": self._stream_id + self._cipher.suffix})
         self._reader = asyncio.create_task(self._read())
 
-    async def close(self, *, says_goodbye: bool = True) -> None:
+    async def close(self, *, sends_bye: bool = True) -> None:
         for connection in list(self.connections.values()):
-            if says_goodbye and connection.is_open:
+            if sends_bye and connection.is_open:
                 with suppress(webrtc.InvalidStateError):  # the other end has just closed it
                     connection.send({"bye": True})
         tasks = [*self._tasks, *([self._reader] if self._reader is not None else [])]
@@ -180,7 +180,7 @@ class Sdk:
 
     # -- signalling --------------------------------------------------------------------------
 
-    async def _tell(self, message: dict[str, Any]) -> None:
+    async def _send_signal(self, message: dict[str, Any]) -> None:
         try:
             await self._socket.send(to_json(message))
         except ConnectionClosed:
@@ -189,11 +189,11 @@ class Sdk:
     async def _read(self) -> None:
         try:
             async for text in self._socket:
-                await self._take(json.loads(text))
+                await self._handle_signal(json.loads(text))
         except ConnectionClosed:
             pass
 
-    async def _take(self, message: dict[str, Any]) -> None:
+    async def _handle_signal(self, message: dict[str, Any]) -> None:
         match message.get("request"):
             case "someonejoined":
                 self._note_member(message)
@@ -201,7 +201,7 @@ class Sdk:
                 self._note_member(message)
                 stream_id = self.members[message["UUID"]]
                 if stream_id in self._viewed:
-                    self._later(VIEW_AFTER_ARRIVAL_S, stream_id)
+                    self._schedule_play(VIEW_AFTER_ARRIVAL_S, stream_id)
             case "offerSDP" | "play":
                 await self._publish(message["UUID"])
             case None if "description" in message:
@@ -216,7 +216,7 @@ class Sdk:
         if "streamID" in member:
             self.members[member["UUID"]] = member["streamID"].removesuffix(self._cipher.suffix)
 
-    def _later(self, wait_s: float, stream_id: str) -> None:
+    def _schedule_play(self, wait_s: float, stream_id: str) -> None:
         self._spawn(self._play_later(wait_s, stream_id))
 
     async def _play_later(self, wait_s: float, stream_id: str) -> None:
@@ -225,7 +225,7 @@ class Sdk:
             await self._play(stream_id)
 
     async def _play(self, stream_id: str) -> None:
-        await self._tell({"request": "play", "streamID": stream_id + self._cipher.suffix})
+        await self._send_signal({"request": "play", "streamID": stream_id + self._cipher.suffix})
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -237,7 +237,7 @@ class Sdk:
     async def _publish(self, uuid: str) -> None:
         session = secrets.token_hex(4)
         connection = self._add(PeerConnection(uuid, "publisher", self._stream_id, session))
-        self._use(connection, connection.native.create_data_channel(LABEL))
+        self._attach_channel(connection, connection.native.create_data_channel(LABEL))
         await self._send_description(connection)
 
     async def _take_description(self, message: dict[str, Any]) -> None:
@@ -257,13 +257,13 @@ class Sdk:
         if known is None or known.session != session:
             known = self._add(PeerConnection(uuid, "viewer", stream_id, session))
             connection = known
-            known.native.on("datachannel", lambda event: self._use(connection, event.channel))
+            known.native.on("datachannel", lambda event: self._attach_channel(connection, event.channel))
         await known.take_description(description)
         await self._send_description(known)
 
     async def _send_description(self, connection: PeerConnection) -> None:
         text, vector = self._cipher.encrypt(await connection.describe())
-        await self._tell(
+        await self._send_signal(
             {
                 "UUID": connection.uuid,
                 "session": connection.session,
@@ -283,15 +283,15 @@ class Sdk:
 
     # -- channels ----------------------------------------------------------------------------
 
-    def _use(self, connection: PeerConnection, channel: Any) -> None:
+    def _attach_channel(self, connection: PeerConnection, channel: Any) -> None:
         if channel.label != LABEL:
             return
         connection.channel = channel
-        channel.on("message", lambda event: self._heard(connection, event.data))
-        channel.on("close", lambda _: self._lost(connection))
-        channel.once("open", lambda _: self._opened(connection))
+        channel.on("message", lambda event: self._handle_text(connection, event.data))
+        channel.on("close", lambda _: self._handle_close(connection))
+        channel.once("open", lambda _: self._handle_open(connection))
 
-    def _opened(self, connection: PeerConnection) -> None:
+    def _handle_open(self, connection: PeerConnection) -> None:
         if connection.is_closed:
             return
         connection.is_open = True
@@ -299,16 +299,16 @@ class Sdk:
         connection.send(info if connection.type == "publisher" else {"audio": False, "video": False, **info})
         self._listener.channel_opened(connection)
 
-    def _lost(self, connection: PeerConnection) -> None:
+    def _handle_close(self, connection: PeerConnection) -> None:
         if self.connections.get((connection.uuid, connection.type)) is not connection:
             return
         del self.connections[(connection.uuid, connection.type)]
         connection.close()
         self._listener.channel_closed(connection)
         if connection.type == "viewer" and connection.stream_id in self._viewed:
-            self._later(VIEW_AGAIN_S, connection.stream_id)
+            self._schedule_play(VIEW_AGAIN_S, connection.stream_id)
 
-    def _heard(self, connection: PeerConnection, text: Any) -> None:
+    def _handle_text(self, connection: PeerConnection, text: Any) -> None:
         if self.is_hung or connection.is_closed or not isinstance(text, str):
             return
         frame = json.loads(text)
@@ -318,13 +318,13 @@ class Sdk:
         elif "pong" in frame:
             connection.pongs += 1
         elif frame.get("bye"):
-            self._lost(connection)
-        elif frame.get("pipe") and not _is_swallowed(frame["pipe"]):
+            self._handle_close(connection)
+        elif frame.get("pipe") and not _is_dropped(frame["pipe"]):
             self._listener.data_received(connection, frame["pipe"])
 
 
-def _is_swallowed(data: Any) -> bool:
-    return isinstance(data, dict) and data.get("type") in SWALLOWED_TYPES
+def _is_dropped(data: Any) -> bool:
+    return isinstance(data, dict) and data.get("type") in DROPPED_TYPES
 
 
 def now_ms() -> int:

@@ -1,4 +1,4 @@
-"""Two of our ends and three emulated originals in one room, in real minutes, with tokens enforced by all.
+"""Two of our agents and three emulated VDO.Ninja bridges in one room for minutes, all enforcing tokens.
 
     python -m tests.packs.peers.emulation.soak --minutes 3
 
@@ -18,8 +18,8 @@ import time
 from contextlib import AsyncExitStack
 from typing import Any
 
-from tests.packs.peers.emulation.bridge import EmulatedOriginal
-from tests.packs.peers.rooms import Notes, signalling
+from tests.packs.peers.emulation.bridge import EmulatedVdoBridge
+from tests.packs.peers.room_agents import RecordingListener, signalling
 
 from hubbub.packs.peers.engine import load_engine
 from hubbub.packs.peers.mesh import Mesh
@@ -54,7 +54,7 @@ class Tally:
         return {"sent": self.sent, "refused": self.refused, "lost": lost, "longest_gap_s": round(self.longest_gap_s, 1)}
 
 
-class Ours(Notes):
+class SoakAgent(RecordingListener):
     """One of our ends."""
 
     def __init__(self, host: str, name: str, heartbeat_s: float, target: str | None) -> None:
@@ -72,7 +72,7 @@ class Ours(Notes):
         self.mesh = Mesh(options, self, engine=load_engine("wrtc"))
 
 
-def take_all(inbox: list[tuple[str | None, Any]], to: str, tallies: dict[tuple[str, str], Tally]) -> None:
+def count_received(inbox: list[tuple[str | None, Any]], to: str, tallies: dict[tuple[str, str], Tally]) -> None:
     """Count what came; the sender is who the receiver says it is."""
     for sender, data in inbox:
         tally = tallies.get((str(sender), to))
@@ -85,10 +85,10 @@ async def run(minutes: float, heartbeat_s: float) -> dict[str, Any]:
     async with AsyncExitStack() as stack:
         host = await stack.enter_async_context(signalling())
         gate: dict[str, Any] = {"secret": SECRET, "enforce_join_token": True, "heartbeat_s": heartbeat_s}
-        olga = await stack.enter_async_context(EmulatedOriginal(host, "olga", target="ann", **gate))
-        oscar = await stack.enter_async_context(EmulatedOriginal(host, "oscar", **gate))
-        otto = await stack.enter_async_context(EmulatedOriginal(host, "otto", accepts_unasked_offers=False, **gate))
-        ends = [Ours(host, "ann", heartbeat_s, "olga"), Ours(host, "bob", heartbeat_s, None)]
+        olga = await stack.enter_async_context(EmulatedVdoBridge(host, "olga", target="ann", **gate))
+        oscar = await stack.enter_async_context(EmulatedVdoBridge(host, "oscar", **gate))
+        otto = await stack.enter_async_context(EmulatedVdoBridge(host, "otto", accepts_unasked_offers=False, **gate))
+        ends = [SoakAgent(host, "ann", heartbeat_s, "olga"), SoakAgent(host, "bob", heartbeat_s, None)]
         for end in ends:
             stack.push_async_callback(end.mesh.disconnect)
             await end.mesh.connect()
@@ -96,11 +96,11 @@ async def run(minutes: float, heartbeat_s: float) -> dict[str, Any]:
         await asyncio.sleep(ASK_S)
         await otto.sdk.view("bob")
         await asyncio.sleep(SETTLE_S)
-        originals = {"olga": olga, "oscar": oscar, "otto": otto}
-        for original in originals.values():
-            original.received.clear()
-            original.rejections.clear()
-            original.closed_channels = 0
+        vdo_bridges = {"olga": olga, "oscar": oscar, "otto": otto}
+        for vdo_bridge in vdo_bridges.values():
+            vdo_bridge.received.clear()
+            vdo_bridge.rejections.clear()
+            vdo_bridge.closed_channels = 0
         for end in ends:
             end.events.clear()
             end.data.clear()
@@ -109,23 +109,23 @@ async def run(minutes: float, heartbeat_s: float) -> dict[str, Any]:
         deadline, number = time.monotonic() + 60 * minutes, 0
         while time.monotonic() < deadline:
             number += 1
-            for ours_name, original_name in pairs:
-                is_sent = ours[ours_name].mesh.send({"n": number}, to=original_name).ok
-                is_back = originals[original_name].send({"n": number}, ours_name)
-                for way, is_taken in (((ours_name, original_name), is_sent), ((original_name, ours_name), is_back)):
+            for ours_name, vdo_bridge_name in pairs:
+                is_sent = ours[ours_name].mesh.send({"n": number}, to=vdo_bridge_name).ok
+                is_back = vdo_bridges[vdo_bridge_name].send({"n": number}, ours_name)
+                for way, is_taken in (((ours_name, vdo_bridge_name), is_sent), ((vdo_bridge_name, ours_name), is_back)):
                     tallies[way].sent += 1
                     tallies[way].refused += not is_taken
             await asyncio.sleep(EVERY_S)
             for name, end in ours.items():
-                take_all(end.data, name, tallies)
-            for name, original in originals.items():
-                take_all(original.received, name, tallies)
+                count_received(end.data, name, tallies)
+            for name, vdo_bridge in vdo_bridges.items():
+                count_received(vdo_bridge.received, name, tallies)
         types = ("data_channel_close", "connection_failed", "sync_peer_rejected", "peer_disconnected")
         return {
             "messages": {f"{a} to {b}": tally.close() for (a, b), tally in tallies.items()},
-            "channels_closed": {name: original.closed_channels for name, original in originals.items()},
-            "connections": {name: len(original.sdk.connections) for name, original in originals.items()},
-            "rejected_by_originals": {name: original.rejections for name, original in originals.items()},
+            "channels_closed": {name: vdo_bridge.closed_channels for name, vdo_bridge in vdo_bridges.items()},
+            "connections": {name: len(vdo_bridge.sdk.connections) for name, vdo_bridge in vdo_bridges.items()},
+            "rejected_by_originals": {name: vdo_bridge.rejections for name, vdo_bridge in vdo_bridges.items()},
             "events": {name: {type: len(end.of(type)) for type in types} for name, end in ours.items()},
         }
 

@@ -1,6 +1,6 @@
-"""An original that moves files at full speed: one chunk on its way as a sender, each chunk confirmed as a receiver.
+"""A VDO.Ninja bridge that transfers files at full speed: one chunk in flight, each chunk acknowledged.
 
-Unlike `original`, which follows a script, this end keeps nothing of what it was sent but
+Unlike `scripted_vdo_bridge`, which follows a script, this end keeps nothing of what it was sent but
 the file, so that the speed of a transfer can be measured. As a program it is one end of a
 room in a process of its own (`bench.rooms` measures with it):
 
@@ -21,18 +21,18 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from tests.packs.peers.stranger import Stranger
+from tests.packs.peers.scripted_peer import ScriptedPeer
 
 from hubbub.packs.peers.engine import Channel
-from hubbub.packs.peers.trust import Standing
+from hubbub.packs.peers.trust import PeerAuth
 from hubbub.packs.peers.wire import Capabilities, Hello, read_envelope
 
 CHUNK_BYTES = 65_536
 SPOOL_THRESHOLD_BYTES = 4_194_304
-KEEP_EVENTS = 2000
+MAX_EVENTS = 2000
 
 
-class Incoming:
+class ReceivedFile:
     """A file that is being taken: spooled to disk if it is large, as the original does."""
 
     def __init__(self, offer: dict[str, Any], folder: Path | None) -> None:
@@ -48,7 +48,7 @@ class Incoming:
             self._path = folder / f"incoming_{offer['transfer_id']}.bin"
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
 
-    def take(self, seq: int, data: bytes) -> None:
+    def write_chunk(self, seq: int, data: bytes) -> None:
         """Put one chunk at its place; a second time it changes nothing."""
         if self.got[seq]:
             return
@@ -70,84 +70,88 @@ class Incoming:
         return hashlib.sha256(self.data).hexdigest()
 
 
-class FileOriginal(Stranger):
+class StopAndWaitBridge(ScriptedPeer):
     """Sends and takes files as the original does, with MACs, and answers pings."""
 
     def __init__(self, host: str, name: str = "olga", room: str = "hall", *, folder: Path | None = None) -> None:
         super().__init__(host, name, room)
         self.folder = folder
-        self.incoming: dict[str, Incoming] = {}
-        self.finished: asyncio.Queue[Incoming] = asyncio.Queue()
+        self.incoming: dict[str, ReceivedFile] = {}
+        self.finished: asyncio.Queue[ReceivedFile] = asyncio.Queue()
         self.is_known = asyncio.Event()
         self.events: list[dict[str, Any]] = []
-        self._standing = Standing()
-        self._answers: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue()
+        self._peer_auth = PeerAuth()
+        self._reply_queue: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue()
 
-    def _use(self, channel: Channel) -> None:
-        super()._use(channel)
-        channel.on_message = self._came
+    def _attach_channel(self, channel: Channel) -> None:
+        super()._attach_channel(channel)
+        channel.on_message = self._handle_frame
 
-    def speak(self, kind: str, payload: dict[str, Any]) -> None:
+    def send_envelope(self, kind: str, payload: dict[str, Any]) -> None:
         """Send an envelope, with a MAC once there is a key."""
-        self.say(self.trust.frame(self._standing, kind, payload))
+        self.send_frame(self.trust.frame(self._peer_auth, kind, payload))
 
     # -- what comes --------------------------------------------------------------------------
 
-    def _came(self, text: bytes | str) -> None:
+    def _handle_frame(self, text: bytes | str) -> None:
         frame = json.loads(text)
         if "ping" in frame:
-            self.say({"pong": frame["ping"]})
+            self.send_frame({"pong": frame["ping"]})
             return
         envelope = read_envelope(frame.get("pipe"))
         if envelope is None:
             return
         if envelope.kind.startswith("file."):
-            self.trust.check_envelope(self._standing, envelope)
+            self.trust.check_envelope(self._peer_auth, envelope)
             self._on_file(envelope.kind, envelope.payload)
             return
-        said = envelope.read()
-        if isinstance(said, Hello):
-            self.trust.take_hello(self._standing, envelope, said)
-            self._standing.capabilities = Capabilities()  # An original knows nothing of ours.
+        reply = envelope.read_payload()
+        if isinstance(reply, Hello):
+            self.trust.accept_hello(self._peer_auth, envelope, reply)
+            self._peer_auth.capabilities = Capabilities()  # An original knows nothing of ours.
             self.is_known.set()
-        if type(said) is Hello:
-            self.greet()
+        if type(reply) is Hello:
+            self.send_hello()
 
     def _on_file(self, kind: str, payload: dict[str, Any]) -> None:
         name = payload["transfer_id"]
         match kind:
             case "file.offer":
-                taken = self.incoming.setdefault(name, Incoming(payload, self.folder))
-                self.speak("file.accept", {"transfer_id": name, "next_seq": taken.next_seq})
+                received_file = self.incoming.setdefault(name, ReceivedFile(payload, self.folder))
+                self.send_envelope("file.accept", {"transfer_id": name, "next_seq": received_file.next_seq})
             case "file.chunk":
                 self.take_chunk(name, payload)
             case "file.complete":
                 self._complete(name, payload)
             case "file.resume_req":
-                taken = self.incoming[name]
-                state = {"transfer_id": name, "next_seq": taken.next_seq, "status": "receiving"}
-                self.speak("file.resume_state", state)
+                received_file = self.incoming[name]
+                state = {"transfer_id": name, "next_seq": received_file.next_seq, "status": "receiving"}
+                self.send_envelope("file.resume_state", state)
             case _:
-                self._answers.put_nowait((kind, payload))
+                self._reply_queue.put_nowait((kind, payload))
 
     def take_chunk(self, name: str, payload: dict[str, Any]) -> None:
-        taken = self.incoming[name]
+        received_file = self.incoming[name]
         data = base64.b64decode(payload["data_base64"])
         assert hashlib.sha256(data).hexdigest() == payload["chunk_hash"]
-        taken.take(payload["seq"], data)
-        ack = {"seq": payload["seq"], "next_seq": taken.next_seq, "received_bytes": taken.received_bytes}
-        self.speak("file.ack", {"transfer_id": name, **ack})
+        received_file.write_chunk(payload["seq"], data)
+        ack = {
+            "seq": payload["seq"],
+            "next_seq": received_file.next_seq,
+            "received_bytes": received_file.received_bytes,
+        }
+        self.send_envelope("file.ack", {"transfer_id": name, **ack})
         # The original keeps an event for each chunk.
-        self.events = [*self.events[1 - KEEP_EVENTS :], {"type": "file_chunk_received", "transfer_id": name, **ack}]
+        self.events = [*self.events[1 - MAX_EVENTS :], {"type": "file_chunk_received", "transfer_id": name, **ack}]
 
     def _complete(self, name: str, payload: dict[str, Any]) -> None:
-        taken = self.incoming[name]
-        if taken.digest() != payload["file_hash"]:
-            self.speak("file.nack", {"transfer_id": name, "expected_seq": 0, "reason": "file hash mismatch"})
+        received_file = self.incoming[name]
+        if received_file.digest() != payload["file_hash"]:
+            self.send_envelope("file.nack", {"transfer_id": name, "expected_seq": 0, "reason": "file hash mismatch"})
             return
         del self.incoming[name]
-        self.speak("file.complete_ack", dict(payload))
-        self.finished.put_nowait(taken)
+        self.send_envelope("file.complete_ack", dict(payload))
+        self.finished.put_nowait(received_file)
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -158,47 +162,47 @@ class FileOriginal(Stranger):
         whole = {"transfer_id": transfer_id, "total_bytes": len(data), "file_hash": hashlib.sha256(data).hexdigest()}
         layout = {"total_chunks": len(chunks), "chunk_bytes": CHUNK_BYTES}
         hashes = [hashlib.sha256(chunk).hexdigest() for chunk in chunks]
-        await self._ask("file.offer", {**whole, "name": file_name, "mime": None, **layout}, "file.accept")
+        await self._request("file.offer", {**whole, "name": file_name, "mime": None, **layout}, "file.accept")
         for seq, chunk in enumerate(chunks):
             text = base64.b64encode(chunk).decode()
             payload = {"transfer_id": transfer_id, "seq": seq, "data_base64": text, "chunk_hash": hashes[seq]}
-            ack = await self._ask("file.chunk", payload, "file.ack")
+            ack = await self._request("file.chunk", payload, "file.ack")
             assert ack["next_seq"] == seq + 1
-        await self._ask("file.complete", whole, "file.complete_ack")
+        await self._request("file.complete", whole, "file.complete_ack")
         return time.perf_counter() - start
 
-    async def _ask(self, kind: str, payload: dict[str, Any], answer: str) -> dict[str, Any]:
-        self.speak(kind, payload)
-        got, said = await self._answers.get()
-        assert got == answer, (got, said)
-        return said
+    async def _request(self, kind: str, payload: dict[str, Any], answer: str) -> dict[str, Any]:
+        self.send_envelope(kind, payload)
+        got, reply = await self._reply_queue.get()
+        assert got == answer, (got, reply)
+        return reply
 
 
 # -- as a program ----------------------------------------------------------------------------
 
 
 async def _take_files(host: str, room: str, folder: str, peer: str | None = None) -> None:
-    async with FileOriginal(host, room=room, folder=Path(folder)) as olga:
-        _tell(is_in_room=True)
-        await (olga.be_viewed() if peer is None else olga.view(peer))
-        olga.greet()
+    async with StopAndWaitBridge(host, room=room, folder=Path(folder)) as olga:
+        _print_json(is_in_room=True)
+        await (olga.wait_for_viewer() if peer is None else olga.view(peer))
+        olga.send_hello()
         await olga.is_known.wait()
-        _tell(is_known=True)
+        _print_json(is_known=True)
         while True:
             await olga.finished.get()
 
 
 async def _send_files(host: str, room: str, path: str, count: str) -> None:
-    async with FileOriginal(host, "otto", room=room) as otto:
+    async with StopAndWaitBridge(host, "otto", room=room) as otto:
         await otto.view("olga")
-        otto.greet()
+        otto.send_hello()
         await otto.is_known.wait()
         data = Path(path).read_bytes()
         for number in range(int(count)):
-            _tell(seconds=await otto.send_file(data, f"file_{number}"))
+            _print_json(seconds=await otto.send_file(data, f"file_{number}"))
 
 
-def _tell(**fields: Any) -> None:
+def _print_json(**fields: Any) -> None:
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 

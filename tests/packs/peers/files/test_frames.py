@@ -1,11 +1,11 @@
-"""Chunks as bytes."""
+"""Binary frames of chunks."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.packs.peers.files.frames import head_bytes, read_frame, write_frame
+from hubbub.packs.peers.files.frames import header_size, read_frame, write_frame
 
 IDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=128)
 
@@ -13,7 +13,7 @@ IDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, ma
 @given(IDS, st.integers(0, 2**53), st.binary(min_size=1, max_size=100))
 def test_a_frame_says_what_it_carries(transfer_id: str, seq: int, data: bytes) -> None:
     written = write_frame(transfer_id, seq, data)
-    assert len(written) == head_bytes(transfer_id) + len(data)
+    assert len(written) == header_size(transfer_id) + len(data)
     frame = read_frame(written)
     assert frame is not None
     assert (frame.transfer_id, frame.seq, bytes(frame.data)) == (transfer_id, seq, data)

@@ -1,4 +1,4 @@
-"""Whatever an admitted peer says about files: nothing breaks, and nothing grows without end."""
+"""Arbitrary file messages of an admitted peer: nothing fails, and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.packs.peers.files.admitted import envelope, peer
+from tests.packs.peers.files.peer_views import make_envelope, make_peer
 
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.files.files import Files
 from hubbub.packs.peers.files.frames import write_frame
-from hubbub.packs.peers.files.options import FileOptions, Sending
-from hubbub.packs.peers.room import PeerView, Room, Sent
+from hubbub.packs.peers.files.options import FileOptions, SendRequest
+from hubbub.packs.peers.room import PeerView, Room, SendResult
 from hubbub.packs.peers.wire import Envelope
 
 KINDS = (
@@ -25,7 +25,7 @@ KINDS = (
 )  # fmt: skip
 
 
-class Silence:
+class SilentRoom:
     """A room in which everything is heard by nobody."""
 
     def __init__(self, peers: Sequence[PeerView] = ()) -> None:
@@ -43,17 +43,17 @@ class Silence:
     def queued_bytes(self, uuid: str) -> int:
         return 0
 
-    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
+    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
         self.said.append((kind, payload))
-        return Sent((to or "",))
+        return SendResult((to or "",))
 
 
-class Desk:
+class FileOnlySession:
     """A session with nothing but files."""
 
     def __init__(self, folder: str, peers: Sequence[PeerView] = ()) -> None:
-        self.silence = Silence(peers)
-        self.room = cast("Room", self.silence)
+        self.silent_room = SilentRoom(peers)
+        self.room = cast("Room", self.silent_room)
         self.file_options = FileOptions(
             folders=(folder,), spool_dir=folder, max_bytes=100_000, spool_threshold_bytes=5000, ack_timeout_s=0.01
         )
@@ -107,15 +107,15 @@ FRAMES = st.binary(max_size=20) | st.builds(
 @given(st.lists(st.tuples(st.integers(0, 2), ENVELOPES | FRAMES), max_size=40), st.booleans())
 def test_anything_may_be_said(said: list[tuple[int, Any]], is_hubbub: bool) -> None:
     async def run(folder: str) -> None:
-        desk = Desk(folder)
+        session = FileOnlySession(folder)
         for number, thing in said:
             if isinstance(thing, bytes):
-                desk.files.on_bytes(peer(number, is_hubbub=is_hubbub), thing)
+                session.files.on_bytes(make_peer(number, is_hubbub=is_hubbub), thing)
             else:
-                desk.files.on_envelope(peer(number, is_hubbub=is_hubbub), envelope(*thing))
+                session.files.on_envelope(make_peer(number, is_hubbub=is_hubbub), make_envelope(*thing))
             await asyncio.sleep(0)
-        assert not [each for each in desk.files.incoming if each.status == "completed"]
-        await desk.files.close()
+        assert not [each for each in session.files.incoming if each.status == "completed"]
+        await session.files.close()
         assert not list(Path(folder).iterdir())
 
     with tempfile.TemporaryDirectory() as folder:
@@ -126,64 +126,66 @@ def test_anything_may_be_said(said: list[tuple[int, Any]], is_hubbub: bool) -> N
 @given(st.lists(st.tuples(st.sampled_from(KINDS), FIELDS), max_size=30), st.integers(1, 5000))
 def test_a_sender_may_be_told_anything(said: list[tuple[str, dict[str, Any]]], size: int) -> None:
     async def run(folder: str) -> None:
-        desk = Desk(folder, [peer(0)])
-        sending = asyncio.create_task(desk.files.send_data(bytes(size), Sending(transfer_id="a", max_retries=1)))
+        session = FileOnlySession(folder, [make_peer(0)])
+        sending = asyncio.create_task(session.files.send_data(bytes(size), SendRequest(transfer_id="a", max_retries=1)))
         for kind, payload in said:
-            desk.files.on_envelope(peer(0), envelope(kind, {**payload, "transfer_id": "a"}))
+            session.files.on_envelope(make_peer(0), make_envelope(kind, {**payload, "transfer_id": "a"}))
             for _ in range(5):
                 await asyncio.sleep(0)
-        await desk.files.close()
+        await session.files.close()
         await asyncio.wait([sending])
         assert sending.exception() is not None
-        assert not {kind for kind, _ in desk.silence.said} - {f"file.{kind}" for kind in KINDS}
-        assert "file_transfer_complete" not in desk.events
+        assert not {kind for kind, _ in session.silent_room.said} - {f"file.{kind}" for kind in KINDS}
+        assert "file_transfer_complete" not in session.events
 
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(run(folder))
 
 
-def an_offer(name: str, size: int = 5001) -> Envelope:
+def make_offer(name: str, size: int = 5001) -> Envelope:
     chunks = -(-size // 1024)
-    return envelope(
+    return make_envelope(
         "offer",
         {"transfer_id": name, "total_bytes": size, "total_chunks": chunks, "chunk_bytes": 1024, "file_hash": "0" * 64},
     )
 
 
 async def test_peers_that_come_and_go_under_ever_new_names_are_bounded(tmp_path: Path) -> None:
-    desk = Desk(str(tmp_path))
+    session = FileOnlySession(str(tmp_path))
     for number in range(2 * limits.FILE_INCOMING_IN_ALL):
-        desk.files.on_envelope(peer(number), an_offer(f"t{number}"))
-    unfinished = [each for each in desk.files.incoming if not each.is_over]
+        session.files.on_envelope(make_peer(number), make_offer(f"t{number}"))
+    unfinished = [each for each in session.files.incoming if not each.is_over]
     assert len(unfinished) == limits.FILE_INCOMING_IN_ALL
     assert unfinished[-1].transfer_id == f"t{2 * limits.FILE_INCOMING_IN_ALL - 1}"
     assert len([path for path in tmp_path.rglob("incoming_*") if path.is_file()]) == len(unfinished)
-    assert len(desk.files.incoming) <= limits.FILE_INCOMING_IN_ALL + limits.FILES_KEPT_IN_ALL
-    await desk.files.close()
+    assert len(session.files.incoming) <= limits.FILE_INCOMING_IN_ALL + limits.FILES_FINISHED_TOTAL
+    await session.files.close()
 
 
 async def test_peers_that_are_here_keep_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hubbub.packs.peers.limits.FILE_INCOMING_IN_ALL", 3)
-    desk = Desk(str(tmp_path), [peer(number) for number in range(4)])
+    session = FileOnlySession(str(tmp_path), [make_peer(number) for number in range(4)])
     for number in range(4):
-        desk.files.on_envelope(peer(number), an_offer(f"t{number}"))
-    assert [each.transfer_id for each in desk.files.incoming] == ["t0", "t1", "t2"]
-    assert desk.events.count("file_offer_rejected") == 1
-    await desk.files.close()
+        session.files.on_envelope(make_peer(number), make_offer(f"t{number}"))
+    assert [each.transfer_id for each in session.files.incoming] == ["t0", "t1", "t2"]
+    assert session.events.count("file_offer_rejected") == 1
+    await session.files.close()
 
 
 async def test_a_forsaken_transfer_gives_its_place_to_the_next_of_its_sender(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(str(tmp_path))
-    for number in range(limits.FILE_INCOMING_OF_ONE_PEER):
-        desk.files.on_envelope(peer(0), an_offer(f"t{number}"))
-    desk.files.on_envelope(peer(0), an_offer("one too many"))
-    desk.files.on_envelope(peer(0), an_offer("many"))
-    assert desk.events.count("file_offer_rejected") == 2
-    desk.files.on_peer_gone(peer(0))
-    assert {each.last_error for each in desk.files.incoming} == {"the sender is gone; it may come back and go on"}
+    session = FileOnlySession(str(tmp_path))
+    for number in range(limits.FILE_INCOMING_PER_PEER):
+        session.files.on_envelope(make_peer(0), make_offer(f"t{number}"))
+    session.files.on_envelope(make_peer(0), make_offer("one too many"))
+    session.files.on_envelope(make_peer(0), make_offer("many"))
+    assert session.events.count("file_offer_rejected") == 2
+    session.files.on_peer_gone(make_peer(0))
+    assert {each.last_error for each in session.files.incoming} == {
+        "the sender left; the transfer continues if it returns"
+    }
     monkeypatch.setattr("hubbub.packs.peers.limits.FILE_IDLE_S", -1.0)
-    desk.files.on_envelope(peer(0), an_offer("after"))
-    assert [each.transfer_id for each in desk.files.incoming if not each.is_over] == ["after"]
-    await desk.files.close()
+    session.files.on_envelope(make_peer(0), make_offer("after"))
+    assert [each.transfer_id for each in session.files.incoming if not each.is_over] == ["after"]
+    await session.files.close()

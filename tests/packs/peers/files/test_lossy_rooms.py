@@ -1,4 +1,4 @@
-"""Both ends of a transfer over a room that loses, repeats and mixes up what it carries."""
+"""Both ends of a transfer over a room that loses, repeats and reorders messages."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.packs.peers.files.admitted import envelope, peer
+from tests.packs.peers.files.peer_views import make_envelope, make_peer
 
 from hubbub import ToolFailure
 from hubbub.packs.peers.files.files import Files
-from hubbub.packs.peers.files.options import FileOptions, Sending
-from hubbub.packs.peers.room import PeerView, Room, Sent
+from hubbub.packs.peers.files.options import FileOptions, SendRequest
+from hubbub.packs.peers.room import PeerView, Room, SendResult
 
 # Not hypothesis' own randomness: how often it is asked depends on the clock.
 CHANCES = st.integers(0, 2**32).map(random.Random)
 
 
-class Weather:
+class LossyNetwork:
     """How bad it is: how much is lost, comes twice, comes late."""
 
     def __init__(self, chance: random.Random, lost: float, twice: float, late: float) -> None:
@@ -37,16 +37,16 @@ class Weather:
                 loop.call_later(chance.random() * 0.003 if chance.random() < self._late else 0, deliver, *arguments)
 
 
-class Side:
+class LossyAgent:
     """One end: its files, and a room in which there is one other."""
 
     max_frame = 20_000
     buffered_amount = 0
 
-    def __init__(self, number: int, folder: str, weather: Weather, *, has_bytes: bool) -> None:
-        self.weather = weather
-        self.view = peer(number)
-        self.other: Side
+    def __init__(self, number: int, folder: str, network: LossyNetwork, *, has_bytes: bool) -> None:
+        self.network = network
+        self.view = make_peer(number)
+        self.other: LossyAgent
         self.has_bytes = has_bytes
         self.room = cast("Room", self)
         self.file_options = FileOptions(
@@ -65,25 +65,25 @@ class Side:
     def find(self, target: str) -> PeerView:
         return self.other.view
 
-    def bulk(self, uuid: str) -> Side | None:
+    def bulk(self, uuid: str) -> LossyAgent | None:
         return self if self.has_bytes else None
 
     def send(self, data: bytes) -> None:
-        self.weather.carry(self.other.files.on_bytes, self.view, data)
+        self.network.carry(self.other.files.on_bytes, self.view, data)
 
     async def drain(self, *_: Any) -> None: ...
 
     def queued_bytes(self, uuid: str) -> int:
         return 0
 
-    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
-        said = envelope(kind.removeprefix("file."), dict(payload))
-        self.weather.carry(self.other.files.on_envelope, self.view, said)
-        return Sent((to or "",))
+    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
+        said = make_envelope(kind.removeprefix("file."), dict(payload))
+        self.network.carry(self.other.files.on_envelope, self.view, said)
+        return SendResult((to or "",))
 
 
 @pytest.fixture(scope="module", autouse=True)
-def impatience() -> Iterator[None]:
+def short_timeouts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hubbub.packs.peers.limits.FILE_ANSWER_S", 0.05)
         yield
@@ -103,13 +103,13 @@ def test_a_file_arrives_whole_through_any_weather(
     chance: random.Random, size: int, chunk: int, lost: float, twice: float, late: float, has_bytes: bool
 ) -> None:
     async def run(folder: str) -> None:
-        weather = Weather(chance, lost, twice, late)
-        ann, bob = (Side(number, folder, weather, has_bytes=has_bytes) for number in (0, 1))
+        network = LossyNetwork(chance, lost, twice, late)
+        ann, bob = (LossyAgent(number, folder, network, has_bytes=has_bytes) for number in (0, 1))
         ann.other, bob.other = bob, ann
         data = chance.randbytes(size)
         async with asyncio.timeout(60):
-            sent = await ann.files.send_data(data, Sending(chunk_bytes=min(chunk, 15_000)))
-        came = bob.files.received(sent.transfer_id)
+            sent = await ann.files.send_data(data, SendRequest(chunk_bytes=min(chunk, 15_000)))
+        came = bob.files.get_received(sent.transfer_id)
         assert await bob.files.read(came) == data
         assert sent.file_hash == came.file_hash == hashlib.sha256(data).hexdigest()
         assert bob.events.count("file_received") == 1
@@ -124,14 +124,16 @@ def test_a_file_arrives_whole_through_any_weather(
 @given(CHANCES, st.integers(1, 50_000), st.booleans())
 def test_bytes_that_change_on_the_way_complete_nothing(chance: random.Random, size: int, has_bytes: bool) -> None:
     async def run(folder: str) -> None:
-        ann, bob = (Side(number, folder, Weather(chance, 0, 0, 0.5), has_bytes=has_bytes) for number in (0, 1))
+        ann, bob = (
+            LossyAgent(number, folder, LossyNetwork(chance, 0, 0, 0.5), has_bytes=has_bytes) for number in (0, 1)
+        )
         ann.other, bob.other = bob, ann
         data = chance.randbytes(size)
-        sending = Sending(chunk_bytes=1024, transfer_id="t")
+        sending = SendRequest(chunk_bytes=1024, transfer_id="t")
         wrong = hashlib.sha256(data + b"x").hexdigest()
         offered = ann.send_envelope
 
-        def lie(kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
+        def lie(kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
             return offered(kind, {**payload, "file_hash": wrong} if "file_hash" in payload else payload, to=to)
 
         ann.send_envelope = lie  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""Ids and names as peers give them."""
+"""Transfer ids and file names from peers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.names import is_id, shown_name
+from hubbub.packs.peers.names import display_name, is_transfer_id
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ from hubbub.packs.peers.names import is_id, shown_name
     ],
 )
 def test_a_name_is_shown_without_path_and_tricks(given_name: str, shown: str) -> None:
-    assert shown_name(given_name) == shown
+    assert display_name(given_name) == shown
 
 
 @given(st.text(st.characters(), max_size=300))
 def test_a_shown_name_is_never_a_path(name: str) -> None:
-    shown = shown_name(name)
+    shown = display_name(name)
     assert shown
     assert shown not in (".", "..")
     assert not set(shown) & set("/\\\0\n")
@@ -52,4 +52,4 @@ def test_a_shown_name_is_never_a_path(name: str) -> None:
     ],
 )
 def test_ids_are_short_and_plain(transfer_id: str, is_one: bool) -> None:
-    assert is_id(transfer_id) is is_one
+    assert is_transfer_id(transfer_id) is is_one

@@ -1,4 +1,4 @@
-"""The end that takes a file, given parts in whatever order, more than once, wrong, or not at all."""
+"""The receiving end, with chunks in any order, repeated, wrong or missing."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.packs.peers.files.ends import no_file_above
-from tests.packs.peers.rooms import WAIT_S
+from tests.packs.peers.files.file_agents import limit_file_size
+from tests.packs.peers.room_agents import WAIT_S
 
-from hubbub.packs.peers.files.parts import Layout
+from hubbub.packs.peers.files.chunk_map import ChunkLayout
 from hubbub.packs.peers.files.receiver import Receiver
 from hubbub.packs.peers.files.spool import MemoryStore, SpoolStore
-from hubbub.packs.peers.files.transfer import Incoming
+from hubbub.packs.peers.files.transfer import IncomingTransfer
 from hubbub.packs.peers.wire import FileChunk, FileComplete
 
 
-class Wall:
+class RecordingCallbacks:
     """What the receiver says, written down."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, Mapping[str, Any]]] = []
         self.events: list[tuple[str, Mapping[str, Any]]] = []
-        self.over: list[Incoming] = []
+        self.over: list[IncomingTransfer] = []
 
-    def say(self, kind: str, payload: Mapping[str, Any], *, to: str | None) -> None:
+    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None) -> None:
         self.said.append((kind, payload))
 
     def emit(self, type: str, /, **fields: Any) -> None:
         self.events.append((type, fields))
 
-    def finished(self, transfer: Incoming) -> None:
+    def handle_finished(self, transfer: IncomingTransfer) -> None:
         self.over.append(transfer)
 
-    def of(self, kind: str) -> list[Mapping[str, Any]]:
+    def sent_payloads(self, kind: str) -> list[Mapping[str, Any]]:
         return [payload for said, payload in self.said if said == kind]
 
-    def told(self, type: str) -> list[Mapping[str, Any]]:
+    def events_of(self, type: str) -> list[Mapping[str, Any]]:
         return [fields for told, fields in self.events if told == type]
 
 
-class Desk:
+class ReceiverHarness:
     """A receiver of one file, and the file."""
 
     def __init__(self, data: bytes, chunk: int, folder: Path | None = None, *, file_hash: str | None = None) -> None:
-        self.data, self.layout, self.wall = data, Layout(len(data), chunk), Wall()
-        self.transfer = Incoming("t", "name", "mime", self.layout)
+        self.data, self.layout, self.callbacks = data, ChunkLayout(len(data), chunk), RecordingCallbacks()
+        self.transfer = IncomingTransfer("t", "name", "mime", self.layout)
         self.transfer.file_hash = file_hash or hashlib.sha256(data).hexdigest()
         self.transfer.peer_uuid = "u"
         self.store = MemoryStore(len(data)) if folder is None else SpoolStore(folder / os.urandom(4).hex())
-        self.receiver = Receiver(self.wall, self.transfer, self.store)
+        self.receiver = Receiver(self.callbacks, self.transfer, self.store)
 
     def part(self, first: int, last: int) -> memoryview:
         return memoryview(self.data)[self.layout.offset(first) : self.layout.offset(last)]
@@ -79,14 +79,14 @@ class Desk:
             "total_bytes": len(self.data),
             "file_hash": hashlib.sha256(self.data).hexdigest(),
         }
-        self.receiver.completed_by_sender(FileComplete(**fields | changes))
+        self.receiver.handle_complete(FileComplete(**fields | changes))
 
     async def until(self, is_so: Any) -> None:
         async with asyncio.timeout(WAIT_S):
             while not is_so():
                 await asyncio.sleep(0)
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         await self.until(lambda: self.receiver.is_idle)
 
 
@@ -96,27 +96,29 @@ def test_parts_in_any_order_more_than_once_make_the_file(
     size: int, chunk: int, chance: random.Random, is_spooled: bool, is_hubbub: bool
 ) -> None:
     async def run(folder: Path | None) -> None:
-        desk = Desk(chance.randbytes(size), chunk, folder)
-        desk.receiver.answers.is_hubbub = is_hubbub
-        total = desk.layout.total_chunks
+        harness = ReceiverHarness(chance.randbytes(size), chunk, folder)
+        harness.receiver.replies.is_hubbub = is_hubbub
+        total = harness.layout.total_chunks
         runs = [(first, min(first + chance.randint(1, 3), total)) for first in range(total)]
         runs += chance.choices(runs, k=chance.randint(0, 8))
         chance.shuffle(runs)
         for first, last in runs:
             if chance.random() < 0.5:
-                desk.receiver.take_bytes(first, desk.part(first, last))
+                harness.receiver.handle_bytes(first, harness.part(first, last))
             else:
                 for seq in range(first, last):
-                    desk.receiver.take_envelope(desk.chunk(seq))
+                    harness.receiver.handle_chunk(harness.chunk(seq))
             if chance.random() < 0.3:
                 await asyncio.sleep(0)
-        await desk.settled()
-        assert desk.transfer.status == "completed"
-        assert desk.store.read(0, size) == desk.data
-        desk.complete()
-        assert len(desk.wall.of("file.complete_ack")) == 1 + is_hubbub  # Which is told before it asks, too.
-        assert len(desk.wall.told("file_received")) == 1
-        await desk.receiver.close(keep=False)
+        await harness.wait_idle()
+        assert harness.transfer.status == "completed"
+        assert harness.store.read(0, size) == harness.data
+        harness.complete()
+        assert (
+            len(harness.callbacks.sent_payloads("file.complete_ack")) == 1 + is_hubbub
+        )  # Which is told before it asks, too.
+        assert len(harness.callbacks.events_of("file_received")) == 1
+        await harness.receiver.close(keep=False)
 
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(run(Path(folder) if is_spooled else None))
@@ -127,59 +129,59 @@ def test_parts_in_any_order_more_than_once_make_the_file(
 @given(st.integers(2, 300), st.integers(1, 16), st.randoms(use_true_random=False))
 def test_what_is_lost_is_asked_for_and_nothing_is_called_complete(size: int, chunk: int, chance: random.Random) -> None:
     async def run() -> None:
-        desk = Desk(chance.randbytes(size), chunk)
-        desk.receiver.answers.is_hubbub = True
-        total = desk.layout.total_chunks
+        harness = ReceiverHarness(chance.randbytes(size), chunk)
+        harness.receiver.replies.is_hubbub = True
+        total = harness.layout.total_chunks
         lost = {seq for seq in range(total) if chance.random() < 0.4} or {chance.randrange(total)}
         for seq in set(range(total)) - lost:
-            desk.receiver.take_bytes(seq, desk.part(seq, seq + 1))
-        await desk.settled()
-        desk.complete()
-        await desk.settled()
-        status = desk.transfer.status
+            harness.receiver.handle_bytes(seq, harness.part(seq, seq + 1))
+        await harness.wait_idle()
+        harness.complete()
+        await harness.wait_idle()
+        status = harness.transfer.status
         assert status == "receiving"
-        nack = desk.wall.of("file.nack")[-1]
+        nack = harness.callbacks.sent_payloads("file.nack")[-1]
         assert (nack["reason"], nack["expected_seq"]) == ("missing_chunks", min(lost))
         assert {seq for first, last in nack["missing"] for seq in range(first, last)} >= lost
-        desk.receiver.answers.tell_state()
-        state = desk.wall.of("file.resume_state")[-1]
+        harness.receiver.replies.send_state()
+        state = harness.callbacks.sent_payloads("file.resume_state")[-1]
         assert (state["next_seq"], state["status"]) == (min(lost), "receiving")
         for first, last in state["missing"]:
-            desk.receiver.take_bytes(first, desk.part(first, last))
-        await desk.settled()
-        assert desk.transfer.status == "completed"
-        assert desk.store.read(0, size) == desk.data
+            harness.receiver.handle_bytes(first, harness.part(first, last))
+        await harness.wait_idle()
+        assert harness.transfer.status == "completed"
+        assert harness.store.read(0, size) == harness.data
 
     asyncio.run(run())
 
 
 async def test_a_part_that_came_once_is_not_replaced() -> None:
-    desk = Desk(b"a" * 10 + b"b" * 10, 10)
-    desk.receiver.take_bytes(0, desk.part(0, 1))
-    desk.receiver.take_bytes(0, memoryview(b"x" * 10))
-    await desk.settled()
-    desk.receiver.take_bytes(0, memoryview(b"y" * 10))
-    desk.receiver.take_bytes(1, desk.part(1, 2))
-    await desk.settled()
-    assert desk.transfer.status == "completed"
-    assert desk.store.read(0, 20) == desk.data
+    harness = ReceiverHarness(b"a" * 10 + b"b" * 10, 10)
+    harness.receiver.handle_bytes(0, harness.part(0, 1))
+    harness.receiver.handle_bytes(0, memoryview(b"x" * 10))
+    await harness.wait_idle()
+    harness.receiver.handle_bytes(0, memoryview(b"y" * 10))
+    harness.receiver.handle_bytes(1, harness.part(1, 2))
+    await harness.wait_idle()
+    assert harness.transfer.status == "completed"
+    assert harness.store.read(0, 20) == harness.data
 
 
 @pytest.mark.parametrize("is_spooled", [False, True])
 async def test_a_file_with_another_hash_fails_and_is_removed(is_spooled: bool, tmp_path: Path) -> None:
-    desk = Desk(b"abc" * 10, 10, tmp_path if is_spooled else None, file_hash="0" * 64)
-    desk.receiver.take_bytes(0, desk.part(0, 3))
-    await desk.settled()
-    assert (desk.transfer.status, desk.transfer.last_error) == ("failed", "file hash mismatch")
-    assert [nack["reason"] for nack in desk.wall.of("file.nack")] == ["file hash mismatch"]
-    assert not desk.transfer.has_data
+    harness = ReceiverHarness(b"abc" * 10, 10, tmp_path if is_spooled else None, file_hash="0" * 64)
+    harness.receiver.handle_bytes(0, harness.part(0, 3))
+    await harness.wait_idle()
+    assert (harness.transfer.status, harness.transfer.last_error) == ("failed", "file hash mismatch")
+    assert [nack["reason"] for nack in harness.callbacks.sent_payloads("file.nack")] == ["file hash mismatch"]
+    assert not harness.transfer.has_data
     assert not list(tmp_path.iterdir())
-    desk.complete()
-    assert not desk.wall.of("file.complete_ack")
-    desk.receiver.answers.tell_state()
+    harness.complete()
+    assert not harness.callbacks.sent_payloads("file.complete_ack")
+    harness.receiver.replies.send_state()
     # An original would take the number of the last chunk for success.
-    assert desk.wall.of("file.resume_state")[-1]["next_seq"] == 0
-    assert not desk.wall.told("file_received")
+    assert harness.callbacks.sent_payloads("file.resume_state")[-1]["next_seq"] == 0
+    assert not harness.callbacks.events_of("file_received")
 
 
 @pytest.mark.parametrize(
@@ -190,11 +192,11 @@ async def test_a_file_with_another_hash_fails_and_is_removed(is_spooled: bool, t
     ],
 )
 async def test_a_sender_that_changes_its_mind_about_the_file_fails(change: dict[str, Any], reason: str) -> None:
-    desk = Desk(b"abc" * 10, 10)
-    desk.receiver.take_bytes(0, desk.part(0, 2))
-    await desk.settled()
-    desk.complete(**change)
-    assert (desk.transfer.status, desk.transfer.last_error) == ("failed", reason)
+    harness = ReceiverHarness(b"abc" * 10, 10)
+    harness.receiver.handle_bytes(0, harness.part(0, 2))
+    await harness.wait_idle()
+    harness.complete(**change)
+    assert (harness.transfer.status, harness.transfer.last_error) == ("failed", reason)
 
 
 @pytest.mark.parametrize(
@@ -208,81 +210,81 @@ async def test_a_sender_that_changes_its_mind_about_the_file_fails(change: dict[
     ],
 )
 async def test_a_wrong_chunk_is_rejected_and_the_right_one_taken(changes: dict[str, Any], reason: str) -> None:
-    desk = Desk(b"abc" * 10, 10)
-    desk.receiver.take_envelope(desk.chunk(1, **changes))
-    assert desk.wall.told("file_chunk_rejected") == [
+    harness = ReceiverHarness(b"abc" * 10, 10)
+    harness.receiver.handle_chunk(harness.chunk(1, **changes))
+    assert harness.callbacks.events_of("file_chunk_rejected") == [
         {"transfer_id": "t", "seq": changes.get("seq", 1), "reason": reason}
     ]
-    assert desk.wall.of("file.nack")[0]["reason"] == reason
+    assert harness.callbacks.sent_payloads("file.nack")[0]["reason"] == reason
     for seq in range(3):
-        desk.receiver.take_envelope(desk.chunk(seq))
-    await desk.settled()
-    assert desk.transfer.status == "completed"
+        harness.receiver.handle_chunk(harness.chunk(seq))
+    await harness.wait_idle()
+    assert harness.transfer.status == "completed"
 
 
 @pytest.mark.parametrize(("seq", "size"), [(0, 31), (0, 5), (2, 11), (3, 1), (2**60, 10), (1, 25)])
 async def test_bytes_that_are_not_whole_chunks_are_rejected(seq: int, size: int) -> None:
-    desk = Desk(b"abc" * 10, 10)
-    desk.receiver.take_bytes(seq, memoryview(b"x" * size))
-    assert desk.wall.told("file_chunk_rejected")[0]["reason"] == "out_of_range_seq"
-    assert desk.transfer.parts.count == 0
+    harness = ReceiverHarness(b"abc" * 10, 10)
+    harness.receiver.handle_bytes(seq, memoryview(b"x" * size))
+    assert harness.callbacks.events_of("file_chunk_rejected")[0]["reason"] == "out_of_range_seq"
+    assert harness.transfer.chunk_map.count == 0
 
 
 async def test_each_chunk_of_an_original_is_confirmed_where_it_stands() -> None:
-    desk = Desk(b"abc" * 10, 10)
-    desk.receiver.take_envelope(desk.chunk(0))
-    await desk.settled()
-    desk.receiver.take_envelope(desk.chunk(2))
-    await desk.settled()
-    acks = [(ack["seq"], ack["next_seq"], ack["received_bytes"]) for ack in desk.wall.of("file.ack")]
+    harness = ReceiverHarness(b"abc" * 10, 10)
+    harness.receiver.handle_chunk(harness.chunk(0))
+    await harness.wait_idle()
+    harness.receiver.handle_chunk(harness.chunk(2))
+    await harness.wait_idle()
+    acks = [(ack["seq"], ack["next_seq"], ack["received_bytes"]) for ack in harness.callbacks.sent_payloads("file.ack")]
     assert acks == [(0, 1, 10), (2, 1, 20)]
 
 
 async def test_an_original_that_asks_is_told_the_chunk_that_it_still_holds() -> None:
-    desk = Desk(b"abc" * 10, 10)
-    desk.receiver.answers.tell_state()
-    desk.receiver.take_envelope(desk.chunk(0))
-    desk.receiver.take_envelope(desk.chunk(1))
-    await desk.settled()
-    desk.receiver.answers.tell_state()
-    assert [state["next_seq"] for state in desk.wall.of("file.resume_state")] == [0, 1]
-    assert "missing" not in desk.wall.of("file.resume_state")[0]
+    harness = ReceiverHarness(b"abc" * 10, 10)
+    harness.receiver.replies.send_state()
+    harness.receiver.handle_chunk(harness.chunk(0))
+    harness.receiver.handle_chunk(harness.chunk(1))
+    await harness.wait_idle()
+    harness.receiver.replies.send_state()
+    assert [state["next_seq"] for state in harness.callbacks.sent_payloads("file.resume_state")] == [0, 1]
+    assert "missing" not in harness.callbacks.sent_payloads("file.resume_state")[0]
 
 
 async def test_a_sender_that_does_not_wait_is_not_kept_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hubbub.packs.peers.limits.FILE_BACKLOG_BYTES", 40)
-    desk = Desk(b"abc" * 30, 10, tmp_path)
+    harness = ReceiverHarness(b"abc" * 30, 10, tmp_path)
     for seq in range(9):
-        desk.receiver.take_bytes(seq, desk.part(seq, seq + 1))
-    assert [each["reason"] for each in desk.wall.told("file_chunk_rejected")] == ["too_fast"] * 5
-    await desk.settled()
-    assert desk.transfer.parts.count == 4
-    desk.receiver.take_bytes(4, desk.part(4, 8))
-    await desk.settled()
-    desk.receiver.take_bytes(8, desk.part(8, 9))
-    await desk.settled()
-    assert desk.transfer.status == "completed"
-    await desk.receiver.close(keep=False)
+        harness.receiver.handle_bytes(seq, harness.part(seq, seq + 1))
+    assert [each["reason"] for each in harness.callbacks.events_of("file_chunk_rejected")] == ["too_fast"] * 5
+    await harness.wait_idle()
+    assert harness.transfer.chunk_map.count == 4
+    harness.receiver.handle_bytes(4, harness.part(4, 8))
+    await harness.wait_idle()
+    harness.receiver.handle_bytes(8, harness.part(8, 9))
+    await harness.wait_idle()
+    assert harness.transfer.status == "completed"
+    await harness.receiver.close(keep=False)
 
 
 async def test_long_transfers_are_told_of_in_few_events() -> None:
-    desk = Desk(os.urandom(2000), 1)
+    harness = ReceiverHarness(os.urandom(2000), 1)
     for seq in range(2000):
-        desk.receiver.take_bytes(seq, desk.part(seq, seq + 1))
+        harness.receiver.handle_bytes(seq, harness.part(seq, seq + 1))
         await asyncio.sleep(0)
-    await desk.settled()
-    told = desk.wall.told("file_chunk_received")
+    await harness.wait_idle()
+    told = harness.callbacks.events_of("file_chunk_received")
     assert 10 < len(told) < 40
     assert told[-1] == {"transfer_id": "t", "seq": 1999, "next_seq": 2000, "received_bytes": 2000, "total_bytes": 2000}
 
 
 async def test_a_disk_that_cannot_be_written_fails_the_transfer(tmp_path: Path) -> None:
-    desk = Desk(b"abc" * 10, 10, tmp_path)
-    assert isinstance(desk.store, SpoolStore)
-    with no_file_above(20):
-        desk.receiver.take_bytes(0, desk.part(0, 3))
-        await desk.settled()
-    assert desk.transfer.status == "failed"
-    assert "cannot be written" in (desk.transfer.last_error or "")
+    harness = ReceiverHarness(b"abc" * 10, 10, tmp_path)
+    assert isinstance(harness.store, SpoolStore)
+    with limit_file_size(20):
+        harness.receiver.handle_bytes(0, harness.part(0, 3))
+        await harness.wait_idle()
+    assert harness.transfer.status == "failed"
+    assert "cannot be written" in (harness.transfer.last_error or "")

@@ -1,4 +1,4 @@
-"""Transfers that take minutes, on a clock that does not wait; and the window that follows the delay of a path."""
+"""Transfers that take minutes, on a virtual clock; and the window that follows the delay of a path."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.packs.peers.files.admitted import envelope, peer
+from tests.packs.peers.files.peer_views import make_envelope, make_peer
 
 from hubbub import ToolFailure
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.files.delay_window import DelayWindow
 from hubbub.packs.peers.files.files import Files
-from hubbub.packs.peers.files.options import FileOptions, Sending
-from hubbub.packs.peers.room import PeerView, Room, Sent
+from hubbub.packs.peers.files.options import FileOptions, SendRequest
+from hubbub.packs.peers.room import PeerView, Room, SendResult
 from hubbub.packs.peers.wire import Envelope
 
 CHUNK = 65_536
 
 
-class JumpingSelector(selectors.DefaultSelector):
+class VirtualClockSelector(selectors.DefaultSelector):
     """Instead of waiting, sets its clock to when the next timer is due."""
 
     now = 0.0
@@ -39,7 +39,7 @@ class JumpingSelector(selectors.DefaultSelector):
         return ready
 
 
-class HereAndNow(ThreadPoolExecutor):
+class InlineExecutor(ThreadPoolExecutor):
     """Does what would be done in a thread at once: the clock must not jump while a thread works."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -51,21 +51,21 @@ class HereAndNow(ThreadPoolExecutor):
         return done
 
 
-def on_a_jumping_clock(work: Coroutine[Any, Any, float]) -> float:
-    selector = JumpingSelector()
+def run_on_virtual_clock(work: Coroutine[Any, Any, float]) -> float:
+    selector = VirtualClockSelector()
     loop = asyncio.SelectorEventLoop(selector)
-    loop.set_default_executor(HereAndNow())
+    loop.set_default_executor(InlineExecutor())
     loop.time = lambda: selector.now  # type: ignore[method-assign]
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(work)
 
 
-class SlowSide:
+class SlowAgent:
     """One end of a link that carries so many bytes a second, one message after the other."""
 
     def __init__(self, number: int, folder: Path, bytes_per_s: float, delay_s: float, *, is_hubbub: bool) -> None:
-        self.view = peer(number, is_hubbub=is_hubbub)
-        self.other: SlowSide
+        self.view = make_peer(number, is_hubbub=is_hubbub)
+        self.other: SlowAgent
         self.room = cast("Room", self)
         self.file_options = FileOptions(folders=(str(folder),), spool_threshold_bytes=2**30)
         self.files = Files(self)
@@ -91,10 +91,10 @@ class SlowSide:
         left_s = self._free_at - asyncio.get_running_loop().time()
         return max(0, int(left_s * self._bytes_per_s))
 
-    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
-        said = envelope(kind.removeprefix("file."), dict(payload))
+    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
+        said = make_envelope(kind.removeprefix("file."), dict(payload))
         self.carry(len(payload.get("data_base64", "")) + 500, self.other.files.on_envelope, said)
-        return Sent((to or "",))
+        return SendResult((to or "",))
 
     def carry(self, size: int, deliver: Any, message: Envelope | bytes) -> None:
         loop = asyncio.get_running_loop()
@@ -108,7 +108,7 @@ class SlowBulk:
 
     max_frame = 262_000
 
-    def __init__(self, side: SlowSide) -> None:
+    def __init__(self, side: SlowAgent) -> None:
         self._side = side
 
     @property
@@ -121,21 +121,21 @@ class SlowBulk:
     async def drain(self, *_: Any) -> None: ...
 
 
-def link(
+def slow_pair(
     folder: Path, bytes_per_s: float, delay_s: float = 0.0, *, is_hubbub: bool = False
-) -> tuple[SlowSide, SlowSide]:
-    ann, bob = (SlowSide(number, folder, bytes_per_s, delay_s, is_hubbub=is_hubbub) for number in (0, 1))
+) -> tuple[SlowAgent, SlowAgent]:
+    ann, bob = (SlowAgent(number, folder, bytes_per_s, delay_s, is_hubbub=is_hubbub) for number in (0, 1))
     ann.other, bob.other = bob, ann
     return ann, bob
 
 
-async def sent(ann: SlowSide, bob: SlowSide, size: int, **sending: Any) -> float:
+async def measure_transfer(ann: SlowAgent, bob: SlowAgent, size: int, **sending: Any) -> float:
     """Send bytes; the seconds that took on the clock of the loop."""
     loop, data = asyncio.get_running_loop(), os.urandom(size)
     start = loop.time()
-    transfer = await ann.files.send_data(data, Sending(**sending))
+    transfer = await ann.files.send_data(data, SendRequest(**sending))
     taken_s = loop.time() - start
-    assert await bob.files.read(bob.files.received(transfer.transfer_id)) == data
+    assert await bob.files.read(bob.files.get_received(transfer.transfer_id)) == data
     assert transfer.retries_total == 0
     for side in (ann, bob):
         await side.files.close()
@@ -145,28 +145,28 @@ async def sent(ann: SlowSide, bob: SlowSide, size: int, **sending: Any) -> float
 @pytest.mark.parametrize("is_hubbub", [False, True], ids=["original", "hubbub"])
 def test_a_transfer_over_a_slow_link_takes_the_minutes_that_it_needs(is_hubbub: bool, tmp_path: Path) -> None:
     """A chunk takes eight seconds, far more than the time in which a chunk is confirmed usually."""
-    ann, bob = link(tmp_path, 10_000, 0.5, is_hubbub=is_hubbub)
-    taken_s = on_a_jumping_clock(sent(ann, bob, 3_000_000))
+    ann, bob = slow_pair(tmp_path, 10_000, 0.5, is_hubbub=is_hubbub)
+    taken_s = run_on_virtual_clock(measure_transfer(ann, bob, 3_000_000))
     assert 290 < taken_s < 450
 
 
 def test_the_time_limit_of_a_caller_does_not_end_a_transfer_that_moves(tmp_path: Path) -> None:
-    ann, bob = link(tmp_path, 10_000, 0.1)
-    assert on_a_jumping_clock(sent(ann, bob, 1_000_000, timeout_s=30)) > 100
+    ann, bob = slow_pair(tmp_path, 10_000, 0.1)
+    assert run_on_virtual_clock(measure_transfer(ann, bob, 1_000_000, timeout_s=30)) > 100
 
 
 def test_a_transfer_that_stops_ends_after_the_time_limit_of_its_caller(tmp_path: Path) -> None:
     async def stopped() -> float:
-        ann, bob = link(tmp_path, 10_000)
+        ann, bob = slow_pair(tmp_path, 10_000)
         loop = asyncio.get_running_loop()
         loop.call_later(60, setattr, ann, "is_cut", True)
         with pytest.raises(ToolFailure, match="timed out"):
-            await ann.files.send_data(bytes(3_000_000), Sending(timeout_s=30, ack_timeout_s=600))
+            await ann.files.send_data(bytes(3_000_000), SendRequest(timeout_s=30, ack_timeout_s=600))
         for side in (ann, bob):
             await side.files.close()
         return loop.time()
 
-    assert 60 < on_a_jumping_clock(stopped()) < 150
+    assert 60 < run_on_virtual_clock(stopped()) < 150
 
 
 # -- the window ----------------------------------------------------------------------------------
@@ -179,12 +179,12 @@ def windows(service_s: float, delay_s: float, chunks: int) -> Iterator[int]:
     on_their_way: list[tuple[float, int]] = []
     while seq < chunks:
         while (len(on_their_way) + 1) * CHUNK <= window.bytes:
-            window.sent(seq)
+            window.record_sent(seq)
             free_at = max(free_at, now + delay_s / 2) + service_s
             heapq.heappush(on_their_way, (free_at + delay_s / 2, seq))
             seq += 1
         now, confirmed = heapq.heappop(on_their_way)
-        window.acked(confirmed)
+        window.record_ack(confirmed)
         yield window.bytes
 
 
@@ -207,12 +207,12 @@ def test_acks_of_chunks_that_are_not_on_their_way_change_nothing() -> None:
     window = DelayWindow(CHUNK, clock=lambda: now)
     before = window.bytes
     for seq in (0, 7, 2**53):
-        window.acked(seq)
-    assert window.bytes == before == limits.FILE_ENVELOPE_WINDOW_LEAST_BYTES
-    window.sent(0)
-    window.acked(0)
+        window.record_ack(seq)
+    assert window.bytes == before == limits.FILE_ENVELOPE_WINDOW_MIN_BYTES
+    window.record_sent(0)
+    window.record_ack(0)
     once = window.bytes
-    window.acked(0)
+    window.record_ack(0)
     assert window.bytes == once
 
 

@@ -1,4 +1,4 @@
-"""Where files that come are kept."""
+"""Storage for incoming files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.packs.peers.failures import PeersError
-from hubbub.packs.peers.files.folders import Folders, OutsideFolders
-from hubbub.packs.peers.files.spool import MemoryStore, Spool, Store, usual_folder
+from hubbub.packs.peers.errors import PeersError
+from hubbub.packs.peers.files.path_sandbox import OutsideFolders, PathSandbox
+from hubbub.packs.peers.files.spool import MemoryStore, Spool, Store, default_spool_folder
 
 
 def mode(path: str | Path) -> int:
@@ -29,9 +29,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_spooled_files_are_private_and_removed(temporary: Path) -> None:
-    folders = Folders([])
+    folders = PathSandbox([])
     spool = Spool(folders, None)
-    store = spool.make("we ird/../id", 10)
+    store = spool.create_store("we ird/../id", 10)
     assert store.path is not None
     assert (mode(store.path), mode(Path(store.path).parent), mode(Path(store.path).parent.parent)) == (
         0o600,
@@ -42,8 +42,8 @@ def test_spooled_files_are_private_and_removed(temporary: Path) -> None:
     path, folder = store.path, Path(store.path).parent
     file, _ = folders.open(path)  # What came may be sent on.
     os.close(file)
-    another = Spool(Folders([]), None)
-    of_another = another.make("b", 1)
+    another = Spool(PathSandbox([]), None)
+    of_another = another.create_store("b", 1)
     assert of_another.path is not None
     with pytest.raises(OutsideFolders):
         folders.open(of_another.path)
@@ -56,8 +56,8 @@ def test_spooled_files_are_private_and_removed(temporary: Path) -> None:
 
 
 def test_spooled_files_stay_if_they_are_to_be_kept(temporary: Path) -> None:
-    spool = Spool(Folders([]), None, keep=True)
-    store = spool.make("a", 3)
+    spool = Spool(PathSandbox([]), None, keep=True)
+    store = spool.create_store("a", 3)
     store.write(0, b"abc")
     store.close(keep=True)
     spool.close()
@@ -66,23 +66,23 @@ def test_spooled_files_stay_if_they_are_to_be_kept(temporary: Path) -> None:
 
 
 def test_a_spool_folder_of_somebody_else_is_not_used(temporary: Path) -> None:
-    folder = Path(usual_folder())
+    folder = Path(default_spool_folder())
     folder.chmod(0o755)
     with pytest.raises(PeersError, match="private"):
-        usual_folder()
+        default_spool_folder()
     folder.rmdir()
     folder.symlink_to(temporary)
     with pytest.raises(PeersError, match="private"):
-        usual_folder()
+        default_spool_folder()
 
 
 def test_a_spool_folder_outside_the_folders_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     with pytest.raises(OutsideFolders):
-        Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "out"))
+        Spool(PathSandbox([str(tmp_path / "in")]), str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
-    spool = Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "in" / "spool"))
-    store = spool.make("a", 1)
+    spool = Spool(PathSandbox([str(tmp_path / "in")]), str(tmp_path / "in" / "spool"))
+    store = spool.create_store("a", 1)
     assert store.path is not None
     assert store.path.startswith(str(tmp_path / "in" / "spool"))
     store.close()
@@ -91,32 +91,32 @@ def test_a_spool_folder_outside_the_folders_is_refused(tmp_path: Path) -> None:
 def test_a_spool_folder_that_turns_into_a_link_lets_nothing_out(tmp_path: Path) -> None:
     for name in ("in", "out"):
         (tmp_path / name).mkdir()
-    spool = Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "in" / "spool"))
-    spool.make("a", 1).close()
+    spool = Spool(PathSandbox([str(tmp_path / "in")]), str(tmp_path / "in" / "spool"))
+    spool.create_store("a", 1).close()
     (tmp_path / "in" / "spool").rename(tmp_path / "in" / "moved")
     (tmp_path / "in" / "spool").symlink_to(tmp_path / "out")
-    store = spool.make("b", 1)
+    store = spool.create_store("b", 1)
     assert [path.parent.parent.name for path in tmp_path.rglob("incoming_b_*")] == ["moved"]
     store.close()
     assert not list(tmp_path.rglob("incoming_*"))
     spool.close()
-    another = Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "in" / "new"))
+    another = Spool(PathSandbox([str(tmp_path / "in")]), str(tmp_path / "in" / "new"))
     (tmp_path / "in" / "new").rmdir()
     (tmp_path / "in" / "new").symlink_to(tmp_path / "out")
     with pytest.raises(PeersError):
-        another.make("c", 1)
+        another.create_store("c", 1)
     assert not list((tmp_path / "out").iterdir())
 
 
 def test_a_file_that_is_larger_than_the_disk_is_refused(temporary: Path) -> None:
     free = shutil.disk_usage(temporary).free
     with pytest.raises(PeersError, match="no space"):
-        Spool(Folders([]), None).make("a", free + 10**12)
+        Spool(PathSandbox([]), None).create_store("a", free + 10**12)
 
 
 @pytest.mark.parametrize("where", ["memory", "disk"])
 def test_bytes_are_read_where_they_were_written(where: str, temporary: Path) -> None:
-    store: Store = MemoryStore(10) if where == "memory" else Spool(Folders([]), None).make("a", 10)
+    store: Store = MemoryStore(10) if where == "memory" else Spool(PathSandbox([]), None).create_store("a", 10)
     store.write(5, b"fghij")
     store.write(0, memoryview(b"abcde"))
     assert (store.read(0, 10), store.read(8, 10)) == (b"abcdefghij", b"ij")
@@ -126,24 +126,24 @@ def test_bytes_are_read_where_they_were_written(where: str, temporary: Path) -> 
 
 def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(temporary: Path) -> None:
     script = (
-        "import os, signal; from hubbub.packs.peers.files.folders import Folders; "
+        "import os, signal; from hubbub.packs.peers.files.path_sandbox import PathSandbox; "
         "from hubbub.packs.peers.files.spool import Spool; "
-        "Spool(Folders([]), None).make('a', 1); os.kill(os.getpid(), signal.SIGKILL)"
+        "Spool(PathSandbox([]), None).create_store('a', 1); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    living = Spool(Folders([]), None)
-    store = living.make("b", 1)
+    living = Spool(PathSandbox([]), None)
+    store = living.create_store("b", 1)
     killed = subprocess.run([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(temporary)}, timeout=60)
     assert killed.returncode == -signal.SIGKILL
-    assert len(list(Path(usual_folder()).rglob("incoming_a_*"))) == 1
-    another = Spool(Folders([]), None)
-    another.make("c", 1).close()
-    assert not list(Path(usual_folder()).rglob("incoming_a_*"))
+    assert len(list(Path(default_spool_folder()).rglob("incoming_a_*"))) == 1
+    another = Spool(PathSandbox([]), None)
+    another.create_store("c", 1).close()
+    assert not list(Path(default_spool_folder()).rglob("incoming_a_*"))
     assert store.path is not None
     assert Path(store.path).exists()
     store.close()
     for spool in (living, another):
         spool.close()
-    assert not list(Path(usual_folder()).iterdir())
+    assert not list(Path(default_spool_folder()).iterdir())
 
 
 @pytest.mark.parametrize("name", ["session_notes", "session_0123456789abcdef"])
@@ -152,7 +152,7 @@ def test_what_lies_beside_spool_folders_is_not_ours_to_remove(name: str, tmp_pat
     theirs.mkdir()
     for file in ("lock", "diary.txt"):
         (theirs / file).write_text("mine")
-    spool = Spool(Folders([str(tmp_path)]), str(tmp_path))
-    spool.make("a", 1).close()
+    spool = Spool(PathSandbox([str(tmp_path)]), str(tmp_path))
+    spool.create_store("a", 1).close()
     spool.close()
     assert {path.name for path in theirs.iterdir()} == {"lock", "diary.txt"}

@@ -1,4 +1,4 @@
-"""Files over real WebRTC, in one process: they arrive whole, or it is said that they did not."""
+"""Files over real WebRTC, in one process: they arrive complete, or the transfer fails with a reason."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.peers.files.ends import FileEnd, begun, file_room, pair
-from tests.packs.peers.rooms import WAIT_S, signalling
+from tests.packs.peers.files.file_agents import FileAgent, file_agent_pair, joined_file_room, start_transfer
+from tests.packs.peers.room_agents import WAIT_S, signalling
 
 from hubbub import ToolFailure
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.files.options import Sending
+from hubbub.packs.peers.files.options import SendRequest
 from hubbub.packs.peers.wire import Envelope
 
 # -- arriving ------------------------------------------------------------------------
@@ -23,9 +23,9 @@ from hubbub.packs.peers.wire import Envelope
     "engines", [("wrtc", "wrtc"), ("aiortc", "aiortc"), ("wrtc", "aiortc"), ("aiortc", "wrtc")], ids="-".join
 )
 async def test_a_file_arrives_whole(engines: tuple[str, str], tmp_path: Path) -> None:
-    async with pair(tmp_path, engines) as (ann, bob):
+    async with file_agent_pair(tmp_path, engines) as (ann, bob):
         path = ann.write("report.bin", 5_000_001)
-        sent = await ann.files.send_path(path, Sending(mime="text/x-report"))
+        sent = await ann.files.send_path(path, SendRequest(mime="text/x-report"))
         assert (sent.status, sent.name, sent.layout.total_chunks) == ("completed", "report.bin", 77)
         [came] = bob.files.incoming
         assert (came.status, came.name, came.mime, came.is_spooled) == (
@@ -36,7 +36,7 @@ async def test_a_file_arrives_whole(engines: tuple[str, str], tmp_path: Path) ->
         )
         assert bob.content(came) == Path(path).read_bytes()
         assert came.file_hash == sent.file_hash
-        assert not bob.said("file.chunk")
+        assert not bob.received_payloads("file.chunk")
 
 
 async def test_a_file_for_a_peer_that_just_came_goes_as_soon_as_its_channel_of_bytes_opens(
@@ -44,32 +44,32 @@ async def test_a_file_for_a_peer_that_just_came_goes_as_soon_as_its_channel_of_b
 ) -> None:
     monkeypatch.setattr(limits, "FILE_GREETING_S", 3600.0)
     async with signalling() as host:
-        ann, bob = FileEnd(host, "ann", tmp_path), FileEnd(host, "bob", tmp_path)
-        async with file_room(ann, bob):
-            await ann.notes.until(lambda: ann.notes.of("peer_connected"))
+        ann, bob = FileAgent(host, "ann", tmp_path), FileAgent(host, "bob", tmp_path)
+        async with joined_file_room(ann, bob):
+            await ann.listener.until(lambda: ann.listener.of("peer_connected"))
             async with asyncio.timeout(WAIT_S):
-                sent = await ann.files.send_data(b"x" * 100, Sending())
+                sent = await ann.files.send_data(b"x" * 100, SendRequest())
             assert sent.status == "completed"
-            assert not bob.said("file.chunk")
+            assert not bob.received_payloads("file.chunk")
 
 
 @pytest.mark.parametrize("size", [1, 1023, 1024, 1025, 65_536, 65_537, 1_000_000])
 async def test_small_files_are_kept_in_memory(size: int, tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
+    async with file_agent_pair(tmp_path) as (ann, bob):
         data = Path(ann.write("x", size)).read_bytes()
-        sent = await ann.files.send_data(data, Sending(chunk_bytes=1024, name="x"))
+        sent = await ann.files.send_data(data, SendRequest(chunk_bytes=1024, name="x"))
         [came] = bob.files.incoming
         assert (came.is_spooled, came.layout.chunk_bytes, sent.layout.total_chunks) == (False, 1024, -(-size // 1024))
         assert bob.content(came) == data
 
 
 async def test_several_files_go_both_ways_at_once(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
+    async with file_agent_pair(tmp_path) as (ann, bob):
         there = [ann.write(f"a{number}", 3_000_000 + number) for number in range(3)]
         back = [bob.write(f"b{number}", 3_000_000 + number) for number in range(3)]
         await asyncio.gather(
-            *(ann.files.send_path(path, Sending()) for path in there),
-            *(bob.files.send_path(path, Sending()) for path in back),
+            *(ann.files.send_path(path, SendRequest()) for path in there),
+            *(bob.files.send_path(path, SendRequest()) for path in back),
         )
         for end, paths in ((bob, there), (ann, back)):
             assert {each.name: end.content(each) for each in end.files.incoming} == {
@@ -79,58 +79,58 @@ async def test_several_files_go_both_ways_at_once(tmp_path: Path) -> None:
 
 async def test_a_file_goes_to_the_one_it_is_for(tmp_path: Path) -> None:
     async with signalling() as host:
-        ann, bob, carol = (FileEnd(host, name, tmp_path) for name in ("ann", "bob", "carol"))
-        async with file_room(ann, bob, carol):
-            await ann.until_knows("bob", "carol")
+        ann, bob, carol = (FileAgent(host, name, tmp_path) for name in ("ann", "bob", "carol"))
+        async with joined_file_room(ann, bob, carol):
+            await ann.wait_for_peers("bob", "carol")
             with pytest.raises(ToolFailure, match="ambiguous target: multiple peers connected"):
-                await ann.files.send_data(b"x", Sending())
-            await ann.files.send_data(b"for carol", Sending(target="carol"))
-            await ann.files.send_data(b"for bob", Sending(target=ann.uuid("bob")))
+                await ann.files.send_data(b"x", SendRequest())
+            await ann.files.send_data(b"for carol", SendRequest(target="carol"))
+            await ann.files.send_data(b"for bob", SendRequest(target=ann.uuid("bob")))
             assert [carol.content(each) for each in carol.files.incoming] == [b"for carol"]
             assert [bob.content(each) for each in bob.files.incoming] == [b"for bob"]
             with pytest.raises(ToolFailure, match="no open channel to zoe"):
-                await ann.files.send_data(b"x", Sending(target="zoe"))
+                await ann.files.send_data(b"x", SendRequest(target="zoe"))
 
 
 async def test_alone_there_is_nobody_to_send_to(tmp_path: Path) -> None:
     async with signalling() as host:
-        ann = FileEnd(host, "ann", tmp_path)
-        async with file_room(ann):
+        ann = FileAgent(host, "ann", tmp_path)
+        async with joined_file_room(ann):
             with pytest.raises(ToolFailure, match="no connected peers"):
-                await ann.files.send_data(b"x", Sending())
+                await ann.files.send_data(b"x", SendRequest())
 
 
 async def test_without_a_way_of_bytes_chunks_go_in_envelopes(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
+    async with file_agent_pair(tmp_path) as (ann, bob):
         channel = ann.mesh.roster.get(ann.uuid("bob")).bulk  # type: ignore[union-attr]
         assert channel is not None
         channel.close()
         path = ann.write("x", 5_000_000)
-        sent = await ann.files.send_path(path, Sending(chunk_bytes=262_144))
+        sent = await ann.files.send_path(path, SendRequest(chunk_bytes=262_144))
         assert sent.layout.chunk_bytes < 196_000
-        assert len(bob.said("file.chunk")) == sent.layout.total_chunks
+        assert len(bob.received_payloads("file.chunk")) == sent.layout.total_chunks
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
 async def test_several_connections_may_mix_up_the_order(tmp_path: Path) -> None:
-    async with pair(tmp_path, bulk_connections=4) as (ann, bob):
+    async with file_agent_pair(tmp_path, bulk_connections=4) as (ann, bob):
         peer = ann.mesh.roster.get(ann.uuid("bob"))
         assert peer is not None
-        await ann.notes.until(lambda: len(peer.bulks) == 4)
+        await ann.listener.until(lambda: len(peer.open_bulks) == 4)
         path = ann.write("x", 20_000_000)
-        sent = await ann.files.send_path(path, Sending())
+        sent = await ann.files.send_path(path, SendRequest())
         assert sent.status == "completed"
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
 async def test_a_connection_of_several_that_breaks_loses_nothing_for_good(tmp_path: Path) -> None:
-    async with pair(tmp_path, bulk_connections=3) as (ann, bob):
+    async with file_agent_pair(tmp_path, bulk_connections=3) as (ann, bob):
         peer = ann.mesh.roster.get(ann.uuid("bob"))
         assert peer is not None
-        await ann.notes.until(lambda: len(peer.bulks) == 3)
+        await ann.listener.until(lambda: len(peer.open_bulks) == 3)
         path = ann.write("x", 30_000_000)
-        task = await begun(ann, path)
-        await peer.strands[1].connection.close()
+        task = await start_transfer(ann, path)
+        await peer.bulk_connections[1].connection.close()
         sent = await task
         assert sent.status == "completed"
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
@@ -140,7 +140,7 @@ async def test_a_connection_of_several_that_breaks_loses_nothing_for_good(tmp_pa
 
 
 async def test_lost_frames_are_sent_again(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
+    async with file_agent_pair(tmp_path) as (ann, bob):
         frames = 0
 
         def loses(frame: bytes | Envelope) -> bool:
@@ -148,16 +148,16 @@ async def test_lost_frames_are_sent_again(tmp_path: Path) -> None:
             frames += isinstance(frame, bytes)
             return isinstance(frame, bytes) and frames in (3, 4, 9, 20, 21)
 
-        bob.notes.loses = loses  # type: ignore[method-assign]
+        bob.listener.loses = loses  # type: ignore[method-assign]
         path = ann.write("x", 5_000_000)
-        sent = await ann.files.send_path(path, Sending())
+        sent = await ann.files.send_path(path, SendRequest())
         assert (sent.status, sent.retries_total > 0) == ("completed", True)
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
 @pytest.mark.parametrize("kind", ["file.offer", "file.complete", "file.accept", "file.ack", "file.complete_ack"])
 async def test_one_lost_envelope_of_each_kind_does_no_harm(kind: str, tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
+    async with file_agent_pair(tmp_path) as (ann, bob):
         lost: list[str] = []
 
         def loses(frame: bytes | Envelope) -> bool:
@@ -166,74 +166,74 @@ async def test_one_lost_envelope_of_each_kind_does_no_harm(kind: str, tmp_path: 
                 return True
             return False
 
-        ann.notes.loses = bob.notes.loses = loses  # type: ignore[method-assign]
+        ann.listener.loses = bob.listener.loses = loses  # type: ignore[method-assign]
         path = ann.write("x", 300_000)
-        sent = await ann.files.send_path(path, Sending())
-        await bob.notes.until(lambda: lost)
+        sent = await ann.files.send_path(path, SendRequest())
+        await bob.listener.until(lambda: lost)
         assert sent.status == "completed"
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
 async def test_a_receiver_that_leaves_as_soon_as_it_has_the_file_has_confirmed_it(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
+    async with file_agent_pair(tmp_path) as (ann, bob):
         leaving: list[asyncio.Task[None]] = []
-        told = bob.notes.on_event
+        told = bob.listener.on_event
 
         def on_event(type: str, fields: Mapping[str, Any]) -> None:
             told(type, fields)
             if type == "file_received":
-                bob.notes.files = None  # It hears no more of it, whatever the sender still says.
+                bob.listener.files = None  # It hears no more of it, whatever the sender still says.
                 leaving.append(asyncio.create_task(bob.mesh.disconnect()))
 
-        bob.notes.on_event = on_event  # type: ignore[method-assign]
-        sent = await ann.files.send_data(b"x" * 100, Sending(timeout_s=WAIT_S))
+        bob.listener.on_event = on_event  # type: ignore[method-assign]
+        sent = await ann.files.send_data(b"x" * 100, SendRequest(timeout_s=WAIT_S))
         assert sent.status == "completed"
         await asyncio.wait(leaving)
 
 
 async def test_a_receiver_that_never_answers_is_given_up(tmp_path: Path) -> None:
-    async with pair(tmp_path, files={"ack_timeout_s": 0.1, "max_retries": 2}) as (ann, bob):
-        bob.notes.files = None
+    async with file_agent_pair(tmp_path, files={"ack_timeout_s": 0.1, "max_retries": 2}) as (ann, bob):
+        bob.listener.files = None
         with pytest.raises(ToolFailure, match="max retries exceeded at chunk 0"):
-            await ann.files.send_data(b"x" * 100, Sending(transfer_id="mine"))
+            await ann.files.send_data(b"x" * 100, SendRequest(transfer_id="mine"))
         [mine] = ann.files.outgoing
         assert (mine.status, mine.transfer_id, mine.has_data) == ("failed", "mine", True)
-        assert [event["reason"] for event in ann.notes.of("file_transfer_failed")] == [mine.last_error]
+        assert [event["reason"] for event in ann.listener.of("file_transfer_failed")] == [mine.last_error]
 
 
 async def test_a_transfer_may_have_a_deadline(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
-        bob.notes.files = None
+    async with file_agent_pair(tmp_path) as (ann, bob):
+        bob.listener.files = None
         with pytest.raises(ToolFailure, match="timed out"):
-            await ann.files.send_data(b"x", Sending(timeout_s=0.2))
+            await ann.files.send_data(b"x", SendRequest(timeout_s=0.2))
 
 
 async def test_a_transfer_may_end_before_it_began(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
+    async with file_agent_pair(tmp_path) as (ann, bob):
         with pytest.raises(ToolFailure, match="timed out"):
-            await ann.files.send_data(b"x", Sending(timeout_s=0, transfer_id="t"))
-        task = asyncio.create_task(ann.files.send_data(b"x", Sending(transfer_id="u")))
+            await ann.files.send_data(b"x", SendRequest(timeout_s=0, transfer_id="t"))
+        task = asyncio.create_task(ann.files.send_data(b"x", SendRequest(transfer_id="u")))
         await asyncio.sleep(0)
         ann.files.cancel("u")
         with pytest.raises(ToolFailure, match="cancelled by the caller"):
             await task
         assert not ann.files.is_busy
-        assert (await ann.files.resume("t", Sending())).status == "completed"
+        assert (await ann.files.resume("t", SendRequest())).status == "completed"
         await ann.files.close()
         with pytest.raises(ToolFailure, match="the session was closed"):
-            await ann.files.send_data(b"x", Sending())
+            await ann.files.send_data(b"x", SendRequest())
         assert bob.files.incoming[0].status == "completed"
 
 
 async def test_a_call_that_is_cancelled_stops_and_can_be_resumed(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
+    async with file_agent_pair(tmp_path) as (ann, bob):
         path = ann.write("x", 30_000_000)
-        task = await begun(ann, path, Sending(transfer_id="t"))
+        task = await start_transfer(ann, path, SendRequest(transfer_id="t"))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert ann.files.outgoing[0].status == "failed"
-        sent = await ann.files.resume("t", Sending())
+        sent = await ann.files.resume("t", SendRequest())
         assert sent.status == "completed"
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
@@ -242,7 +242,7 @@ async def test_a_call_that_is_cancelled_stops_and_can_be_resumed(tmp_path: Path)
 
 
 async def test_files_that_may_not_be_sent_are_refused(tmp_path: Path) -> None:
-    async with pair(tmp_path, files={"max_bytes": 1000}) as (ann, bob):
+    async with file_agent_pair(tmp_path, files={"max_bytes": 1000}) as (ann, bob):
         (tmp_path / "outside").write_bytes(b"x")
         (ann.folder / "empty").write_bytes(b"")
         refusals = {
@@ -254,21 +254,21 @@ async def test_files_that_may_not_be_sent_are_refused(tmp_path: Path) -> None:
         }
         for path, reason in refusals.items():
             with pytest.raises(ToolFailure, match=reason):
-                await ann.files.send_path(path, Sending())
+                await ann.files.send_path(path, SendRequest())
         with pytest.raises(ToolFailure, match="file exceeds max 1000 bytes"):
-            await ann.files.send_data(b"x" * 1001, Sending())
+            await ann.files.send_data(b"x" * 1001, SendRequest())
         with pytest.raises(ToolFailure, match="invalid transfer_id"):
-            await ann.files.send_data(b"x", Sending(transfer_id="a b"))
+            await ann.files.send_data(b"x", SendRequest(transfer_id="a b"))
         assert not bob.files.incoming
 
 
 async def test_an_id_is_used_for_one_transfer_at_a_time(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
-        task = await begun(ann, ann.write("x", 30_000_000), Sending(transfer_id="t"))
+    async with file_agent_pair(tmp_path) as (ann, bob):
+        task = await start_transfer(ann, ann.write("x", 30_000_000), SendRequest(transfer_id="t"))
         with pytest.raises(ToolFailure, match="transfer_id is in use: t"):
-            await ann.files.send_data(b"x", Sending(transfer_id="t"))
-        with pytest.raises(ToolFailure, match="running already"):
-            await ann.files.resume("t", Sending())
+            await ann.files.send_data(b"x", SendRequest(transfer_id="t"))
+        with pytest.raises(ToolFailure, match="already in progress"):
+            await ann.files.resume("t", SendRequest())
         await task
         assert bob.files.incoming[0].status == "completed"
 
@@ -277,40 +277,40 @@ async def test_an_id_is_used_for_one_transfer_at_a_time(tmp_path: Path) -> None:
 
 
 async def test_the_sender_may_cancel(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
-        task = await begun(ann, ann.write("x", 20_000_000), Sending(transfer_id="t"))
+    async with file_agent_pair(tmp_path) as (ann, bob):
+        task = await start_transfer(ann, ann.write("x", 20_000_000), SendRequest(transfer_id="t"))
         assert ann.files.cancel("t").status == "cancelled"
         with pytest.raises(ToolFailure, match="cancelled by the caller"):
             await task
-        await bob.notes.until(lambda: bob.notes.of("file_transfer_cancelled"))
-        [event] = bob.notes.of("file_transfer_cancelled")
+        await bob.listener.until(lambda: bob.listener.of("file_transfer_cancelled"))
+        [event] = bob.listener.of("file_transfer_cancelled")
         assert (event["transfer_id"], event["from_uuid"]) == ("t", bob.uuid("ann"))
         [came] = bob.files.incoming
-        await bob.notes.until(lambda: came.store is None)
+        await bob.listener.until(lambda: came.store is None)
         assert came.status == "cancelled"
         assert not list((bob.folder / "spool").rglob("incoming_*"))
         with pytest.raises(ToolFailure, match="transfer payload unavailable"):
-            await ann.files.resume("t", Sending())
+            await ann.files.resume("t", SendRequest())
 
 
 async def test_the_receiver_may_cancel(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
-        task = await begun(ann, ann.write("x", 20_000_000), Sending(transfer_id="t"))
+    async with file_agent_pair(tmp_path) as (ann, bob):
+        task = await start_transfer(ann, ann.write("x", 20_000_000), SendRequest(transfer_id="t"))
         assert bob.files.cancel("t").status == "cancelled"
         with pytest.raises(ToolFailure, match="cancelled by the receiver"):
             await task
         assert ann.files.outgoing[0].status == "cancelled"
-        assert ann.notes.of("file_transfer_cancelled")
+        assert ann.listener.of("file_transfer_cancelled")
         with pytest.raises(ToolFailure, match="transfer not complete"):
-            bob.files.received("t")
+            bob.files.get_received("t")
 
 
 async def test_what_is_over_cannot_be_cancelled(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
-        await ann.files.send_data(b"x", Sending(transfer_id="t"))
+    async with file_agent_pair(tmp_path) as (ann, bob):
+        await ann.files.send_data(b"x", SendRequest(transfer_id="t"))
         assert ann.files.cancel("t").status == "completed"
         assert bob.files.cancel("t").status == "completed"
-        assert bob.content(bob.files.received("t")) == b"x"
+        assert bob.content(bob.files.get_received("t")) == b"x"
         with pytest.raises(ToolFailure, match="unknown transfer_id: u"):
             ann.files.cancel("u")
 
@@ -319,10 +319,10 @@ async def test_what_is_over_cannot_be_cancelled(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_came_is_saved(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
+    async with file_agent_pair(tmp_path) as (ann, bob):
         path = ann.write("x", 5_000_000)
-        sent = await ann.files.send_path(path, Sending())
-        came = bob.files.received(sent.transfer_id)
+        sent = await ann.files.send_path(path, SendRequest())
+        came = bob.files.get_received(sent.transfer_id)
         target = bob.folder / "new" / "x"
         assert await bob.files.save(came, str(target), overwrite=False) == (str(target), 5_000_000)
         assert target.read_bytes() == Path(path).read_bytes()
@@ -334,10 +334,12 @@ async def test_a_file_that_came_is_saved(tmp_path: Path) -> None:
 
 
 async def test_both_ends_are_told_what_happens(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
-        sent = await ann.files.send_data(b"abc" * 1000, Sending(transfer_id="t", name="n", mime="m", chunk_bytes=1024))
+    async with file_agent_pair(tmp_path) as (ann, bob):
+        sent = await ann.files.send_data(
+            b"abc" * 1000, SendRequest(transfer_id="t", name="n", mime="m", chunk_bytes=1024)
+        )
         [offer], [received], [complete] = (
-            end.notes.of(type)
+            end.listener.of(type)
             for end, type in (
                 (bob, "file_offer_received"),
                 (bob, "file_received"),
@@ -376,27 +378,27 @@ async def test_both_ends_are_told_what_happens(tmp_path: Path) -> None:
             "retries_total": 0,
             "file_hash": sent.file_hash,
         }
-        chunk = bob.notes.of("file_chunk_received")[-1]
+        chunk = bob.listener.of("file_chunk_received")[-1]
         assert (chunk["seq"], chunk["next_seq"], chunk["received_bytes"], chunk["total_bytes"]) == (2, 3, 3000, 3000)
 
 
 async def test_progress_grows_to_the_end(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, _):
+    async with file_agent_pair(tmp_path) as (ann, _):
         told: list[tuple[int, int]] = []
 
         async def tell(done: int, total: int) -> None:
             told.append((done, total))
 
-        await ann.files.send_path(ann.write("x", 30_000_000), Sending(tell=tell))
+        await ann.files.send_path(ann.write("x", 30_000_000), SendRequest(on_progress=tell))
         assert told[-1] == (30_000_000, 30_000_000)
         assert [done for done, _ in told] == sorted({done for done, _ in told})
         assert len(told) > 1
 
 
 async def test_nothing_is_left_when_a_session_ends(tmp_path: Path) -> None:
-    async with pair(tmp_path) as (ann, bob):
-        await ann.files.send_path(ann.write("done", 5_000_000), Sending())
-        task = await begun(ann, ann.write("x", 30_000_000))
+    async with file_agent_pair(tmp_path) as (ann, bob):
+        await ann.files.send_path(ann.write("done", 5_000_000), SendRequest())
+        task = await start_transfer(ann, ann.write("x", 30_000_000))
         assert list((bob.folder / "spool").rglob("incoming_*"))
         await bob.files.close()
         assert not list((bob.folder / "spool").rglob("*"))
@@ -406,9 +408,9 @@ async def test_nothing_is_left_when_a_session_ends(tmp_path: Path) -> None:
 
 
 async def test_finished_files_stay_if_they_are_to_be_kept(tmp_path: Path) -> None:
-    async with pair(tmp_path, files={"keep_spool_files": True}) as (ann, bob):
+    async with file_agent_pair(tmp_path, files={"keep_spool_files": True}) as (ann, bob):
         path = ann.write("done", 5_000_000)
-        await ann.files.send_path(path, Sending())
+        await ann.files.send_path(path, SendRequest())
         await bob.files.close()
         [kept] = (bob.folder / "spool").rglob("incoming_*")
         assert kept.read_bytes() == Path(path).read_bytes()

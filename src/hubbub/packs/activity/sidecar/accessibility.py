@@ -45,22 +45,23 @@ class Node(msgspec.Struct, frozen=True):
     is_interactive: bool
 
 
-class Tree(msgspec.Struct, frozen=True):
+class AccessibilityTree(msgspec.Struct, frozen=True):
     """The windows and elements of all programs."""
 
     frames: list[Frame] = []
     nodes: list[Node] = []
 
 
-def read_tree() -> Tree | None:
+def read_tree() -> AccessibilityTree | None:
     """Read all windows and the named elements in them; None if there is no accessibility tree."""
     if sys.platform != "linux" or not Path(_SYSTEM_PYTHON).exists() or not os.environ.get("DISPLAY"):
         return None
-    reading_s = limits.ACCESSIBILITY_S * 0.6  # A program that does not answer can delay the script a little longer.
-    command = [_SYSTEM_PYTHON, str(_SCRIPT), str(2 * limits.SCREEN_ELEMENTS), str(reading_s)]
+    # Shorter than the timeout below: a program that does not answer can delay the script a little longer.
+    script_timeout_s = limits.ACCESSIBILITY_TIMEOUT_S * 0.6
+    command = [_SYSTEM_PYTHON, str(_SCRIPT), str(2 * limits.SCREEN_ELEMENTS), str(script_timeout_s)]
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limits.ACCESSIBILITY_S, check=True
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limits.ACCESSIBILITY_TIMEOUT_S, check=True
         )
         output = done.stdout
     except subprocess.TimeoutExpired as expired:
@@ -73,6 +74,6 @@ def read_tree() -> Tree | None:
     except ValueError:
         return None
     try:
-        return Tree(found, msgspec.json.decode(nodes, type=list[Node]))
+        return AccessibilityTree(found, msgspec.json.decode(nodes, type=list[Node]))
     except ValueError:
-        return Tree(found)
+        return AccessibilityTree(found)

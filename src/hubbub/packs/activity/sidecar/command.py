@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Final
 from hubbub.pack import format_address, listen_error, read_pack_settings, require_loopback, run_service
 from hubbub.packs.activity.pause import Pause
 from hubbub.packs.activity.settings import ActivitySettings
-from hubbub.packs.activity.sidecar_socket import IS_SUPPORTED, SCHEME, Listener, default_path, path_in
-from hubbub.packs.activity.sidecar_token import token_of
+from hubbub.packs.activity.sidecar_socket import IS_SUPPORTED, SCHEME, Listener, default_path, parse_socket_path
+from hubbub.packs.activity.sidecar_token import load_token
 
 if TYPE_CHECKING:
     from hubbub.packs.activity.sidecar.engine import Engine
     from hubbub.packs.activity.sidecar.server import SidecarServer
 
 ENGINES: Final = ("local", "omniparser", "mock")
-_HOST: Final = "127.0.0.1"
-_PORT: Final = 8000
-_SOCKET: Final = "[default: a Unix socket that only you can reach]" if IS_SUPPORTED else f"[default: {_PORT}]"
-_OMNIPARSER: Final = "http://127.0.0.1:8001"
-_SNAPSHOT: Final = "snapshot"
+_DEFAULT_HOST: Final = "127.0.0.1"
+_DEFAULT_PORT: Final = 8000
+_SOCKET_HELP: Final = (
+    "[default: a Unix socket that only you can reach]" if IS_SUPPORTED else f"[default: {_DEFAULT_PORT}]"
+)
+_OMNIPARSER_URL: Final = "http://127.0.0.1:8001"
+_SNAPSHOT_COMMAND: Final = "snapshot"
 
 
 def main(arguments: list[str]) -> int:
@@ -33,68 +35,70 @@ def main(arguments: list[str]) -> int:
     Raises: HubbubError.
     """
     settings = read_pack_settings(ActivitySettings, "activity")
-    if arguments[:1] == [_SNAPSHOT]:
-        return _take_snapshot(_snapshot_parser().parse_args(arguments[1:]), settings)
-    given = _parser().parse_args(arguments)
-    if given.host is not None:
-        require_loopback(given.host, f"--host {given.host}", "see the screen", insecure=given.insecure)
-    label = " (mock: what it finds is made up)" if given.engine == "mock" else ""
-    engine = make_engine(given.engine, given.omniparser_url, settings)
-    return run_service(f"sidecar with the engine {given.engine}{label}", _running(given, engine, settings))
+    if arguments[:1] == [_SNAPSHOT_COMMAND]:
+        return _take_snapshot(_make_snapshot_parser().parse_args(arguments[1:]), settings)
+    options = _make_parser().parse_args(arguments)
+    if options.host is not None:
+        require_loopback(options.host, f"--host {options.host}", "read the screen", insecure=options.insecure)
+    label = " (mock: its results are invented)" if options.engine == "mock" else ""
+    engine = make_engine(options.engine, options.omniparser_url, settings)
+    return run_service(f"sidecar with the engine {options.engine}{label}", _run_server(options, engine, settings))
 
 
-def _parser() -> ArgumentParser:
+def _make_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="hubbub sidecar",
-        description="Look at the screen for `hubbub serve --pack activity`.",
-        epilog="`hubbub sidecar snapshot --help`: see whether an installation left an environment as it was.",
+        description="Read the screen for `hubbub serve --pack activity`.",
+        epilog="`hubbub sidecar snapshot --help`: check whether an installation changed a Python environment.",
     )
     parser.add_argument(
-        "--port", type=int, help=f"listen on a TCP port, such as {_PORT}; 0 takes a free one  {_SOCKET}"
+        "--port", type=int, help=f"listen on a TCP port, such as {_DEFAULT_PORT}; 0 takes a free one  {_SOCKET_HELP}"
     )
-    parser.add_argument("--host", help=f"listen on a TCP port of this address  [default with --port: {_HOST}]")
+    parser.add_argument("--host", help=f"listen on a TCP port of this address  [default with --port: {_DEFAULT_HOST}]")
     parser.add_argument(
         "--engine",
         choices=ENGINES,
         default="local",
-        help="local reads the screen with tesseract; omniparser hands it on; mock is for tests and makes things up  "
-        "[default: %(default)s]",
+        help="local reads the screen with tesseract; omniparser forwards it to OmniParser; "
+        "mock invents results, for tests  [default: %(default)s]",
     )
     parser.add_argument(
-        "--omniparser-url", default=_OMNIPARSER, metavar="URL", help="where OmniParser runs  [default: %(default)s]"
+        "--omniparser-url", default=_OMNIPARSER_URL, metavar="URL", help="where OmniParser runs  [default: %(default)s]"
     )
     parser.add_argument(
-        "--insecure", action="store_true", help="allow an address that others can reach; they may see the screen"
+        "--insecure",
+        action="store_true",
+        help="allow an address that other machines can reach; they can read the screen",
     )
     return parser
 
 
-def _snapshot_parser() -> ArgumentParser:
+def _make_snapshot_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="hubbub sidecar snapshot",
-        description="Keep what is installed before (pre) and after (post) something else is; system.health compares.",
+        description="Record what is installed before (pre) and after (post) an installation; system.health compares.",
     )
     parser.add_argument("--stage", choices=("pre", "post"), required=True)
-    parser.add_argument("--python", metavar="PATH", help="the interpreter to look at  [default: this one]")
+    parser.add_argument("--python", metavar="PATH", help="the interpreter to inspect  [default: this one]")
     parser.add_argument(
         "--package",
         action="append",
         metavar="NAME",
-        help="a package that must stay as it is; may be repeated  [default: torch, opencv and what belongs to CUDA]",
+        help="a package that must not change; repeatable  [default: torch, opencv and the packages of CUDA]",
     )
     parser.add_argument(
-        "--folder", metavar="FOLDER", help="where to keep it  [default: HUBBUB_ACTIVITY_PROTECTED_FOLDER]"
+        "--folder", metavar="FOLDER", help="where to store it  [default: HUBBUB_ACTIVITY_PROTECTED_FOLDER]"
     )
     return parser
 
 
-def _take_snapshot(given: Namespace, settings: ActivitySettings) -> int:
+def _take_snapshot(options: Namespace, settings: ActivitySettings) -> int:
     from pathlib import Path
 
-    from hubbub.packs.activity import protection
+    from hubbub.packs.activity import environment_snapshots
 
-    folder = Path(given.folder) if given.folder else protection.folder_of(settings)
-    path = protection.take(folder, given.stage, python=given.python, packages=given.package)
+    folder = Path(options.folder) if options.folder else environment_snapshots.snapshot_folder(settings)
+    path = environment_snapshots.take_snapshot(folder, options.stage, python=options.python, packages=options.package)
     sys.stdout.write(f"{path}\n")
     return 0
 
@@ -112,14 +116,14 @@ def make_engine(name: str, omniparser_url: str, settings: ActivitySettings) -> E
 
         return MockEngine()
     from hubbub.packs.activity.sidecar.local import LocalEngine
-    from hubbub.packs.activity.sidecar.tesseract import USUAL_LANGUAGE
+    from hubbub.packs.activity.sidecar.tesseract import DEFAULT_LANGUAGE
 
-    return LocalEngine(privacy, settings.ocr_language or USUAL_LANGUAGE)
+    return LocalEngine(privacy, settings.ocr_language or DEFAULT_LANGUAGE)
 
 
 @asynccontextmanager
-async def _running(given: Namespace, engine: Engine, settings: ActivitySettings) -> AsyncIterator[str]:
-    server, address = _open_server(given, engine, settings)
+async def _run_server(options: Namespace, engine: Engine, settings: ActivitySettings) -> AsyncIterator[str]:
+    server, address = _open_server(options, engine, settings)
     with server:
         async with asyncio.TaskGroup() as group:
             group.create_task(asyncio.to_thread(server.serve_forever, poll_interval=0.2))
@@ -129,19 +133,19 @@ async def _running(given: Namespace, engine: Engine, settings: ActivitySettings)
                 await asyncio.to_thread(server.shutdown)
 
 
-def _open_server(given: Namespace, engine: Engine, settings: ActivitySettings) -> tuple[SidecarServer, str]:
+def _open_server(options: Namespace, engine: Engine, settings: ActivitySettings) -> tuple[SidecarServer, str]:
     from hubbub.packs.activity.sidecar.server import SidecarServer
 
-    is_mock = given.engine == "mock"
-    if IS_SUPPORTED and given.host is None and given.port is None:
+    is_mock = options.engine == "mock"
+    if IS_SUPPORTED and options.host is None and options.port is None:
         url = settings.sidecar_url or ""
-        listener = Listener(path_in(url) if url.startswith(SCHEME) else default_path())
-        made = SidecarServer(listener, engine, takes_anything=is_mock, pause=Pause())
-        return made, f"{SCHEME}{listener.path}"
-    host, port = (given.host or _HOST).strip("[]"), _PORT if given.port is None else given.port
-    token = token_of(settings, make=not is_mock)
+        listener = Listener(parse_socket_path(url) if url.startswith(SCHEME) else default_path())
+        sidecar_server = SidecarServer(listener, engine, takes_anything=is_mock, pause=Pause())
+        return sidecar_server, f"{SCHEME}{listener.path}"
+    host, port = (options.host or _DEFAULT_HOST).strip("[]"), _DEFAULT_PORT if options.port is None else options.port
+    token = load_token(settings, create=not is_mock)
     try:
-        made = SidecarServer((host, port), engine, takes_anything=is_mock, token=token, pause=Pause())
+        sidecar_server = SidecarServer((host, port), engine, takes_anything=is_mock, token=token, pause=Pause())
     except (OSError, OverflowError) as error:
         raise listen_error(host, port, error) from error
-    return made, f"http://{format_address(host, made.server_port)}"
+    return sidecar_server, f"http://{format_address(host, sidecar_server.server_port)}"

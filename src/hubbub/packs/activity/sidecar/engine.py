@@ -25,7 +25,7 @@ class ParseRequest(msgspec.Struct, frozen=True):
     """Hidden titles of pages: windows with one of them in their titles are blackened."""
 
 
-class Refusal(HubbubError):
+class SidecarError(HubbubError):
     """An error response of the sidecar's protocol."""
 
     def __init__(self, status: int, error: str, details: str = "", **more: Any) -> None:
@@ -41,10 +41,10 @@ class Engine(Protocol):
         """Return what the engine is and whether it works; fast."""
 
     def require_ready(self) -> None:
-        """Raises: Refusal, if the engine cannot read now; called before the body of a request is read."""
+        """Raises: SidecarError, if the engine cannot read now; called before the body of a request is read."""
 
     def parse(self, request: ParseRequest) -> dict[str, Any]:
         """Read a picture or the screen.
 
-        Raises: Refusal.
+        Raises: SidecarError.
         """

@@ -14,22 +14,22 @@ from typing import Any, Final
 from hubbub.packs.activity import limits
 from hubbub.packs.activity.privacy import Box, Privacy
 from hubbub.packs.activity.sidecar import capture, picture, tesseract, windows
-from hubbub.packs.activity.sidecar.capture import View
-from hubbub.packs.activity.sidecar.engine import ParseRequest, Refusal
+from hubbub.packs.activity.sidecar.capture import Screenshot
+from hubbub.packs.activity.sidecar.engine import ParseRequest, SidecarError
 from hubbub.packs.activity.sidecar.picture import Picture
-from hubbub.packs.activity.sidecar.visible import overlap
+from hubbub.packs.activity.sidecar.visibility import overlap
 
-_CONTAINERS: Final = ("frame", "window", "application", "panel", "filler", "dialog", "alert")
+_CONTAINER_ROLES: Final = ("frame", "window", "application", "panel", "filler", "dialog", "alert")
 _TEXT_ROLES: Final = ("label", "text", "paragraph", "heading", "static")
 
 
 class LocalEngine:
     """Reads with screenshot, window list, accessibility tree and tesseract."""
 
-    def __init__(self, privacy: Privacy, lang: str = tesseract.USUAL_LANGUAGE) -> None:
+    def __init__(self, privacy: Privacy, lang: str = tesseract.DEFAULT_LANGUAGE) -> None:
         self._privacy = privacy
         self._lang = lang
-        self._probed: tuple[float, dict[str, Any]] | None = None
+        self._cached_probe: tuple[float, dict[str, Any]] | None = None
         self._can_read = False
 
     # -- what works ------------------------------------------------------------------
@@ -37,39 +37,43 @@ class LocalEngine:
     def probe(self) -> dict[str, Any]:
         """Return what works here; checked again every few seconds."""
         now = time.monotonic()
-        if self._probed is None or now - self._probed[0] > limits.SIDECAR_PROBE_S:
-            self._probed = now, self._look()
-        return self._probed[1]
+        if self._cached_probe is None or now - self._cached_probe[0] > limits.SIDECAR_PROBE_CACHE_S:
+            self._cached_probe = now, self._check_parts()
+        return self._cached_probe[1]
 
     def require_ready(self) -> None:
-        """Raises: Refusal, if text cannot be recognised here; pictures can be read without a screen."""
+        """Raises: SidecarError, if text cannot be recognised here; pictures can be read without a screen."""
         found = self.probe()
-        if not found["ready"] and found["reason"] != capture.NO_SCREEN:
+        if not found["ready"] and found["reason"] != capture.NO_SCREEN_REASON:
             keys = ("preflight_ok", "reason", "missing_imports", "missing_files", "missing_weights")
-            raise Refusal(503, "preflight_only", found["engines"]["ocr"], **{key: found[key] for key in keys})
+            raise SidecarError(503, "preflight_only", found["engines"]["ocr"], **{key: found[key] for key in keys})
 
-    def _look(self) -> dict[str, Any]:
+    def _check_parts(self) -> dict[str, Any]:
         missing, versions = [], {}
         try:
             versions["pillow"] = picture.version()
         except ImportError as error:
             missing.append(f"PIL:{type(error).__name__}")
-        reader = tesseract.version()
-        if reader is not None:
-            versions["tesseract"] = reader
-        trouble = tesseract.ADVICE if reader is None else _trouble(lambda: tesseract.require_language(self._lang))
-        preflight_ok = not missing and not trouble
-        can_read = preflight_ok and self._test()
-        screen = capture.state()
-        is_ready = can_read and screen == capture.SEEN
+        tesseract_version = tesseract.version()
+        if tesseract_version is not None:
+            versions["tesseract"] = tesseract_version
+        language_error = (
+            tesseract.ADVICE
+            if tesseract_version is None
+            else _check_message(lambda: tesseract.require_language(self._lang))
+        )
+        preflight_ok = not missing and not language_error
+        can_read = preflight_ok and self._recognises_test_text()
+        screen = capture.screen_state()
+        is_ready = can_read and screen == capture.SCREEN_OK
         reasons = {
             "imports_missing": bool(missing),
-            "ocr_missing": reader is None,
-            "language_missing": bool(trouble),
+            "ocr_missing": tesseract_version is None,
+            "language_missing": bool(language_error),
             "ocr_failed": not can_read,
-            capture.NO_SCREEN: not is_ready,
+            capture.NO_SCREEN_REASON: not is_ready,
         }
-        reason = next((name for name, is_so in reasons.items() if is_so), "ready")
+        reason = next((name for name, applies in reasons.items() if applies), "ready")
         return {
             "ok": True,
             "mode": "local",
@@ -78,23 +82,23 @@ class LocalEngine:
             "reason": reason,
             "missing_imports": missing,
             "optional_missing": [] if screen != "mss is not installed" else ["mss:ModuleNotFoundError"],
-            "missing_files": [] if reader is not None else [tesseract.PROGRAM],
+            "missing_files": [] if tesseract_version is not None else [tesseract.PROGRAM],
             "missing_weights": [],
             "required_weights": {},
             "versions": versions,
             "engines": {
-                "ocr": "ok" if can_read else trouble or "tesseract did not recognise the text of a test picture",
+                "ocr": "ok" if can_read else language_error or "tesseract did not recognise the text of a test picture",
                 "capture": screen,
-                "windows": _trouble(_require_windows) or "ok",
+                "windows": _check_message(_require_windows) or "ok",
             },
         }
 
-    def _test(self) -> bool:
+    def _recognises_test_text(self) -> bool:
         """Whether tesseract recognises a word in a test picture; not repeated after a success."""
         if not self._can_read:
             try:
-                lines = tesseract.read_lines(*Picture.with_text("HUBBUB").for_reading(), lang=self._lang)
-            except Refusal:
+                lines = tesseract.read_lines(*Picture.with_text("HUBBUB").for_ocr(), lang=self._lang)
+            except SidecarError:
                 return False
             self._can_read = any("HUBBUB" in line.text for line in lines)
         return self._can_read
@@ -104,96 +108,98 @@ class LocalEngine:
     def parse(self, request: ParseRequest) -> dict[str, Any]:
         """Read a picture, or the screen.
 
-        Raises: Refusal.
+        Raises: SidecarError.
         """
         started = time.monotonic()
         tesseract.require_language(request.lang or self._lang)
-        rules = capture.rules_for(request, self._privacy)
+        rules = capture.combine_rules(request, self._privacy)
         if request.picture is None:
-            view = capture.take_allowed(rules, request.private_titles)
+            screenshot = capture.take_filtered_screenshot(rules, request.private_titles)
         else:
-            shown = Picture.read(request.picture)
-            shown.blacken(self._privacy.regions())
-            view = View(shown, [], [], [])
-        shown = view.picture if request.region is None else view.picture.cut(request.region)
+            image = Picture.decode(request.picture)
+            image.blacken(self._privacy.hidden_regions())
+            screenshot = Screenshot(image, [], [], [])
+        image = screenshot.picture if request.region is None else screenshot.picture.crop(request.region)
         left, top = (max(value, 0.0) for value in request.region[:2]) if request.region is not None else (0.0, 0.0)
 
         def owner(box: Box) -> int | None:
-            return view.owner(_moved(box, left, top))
+            return screenshot.window_index_at(_shift_box(box, left, top))
 
-        found = _nodes(shown, view, left, top)
-        found += _uncovered(self._lines(shown, request, owner), found)
-        if view.seen is None:
+        found = _node_elements(image, screenshot, left, top)
+        found += _without_duplicates(self._line_elements(image, request, owner), found)
+        if screenshot.visible_windows is None:
             capture.refuse_private(found, rules)
-        elements = self._allowed(found, shown)
+        elements = self._filter_elements(found, image)
         seconds = time.monotonic() - started
-        windows_seen = [each.window for each in view.seen or []]
+        shown_windows = [each.window for each in screenshot.visible_windows or []]
         return {
             "ok": True,
             "mode": "local",
             "latency": round(seconds, 3),
             "latency_ms": round(seconds * 1000),
             "parsed_content_list": elements,
-            "som_image_base64": base64.b64encode(shown.marked(elements)).decode(),
-            "window": next((self._named(each) for each in windows_seen if each.is_active), None),
-            "windows": [self._named(each) for each in windows_seen],
-            "notes": view.notes,
+            "som_image_base64": base64.b64encode(image.to_annotated_png(elements)).decode(),
+            "window": next((self._describe_window(each) for each in shown_windows if each.is_active), None),
+            "windows": [self._describe_window(each) for each in shown_windows],
+            "notes": screenshot.notes,
         }
 
-    def _named(self, window: windows.Window) -> dict[str, Any] | None:
-        return self._privacy.data({"app": window.app, "title": window.title})
+    def _describe_window(self, window: windows.Window) -> dict[str, Any] | None:
+        return self._privacy.filter_data({"app": window.app, "title": window.title})
 
-    def _lines(self, shown: Picture, request: ParseRequest, owner: Callable[[Box], int | None]) -> list[dict[str, Any]]:
-        png, scale = shown.for_reading()
+    def _line_elements(
+        self, image: Picture, request: ParseRequest, owner: Callable[[Box], int | None]
+    ) -> list[dict[str, Any]]:
+        png, scale = image.for_ocr()
         return [
-            _element("text", line.text, shown.in_ratios(line.box), "ocr", line.score, owner(line.box))
+            _make_element("text", line.text, image.to_ratios(line.box), "ocr", line.score, owner(line.box))
             for line in tesseract.read_lines(png, scale, lang=request.lang or self._lang, owner=owner)
             if line.score >= request.min_score
         ]
 
-    def _allowed(self, elements: list[dict[str, Any]], shown: Picture) -> list[dict[str, Any]]:
+    def _filter_elements(self, elements: list[dict[str, Any]], image: Picture) -> list[dict[str, Any]]:
         """Return the elements that may be disclosed, and blacken the others."""
         allowed = []
         for element in elements[: limits.SCREEN_ELEMENTS]:
-            kept = self._privacy.elements([element])
-            if not kept or kept[0]["content"] != element["content"]:
-                shown.blacken([shown.in_pixels(element["bbox"])])
-            allowed += kept
+            remaining = self._privacy.filter_elements([element])
+            if not remaining or remaining[0]["content"] != element["content"]:
+                image.blacken([image.to_pixels(element["bbox"])])
+            allowed += remaining
         return allowed
 
 
-def _trouble(check: Callable[[], None]) -> str:
+def _check_message(check: Callable[[], None]) -> str:
     """Return the message of a check that fails; empty if it passes."""
     try:
         check()
-    except Refusal as refusal:
-        return str(refusal)
+    except SidecarError as error:
+        return str(error)
     return ""
 
 
 def _require_windows() -> None:
-    if windows.all_windows() is None:
-        raise Refusal(
+    if windows.list_windows() is None:
+        raise SidecarError(
             503, "windows_unknown", "the list of windows is not available here, so private windows cannot be blackened"
         )
 
 
-def _nodes(shown: Picture, view: View, left: float, top: float) -> list[dict[str, Any]]:
+def _node_elements(image: Picture, screenshot: Screenshot, left: float, top: float) -> list[dict[str, Any]]:
     found = []
-    for index, each in enumerate(view.seen or []):
+    for index, each in enumerate(screenshot.visible_windows or []):
         for node in each.nodes:
-            if node.role in _CONTAINERS or any(overlap(node.box, box) for box in view.hidden):
+            if node.role in _CONTAINER_ROLES or any(overlap(node.box, box) for box in screenshot.hidden_boxes):
                 continue
-            box = _moved(node.box, -left, -top)
-            if box[0] < 0 or box[1] < 0 or box[2] > shown.width or box[3] > shown.height:
+            box = _shift_box(node.box, -left, -top)
+            if box[0] < 0 or box[1] < 0 or box[2] > image.width or box[3] > image.height:
                 continue
             kind = "text" if node.role in _TEXT_ROLES else "icon"
-            place = shown.in_ratios(box)
-            found.append(_element(kind, node.name, place, "a11y", 1.0, index, interactive=node.is_interactive))
+            ratios = image.to_ratios(box)
+            found.append(_make_element(kind, node.name, ratios, "a11y", 1.0, index, interactive=node.is_interactive))
     return found
 
 
-def _element(
+def _make_element(
     kind: str,
     content: str,
     box: list[float],
@@ -214,22 +220,22 @@ def _element(
     }
 
 
-def _moved(box: Box, x: float, y: float) -> Box:
+def _shift_box(box: Box, x: float, y: float) -> Box:
     return box[0] + x, box[1] + y, box[2] + x, box[3] + y
 
 
-def _uncovered(lines: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _without_duplicates(lines: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the lines that no node already contains."""
-    kept = []
+    remaining = []
     for line in lines:
         left, top, right, bottom = line["bbox"]
         x, y = (left + right) / 2, (top + bottom) / 2
-        told = line["content"].lower()
+        line_text = line["content"].lower()
         if not any(
             node["bbox"][0] <= x <= node["bbox"][2]
             and node["bbox"][1] <= y <= node["bbox"][3]
-            and (told in node["content"].lower() or node["content"].lower() in told)
+            and (line_text in node["content"].lower() or node["content"].lower() in line_text)
             for node in nodes
         ):
-            kept.append(line)
-    return kept
+            remaining.append(line)
+    return remaining

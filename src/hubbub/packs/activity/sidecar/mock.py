@@ -8,10 +8,10 @@ from hubbub.packs.activity.sidecar.engine import ParseRequest
 
 
 class MockEngine:
-    """Answers like the original's mock."""
+    """Answers like the mock of the contract's reference sidecar."""
 
     def probe(self) -> dict[str, Any]:
-        """Return the original's answer, with the mode added."""
+        """Return the reference mock's answer, with the mode added."""
         return {
             "ok": True,
             "mode": "mock",

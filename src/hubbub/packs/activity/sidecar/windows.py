@@ -12,12 +12,12 @@ import msgspec
 
 from hubbub.packs.activity import limits
 from hubbub.packs.activity.privacy import Box
-from hubbub.packs.activity.sidecar.engine import Refusal
+from hubbub.packs.activity.sidecar.engine import SidecarError
 
 _ALL_DESKTOPS: Final = 0xFFFFFFFF
-_OPAQUE: Final = 0xFFFFFFFF
-_WITH_ALPHA: Final = 32
-_CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160), *range(8234, 8239), *range(8294, 8298)), " ")
+_FULL_OPACITY: Final = 0xFFFFFFFF
+_ALPHA_DEPTH: Final = 32
+_CONTROL_CHARACTERS: Final = dict.fromkeys((*range(32), *range(127, 160), *range(8234, 8239), *range(8294, 8298)), " ")
 """Control characters, and those that change the direction of text."""
 
 
@@ -40,76 +40,78 @@ class Window(msgspec.Struct, frozen=True):
     """The opaque parts."""
 
 
-def all_windows() -> list[Window] | None:
+def list_windows() -> list[Window] | None:
     """Return the windows, rearmost first; None if they cannot be listed.
 
-    Raises: Refusal, if there are too many.
+    Raises: SidecarError, if there are too many.
     """
     try:
         from Xlib import display, error
     except ImportError:
         return None
     try:
-        opened = display.Display()
+        connection = display.Display()
     except Exception:  # the library has no common error for a missing display
         return None
     try:
-        with closing(opened):
-            return _Listing(opened).windows()
+        with closing(connection):
+            return _WindowLister(connection).windows()
     except (error.XError, error.ConnectionClosedError, OSError):
         return None  # the display was closed meanwhile
 
 
-class _Listing:
+class _WindowLister:
     """Lists all windows of a display once."""
 
-    def __init__(self, opened: Any) -> None:
-        self._display = opened
-        self._root = opened.screen().root
-        self._has_shapes = bool(opened.has_extension("SHAPE"))
+    def __init__(self, connection: Any) -> None:
+        self._display = connection
+        self._root = connection.screen().root
+        self._has_shapes = bool(connection.has_extension("SHAPE"))
 
     def windows(self) -> list[Window] | None:
         from Xlib.error import XError
 
-        clients = self._numbers(self._root, "_NET_CLIENT_LIST_STACKING", limits.SCREEN_WINDOWS + 1)
+        clients = self._read_integers(self._root, "_NET_CLIENT_LIST_STACKING", limits.SCREEN_WINDOWS + 1)
         if clients is None:
             return None
         children = self._root.query_tree().children
         if max(len(clients), len(children)) > limits.SCREEN_WINDOWS:
-            raise Refusal(503, "too_many_windows", f"more than {limits.SCREEN_WINDOWS} windows are open; close some")
-        self._desktop = self._number(self._root, "_NET_CURRENT_DESKTOP")
-        self._active = set(self._numbers(self._root, "_NET_ACTIVE_WINDOW") or [])
+            raise SidecarError(
+                503, "too_many_windows", f"more than {limits.SCREEN_WINDOWS} windows are open; close some"
+            )
+        self._desktop = self._read_integer(self._root, "_NET_CURRENT_DESKTOP")
+        self._active = set(self._read_integers(self._root, "_NET_ACTIVE_WINDOW") or [])
         # The order of the root's children is authoritative; the window manager's own list may lag behind.
         order = {child.id: place for place, child in enumerate(children)}
         found: list[tuple[int, Window]] = []
         tops = set()
         for identifier in clients:
             try:
-                top, window = self._managed(identifier)
+                top, window = self._read_managed(identifier)
             except XError:
                 continue  # closed meanwhile
             tops.add(top)
             found.append((order.get(top, len(order)), window))
         for child in children:
             try:
-                popup = None if child.id in tops else self._popup(child)
+                popup = None if child.id in tops else self._read_popup(child)
             except XError:
                 continue
             if popup is not None:
                 found.append((order[child.id], popup))
         if sum(window.is_shown for _, window in found) > limits.SCREEN_SHOWN_WINDOWS:
-            raise Refusal(
+            raise SidecarError(
                 503, "too_many_windows", f"more than {limits.SCREEN_SHOWN_WINDOWS} windows are shown; close some"
             )
         found.sort(key=lambda each: each[0])
         return [window for _, window in found]
 
-    def _managed(self, identifier: int) -> tuple[int, Window]:
+    def _read_managed(self, identifier: int) -> tuple[int, Window]:
         window = self._display.create_resource_object("window", identifier)
-        top = self._top(window)
-        return top.id, self._read(window, top, is_popup=False)
+        top = self._find_frame(window)
+        return top.id, self._read_window(window, top, is_popup=False)
 
-    def _popup(self, window: Any) -> Window | None:
+    def _read_popup(self, window: Any) -> Window | None:
         from Xlib import X
 
         kind = window.get_attributes()
@@ -118,9 +120,9 @@ class _Listing:
         place, screen = window.get_geometry(), self._display.screen()
         if not (-place.width < place.x < screen.width_in_pixels and -place.height < place.y < screen.height_in_pixels):
             return None  # window managers keep some outside of the screen
-        return self._read(window, window, is_popup=True)
+        return self._read_window(window, window, is_popup=True)
 
-    def _top(self, window: Any) -> Any:
+    def _find_frame(self, window: Any) -> Any:
         """Return the frame that the window manager put around a window, or the window itself."""
         for _ in range(limits.SCREEN_WINDOW_DEPTH):
             parent = window.query_tree().parent
@@ -129,23 +131,23 @@ class _Listing:
             window = parent
         return window
 
-    def _read(self, window: Any, top: Any, *, is_popup: bool) -> Window:
+    def _read_window(self, window: Any, top: Any, *, is_popup: bool) -> Window:
         place = top.get_geometry()
-        around = 2 * place.border_width
+        borders = 2 * place.border_width
         left, top_edge = float(place.x), float(place.y)
-        box = (left, top_edge, left + place.width + around, top_edge + place.height + around)
-        pid = self._number(window, "_NET_WM_PID")
-        names = self._bytes(window, "WM_CLASS").split(b"\0")
+        box = (left, top_edge, left + place.width + borders, top_edge + place.height + borders)
+        pid = self._read_integer(window, "_NET_WM_PID")
+        names = self._read_bytes(window, "WM_CLASS").split(b"\0")
         return Window(
-            app=_clean(names[1] if len(names) > 1 else b""),
-            title=self._title(window),
+            app=_decode_text(names[1] if len(names) > 1 else b""),
+            title=self._read_title(window),
             box=box,
             is_active=window.id in self._active,
             identifier=window.id,
             pid=pid,
             is_shown=is_popup or self._is_shown(window),
             is_popup=is_popup,
-            solid=self._solid(window, top, box, is_popup=is_popup),
+            solid=self._read_opaque_parts(window, top, box, is_popup=is_popup),
         )
 
     def _is_shown(self, window: Any) -> bool:
@@ -153,17 +155,17 @@ class _Listing:
 
         if window.get_attributes().map_state != X.IsViewable:
             return False
-        states = self._numbers(window, "_NET_WM_STATE", 64) or []
+        states = self._read_integers(window, "_NET_WM_STATE", 64) or []
         # The title bar of a shaded window is still visible.
         hidden, shaded = (self._atom(name) in states for name in ("_NET_WM_STATE_HIDDEN", "_NET_WM_STATE_SHADED"))
-        desktop = self._number(window, "_NET_WM_DESKTOP")
+        desktop = self._read_integer(window, "_NET_WM_DESKTOP")
         is_here = None in (desktop, self._desktop) or desktop in (self._desktop, _ALL_DESKTOPS)
         return is_here and (shaded or not hidden)
 
-    def _solid(self, window: Any, top: Any, box: Box, *, is_popup: bool) -> tuple[Box, ...]:
-        opacity = [self._number(each, "_NET_WM_WINDOW_OPACITY") for each in (window, top)]
+    def _read_opaque_parts(self, window: Any, top: Any, box: Box, *, is_popup: bool) -> tuple[Box, ...]:
+        opacity = [self._read_integer(each, "_NET_WM_WINDOW_OPACITY") for each in (window, top)]
         depth = window.get_geometry().depth
-        if any(each not in (None, _OPAQUE) for each in opacity) or (is_popup and depth == _WITH_ALPHA):
+        if any(each not in (None, _FULL_OPACITY) for each in opacity) or (is_popup and depth == _ALPHA_DEPTH):
             return ()
         left, top_edge, right, bottom = box
         if self._has_shapes and top.shape_query_extents().bounding_shaped:
@@ -173,37 +175,37 @@ class _Listing:
             placed = ((left + each.x, top_edge + each.y, each.width, each.height) for each in parts)
             return tuple((x, y, x + width, y + height) for x, y, width, height in placed)
         # Some programs draw their own shadow as part of the window.
-        margins = self._numbers(window, "_GTK_FRAME_EXTENTS", 4)
+        margins = self._read_integers(window, "_GTK_FRAME_EXTENTS", 4)
         before, after, above, below = margins if margins and len(margins) == 4 else (0, 0, 0, 0)
         return ((left + before, top_edge + above, right - after, bottom - below),)
 
-    def _title(self, window: Any) -> str:
+    def _read_title(self, window: Any) -> str:
         """Return the title; old programs set only `WM_NAME`."""
-        if name := self._bytes(window, "_NET_WM_NAME"):
-            return _clean(name)
-        return _clean(self._bytes(window, "WM_NAME"), otherwise="latin-1")
+        if name := self._read_bytes(window, "_NET_WM_NAME"):
+            return _decode_text(name)
+        return _decode_text(self._read_bytes(window, "WM_NAME"), fallback_encoding="latin-1")
 
     # -- properties, read only up to a limit: a title may have megabytes -----------------------
 
-    def _bytes(self, window: Any, name: str) -> bytes:
+    def _read_bytes(self, window: Any, name: str) -> bytes:
         """Return the start of a string property and its end, where browsers write the kind of window."""
-        longest = limits.JUDGED_CHARACTERS
-        found = window.get_property(self._atom(name), 0, 0, longest // 4)
+        max_bytes = limits.CHECKED_CHARACTERS
+        found = window.get_property(self._atom(name), 0, 0, max_bytes // 4)
         if found is None or found.format != 8:
             return b""
         value = bytes(found.value)
         if found.bytes_after:
-            start = max((longest + found.bytes_after - limits.TITLE_TAIL_BYTES) // 4, longest // 4)
+            start = max((max_bytes + found.bytes_after - limits.TITLE_TAIL_BYTES) // 4, max_bytes // 4)
             rest = window.get_property(self._atom(name), 0, start, limits.TITLE_TAIL_BYTES // 4 + 1)
             value += b" " + (bytes(rest.value) if rest is not None and rest.format == 8 else b"")
         return value
 
-    def _numbers(self, window: Any, name: str, most: int = 1) -> list[int] | None:
-        found = window.get_property(self._atom(name), 0, 0, most)
+    def _read_integers(self, window: Any, name: str, max_items: int = 1) -> list[int] | None:
+        found = window.get_property(self._atom(name), 0, 0, max_items)
         return [int(each) for each in found.value] if found is not None and found.format == 32 else None
 
-    def _number(self, window: Any, name: str) -> int | None:
-        found = self._numbers(window, name)
+    def _read_integer(self, window: Any, name: str) -> int | None:
+        found = self._read_integers(window, name)
         return found[0] if found else None
 
     def _atom(self, name: str) -> int:
@@ -211,9 +213,9 @@ class _Listing:
         return atom
 
 
-def _clean(text: bytes, otherwise: str = "utf-8") -> str:
+def _decode_text(text: bytes, fallback_encoding: str = "utf-8") -> str:
     try:
         found = text.decode()
     except UnicodeDecodeError:
-        found = text.decode(otherwise, errors="replace")
-    return found.translate(_CONTROL).strip()
+        found = text.decode(fallback_encoding, errors="replace")
+    return found.translate(_CONTROL_CHARACTERS).strip()

@@ -15,31 +15,35 @@ from pathlib import Path
 from typing import Final
 
 from hubbub.pack import data_folder, make_private_folder
-from hubbub.packs.peers.failures import PeersError
-from hubbub.packs.peers.files.folders import Folders
-from hubbub.packs.peers.files.spool import usual_folder
+from hubbub.packs.peers.errors import PeersError
+from hubbub.packs.peers.files.path_sandbox import PathSandbox
+from hubbub.packs.peers.files.spool import default_spool_folder
 
-_OF_PROGRAMS: Final = ("AppData", "Library")
+_APPLICATION_FOLDERS: Final = ("AppData", "Library")
 """Folders below the home folder where Windows and macOS keep settings and programs of the user."""
 
 
-def allowed_folders(configured: Sequence[str]) -> Folders:
+def allowed_folders(configured: Sequence[str]) -> PathSandbox:
     """Return the operator's folders, else the working directory, else our own folder; none if it cannot be created."""
     if configured:
-        return Folders(configured)
+        return PathSandbox(configured)
     folder = _working_folder() or _own_folder()
-    return Folders(() if folder is None else (folder,), refuses_hidden=True)
+    return PathSandbox(() if folder is None else (folder,), refuses_hidden=True)
 
 
 def _working_folder() -> str | None:
     try:
-        here = Path.cwd()
+        current = Path.cwd()
     except OSError:
         return None  # The working directory was removed.
     system = os.environ.get("SYSTEMROOT")
-    if here == Path(here.anchor) or (system and here.is_relative_to(system)) or not os.access(here, os.W_OK):
+    if (
+        current == Path(current.anchor)
+        or (system and current.is_relative_to(system))
+        or not os.access(current, os.W_OK)
+    ):
         return None
-    return None if any(_is_personal(here, home) for home in _homes()) else str(here)
+    return None if any(_is_personal(current, home) for home in _home_folders()) else str(current)
 
 
 def _is_personal(folder: Path, home: Path) -> bool:
@@ -47,10 +51,10 @@ def _is_personal(folder: Path, home: Path) -> bool:
     if home.is_relative_to(folder):
         return True
     names = folder.relative_to(home).parts if folder.is_relative_to(home) else ()
-    return bool(names) and (names[0] in _OF_PROGRAMS or any(name.startswith(".") for name in names))
+    return bool(names) and (names[0] in _APPLICATION_FOLDERS or any(name.startswith(".") for name in names))
 
 
-def _homes() -> Iterator[Path]:
+def _home_folders() -> Iterator[Path]:
     """Yield the user's home from the environment and from the system; a client may have changed the first."""
     try:
         yield Path(os.path.realpath(Path.home()))
@@ -67,7 +71,7 @@ def _homes() -> Iterator[Path]:
 
 
 def _own_folder() -> str | None:
-    for folder in _candidates():
+    for folder in _own_folder_candidates():
         try:
             make_private_folder(folder)
             if _is_private(folder):
@@ -77,17 +81,17 @@ def _own_folder() -> str | None:
     return None
 
 
-def _candidates() -> Iterator[Path]:
+def _own_folder_candidates() -> Iterator[Path]:
     folder = data_folder() / "peers" / "files"
     if folder.is_absolute():
         yield folder
     try:
-        yield Path(usual_folder(), "files")  # It is lost with the temporary files, but better than none.
+        yield Path(default_spool_folder(), "files")  # It is lost with the temporary files, but better than none.
     except (PeersError, OSError):
         return
 
 
 def _is_private(folder: Path) -> bool:
-    found = folder.stat()
-    is_ours = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & 0o022)
-    return stat.S_ISDIR(found.st_mode) and is_ours and os.access(folder, os.W_OK)
+    status = folder.stat()
+    is_ours = not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o022)
+    return stat.S_ISDIR(status.st_mode) and is_ours and os.access(folder, os.W_OK)

@@ -23,32 +23,32 @@ class DelayWindow:
 
     def __init__(self, chunk_bytes: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._chunk_bytes = chunk_bytes
-        self._least = max(2 * chunk_bytes, limits.FILE_ENVELOPE_WINDOW_LEAST_BYTES)
+        self._min_bytes = max(2 * chunk_bytes, limits.FILE_ENVELOPE_WINDOW_MIN_BYTES)
         self._clock = clock
         self._sent_at: dict[int, float] = {}
-        self._shortest_s = float("inf")
-        self._bytes = float(self._least)
+        self._min_delay_s = float("inf")
+        self._bytes = float(self._min_bytes)
 
     @property
     def bytes(self) -> int:
         """How many bytes may be in flight now."""
         return int(self._bytes)
 
-    def sent(self, seq: int) -> None:
+    def record_sent(self, seq: int) -> None:
         """Remember when a chunk was sent."""
         self._sent_at[seq] = self._clock()
 
-    def acked(self, seq: int) -> None:
+    def record_ack(self, seq: int) -> None:
         """Adapt the window to the delay of a chunk; a chunk that is not in flight changes nothing."""
         sent_at = self._sent_at.pop(seq, None)
         if sent_at is None:
             return
         delay_s = max(self._clock() - sent_at, 1e-6)
-        self._shortest_s = min(self._shortest_s, delay_s)
-        queued = self._bytes * (1 - self._shortest_s / delay_s)
+        self._min_delay_s = min(self._min_delay_s, delay_s)
+        queued = self._bytes * (1 - self._min_delay_s / delay_s)
         # Adds up to one chunk for each acknowledged window.
         step = self._chunk_bytes * self._chunk_bytes / self._bytes
         if queued < self._chunk_bytes / 2:
-            self._bytes = min(self._bytes + step, max(limits.FILE_ENVELOPE_WINDOW_BYTES, self._least))
+            self._bytes = min(self._bytes + step, max(limits.FILE_ENVELOPE_WINDOW_BYTES, self._min_bytes))
         elif queued > self._chunk_bytes:
-            self._bytes = max(self._bytes - step, self._least)
+            self._bytes = max(self._bytes - step, self._min_bytes)

@@ -9,7 +9,7 @@ import msgspec
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.room import Room
 
-USUAL_MIME: Final = "application/octet-stream"
+DEFAULT_MIME: Final = "application/octet-stream"
 
 
 class FileOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,24 +39,24 @@ class FileSession(Protocol):
         """Emit an event for `vdo_receive`."""
 
 
-class Telling(Protocol):
+class ProgressCallback(Protocol):
     """Receives the progress of a transfer."""
 
     async def __call__(self, done: int, total: int) -> None: ...
 
 
-class Sending(msgspec.Struct, kw_only=True):
+class SendRequest(msgspec.Struct, kw_only=True):
     """What the caller of one transfer asks for."""
 
     target: str | None = None
     """A stream id or a uuid; None: the only connected peer."""
     transfer_id: str | None = None
     name: str = ""
-    mime: str = USUAL_MIME
+    mime: str = DEFAULT_MIME
     chunk_bytes: int | None = None
     timeout_s: float | None = None
     """How long to wait for the next acknowledgement; None: until the retries are used up."""
     ack_timeout_s: float | None = None
     max_retries: int | None = None
     start_seq: int | None = None
-    tell: Telling | None = None
+    on_progress: ProgressCallback | None = None

@@ -8,11 +8,11 @@ import threading
 from typing import Final, Protocol
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.failures import PeersError
-from hubbub.packs.peers.files.folders import Folders
+from hubbub.packs.peers.errors import PeersError
+from hubbub.packs.peers.files.path_sandbox import PathSandbox
 from hubbub.packs.peers.files.spool import read_at
 
-_CHANGED: Final = "the file changed since it was offered; send it again"
+_FILE_CHANGED: Final = "the file changed since it was offered; send it again"
 
 
 class Source(Protocol):
@@ -21,7 +21,7 @@ class Source(Protocol):
     kind: str
     path: str | None
 
-    def begin(self) -> tuple[int, str]:
+    def open(self) -> tuple[int, str]:
         """Open the source; return its size and SHA-256.
 
         Raises: PeersError, if it changed since the first call.
@@ -33,7 +33,7 @@ class Source(Protocol):
         Raises: PeersError, if there are fewer.
         """
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Release the file."""
 
 
@@ -46,13 +46,13 @@ class MemorySource:
         self.path: str | None = None
         self._data = data
 
-    def begin(self) -> tuple[int, str]:
+    def open(self) -> tuple[int, str]:
         return len(self._data), hashlib.sha256(self._data).hexdigest()
 
     def read(self, offset: int, size: int) -> bytes:
         return self._data[offset : offset + size]
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Do nothing: there is no file to release."""
 
 
@@ -61,35 +61,35 @@ class PathSource:
 
     kind = "path"
 
-    def __init__(self, folders: Folders, path: str, max_bytes: int) -> None:
+    def __init__(self, folders: PathSandbox, path: str, max_bytes: int) -> None:
         self.path: str | None = path
         self._folders = folders
         self._path = path
         self._max_bytes = max_bytes
         self._file: int | None = None
-        # A thread may still be reading when the event loop calls `end`: the file must not be closed during a read.
+        # A thread may still be reading when the event loop calls `close`: the file must not be closed during a read.
         self._lock = threading.Lock()
         self._stamp: tuple[int, ...] | None = None
-        self._known: tuple[int, str] | None = None
+        self._size_and_hash: tuple[int, str] | None = None
 
-    def begin(self) -> tuple[int, str]:
-        self.end()
+    def open(self) -> tuple[int, str]:
+        self.close()
         self._file, found = self._folders.open(self._path)
         stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-        if self._known is None or stamp != self._stamp:
-            known = self._measured(found.st_size)
-            if self._known not in (None, known):
-                raise PeersError(_CHANGED)
-            self._known, self._stamp = known, stamp
-        return self._known
+        if self._size_and_hash is None or stamp != self._stamp:
+            size_and_hash = self._hash_file(found.st_size)
+            if self._size_and_hash not in (None, size_and_hash):
+                raise PeersError(_FILE_CHANGED)
+            self._size_and_hash, self._stamp = size_and_hash, stamp
+        return self._size_and_hash
 
     def read(self, offset: int, size: int) -> bytes:
         data = self._read(offset, size)
         if len(data) != size:
-            raise PeersError(_CHANGED)
+            raise PeersError(_FILE_CHANGED)
         return data
 
-    def end(self) -> None:
+    def close(self) -> None:
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
@@ -99,7 +99,7 @@ class PathSource:
         with self._lock:
             return b"" if self._file is None else read_at(self._file, size, offset)
 
-    def _measured(self, size: int) -> tuple[int, str]:
+    def _hash_file(self, size: int) -> tuple[int, str]:
         if size > self._max_bytes:
             raise PeersError(f"file exceeds max {self._max_bytes} bytes")
         digest, offset = hashlib.sha256(), 0
@@ -107,7 +107,7 @@ class PathSource:
             digest.update(block)
             offset += len(block)
             if offset > size:
-                raise PeersError(_CHANGED)
+                raise PeersError(_FILE_CHANGED)
         if offset != size:
-            raise PeersError(_CHANGED)
+            raise PeersError(_FILE_CHANGED)
         return size, digest.hexdigest()

@@ -16,12 +16,12 @@ import time
 from pathlib import Path
 from typing import Final, Protocol
 
-from hubbub.packs.peers.failures import PeersError
-from hubbub.packs.peers.files import leftovers
-from hubbub.packs.peers.files.folders import Folders
+from hubbub.packs.peers.errors import PeersError
+from hubbub.packs.peers.files import stale_spools
+from hubbub.packs.peers.files.path_sandbox import PathSandbox
 
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
-_TO_MAKE: Final = (
+_UNSAFE_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
+_CREATE_FLAGS: Final = (
     os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )  # fmt: skip
@@ -68,7 +68,7 @@ class SpoolStore:
         self.path: str | None = str(path)
         self._name = str(path) if folder is None else path.name
         self._folder = folder
-        self._file = os.open(self._name, _TO_MAKE, 0o600, dir_fd=folder)
+        self._file = os.open(self._name, _CREATE_FLAGS, 0o600, dir_fd=folder)
         # A thread may still be reading when the store is closed.
         self._lock = threading.Lock()
 
@@ -100,26 +100,26 @@ class SpoolStore:
 class Spool:
     """The private spool folder of one session; created for the first file, removed with the session."""
 
-    def __init__(self, folders: Folders, given: str | None, *, keep: bool = False) -> None:
+    def __init__(self, folders: PathSandbox, configured: str | None, *, keep: bool = False) -> None:
         self._folders = folders
         self._keep = keep
         self._lock: int | None = None
-        self._open: int | None = None
-        self._above = None if given is None else folders.make_folder(given)
+        self._folder_fd: int | None = None
+        self._parent = None if configured is None else folders.make_folder(configured)
         self._folder: Path | None = None
 
-    def make(self, transfer_id: str, total_bytes: int) -> SpoolStore:
+    def create_store(self, transfer_id: str, total_bytes: int) -> SpoolStore:
         """Create the storage for a file.
 
         Raises: PeersError, if the disk has no space.
         """
         try:
-            folder = self._opened()
-            if shutil.disk_usage(folder if self._open is None else self._open).free < total_bytes:
-                raise PeersError("no space left for a file of this size")
-            safe = _UNSAFE.sub("_", transfer_id)[:64]
-            name = f"incoming_{safe}_{int(time.time() * 1000)}_spool_{secrets.token_hex(4)}.bin"
-            return SpoolStore(folder / name, self._open)
+            folder = self._open_folder()
+            if shutil.disk_usage(folder if self._folder_fd is None else self._folder_fd).free < total_bytes:
+                raise PeersError(f"the disk of the receiver has no space for a file of {total_bytes} bytes")
+            safe_id = _UNSAFE_CHARACTERS.sub("_", transfer_id)[:64]
+            name = f"incoming_{safe_id}_{int(time.time() * 1000)}_spool_{secrets.token_hex(4)}.bin"
+            return SpoolStore(folder / name, self._folder_fd)
         except OSError as error:
             raise PeersError(f"the spool folder cannot be written: {error.strerror}") from error
 
@@ -128,28 +128,28 @@ class Spool:
         folder, self._folder = self._folder, None
         if folder is not None and not self._keep:
             shutil.rmtree(folder, ignore_errors=True)
-        for file in (self._lock, self._open):
+        for file in (self._lock, self._folder_fd):
             if file is not None:
                 os.close(file)
-        self._lock = self._open = None
+        self._lock = self._folder_fd = None
 
-    def _opened(self) -> Path:
+    def _open_folder(self) -> Path:
         if self._folder is None:
-            above = Path(self._above or usual_folder())
-            allowed = Folders([str(above)]) if self._above is None else self._folders
-            leftovers.remove(above)
-            folder = above / f"{leftovers.PREFIX}{secrets.token_hex(8)}"
-            with allowed.place(str(folder)) as place:
-                place.make_folder()
-            self._open = allowed.enter(str(folder))
+            parent = Path(self._parent or default_spool_folder())
+            allowed = PathSandbox([str(parent)]) if self._parent is None else self._folders
+            stale_spools.remove_stale(parent)
+            folder = parent / f"{stale_spools.SPOOL_PREFIX}{secrets.token_hex(8)}"
+            with allowed.open_entry(str(folder)) as entry:
+                entry.make_folder()
+            self._folder_fd = allowed.open_folder(str(folder))
             self._folders.add(str(folder))  # Spool folders of other sessions stay forbidden.
             if not self._keep:
-                self._lock = leftovers.hold(folder, self._open)
+                self._lock = stale_spools.lock_spool(folder, self._folder_fd)
             self._folder = folder
         return self._folder
 
 
-def usual_folder() -> str:
+def default_spool_folder() -> str:
     """Return the default parent of spool folders, private to this user.
 
     Raises: PeersError, if it belongs to another user or others can access it.
@@ -162,7 +162,7 @@ def usual_folder() -> str:
         pass
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and (found.st_uid != owner or found.st_mode & 0o077)):
-        raise PeersError(f"{folder} is not a private folder of ours; remove it, or pass file_spool_dir")
+        raise PeersError(f"{folder} is not a private folder of this user; remove it, or pass file_spool_dir")
     return str(folder)
 
 

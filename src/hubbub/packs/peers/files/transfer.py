@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from hubbub import ToolFailure
 from hubbub.packs.peers.event_queue import iso_time
-from hubbub.packs.peers.files.parts import Layout, Parts
+from hubbub.packs.peers.files.chunk_map import ChunkLayout, ChunkMap
 from hubbub.packs.peers.files.source import Source
 from hubbub.packs.peers.files.spool import Store
 
@@ -25,7 +25,7 @@ class Transfer:
         self.name = name
         self.mime = mime
         self.status: Status = status
-        self.layout = Layout(0, 1)
+        self.layout = ChunkLayout(0, 1)
         self.file_hash = ""
         self.retries_total = 0
         self.peer_uuid: str | None = None
@@ -33,7 +33,7 @@ class Transfer:
         self.created_at = self.updated_at = time.time()
         self.completed_at: float | None = None
         self.last_error: str | None = None
-        self.moved_at = time.monotonic()
+        self.last_activity_at = time.monotonic()
 
     @property
     def is_over(self) -> bool:
@@ -42,9 +42,9 @@ class Transfer:
 
     def touch(self) -> None:
         """Record activity."""
-        self.moved_at, self.updated_at = time.monotonic(), time.time()
+        self.last_activity_at, self.updated_at = time.monotonic(), time.time()
 
-    def settle(self, status: Status, error: str | None = None) -> None:
+    def set_status(self, status: Status, error: str | None = None) -> None:
         """Change the status, and record the error if there is one."""
         self.status, self.last_error = status, error
         self.touch()
@@ -85,7 +85,7 @@ class Transfer:
         raise NotImplementedError
 
 
-class Outgoing(Transfer):
+class OutgoingTransfer(Transfer):
     """A transfer that we send."""
 
     direction = "outgoing"
@@ -122,15 +122,15 @@ class Outgoing(Transfer):
         }
 
 
-class Incoming(Transfer):
+class IncomingTransfer(Transfer):
     """A transfer that we receive."""
 
     direction = "incoming"
 
-    def __init__(self, transfer_id: str, name: str, mime: str, layout: Layout) -> None:
+    def __init__(self, transfer_id: str, name: str, mime: str, layout: ChunkLayout) -> None:
         super().__init__(transfer_id, name, mime, "receiving")
         self.layout = layout
-        self.parts = Parts(layout)
+        self.chunk_map = ChunkMap(layout)
         self.store: Store | None = None
         self.is_spooled = False
 
@@ -142,7 +142,7 @@ class Incoming(Transfer):
     def _progress(self) -> dict[str, Any]:
         return {
             "retries_total": self.retries_total,
-            "acked_chunks": self.parts.count,
+            "acked_chunks": self.chunk_map.count,
             "source": "spool" if self.is_spooled else "memory",
             "spooled": self.is_spooled,
             "spool_path": None if self.store is None else self.store.path,

@@ -20,8 +20,8 @@ from hubbub.packs.tabletop.model import (
     PageRequest,
 )
 from hubbub.packs.tabletop.sql import events
-from hubbub.packs.tabletop.sql.finding import find, find_campaign
 from hubbub.packs.tabletop.sql.members import Members
+from hubbub.packs.tabletop.sql.records import find_campaign, find_row
 from hubbub.packs.tabletop.sql.tables import actors, controls, participants
 
 _MEMBERS: Final = Members(
@@ -29,10 +29,10 @@ _MEMBERS: Final = Members(
     actors,
     "actor",
     id_prefix="actor",
-    checked={
-        "name": partial(checks.name, what="actor name"),
+    validators={
+        "name": partial(checks.validate_name, what="actor name"),
         "kind": attrgetter("value"),
-        "notes": lambda notes: checks.prose(notes.strip(), "notes"),
+        "notes": lambda notes: checks.validate_long_text(notes.strip(), "notes"),
     },
 )
 
@@ -64,10 +64,10 @@ def remove(connection: Connection, campaign_id: str, actor_id: str) -> Actor:
 
 def set_control(connection: Connection, campaign_id: str, actor_id: str, controller: str) -> Control:
     """Set who controls an actor."""
-    campaign_id = checks.identifier(campaign_id, "campaign")
-    campaign = find_campaign(connection, campaign_id, to_change=True)
+    campaign_id = checks.validate_id(campaign_id, "campaign")
+    campaign = find_campaign(connection, campaign_id, for_update=True)
     row = _MEMBERS.find(connection, campaign_id, actor_id)
-    participant_id = _participant_of(connection, campaign_id, controller)
+    participant_id = _find_participant(connection, campaign_id, controller)
     # Delete and insert, because PostgreSQL and SQLite have different syntax for an upsert.
     connection.execute(delete(controls).where(controls.c.actor_id == row.id))
     connection.execute(
@@ -78,9 +78,9 @@ def set_control(connection: Connection, campaign_id: str, actor_id: str, control
             participant_id=participant_id,
         )
     )
-    told = participant_id or GM_CONTROL
-    events.write(connection, campaign, "actor.control_set", {"actor_id": row.id, "controller": told})
-    return Control(campaign_id=campaign_id, actor_id=row.id, controller=told)
+    new_controller = participant_id or GM_CONTROL
+    events.write(connection, campaign, "actor.control_set", {"actor_id": row.id, "controller": new_controller})
+    return Control(campaign_id=campaign_id, actor_id=row.id, controller=new_controller)
 
 
 def get_control(connection: Connection, campaign_id: str, actor_id: str) -> Control:
@@ -91,13 +91,13 @@ def get_control(connection: Connection, campaign_id: str, actor_id: str) -> Cont
     return Control(campaign_id=row.campaign_id, actor_id=row.id, controller=controller)
 
 
-def _participant_of(connection: Connection, campaign_id: str, controller: str) -> str | None:
+def _find_participant(connection: Connection, campaign_id: str, controller: str) -> str | None:
     """Return the participant's id; None for the GM."""
     controller = controller.strip()
     if not controller:
         raise InvalidArgument("controller is required: GM, or the id of a participant")
     if controller.upper() == GM_CONTROL:
         return None
-    participant_id = checks.identifier(controller, "participant")
-    find(connection, participants, "participant", campaign_id, participant_id)
+    participant_id = checks.validate_id(controller, "participant")
+    find_row(connection, participants, "participant", campaign_id, participant_id)
     return participant_id

@@ -12,7 +12,7 @@ from hubbub.packs.tabletop import checks
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.model import Page, PageRequest
 from hubbub.packs.tabletop.sql import events
-from hubbub.packs.tabletop.sql.finding import find, find_campaign, new_id, not_before, now, page_of, read_record
+from hubbub.packs.tabletop.sql.records import find_campaign, find_row, new_id, now, now_at_least, read_page, read_record
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -21,30 +21,30 @@ class Members(Generic[T]):
     """One kind of member."""
 
     def __init__(
-        self, kind: type[T], table: Table, what: str, *, id_prefix: str, checked: dict[str, Callable[[Any], str]]
+        self, kind: type[T], table: Table, what: str, *, id_prefix: str, validators: dict[str, Callable[[Any], str]]
     ) -> None:
-        """`checked` maps the columns that callers fill, the name first, to their validators."""
+        """`validators` maps the columns that callers fill, the name first, to their validators."""
         self._kind = kind
         self._table = table
         self._what = what
         self._id_prefix = id_prefix
-        self._checked = checked
+        self._validators = validators
 
-    def add(self, connection: Connection, campaign_id: str, **given: Any) -> T:
+    def add(self, connection: Connection, campaign_id: str, **fields: Any) -> T:
         """Add a member."""
-        campaign_id = checks.identifier(campaign_id, "campaign")
-        columns = self._check(given)
-        campaign = find_campaign(connection, campaign_id, to_change=True)
-        at = now()
+        campaign_id = checks.validate_id(campaign_id, "campaign")
+        columns = self._validate(fields)
+        campaign = find_campaign(connection, campaign_id, for_update=True)
+        timestamp = now()
         values = {
             "id": new_id(self._id_prefix),
             "campaign_id": campaign_id,
             **columns,
-            "created_at": at,
-            "updated_at": at,
+            "created_at": timestamp,
+            "updated_at": timestamp,
         }
         add_row(connection, self._table, values)
-        self._count(connection, campaign, 1, "created", {f"{self._what}_id": values["id"], **columns})
+        self._change_count(connection, campaign, 1, "created", {f"{self._what}_id": values["id"], **columns})
         return read_record(self._kind, values)
 
     def get(self, connection: Connection, campaign_id: str, member_id: str) -> T:
@@ -53,21 +53,21 @@ class Members(Generic[T]):
 
     def page(self, connection: Connection, campaign_id: str, page: PageRequest) -> Page[T]:
         """Return one page of members, in order."""
-        campaign_id = checks.identifier(campaign_id, "campaign")
+        campaign_id = checks.validate_id(campaign_id, "campaign")
         find_campaign(connection, campaign_id)
-        return page_of(connection, self._table, page, self._kind, self._table.c.campaign_id == campaign_id)
+        return read_page(connection, self._table, page, self._kind, self._table.c.campaign_id == campaign_id)
 
     def change(self, connection: Connection, campaign_id: str, member_id: str, change: msgspec.Struct) -> T:
         """Change the fields that are not None."""
-        given = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
-        changes: dict[str, Any] = self._check(given)
+        fields = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
+        changes: dict[str, Any] = self._validate(fields)
         if not changes:
-            *names, last = self._checked
-            raise InvalidArgument(f"nothing to change: give {', '.join(names)} or {last}")
-        campaign_id = checks.identifier(campaign_id, "campaign")
-        campaign = find_campaign(connection, campaign_id, to_change=True)
+            *names, last = self._validators
+            raise InvalidArgument(f"no change was given; pass {', '.join(names)} or {last}")
+        campaign_id = checks.validate_id(campaign_id, "campaign")
+        campaign = find_campaign(connection, campaign_id, for_update=True)
         row = self.find(connection, campaign_id, member_id)
-        updated = {**row._mapping, **changes, "updated_at": not_before(row.updated_at)}
+        updated = {**row._mapping, **changes, "updated_at": now_at_least(row.updated_at)}
         query = update(self._table).where(self._table.c.id == row.id)
         connection.execute(query.values(**changes, updated_at=updated["updated_at"]))
         events.write(connection, campaign, f"{self._what}.updated", {f"{self._what}_id": row.id, **changes})
@@ -75,23 +75,25 @@ class Members(Generic[T]):
 
     def remove(self, connection: Connection, campaign_id: str, member_id: str) -> T:
         """Remove a member; the database clears who controlled it, or whom it controlled."""
-        campaign_id = checks.identifier(campaign_id, "campaign")
-        campaign = find_campaign(connection, campaign_id, to_change=True)
+        campaign_id = checks.validate_id(campaign_id, "campaign")
+        campaign = find_campaign(connection, campaign_id, for_update=True)
         row = self.find(connection, campaign_id, member_id)
         connection.execute(delete(self._table).where(self._table.c.id == row.id))
-        name = next(iter(self._checked))
-        self._count(connection, campaign, -1, "deleted", {f"{self._what}_id": row.id, name: row._mapping[name]})
+        name = next(iter(self._validators))
+        self._change_count(connection, campaign, -1, "deleted", {f"{self._what}_id": row.id, name: row._mapping[name]})
         return read_record(self._kind, row._mapping)
 
     def find(self, connection: Connection, campaign_id: str, member_id: str) -> Row[Any]:
         """Return the row of a member."""
-        campaign_id = checks.identifier(campaign_id, "campaign")
-        return find(connection, self._table, self._what, campaign_id, checks.identifier(member_id, self._what))
+        campaign_id = checks.validate_id(campaign_id, "campaign")
+        return find_row(connection, self._table, self._what, campaign_id, checks.validate_id(member_id, self._what))
 
-    def _check(self, given: dict[str, Any]) -> dict[str, str]:
-        return {name: self._checked[name](value) for name, value in given.items()}
+    def _validate(self, fields: dict[str, Any]) -> dict[str, str]:
+        return {name: self._validators[name](value) for name, value in fields.items()}
 
-    def _count(self, connection: Connection, campaign: Row[Any], by: int, verb: str, data: dict[str, Any]) -> None:
+    def _change_count(
+        self, connection: Connection, campaign: Row[Any], delta: int, verb: str, data: dict[str, Any]
+    ) -> None:
         count = f"{self._what}_count"
-        changes = {count: campaign._mapping[count] + by, "updated_at": not_before(campaign.updated_at)}
+        changes = {count: campaign._mapping[count] + delta, "updated_at": now_at_least(campaign.updated_at)}
         events.write(connection, campaign, f"{self._what}.{verb}", data, **changes)

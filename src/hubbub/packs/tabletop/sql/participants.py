@@ -17,8 +17,8 @@ _MEMBERS: Final = Members(
     participants,
     "participant",
     id_prefix="part",
-    checked={
-        "display_name": partial(checks.name, what="display name"),
+    validators={
+        "display_name": partial(checks.validate_name, what="display name"),
         "role": attrgetter("value"),
         "controller": attrgetter("value"),
     },

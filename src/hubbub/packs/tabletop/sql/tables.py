@@ -144,11 +144,11 @@ async def open_tables(url: str) -> Database:
     return await open_database(read_url(url), SCHEMA)
 
 
-def look(connection: Connection) -> None:
+def check_readable(connection: Connection) -> None:
     """Check that the tables can be read."""
     connection.execute(select(campaigns.c.id).limit(1)).first()
 
 
-def touch(connection: Connection) -> None:
+def check_writable(connection: Connection) -> None:
     """Check that the database can be written, without changing it."""
     connection.execute(text(f"UPDATE {SCHEMA.version_table} SET version_num = version_num"))

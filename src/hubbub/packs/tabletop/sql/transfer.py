@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from hubbub.pack.store import Connection, add_row, insert, select
 from hubbub.packs.tabletop import checks, limits
+from hubbub.packs.tabletop.campaign_document import CampaignDocument, check_document
 from hubbub.packs.tabletop.failures import FailedPrecondition
 from hubbub.packs.tabletop.model import GM_CONTROL, Campaign, Control, Page, PageRequest
 from hubbub.packs.tabletop.sql import actors as actor_rows
@@ -14,32 +15,31 @@ from hubbub.packs.tabletop.sql import campaigns as campaign_rows
 from hubbub.packs.tabletop.sql import events as event_rows
 from hubbub.packs.tabletop.sql import participants as participant_rows
 from hubbub.packs.tabletop.sql import sessions as session_rows
-from hubbub.packs.tabletop.sql.finding import write_record
+from hubbub.packs.tabletop.sql.records import write_record
 from hubbub.packs.tabletop.sql.tables import actors, campaigns, controls, participants, sessions
-from hubbub.packs.tabletop.transfer import CampaignDocument, check_document
 
 T = TypeVar("T")
 
 
-def take_out(connection: Connection, campaign_id: str, *, without_events: bool = False) -> CampaignDocument:
+def export_campaign(connection: Connection, campaign_id: str, *, without_events: bool = False) -> CampaignDocument:
     """Return a whole campaign as a document."""
     campaign = campaign_rows.get(connection, campaign_id)
 
     return CampaignDocument(
         campaign=campaign,
-        participants=_all(lambda page: participant_rows.page(connection, campaign.id, page)),
-        actors=_all(lambda page: actor_rows.page(connection, campaign.id, page)),
+        participants=_fetch_all(lambda page: participant_rows.page(connection, campaign.id, page)),
+        actors=_fetch_all(lambda page: actor_rows.page(connection, campaign.id, page)),
         controls=_controls(connection, campaign.id),
-        sessions=_all(lambda page: session_rows.page(connection, campaign.id, page)),
-        events=() if without_events else _all(lambda page: event_rows.page(connection, campaign.id, page)),
+        sessions=_fetch_all(lambda page: session_rows.page(connection, campaign.id, page)),
+        events=() if without_events else _fetch_all(lambda page: event_rows.page(connection, campaign.id, page)),
     )
 
 
-def _all(fetch: Callable[[PageRequest], Page[T]]) -> tuple[T, ...]:
+def _fetch_all(fetch: Callable[[PageRequest], Page[T]]) -> tuple[T, ...]:
     found: list[T] = []
     token = ""
     while True:
-        page = fetch(PageRequest(limits.TABLE_LARGEST_PAGE, token))
+        page = fetch(PageRequest(limits.MAX_PAGE_SIZE, token))
         found += page.items
         token = page.next_page_token
         if not token:
@@ -57,20 +57,20 @@ def _controls(connection: Connection, campaign_id: str) -> tuple[Control, ...]:
     )
 
 
-def put_in(connection: Connection, document: CampaignDocument) -> Campaign:
+def import_campaign(connection: Connection, document: CampaignDocument) -> Campaign:
     """Create the campaign of a document, under its own ids."""
     check_document(document)
     campaign = document.campaign
-    known = connection.execute(select(campaigns.c.id).where(campaigns.c.id == campaign.id)).first()
-    if known is not None:
-        raise FailedPrecondition(f"campaign {campaign.id} is here already")
-    told = {
+    existing = connection.execute(select(campaigns.c.id).where(campaigns.c.id == campaign.id)).first()
+    if existing is not None:
+        raise FailedPrecondition(f"campaign {campaign.id} already exists on this server")
+    counts = {
         "events": len(document.events),
         "participants": len(document.participants),
         "actors": len(document.actors),
         "sessions": len(document.sessions),
     }
-    event_rows.write_imported(connection, _campaign_values(document), document.events, told)
+    event_rows.insert_imported_campaign(connection, _campaign_values(document), document.events, counts)
     _insert_all(connection, document)
     return campaign_rows.get(connection, campaign.id)
 
@@ -78,7 +78,7 @@ def put_in(connection: Connection, document: CampaignDocument) -> Campaign:
 def _campaign_values(document: CampaignDocument) -> dict[str, Any]:
     return {
         **write_record(document.campaign),
-        "name": checks.name(document.campaign.name, "campaign name"),
+        "name": checks.validate_name(document.campaign.name, "campaign name"),
         "participant_count": len(document.participants),
         "actor_count": len(document.actors),
     }
@@ -87,10 +87,10 @@ def _campaign_values(document: CampaignDocument) -> dict[str, Any]:
 def _insert_all(connection: Connection, document: CampaignDocument) -> None:
     # One by one: their positions must follow their order.
     for participant in document.participants:
-        name = checks.name(participant.display_name, "display name")
+        name = checks.validate_name(participant.display_name, "display name")
         add_row(connection, participants, {**write_record(participant), "display_name": name})
     for actor in document.actors:
-        name = checks.name(actor.name, "actor name")
+        name = checks.validate_name(actor.name, "actor name")
         add_row(connection, actors, {**write_record(actor), "name": name})
     for control in document.controls:
         is_gm = control.controller == GM_CONTROL
@@ -103,5 +103,5 @@ def _insert_all(connection: Connection, document: CampaignDocument) -> None:
             )
         )
     for session in document.sessions:
-        name = checks.optional_name(session.name, "session name")
+        name = checks.validate_optional_name(session.name, "session name")
         add_row(connection, sessions, {**write_record(session), "name": name})

@@ -5,34 +5,34 @@ from msgspec import UNSET, UnsetType
 
 from hubbub import Context
 from hubbub.packs.tabletop.model import Actor, ActorChange, ActorKind, Control, PageRequest
-from hubbub.packs.tabletop.table import (
+from hubbub.packs.tabletop.service import (
+    ACTOR_COUNT_CHANGED,
     ACTORS_CHANGED,
-    ACTORS_COUNTED,
     CampaignId,
     ContextId,
     PageSize,
     PageToken,
-    Table,
+    TabletopService,
 )
 
 
 class ActorPage(msgspec.Struct, frozen=True):
-    """Some actors, in the order in which they were made."""
+    """One page of actors, in the order of creation."""
 
     actors: tuple[Actor, ...]
     next_page_token: str | UnsetType = UNSET
 
 
-def register(table: Table) -> None:
+def register(service: TabletopService) -> None:
     """Register the tools."""
-    _register_actors(table)
-    _register_control(table)
+    _register_actors(service)
+    _register_control(service)
 
 
-def _register_actors(table: Table) -> None:
-    backend, campaign_of = table.backend, table.contexts.campaign
+def _register_actors(service: TabletopService) -> None:
+    backend, resolve_campaign = service.backend, service.contexts.resolve_campaign_id
 
-    @table.writes
+    @service.write_tool
     async def actor_create(
         *,
         campaign_id: CampaignId = None,
@@ -45,15 +45,17 @@ def _register_actors(table: Table) -> None:
         """Create an actor, a character of the story, in a campaign.
 
         Args:
-            name: What the character is called.
-            kind: PC, whom a player plays, or NPC.
-            notes: What else there is to know.
+            name: The name of the character.
+            kind: PC (player character) or NPC (non-player character).
+            notes: Further notes.
         """
-        made = await backend.create_actor(campaign_of(context.scope, campaign_id, context_id), name, kind, notes)
-        table.changed(ACTORS_COUNTED, made.campaign_id)
-        return made
+        created = await backend.create_actor(
+            resolve_campaign(context.scope, campaign_id, context_id), name, kind, notes
+        )
+        service.notify_changed(ACTOR_COUNT_CHANGED, created.campaign_id)
+        return created
 
-    @table.reads
+    @service.read_tool
     async def actor_get(
         *,
         campaign_id: CampaignId = None,
@@ -62,9 +64,9 @@ def _register_actors(table: Table) -> None:
         context: Context,
     ) -> Actor:
         """Get an actor of a campaign."""
-        return await backend.get_actor(campaign_of(context.scope, campaign_id, context_id), actor_id)
+        return await backend.get_actor(resolve_campaign(context.scope, campaign_id, context_id), actor_id)
 
-    @table.reads
+    @service.read_tool
     async def actor_list(
         *,
         campaign_id: CampaignId = None,
@@ -73,12 +75,12 @@ def _register_actors(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> ActorPage:
-        """List the actors of a campaign, in the order in which they were made."""
-        campaign = campaign_of(context.scope, campaign_id, context_id)
+        """List the actors of a campaign, in the order of creation."""
+        campaign = resolve_campaign(context.scope, campaign_id, context_id)
         page = await backend.list_actors(campaign, PageRequest(page_size, page_token))
         return ActorPage(page.items, page.next_page_token or UNSET)
 
-    @table.overwrites
+    @service.update_tool
     async def actor_update(
         *,
         campaign_id: CampaignId = None,
@@ -89,19 +91,19 @@ def _register_actors(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> Actor:
-        """Change an actor; what is left out stays as it is.
+        """Change an actor; omitted fields stay unchanged.
 
         Args:
-            name: What the character is called from now on.
-            kind: PC, whom a player plays, or NPC.
-            notes: What else there is to know; replaces what was written before.
+            name: The new name of the character.
+            kind: PC (player character) or NPC (non-player character).
+            notes: Further notes; they replace the previous ones.
         """
         change = ActorChange(name=name, kind=kind, notes=notes)
-        changed = await backend.update_actor(campaign_of(context.scope, campaign_id, context_id), actor_id, change)
-        table.changed(ACTORS_CHANGED, changed.campaign_id)
+        changed = await backend.update_actor(resolve_campaign(context.scope, campaign_id, context_id), actor_id, change)
+        service.notify_changed(ACTORS_CHANGED, changed.campaign_id)
         return changed
 
-    @table.destroys
+    @service.delete_tool
     async def actor_delete(
         *,
         campaign_id: CampaignId = None,
@@ -109,16 +111,16 @@ def _register_actors(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> Actor:
-        """Take an actor out of a campaign. Tells what it was."""
-        gone = await backend.delete_actor(campaign_of(context.scope, campaign_id, context_id), actor_id)
-        table.changed(ACTORS_COUNTED, gone.campaign_id)
-        return gone
+        """Delete an actor of a campaign. Returns its last state."""
+        deleted = await backend.delete_actor(resolve_campaign(context.scope, campaign_id, context_id), actor_id)
+        service.notify_changed(ACTOR_COUNT_CHANGED, deleted.campaign_id)
+        return deleted
 
 
-def _register_control(table: Table) -> None:
-    backend, campaign_of = table.backend, table.contexts.campaign
+def _register_control(service: TabletopService) -> None:
+    backend, resolve_campaign = service.backend, service.contexts.resolve_campaign_id
 
-    @table.overwrites
+    @service.update_tool
     async def actor_control_set(
         *,
         campaign_id: CampaignId = None,
@@ -132,11 +134,13 @@ def _register_control(table: Table) -> None:
         Args:
             controller: GM, or the id of a participant of the same campaign.
         """
-        control = await backend.set_control(campaign_of(context.scope, campaign_id, context_id), actor_id, controller)
-        table.changed(ACTORS_CHANGED, control.campaign_id)
+        control = await backend.set_control(
+            resolve_campaign(context.scope, campaign_id, context_id), actor_id, controller
+        )
+        service.notify_changed(ACTORS_CHANGED, control.campaign_id)
         return control
 
-    @table.reads
+    @service.read_tool
     async def actor_control_get(
         *,
         campaign_id: CampaignId = None,
@@ -144,5 +148,5 @@ def _register_control(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> Control:
-        """Tell who controls an actor by default: GM, a participant's id, or null if nobody was named."""
-        return await backend.get_control(campaign_of(context.scope, campaign_id, context_id), actor_id)
+        """Get who controls an actor by default: GM, a participant's id, or null if that was never set."""
+        return await backend.get_control(resolve_campaign(context.scope, campaign_id, context_id), actor_id)

@@ -5,11 +5,11 @@ from msgspec import UNSET, UnsetType
 
 from hubbub import Context
 from hubbub.packs.tabletop.model import Campaign, GmMode, PageRequest
-from hubbub.packs.tabletop.table import CAMPAIGN_CHANGED, CampaignId, ContextId, PageSize, PageToken, Table
+from hubbub.packs.tabletop.service import CAMPAIGN_CHANGED, CampaignId, ContextId, PageSize, PageToken, TabletopService
 
 
 class CampaignCreated(msgspec.Struct, frozen=True):
-    """A campaign without its times, as the contract shows it."""
+    """A new campaign, without timestamps."""
 
     id: str
     name: str
@@ -20,32 +20,37 @@ class CampaignCreated(msgspec.Struct, frozen=True):
 
 
 class CampaignPage(msgspec.Struct, frozen=True):
-    """Some campaigns, the oldest first."""
+    """One page of campaigns, oldest first."""
 
     campaigns: tuple[Campaign, ...]
     next_page_token: str | UnsetType = UNSET
 
 
-def register(table: Table) -> None:
+def register(service: TabletopService) -> None:
     """Register the tools."""
-    backend = table.backend
+    backend = service.backend
 
-    @table.writes
+    @service.write_tool
     async def campaign_create(*, name: str, gm_mode: GmMode, theme_prompt: str = "") -> CampaignCreated:
         """Create a campaign.
 
         Args:
-            name: What it is called.
-            gm_mode: Who is the game master.
-            theme_prompt: What it is about, in a few sentences.
+            name: The name of the campaign.
+            gm_mode: Whether the game master is a person, an AI, or both.
+            theme_prompt: The theme of the campaign, in a few sentences.
         """
-        made = await backend.create_campaign(name, gm_mode, theme_prompt)
-        table.changed(CAMPAIGN_CHANGED, made.id)
+        created = await backend.create_campaign(name, gm_mode, theme_prompt)
+        service.notify_changed(CAMPAIGN_CHANGED, created.id)
         return CampaignCreated(
-            made.id, made.name, made.gm_mode, made.participant_count, made.actor_count, made.theme_prompt
+            created.id,
+            created.name,
+            created.gm_mode,
+            created.participant_count,
+            created.actor_count,
+            created.theme_prompt,
         )
 
-    @table.reads
+    @service.read_tool
     async def campaign_get(
         *,
         campaign_id: CampaignId = None,
@@ -53,10 +58,10 @@ def register(table: Table) -> None:
         context: Context,
     ) -> Campaign:
         """Get a campaign."""
-        return await backend.get_campaign(table.contexts.campaign(context.scope, campaign_id, context_id))
+        return await backend.get_campaign(service.contexts.resolve_campaign_id(context.scope, campaign_id, context_id))
 
-    @table.reads
+    @service.read_tool
     async def campaign_list(*, page_size: PageSize = 0, page_token: PageToken = "") -> CampaignPage:
-        """List campaigns, the oldest first."""
+        """List campaigns, oldest first."""
         page = await backend.list_campaigns(PageRequest(page_size, page_token))
         return CampaignPage(page.items, page.next_page_token or UNSET)

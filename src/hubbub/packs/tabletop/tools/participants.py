@@ -5,30 +5,30 @@ from msgspec import UNSET, UnsetType
 
 from hubbub import Context
 from hubbub.packs.tabletop.model import Controller, PageRequest, Participant, ParticipantChange, Role
-from hubbub.packs.tabletop.table import (
+from hubbub.packs.tabletop.service import (
     ACTORS_CHANGED,
+    PARTICIPANT_COUNT_CHANGED,
     PARTICIPANTS_CHANGED,
-    PARTICIPANTS_COUNTED,
     CampaignId,
     ContextId,
     PageSize,
     PageToken,
-    Table,
+    TabletopService,
 )
 
 
 class ParticipantPage(msgspec.Struct, frozen=True):
-    """Some participants, in the order in which they joined."""
+    """One page of participants, in the order of creation."""
 
     participants: tuple[Participant, ...]
     next_page_token: str | UnsetType = UNSET
 
 
-def register(table: Table) -> None:
+def register(service: TabletopService) -> None:
     """Register the tools."""
-    backend, campaign_of = table.backend, table.contexts.campaign
+    backend, resolve_campaign = service.backend, service.contexts.resolve_campaign_id
 
-    @table.writes
+    @service.write_tool
     async def participant_create(
         *,
         campaign_id: CampaignId = None,
@@ -41,16 +41,16 @@ def register(table: Table) -> None:
         """Add a participant, game master or player, to a campaign.
 
         Args:
-            display_name: What everybody calls them.
-            role: What they do at the table.
-            controller: Who is behind them; HUMAN if left out.
+            display_name: The name that the others see.
+            role: Game master or player.
+            controller: Whether the participant is a person or an AI; HUMAN by default.
         """
-        campaign = campaign_of(context.scope, campaign_id, context_id)
-        made = await backend.create_participant(campaign, display_name, role, controller or Controller.HUMAN)
-        table.changed(PARTICIPANTS_COUNTED, made.campaign_id)
-        return made
+        campaign = resolve_campaign(context.scope, campaign_id, context_id)
+        created = await backend.create_participant(campaign, display_name, role, controller or Controller.HUMAN)
+        service.notify_changed(PARTICIPANT_COUNT_CHANGED, created.campaign_id)
+        return created
 
-    @table.reads
+    @service.read_tool
     async def participant_get(
         *,
         campaign_id: CampaignId = None,
@@ -59,9 +59,9 @@ def register(table: Table) -> None:
         context: Context,
     ) -> Participant:
         """Get a participant of a campaign."""
-        return await backend.get_participant(campaign_of(context.scope, campaign_id, context_id), participant_id)
+        return await backend.get_participant(resolve_campaign(context.scope, campaign_id, context_id), participant_id)
 
-    @table.reads
+    @service.read_tool
     async def participant_list(
         *,
         campaign_id: CampaignId = None,
@@ -70,12 +70,12 @@ def register(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> ParticipantPage:
-        """List the participants of a campaign, in the order in which they joined."""
-        campaign = campaign_of(context.scope, campaign_id, context_id)
+        """List the participants of a campaign, in the order of creation."""
+        campaign = resolve_campaign(context.scope, campaign_id, context_id)
         page = await backend.list_participants(campaign, PageRequest(page_size, page_token))
         return ParticipantPage(page.items, page.next_page_token or UNSET)
 
-    @table.overwrites
+    @service.update_tool
     async def participant_update(
         *,
         campaign_id: CampaignId = None,
@@ -86,20 +86,20 @@ def register(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> Participant:
-        """Change a participant; what is left out stays as it is.
+        """Change a participant; omitted fields stay unchanged.
 
         Args:
-            display_name: What everybody calls them from now on.
-            role: What they do at the table from now on.
-            controller: Who is behind them from now on.
+            display_name: The new name.
+            role: The new role.
+            controller: Whether the participant is now a person or an AI.
         """
         change = ParticipantChange(display_name=display_name, role=role, controller=controller)
-        campaign = campaign_of(context.scope, campaign_id, context_id)
+        campaign = resolve_campaign(context.scope, campaign_id, context_id)
         changed = await backend.update_participant(campaign, participant_id, change)
-        table.changed(PARTICIPANTS_CHANGED, changed.campaign_id)
+        service.notify_changed(PARTICIPANTS_CHANGED, changed.campaign_id)
         return changed
 
-    @table.destroys
+    @service.delete_tool
     async def participant_delete(
         *,
         campaign_id: CampaignId = None,
@@ -107,7 +107,9 @@ def register(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> Participant:
-        """Remove a participant from a campaign; whom they controlled, nobody controls any more. Tells who it was."""
-        gone = await backend.delete_participant(campaign_of(context.scope, campaign_id, context_id), participant_id)
-        table.changed((*PARTICIPANTS_COUNTED, *ACTORS_CHANGED), gone.campaign_id)
-        return gone
+        """Delete a participant; their actors are left without a controller. Returns their last state."""
+        deleted = await backend.delete_participant(
+            resolve_campaign(context.scope, campaign_id, context_id), participant_id
+        )
+        service.notify_changed((*PARTICIPANT_COUNT_CHANGED, *ACTORS_CHANGED), deleted.campaign_id)
+        return deleted

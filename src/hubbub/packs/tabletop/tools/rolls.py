@@ -14,7 +14,7 @@ from hubbub.packs.tabletop.dice import DiceRoll, DiceSpec
 from hubbub.packs.tabletop.duality import SIDES, Explanation, Probability, Resolution, RulesVersion
 from hubbub.packs.tabletop.notation import NotationTerm
 from hubbub.packs.tabletop.randomness import LIVE, RngRequest, RngUsed
-from hubbub.packs.tabletop.table import CampaignId, ContextId, SessionId, Table
+from hubbub.packs.tabletop.service import CampaignId, ContextId, SessionId, TabletopService
 
 RNG: Final = "rng"
 """Key in `_meta` of a result: the parameters that reproduce the roll."""
@@ -23,22 +23,26 @@ EVENT_SEQ: Final = "event_seq"
 REQUEST_ID: Final = "request_id"
 
 Face = Annotated[int, Meta(ge=1, le=SIDES)]
-Modifier = Annotated[int, Meta(ge=-limits.INT32 - 1, le=limits.INT32, description="Added to the sum of the dice.")]
-Target = Annotated[int, Meta(ge=0, le=limits.INT32)]
-Difficulty = Annotated[Target | None, Meta(description="What the total must reach; left out if there is none.")]
+Modifier = Annotated[
+    int, Meta(ge=-limits.INT32_MAX - 1, le=limits.INT32_MAX, description="Added to the sum of the dice.")
+]
+Target = Annotated[int, Meta(ge=0, le=limits.INT32_MAX)]
+Difficulty = Annotated[
+    Target | None, Meta(description="The total that is needed for a success; omit it for a roll without difficulty.")
+]
 Rng = Annotated[
     RngRequest | None,
-    Meta(description="Give {} to be told the seed of the roll, or the seed of an earlier roll to see it again."),
+    Meta(description="Pass {} to get the seed of the roll, or the seed of an earlier roll to repeat it."),
 ]
-Advantage = Annotated[bool, Meta(description="One more die, of six sides, is added.")]
+Advantage = Annotated[bool, Meta(description="Add a six-sided die to the total.")]
 Disadvantage = Annotated[
-    bool, Meta(description="One more die, of six sides, is taken away; with advantage, neither is thrown.")
+    bool, Meta(description="Subtract a six-sided die from the total; together with advantage, neither is rolled.")
 ]
-ActorId = Annotated[str | None, Meta(description="Who rolls, for the events of the campaign.")]
+ActorId = Annotated[str | None, Meta(description="The actor that rolls, for the events of the campaign.")]
 
 
 class ActionRolled(Resolution, frozen=True, kw_only=True):
-    """What fell and what it means; `rng` where it was asked for, `advantage` where such a die was thrown."""
+    """The dice and their outcome; `rng` if it was requested, `advantage` if such a die was rolled."""
 
     advantage: int | UnsetType = UNSET
     """Value that the die added to the total; negative if it was subtracted."""
@@ -46,7 +50,7 @@ class ActionRolled(Resolution, frozen=True, kw_only=True):
 
 
 class NotationRolled(msgspec.Struct, frozen=True):
-    """What fell, part by part; `rng` where it was asked for."""
+    """The results of each part of the notation; `rng` if it was requested."""
 
     notation: str
     terms: tuple[NotationTerm, ...]
@@ -55,23 +59,23 @@ class NotationRolled(msgspec.Struct, frozen=True):
 
 
 class DiceRolled(msgspec.Struct, frozen=True):
-    """What fell; `rng` where it was asked for."""
+    """The results of all dice; `rng` if it was requested."""
 
     rolls: tuple[DiceRoll, ...]
     total: int
     rng: RngUsed | UnsetType = UNSET
 
 
-def register(table: Table) -> None:
+def register(service: TabletopService) -> None:
     """Register the tools."""
-    _register_rolls(table)
-    _register_rules(table)
+    _register_rolls(service)
+    _register_rules(service)
 
 
-def _register_rolls(table: Table) -> None:
-    backend, scene_of = table.backend, table.contexts.scene
+def _register_rolls(service: TabletopService) -> None:
+    backend, find_scene = service.backend, service.contexts.resolve_scene
 
-    @table.writes
+    @service.write_tool
     async def duality_action_roll(
         *,
         modifier: Modifier = 0,
@@ -85,33 +89,33 @@ def _register_rolls(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> ActionRolled:
-        """Roll Duality dice and tell the outcome.
+        """Roll Duality dice and return the outcome.
 
-        In a campaign, named here or in the context, the roll is written to the campaign's events.
+        If a campaign is given here or in the context, the roll is written to its events.
         """
-        scene = scene_of(context.scope, campaign_id, session_id, actor_id, context_id)
+        scene = find_scene(context.scope, campaign_id, session_id, actor_id, context_id)
         roll = await backend.action_roll(
             modifier, difficulty, advantage=advantage - disadvantage, rng=rng or LIVE, scene=scene
         )
-        _tell(context, roll.rng, roll.event_seq)
-        fallen = roll.resolution
+        _add_roll_meta(context, roll.rng, roll.event_seq)
+        resolved = roll.resolution
         return ActionRolled(
-            hope=fallen.hope,
-            fear=fallen.fear,
-            modifier=fallen.modifier,
-            difficulty=fallen.difficulty,
-            total=fallen.total,
-            is_crit=fallen.is_crit,
-            meets_difficulty=fallen.meets_difficulty,
-            outcome=fallen.outcome,
+            hope=resolved.hope,
+            fear=resolved.fear,
+            modifier=resolved.modifier,
+            difficulty=resolved.difficulty,
+            total=resolved.total,
+            is_crit=resolved.is_crit,
+            meets_difficulty=resolved.meets_difficulty,
+            outcome=resolved.outcome,
             advantage=UNSET if roll.advantage is None else roll.advantage,
             rng=UNSET if rng is None else roll.rng,
         )
 
-    @table.writes
+    @service.write_tool
     async def roll_dice(
         *,
-        dice: Annotated[list[DiceSpec], Meta(min_length=1, max_length=limits.DICE_SPECS)],
+        dice: Annotated[list[DiceSpec], Meta(min_length=1, max_length=limits.MAX_DICE_SPECS)],
         rng: Rng = None,
         campaign_id: CampaignId = None,
         session_id: SessionId = None,
@@ -119,22 +123,22 @@ def _register_rolls(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> DiceRolled:
-        """Roll pools of any dice and tell each result.
+        """Roll pools of arbitrary dice and return each result.
 
-        In a campaign, named here or in the context, the roll is written to the campaign's events.
+        If a campaign is given here or in the context, the roll is written to its events.
 
         Args:
-            dice: Which dice, kind by kind; 1000 dice in all at most.
+            dice: The dice of each kind; at most 1000 dice in total.
         """
-        scene = scene_of(context.scope, campaign_id, session_id, actor_id, context_id)
+        scene = find_scene(context.scope, campaign_id, session_id, actor_id, context_id)
         result = await backend.roll_dice(dice, rng=rng or LIVE, scene=scene)
-        _tell(context, result.rng, result.event_seq)
+        _add_roll_meta(context, result.rng, result.event_seq)
         return DiceRolled(result.rolls, result.total, UNSET if rng is None else result.rng)
 
-    @table.writes
+    @service.write_tool
     async def roll_notation(
         *,
-        notation: Annotated[str, Meta(max_length=limits.NOTATION_CHARACTERS)],
+        notation: Annotated[str, Meta(max_length=limits.MAX_NOTATION_CHARACTERS)],
         rng: Rng = None,
         campaign_id: CampaignId = None,
         session_id: SessionId = None,
@@ -142,31 +146,31 @@ def _register_rolls(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> NotationRolled:
-        """Roll dice written as people write them, such as 2d6+3, 4d6kh3 or d%.
+        """Roll dice in the usual notation, such as 2d6+3, 4d6kh3 or d%.
 
-        kh, kl, dh and dl keep or drop the highest or lowest; ro and rr throw a die again that
-        shows a number, as in ro<3, once or until it does not; ! lets a die that shows its
-        highest face bring another. At most 1000 dice are thrown. In a campaign, named here or
-        in the context, the roll is written to the campaign's events.
+        kh, kl, dh and dl keep or drop the highest or lowest dice. ro rerolls a die that matches,
+        as in ro<3, once; rr until it no longer matches. ! adds another die for each die that
+        shows its highest face. At most 1000 dice are rolled. If a campaign is given here or in
+        the context, the roll is written to its events.
 
         Args:
-            notation: What to roll.
+            notation: The dice to roll.
         """
-        scene = scene_of(context.scope, campaign_id, session_id, actor_id, context_id)
+        scene = find_scene(context.scope, campaign_id, session_id, actor_id, context_id)
         result = await backend.roll_notation(notation, rng=rng or LIVE, scene=scene)
-        _tell(context, result.rng, result.event_seq)
+        _add_roll_meta(context, result.rng, result.event_seq)
         return NotationRolled(result.notation, result.terms, result.total, UNSET if rng is None else result.rng)
 
 
-def _register_rules(table: Table) -> None:
-    backend = table.backend
+def _register_rules(service: TabletopService) -> None:
+    backend = service.backend
 
-    @table.reads
+    @service.read_tool
     async def duality_rules_version() -> RulesVersion:
-        """Tell which rules Duality rolls are evaluated by."""
+        """Return the rules by which Duality rolls are evaluated."""
         return await backend.rules_version()
 
-    @table.reads
+    @service.read_tool
     async def duality_outcome(
         *,
         hope: Face,
@@ -174,15 +178,15 @@ def _register_rules(table: Table) -> None:
         modifier: Modifier = 0,
         difficulty: Difficulty = None,
     ) -> Resolution:
-        """Evaluate Hope and Fear dice that have already fallen, without rolling.
+        """Evaluate Hope and Fear dice that have already been rolled.
 
         Args:
-            hope: What the Hope die shows.
-            fear: What the Fear die shows.
+            hope: The value of the Hope die.
+            fear: The value of the Fear die.
         """
         return await backend.resolve(hope, fear, modifier, difficulty)
 
-    @table.reads
+    @service.read_tool
     async def duality_explain(
         *,
         hope: Face,
@@ -192,55 +196,55 @@ def _register_rules(table: Table) -> None:
         request_id: str | None = None,
         context: Context,
     ) -> Explanation:
-        """Explain the outcome of Hope and Fear dice that have already fallen, step by step.
+        """Explain the outcome of Hope and Fear dice that have already been rolled, step by step.
 
         Args:
-            hope: What the Hope die shows.
-            fear: What the Fear die shows.
-            request_id: A name of your own for this question; it comes back in _meta.
+            hope: The value of the Hope die.
+            fear: The value of the Fear die.
+            request_id: An id of your own for this request, which is returned in _meta.
         """
         if request_id is not None:
-            _say(context, REQUEST_ID, checks.optional_name(request_id, "request id"))
+            _add_meta(context, REQUEST_ID, checks.validate_optional_name(request_id, "request id"))
         return await backend.explain(hope, fear, modifier, difficulty, request_id=request_id)
 
-    @table.reads
+    @service.read_tool
     async def duality_probability(
         *, modifier: Modifier = 0, difficulty: Target, advantage: Advantage = False, disadvantage: Disadvantage = False
     ) -> Probability:
-        """Count exactly how many of the 144 falls of the two dice have each outcome.
+        """Count how many of the 144 combinations of the two dice have each outcome.
 
         success_count includes criticals, so success_count and failure_count add up to 144. With
-        advantage or disadvantage the falls of all three dice are counted, which are 864.
+        advantage or disadvantage, the 864 combinations of all three dice are counted.
 
         Args:
-            difficulty: What the total must reach.
+            difficulty: The total that is needed for a success.
         """
         return await backend.probability(modifier, difficulty, advantage - disadvantage)
 
-    @table.reads
+    @service.read_tool
     async def duality_chart(
         *, modifier: Modifier = 0, difficulty: Target, advantage: Advantage = False, disadvantage: Disadvantage = False
     ) -> list[Image | Text]:
         """Draw the exact odds of each outcome as a PNG picture, with the numbers as text.
 
         Args:
-            difficulty: What the total must reach.
+            difficulty: The total that is needed for a success.
         """
         odds = await backend.probability(modifier, difficulty, advantage - disadvantage)
-        png, text = await asyncio.to_thread(draw, odds, _title(modifier, difficulty, advantage - disadvantage))
+        png, text = await asyncio.to_thread(draw, odds, _format_title(modifier, difficulty, advantage - disadvantage))
         return [Image(png, PNG), Text(text)]
 
 
-def _title(modifier: int, difficulty: Target, advantage: int) -> str:
+def _format_title(modifier: int, difficulty: Target, advantage: int) -> str:
     extra = {1: " with advantage", 0: "", -1: " with disadvantage"}[advantage]
     return f"Duality dice {modifier:+} against difficulty {difficulty}{extra}"
 
 
-def _tell(context: Context, rng: RngUsed, event_seq: int | None) -> None:
-    _say(context, RNG, rng)
+def _add_roll_meta(context: Context, rng: RngUsed, event_seq: int | None) -> None:
+    _add_meta(context, RNG, rng)
     if event_seq is not None:
-        _say(context, EVENT_SEQ, event_seq)
+        _add_meta(context, EVENT_SEQ, event_seq)
 
 
-def _say(context: Context, key: str, value: Any) -> None:
+def _add_meta(context: Context, key: str, value: Any) -> None:
     context.result_meta.update(own_meta(key, value))

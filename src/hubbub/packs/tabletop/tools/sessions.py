@@ -5,25 +5,33 @@ from msgspec import UNSET, UnsetType
 
 from hubbub import Context
 from hubbub.packs.tabletop.model import Event, PageRequest, Session
-from hubbub.packs.tabletop.table import SESSIONS_CHANGED, CampaignId, ContextId, PageSize, PageToken, SessionId, Table
+from hubbub.packs.tabletop.service import (
+    SESSIONS_CHANGED,
+    CampaignId,
+    ContextId,
+    PageSize,
+    PageToken,
+    SessionId,
+    TabletopService,
+)
 
 
 class SessionPage(msgspec.Struct, frozen=True):
-    """Some sessions, the oldest first."""
+    """One page of sessions, oldest first."""
 
     sessions: tuple[Session, ...]
     next_page_token: str | UnsetType = UNSET
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """Some events, in the order that was asked for."""
+    """One page of events, in the requested order."""
 
     events: tuple[Event, ...]
     next_page_token: str | UnsetType = UNSET
 
 
 class EventsVerified(msgspec.Struct, frozen=True):
-    """Whether a campaign's events are all as they were written."""
+    """Whether the events of a campaign are intact."""
 
     campaign_id: str
     is_whole: bool
@@ -31,16 +39,16 @@ class EventsVerified(msgspec.Struct, frozen=True):
     """Number of the first event that was modified or is missing."""
 
 
-def register(table: Table) -> None:
+def register(service: TabletopService) -> None:
     """Register the tools."""
-    _register_sessions(table)
-    _register_events(table)
+    _register_sessions(service)
+    _register_events(service)
 
 
-def _register_sessions(table: Table) -> None:
-    backend, contexts = table.backend, table.contexts
+def _register_sessions(service: TabletopService) -> None:
+    backend, contexts = service.backend, service.contexts
 
-    @table.writes
+    @service.write_tool
     async def session_start(
         *,
         campaign_id: CampaignId = None,
@@ -51,13 +59,15 @@ def _register_sessions(table: Table) -> None:
         """Start a session of a campaign. At most one session of a campaign is ACTIVE.
 
         Args:
-            name: What the evening is called.
+            name: The name of the session.
         """
-        started = await backend.start_session(contexts.campaign(context.scope, campaign_id, context_id), name)
-        table.changed(SESSIONS_CHANGED, started.campaign_id)
+        started = await backend.start_session(
+            contexts.resolve_campaign_id(context.scope, campaign_id, context_id), name
+        )
+        service.notify_changed(SESSIONS_CHANGED, started.campaign_id)
         return started
 
-    @table.writes
+    @service.write_tool
     async def session_end(
         *,
         campaign_id: CampaignId = None,
@@ -65,14 +75,14 @@ def _register_sessions(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> Session:
-        """End a session: the one named, else that of the context, else the active one of the campaign."""
-        ended = await backend.end_session(*contexts.session(context.scope, campaign_id, session_id, context_id))
-        table.changed(SESSIONS_CHANGED, ended.campaign_id)
-        if contexts.forget_session(context.scope, ended.id):
-            table.context_changed(context.scope)
+        """End a session: by default that of the context, or else the active session of the campaign."""
+        ended = await backend.end_session(*contexts.resolve_session(context.scope, campaign_id, session_id, context_id))
+        service.notify_changed(SESSIONS_CHANGED, ended.campaign_id)
+        if contexts.clear_session(context.scope, ended.id):
+            service.notify_context_changed(context.scope)
         return ended
 
-    @table.reads
+    @service.read_tool
     async def session_list(
         *,
         campaign_id: CampaignId = None,
@@ -81,16 +91,16 @@ def _register_sessions(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> SessionPage:
-        """List the sessions of a campaign, the oldest first."""
-        campaign = contexts.campaign(context.scope, campaign_id, context_id)
+        """List the sessions of a campaign, oldest first."""
+        campaign = contexts.resolve_campaign_id(context.scope, campaign_id, context_id)
         page = await backend.list_sessions(campaign, PageRequest(page_size, page_token))
         return SessionPage(page.items, page.next_page_token or UNSET)
 
 
-def _register_events(table: Table) -> None:
-    backend, contexts = table.backend, table.contexts
+def _register_events(service: TabletopService) -> None:
+    backend, contexts = service.backend, service.contexts
 
-    @table.reads
+    @service.read_tool
     async def events_list(
         *,
         campaign_id: CampaignId = None,
@@ -102,15 +112,15 @@ def _register_events(table: Table) -> None:
         context_id: ContextId = None,
         context: Context,
     ) -> EventPage:
-        """List what happened in a campaign: every change, and every roll that was made in it.
+        """List the events of a campaign: every change, and every roll that was made in it.
 
         Args:
-            session_id: Only what happened in this session; all sessions if left out.
+            session_id: Only events of this session; by default, of all sessions.
             type: Only events of this type, such as roll.action.
-            newest_first: Begin with the latest.
+            newest_first: Start with the latest event.
         """
         page = await backend.list_events(
-            contexts.campaign(context.scope, campaign_id, context_id),
+            contexts.resolve_campaign_id(context.scope, campaign_id, context_id),
             PageRequest(page_size, page_token),
             session_id=session_id,
             type=type,
@@ -118,14 +128,14 @@ def _register_events(table: Table) -> None:
         )
         return EventPage(page.items, page.next_page_token or UNSET)
 
-    @table.reads
+    @service.read_tool
     async def events_verify(
         *,
         campaign_id: CampaignId = None,
         context_id: ContextId = None,
         context: Context,
     ) -> EventsVerified:
-        """Check the hashes of a campaign's events: whether any was changed, left out or added afterwards."""
-        campaign = contexts.campaign(context.scope, campaign_id, context_id)
-        broken = await backend.verify_events(campaign)
-        return EventsVerified(campaign, broken is None, UNSET if broken is None else broken)
+        """Check by their hashes whether events of a campaign were changed, removed or inserted afterwards."""
+        campaign = contexts.resolve_campaign_id(context.scope, campaign_id, context_id)
+        first_break = await backend.verify_events(campaign)
+        return EventsVerified(campaign, first_break is None, UNSET if first_break is None else first_break)

@@ -1,36 +1,36 @@
 """Tools to export a whole campaign as JSON and to import it elsewhere."""
 
 from hubbub import Context
+from hubbub.packs.tabletop.campaign_document import CampaignDocument
 from hubbub.packs.tabletop.model import Campaign
-from hubbub.packs.tabletop.table import CAMPAIGN_CHANGED, CampaignId, ContextId, Table
-from hubbub.packs.tabletop.transfer import CampaignDocument
+from hubbub.packs.tabletop.service import CAMPAIGN_CHANGED, CampaignId, ContextId, TabletopService
 
 
-def register(table: Table) -> None:
+def register(service: TabletopService) -> None:
     """Register the tools."""
-    backend = table.backend
+    backend = service.backend
 
-    @table.reads
+    @service.read_tool
     async def campaign_export(
         *, campaign_id: CampaignId = None, events: bool = True, context_id: ContextId = None, context: Context
     ) -> CampaignDocument:
-        """Give a whole campaign as one JSON document, to keep it or to move it to another server.
+        """Export a whole campaign as one JSON document, to archive it or to move it to another server.
 
         Args:
-            events: Whether what happened goes with it; without it the document is much smaller.
+            events: Whether to include the events; without them, the document is much smaller.
         """
-        campaign = table.contexts.campaign(context.scope, campaign_id, context_id)
+        campaign = service.contexts.resolve_campaign_id(context.scope, campaign_id, context_id)
         return await backend.export_campaign(campaign, without_events=not events)
 
-    @table.writes
+    @service.write_tool
     async def campaign_import(*, document: CampaignDocument) -> Campaign:
-        """Take in a campaign that campaign_export gave, under its own ids; all of it or nothing.
+        """Import a campaign that campaign_export returned, with its ids; either completely or not at all.
 
-        A campaign that is here already is refused, and so are events whose hashes are wrong.
+        Fails if the campaign already exists, or if hashes of its events are wrong.
 
         Args:
-            document: What campaign_export gave.
+            document: The result of campaign_export.
         """
-        taken = await backend.import_campaign(document)
-        table.changed(CAMPAIGN_CHANGED, taken.id)
-        return taken
+        imported = await backend.import_campaign(document)
+        service.notify_changed(CAMPAIGN_CHANGED, imported.id)
+        return imported

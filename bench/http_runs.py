@@ -1,0 +1,89 @@
+"""One life of a server over HTTP, for suites to share: it is started, clients connect and call, it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import statistics
+from collections.abc import Awaitable, Callable
+
+import uvloop
+
+from bench import messages
+from bench.http_generator import Connection, Flow, check, connect, flow, for_seconds
+from bench.messages import CallForm
+from bench.process import ServerProcess
+from bench.suite import Values
+
+CLIENTS = 16
+_WARM_UP_SHARE = 0.2  # of a phase
+_RUN_TIMEOUT_S = 600  # for a life: ten thousand calls take long where many others run
+_SESSION_ID = re.compile(rb"mcp-session-id: ([^\r]+)", re.IGNORECASE)
+
+ServerWork = Callable[[ServerProcess, list[Connection]], Awaitable[Values]]
+CallPlan = list[tuple[Connection, CallForm]]
+
+
+def run_server(command: list[str], port: int, work: ServerWork, *, beside_generator: bool = False) -> Values:
+    """Start a server, connect all clients, let them do something, and stop it."""
+
+    async def main(server: ServerProcess) -> Values:
+        clients = [await connect(server, port) for _ in range(CLIENTS)]
+        async with asyncio.timeout(_RUN_TIMEOUT_S):
+            values = await work(server, clients)
+        for client in clients:
+            client.close()
+        return values
+
+    with (
+        ServerProcess(command, beside_generator=beside_generator) as server,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        try:
+            return runner.run(main(server))
+        except TimeoutError:
+            raise server.make_error(f"not done in {_RUN_TIMEOUT_S} seconds") from None
+        finally:
+            server.terminate()
+
+
+async def open_session(client: Connection, path: str = messages.PATH) -> str:
+    """Shake hands; the session's name, which is empty where there are none."""
+    session = _SESSION_ID.search(await client.ask(messages.initialize(path)))
+    name = "" if session is None else session[1].decode()
+    await client.ask(messages.initialized(name, path))
+    return name
+
+
+async def open_sessions(clients: list[Connection]) -> CallPlan:
+    """A session for each client, with the calls it is going to make."""
+    return [(client, messages.legacy_call(await open_session(client))) for client in clients]
+
+
+def without_sessions(clients: list[Connection]) -> CallPlan:
+    """The calls of modern clients, which need no handshake."""
+    return [(client, messages.modern_call()) for client in clients]
+
+
+async def measure_phase(server: ServerProcess, calling: CallPlan, seconds: float) -> Flow:
+    """Look closely at one answer each, warm up, then measure for so long."""
+    await check(calling)
+    await flow(server, calling, for_seconds(seconds * _WARM_UP_SHARE))
+    return await flow(server, calling, for_seconds(seconds))
+
+
+def sequential_values(name: str, measured: Flow) -> Values:
+    """What one call at a time came to."""
+    return {
+        f"{name}_p50_us": statistics.median(measured.times) * 1e6,
+        f"{name}_cpu_us": measured.server_cpu_s / len(measured.times) * 1e6,
+    }
+
+
+def concurrent_values(name: str, measured: Flow) -> Values:
+    """What many in flight came to."""
+    return {
+        f"{name}_cpu_us": measured.server_cpu_s / len(measured.times) * 1e6,
+        f"{name}_per_s": len(measured.times) / measured.wall_s,
+        f"{name}_generator_percent": measured.generator_cpu_s / measured.wall_s * 100,
+    }

@@ -1,0 +1,42 @@
+"""Converts a server section of `hubbub.toml` to the config of a client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from hubbub.client.config import ServerConfig
+from hubbub.client.mcp_json import parse_mcp_json
+from hubbub.errors import SettingsError
+from hubbub.hub.config import without_nested_hub
+from hubbub.settings.servers import ServerSettings
+
+
+def make_server_config(name: str, settings: ServerSettings) -> ServerConfig:
+    """Convert a section with a URL or a command; its variables are expanded as in `mcpServers` files.
+
+    Raises: SettingsError.
+    """
+    entry: dict[str, Any] = {
+        "type": settings.transport,
+        "url": settings.url,
+        "headers": {key: value.reveal() for key, value in settings.headers.items()},
+        "command": settings.command,
+        "args": settings.args,
+        "env": {key: value.reveal() for key, value in settings.env.items()},
+        "cwd": settings.cwd,
+    }
+    entry_fields = {key: value for key, value in entry.items() if value}
+    (found,) = parse_mcp_json(msgspec.json.encode({"mcpServers": {name: entry_fields}}))
+    try:
+        return replace(
+            without_nested_hub(found),
+            timeout_s=settings.timeout_s,
+            protocol_version=settings.protocol_version,
+            allow_private_network=settings.allow_private_network,
+            max_response_bytes=settings.max_response_bytes,
+        )
+    except SettingsError as error:
+        raise SettingsError(f"server {name!r}: {error.message}") from None

@@ -1,0 +1,134 @@
+"""Describes a hub's configuration without its secrets, so that it can be stored and compared later.
+
+Every value becomes a `FieldDigest`: a keyed digest to compare by and, unless it is secret, a text to show. A running
+hub stores its description in a file, and `hubbub plan` compares it with the settings, using the key of the digests.
+The place of a value (`origin`) is not part of the description.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from hubbub.client.urls import redact_url
+from hubbub.hub.config import HubConfig, UpstreamConfig
+from hubbub.security.redact import MASK, redact
+from hubbub.server.server import Server
+from hubbub.settings.fields import list_settings
+from hubbub.settings.secret import Secret
+from hubbub.settings.serve import ServeSettings
+
+EMPTY_LIST_TEXT: Final = "nothing"
+"""How an empty list is shown."""
+_RELOADED: Final = frozenset(("target", "packs", "config", "mcp_json", "tool_profile", "tool_names"))
+"""Settings of `serve` that a reload applies to the hub; the others are fixed for the life of the process."""
+_FILE_KEYS: Final = {"chdir": "cwd"}
+_DIGEST_CHARACTERS: Final = 32
+_MAX_SHOWN_CHARACTERS: Final = 200
+
+
+class FieldDigest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One value of a configuration."""
+
+    digest: str
+    shown: str | None = None
+    """None for a secret."""
+
+
+FieldDigests = dict[str, FieldDigest]
+"""By key, such as `env.TOKEN`; values that are not set are absent."""
+
+
+class ConfigDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """Every value that is set, in the order of the files."""
+
+    servers: dict[str, FieldDigests] = {}
+    views: dict[str, FieldDigests] = {}
+    hub: FieldDigests = {}
+    serve: FieldDigests = {}
+    """Settings that cannot change while the process runs."""
+
+
+def describe_config(config: HubConfig, key: bytes, settings: ServeSettings | None = None) -> ConfigDescription:
+    """Describe a hub; two descriptions are comparable if they were made with the same key."""
+    writer = _Describer(key)
+    hub = dict(writer.digest_fields(config.hub, "")) | dict(writer.digest_fields(config.lists_safe_names, "safe_names"))
+    return ConfigDescription(
+        servers={upstream.id: writer.describe_server(upstream) for upstream in config.upstreams},
+        views={name: dict(writer.digest_fields(view, "")) for name, view in config.views.items()},
+        hub=hub,
+        serve={} if settings is None else writer.describe_serve(settings),
+    )
+
+
+class _Describer:
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def describe_server(self, config: UpstreamConfig) -> FieldDigests:
+        """The values of a server, on the same levels as in settings files: those of `remote` at the top."""
+        found: FieldDigests = {}
+        for name in config.__struct_fields__:
+            value = getattr(config, name)
+            if name == "remote" and value is not None:
+                found |= self.digest_fields(value, "")
+            elif name == "pack_settings":
+                found |= self.digest_fields(value, "settings")
+            elif name not in ("id", "origin"):
+                found |= self.digest_fields(value, name)
+        found.pop("id", None)
+        return found
+
+    def describe_serve(self, settings: ServeSettings) -> FieldDigests:
+        fixed = (setting for setting in list_settings(ServeSettings) if setting.name not in _RELOADED)
+        return {
+            key: field_digest
+            for setting in fixed
+            for key, field_digest in self.digest_fields(getattr(settings, setting.name), setting.key)
+        }
+
+    def digest_fields(self, value: Any, path: str) -> Iterator[tuple[str, FieldDigest]]:
+        if value is None:
+            return
+        if isinstance(value, msgspec.Struct):
+            value = {_FILE_KEYS.get(name, name): getattr(value, name) for name in value.__struct_fields__}
+        if isinstance(value, Mapping):
+            for name, inner in value.items():
+                yield from self.digest_fields(inner, f"{path}.{name}" if path else str(name))
+        elif isinstance(value, Secret):
+            yield path, FieldDigest(self._digest(value.reveal()))
+        elif isinstance(value, Server):
+            yield path, FieldDigest(self._digest(id(value)), value.info.name)
+        else:
+            yield path, FieldDigest(self._digest(value), _format_value(value, path))
+
+    def _digest(self, value: Any) -> str:
+        text = msgspec.json.encode(value, enc_hook=str)
+        return hmac.digest(self._key, text, "sha256").hex()[:_DIGEST_CHARACTERS]
+
+
+def _format_value(value: Any, path: str) -> str:
+    if isinstance(value, str):
+        text = redact_url(value) if path == "url" else value
+    elif isinstance(value, bool):
+        text = str(value).lower()
+    elif isinstance(value, float):
+        text = f"{value:g}"
+    elif isinstance(value, tuple | list | frozenset | set):
+        text = " ".join(_mask_secrets(list(map(str, value)))) or EMPTY_LIST_TEXT
+    else:
+        text = str(value)
+    text = redact(text)
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}…"
+
+
+def _mask_secrets(words: list[str]) -> Iterator[str]:
+    """Mask each word that follows an option for a secret, such as the key after `--api-key`."""
+    previous = ""
+    for word in words:
+        option_and_value = f"{previous}={word}"
+        yield MASK if previous.startswith("-") and redact(option_and_value) != option_and_value else word
+        previous = word

@@ -1,0 +1,95 @@
+"""Records the method, era, outcome and duration of every call of a peer, in metrics or in the log.
+
+A tool called by its name, as in the plain dialect, counts as `tools/call`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+import msgspec
+
+from hubbub.errors import MethodNotFound, ToolFailure
+from hubbub.observe import calls_are_logged, log_call
+from hubbub.ports import Peer
+from hubbub.protocol.calls import Call, Note, RawReply, Reply
+from hubbub.protocol.wire import ToolResult
+from hubbub.server.methods import METHODS
+
+if TYPE_CHECKING:
+    from hubbub.server.server import Server
+
+RecordCall = Callable[[str, str, str, float], None]
+
+
+class _Result(msgspec.Struct):
+    is_error: bool = msgspec.field(default=False, name="isError")
+
+
+_recorded_servers: WeakSet[Server] = WeakSet()
+_decode_result = msgspec.json.Decoder(_Result).decode
+
+
+class RecordingPeer:
+    """A peer that records each call to another peer."""
+
+    def __init__(self, peer: Peer, record: RecordCall) -> None:
+        self._peer = peer
+        self._record = record
+
+    async def request(self, call: Call) -> Reply:
+        """Pass the call on and record it."""
+        started, outcome, method = perf_counter(), "error", call.method
+        if not call.caller.revision.is_mcp and method not in METHODS["plain"]:
+            method = "tools/call"
+        try:
+            reply = await self._peer.request(call)
+            outcome = "tool_error" if _is_tool_error(reply) else "ok"
+            return reply
+        except ToolFailure:
+            outcome = "tool_error"
+            raise
+        except MethodNotFound:
+            method = call.method  # neither a method nor a tool
+            raise
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        finally:
+            self._record(method, call.caller.revision.era, outcome, perf_counter() - started)
+
+    async def notify(self, note: Note) -> None:
+        await self._peer.notify(note)
+
+
+def record_calls(server: Server) -> None:
+    """Trace and log the calls of a server, if tracing or logging of calls is configured; once per server."""
+    if server in _recorded_servers:
+        return
+    _recorded_servers.add(server)
+    # Called at every start, so nothing is loaded unless tracing is configured.
+    if "opentelemetry.sdk.trace" in sys.modules or any(name.startswith("OTEL_") for name in os.environ):
+        from hubbub.server import tracing
+
+        if tracing.is_wanted():
+            server.wrap(tracing.traced)
+    if calls_are_logged():
+        server.wrap(lambda peer: RecordingPeer(peer, log_call))
+
+
+def _is_tool_error(reply: Reply) -> bool:
+    """Whether a reply is the result of a failed tool, of this server or behind a hub."""
+    if isinstance(reply, ToolResult):
+        return reply.is_error is True
+    if not isinstance(reply, RawReply) or b'"isError"' not in bytes(reply.body):
+        return False
+    try:
+        return _decode_result(reply.body).is_error
+    except msgspec.DecodeError:
+        return False

@@ -1,0 +1,73 @@
+"""Pagination of lists. A cursor is sealed and holds the place of the last item shown.
+
+Every list is ordered by place, and an item keeps its place as long as it exists. So changes
+between two pages neither skip nor repeat an item that was not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from hubbub import bounds
+from hubbub.errors import InvalidParams
+from hubbub.ports import Sealer
+
+T = TypeVar("T")
+SortKey: TypeAlias = tuple[int, int, str]
+
+
+class StableOrder:
+    """Stable places of names in a list that grows at its end."""
+
+    def __init__(self) -> None:
+        self._last_number = 0
+        self._numbers: dict[str, int] = {}
+
+    def add(self, name: str) -> None:
+        """Give a new name the last place; a known name keeps its place."""
+        if name not in self._numbers:
+            self._last_number += 1
+            self._numbers[name] = self._last_number
+
+    def remove(self, name: str) -> None:
+        """Remove a name; if it is added again, it gets the last place."""
+        self._numbers.pop(name, None)
+
+    def __getitem__(self, name: str) -> SortKey:
+        return (0, self._numbers[name], "")
+
+
+def paginate(
+    items: Sequence[T],
+    cursor: str | UnsetType,
+    sort_key: Callable[[T], SortKey],
+    sealer: Sealer,
+    *,
+    purpose: str,
+    size: int | None = None,
+) -> tuple[list[T], str | UnsetType]:
+    """Return the items after a cursor, and the cursor of the next page.
+
+    Raises:
+        InvalidParams: the cursor was not issued for this list.
+    """
+    size = bounds.PAGE_ITEMS if size is None else size
+    start = 0 if cursor is UNSET else _find_start(items, cursor, sort_key, sealer, purpose)
+    page_items = list(items[start : start + size])
+    if start + size >= len(items):
+        return page_items, UNSET
+    return page_items, sealer.seal(f"cursor {purpose}", sort_key(page_items[-1]))
+
+
+def _find_start(items: Sequence[T], cursor: str, sort_key: Callable[[T], SortKey], sealer: Sealer, purpose: str) -> int:
+    try:
+        last = msgspec.convert(sealer.open(f"cursor {purpose}", cursor), SortKey)
+    except (ValueError, msgspec.ValidationError):
+        raise InvalidParams(
+            "Invalid params: this cursor is not valid for this list; request the first page without a cursor"
+        ) from None
+    return next((index for index, item in enumerate(items) if sort_key(item) > last), len(items))

@@ -1,9 +1,0 @@
-"""Any JSON, for properties that hold for all of it."""
-
-from hypothesis import strategies as st
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=12,
-)

@@ -1,0 +1,81 @@
+"""What a person sees and is asked: forms, progress, and text that cannot command the terminal."""
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("there are no pseudo-terminals", allow_module_level=True)
+
+from tests.cli.completed_process import GALLERY
+from tests.cli.pseudo_terminal import Terminal
+
+CALL = ("call", GALLERY)
+
+
+@pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
+def test_a_form_is_asked_field_by_field(tmp_path: Path, version: str) -> None:
+    with Terminal(*CALL, "book", "flight=BA1", "--protocol-version", version, folder=tmp_path) as terminal:
+        terminal.expect("The server asks: Which seat would you like?")
+        terminal.expect("row: ")
+        terminal.type("first\n")
+        terminal.expect("row must be a whole number, not 'first'")
+        terminal.expect("row: ")
+        terminal.type("12\n")
+        terminal.expect("[True] ")
+        terminal.type("no\n")
+        code, shown = terminal.end()
+    assert (code, shown.splitlines()[-1]) == (0, "BA1: row 12, aisle")
+
+
+def test_the_clock_stands_still_while_the_person_thinks(tmp_path: Path) -> None:
+    with Terminal(*CALL, "book", "flight=BA1", "--timeout", "3", folder=tmp_path) as terminal:
+        terminal.expect("row: ")
+        assert terminal.is_quiet_for(3.5)
+        terminal.type("1\n")
+        terminal.expect("[True] ")
+        terminal.type("\n")
+        code, shown = terminal.end()
+    assert (code, shown.splitlines()[-1]) == (0, "BA1: row 1, window")
+
+
+def test_the_bar_stays_away_while_the_person_types(tmp_path: Path) -> None:
+    with Terminal(*CALL, "book", "flight=BA1", "--protocol-version", "2025-11-25", folder=tmp_path) as terminal:
+        terminal.expect("row: (integer) ")
+        assert terminal.is_quiet_for(1.0)
+        terminal.type("1\n")
+        terminal.expect("[True] ")
+        terminal.type("\n")
+        assert terminal.end()[0] == 0
+
+
+def test_the_end_of_input_declines(tmp_path: Path) -> None:
+    with Terminal(*CALL, "book", "flight=BA1", folder=tmp_path) as terminal:
+        terminal.expect("row: ")
+        terminal.type("\x04")
+        code, shown = terminal.end()
+    assert (code, shown.splitlines()[-1]) == (0, "BA1: no seat (decline)")
+
+
+def test_ctrl_c_at_a_question_ends_at_once(tmp_path: Path) -> None:
+    with Terminal(*CALL, "book", "flight=BA1", folder=tmp_path) as terminal:
+        terminal.expect("row: ")
+        terminal.process.send_signal(signal.SIGINT)
+        code, shown = terminal.end()
+    assert (code, "Traceback" in shown) == (130, False)
+
+
+def test_progress_is_a_bar_that_goes_away(tmp_path: Path) -> None:
+    with Terminal(*CALL, "slow", "steps=8", folder=tmp_path) as terminal:
+        terminal.expect("step 5")
+        code, shown = terminal.end()
+    assert code == 0
+    assert shown.splitlines()[-1].endswith("arrived")
+
+
+def test_a_server_cannot_command_the_terminal(tmp_path: Path) -> None:
+    with Terminal(*CALL, "trip", folder=tmp_path) as terminal:
+        code, shown = terminal.end()
+    assert (code, "\x1b[2J" in shown, "tripped" in shown) == (1, False, True)

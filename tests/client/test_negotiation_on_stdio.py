@@ -1,0 +1,230 @@
+"""Negotiation of the era with servers on stdio, within one time limit."""
+
+import asyncio
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.client.harness import assert_no_leaks, stdio_config
+from tests.clock import advance_clock, wait_until
+
+from hubbub import Client, DeadlineExceeded, KnownEras, ServerConfig, TransportError, bounds
+
+PROGRAM = str(Path(__file__).with_name("handshake_server.py"))
+SHORT_WAIT_S, LONG_WAIT_S = 0.2, 15.0
+ANSWERS_THE_PROBE = ("modern", "legacy", "ends", "ends-in-a-call")
+Wait = Callable[[str], None]
+
+
+@pytest.fixture(autouse=True)
+def set_probe_wait(monkeypatch: pytest.MonkeyPatch) -> Wait:
+    """Sets how long the probe is waited for: as long as a machine may need where it is answered, else only shortly."""
+
+    def wait_for(mode: str) -> None:
+        seconds = LONG_WAIT_S if mode in ANSWERS_THE_PROBE else SHORT_WAIT_S
+        monkeypatch.setattr(bounds, "DISCOVER_TIMEOUT_S", seconds)
+
+    wait_for("breaks")
+    return wait_for
+
+
+class RecordingKnownEras(KnownEras):
+    """Also records the key under which the last server was looked up."""
+
+    key = ""
+
+    def is_legacy(self, key: str) -> bool:
+        self.key = key
+        return super().is_legacy(key)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A folder in which verdicts outlive the process."""
+    return tmp_path / "state"
+
+
+def server(mode: str, log: Path, **fields: Any) -> ServerConfig:
+    return stdio_config(PROGRAM, mode, str(log), **{"timeout_s": 20, **fields})
+
+
+def logged_methods(log: Path) -> list[str]:
+    return [line for line in log.read_text().splitlines() if not line.startswith("notifications/")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "era", "expected"),
+    [
+        # The server that answers at once is asked one thing.
+        ("modern", "modern", ["start", "server/discover"]),
+        ("legacy", "legacy", ["start", "server/discover", "initialize"]),
+        # One that starts late is not started again, and a modern one is not taken for an old one.
+        ("late-modern", "modern", ["start", "server/discover", "initialize"]),
+        ("late-both", "modern", ["start", "server/discover", "initialize"]),
+        ("late-legacy", "legacy", ["start", "server/discover", "initialize"]),
+        ("ignores", "legacy", ["start", "server/discover", "initialize"]),
+        # One that does not survive the probe is.
+        ("breaks", "legacy", ["start", "server/discover", "initialize", "start", "initialize"]),
+        ("ends", "legacy", ["start", "server/discover", "start", "initialize"]),
+    ],
+)
+async def test_the_era_is_found_with_as_few_starts_as_possible(
+    mode: str, era: str, expected: list[str], tmp_path: Path, set_probe_wait: Wait
+) -> None:
+    set_probe_wait(mode)
+    log = tmp_path / "log"
+    async with assert_no_leaks(), Client(server(mode, log)) as client:
+        assert client.era == era
+        assert logged_methods(log) == expected
+        assert [tool.name for tool in await client.tools()] == ["echo"]
+
+
+@pytest.mark.parametrize("mode", ["breaks", "ignores", "ends"])
+async def test_a_server_that_the_probe_broke_is_not_probed_again(
+    mode: str, tmp_path: Path, set_probe_wait: Wait
+) -> None:
+    set_probe_wait(mode)
+    log = tmp_path / "log"
+    config = server(mode, log)
+    async with Client(config):
+        log.write_text("")
+    async with Client(config) as client:
+        assert client.era == "legacy"
+        assert logged_methods(log) == ["start", "initialize"]
+
+
+async def test_a_server_that_became_modern_is_noticed(tmp_path: Path, set_probe_wait: Wait) -> None:
+    set_probe_wait("modern")
+    log = tmp_path / "log"
+    config, known = server("modern", log), RecordingKnownEras()
+    async with Client(config, known_eras=known):
+        log.write_text("")
+    known.remember(known.key)
+    async with Client(config, known_eras=known) as client:
+        assert client.era == "modern"
+        assert logged_methods(log) == ["start", "initialize", "server/discover"]
+    log.write_text("")
+    async with Client(config, known_eras=known):
+        assert logged_methods(log) == ["start", "server/discover"]
+
+
+async def test_a_server_that_only_stays_silent_is_started_the_other_way_the_next_time(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    config = server("hangs", log, timeout_s=1)
+    async with assert_no_leaks():
+        with pytest.raises(DeadlineExceeded, match="pin its version"):
+            await Client(config).start()
+        async with Client(server("hangs", log)) as client:
+            assert client.era == "legacy"
+
+
+async def test_two_starts_without_an_answer_leave_nothing_known(tmp_path: Path) -> None:
+    log, known = tmp_path / "log", RecordingKnownEras()
+    for is_known in (True, False):
+        with pytest.raises(DeadlineExceeded, match="handshake"):
+            await Client(server("never-reads", log, timeout_s=1), known_eras=known).start()
+        assert known.is_legacy(known.key) is is_known
+
+
+async def test_one_time_limit_is_for_the_whole_start(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    starting = asyncio.create_task(Client(server("hangs", log, timeout_s=300)).start())
+    await wait_until(lambda: log.exists() and "initialize" in logged_methods(log))  # the second step
+    advance_clock(300)
+    with pytest.raises(DeadlineExceeded, match="after 300 s"):
+        await starting
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2024-11-05"])
+async def test_a_pinned_version_needs_no_probe(version: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with Client(server("breaks", log, protocol_version=version)) as client:
+        assert client.protocol_version == version
+        assert logged_methods(log) == ["start", "initialize"]
+
+
+async def test_a_server_that_ends_in_a_call_is_not_started_again(tmp_path: Path, set_probe_wait: Wait) -> None:
+    set_probe_wait("ends-in-a-call")
+    log = tmp_path / "log"
+    async with assert_no_leaks(), Client(server("ends-in-a-call", log)) as client:
+        with pytest.raises(TransportError):
+            await client.call_tool("echo")
+        assert logged_methods(log) == ["start", "server/discover", "initialize", "tools/call"]
+
+
+# -- what outlives the process -------------------------------------------------------------
+
+
+async def test_an_expensive_verdict_is_kept_in_the_state_folder_without_the_command(
+    tmp_path: Path, state: Path
+) -> None:
+    log = tmp_path / "log"
+    config = stdio_config(PROGRAM, "breaks", str(log), "--token", "canary-4711", timeout_s=20)
+    known = RecordingKnownEras(lambda: state)
+    async with Client(config, known_eras=known):
+        key = known.key
+    (file,) = state.iterdir()
+    text = file.read_text()
+    assert "canary" not in text
+    assert PROGRAM not in text
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert not KnownEras().is_legacy(key)
+    another_process = KnownEras(lambda: state)
+    assert another_process.is_legacy(key)
+    assert not another_process.is_legacy(key + "x")
+    another_process.forget(key)
+    assert not another_process.is_legacy(key)
+    assert json.loads(file.read_text())["until"] == {}
+
+
+async def test_a_cheap_verdict_is_not_written_down(tmp_path: Path, state: Path, set_probe_wait: Wait) -> None:
+    set_probe_wait("legacy")
+    async with Client(server("legacy", tmp_path / "log"), known_eras=KnownEras(lambda: state)):
+        assert not state.exists()
+
+
+async def test_only_the_client_that_is_told_to_writes_verdicts_down(tmp_path: Path, state: Path) -> None:
+    log, own = tmp_path / "log", KnownEras(lambda: state)
+    async with Client(server("breaks", log), known_eras=own):
+        (file,) = state.iterdir()
+        before = file.read_text()
+    log.write_text("")
+    async with Client(server("breaks", log)):
+        assert "server/discover" in logged_methods(log)
+    async with Client(server("ends", log)):
+        assert file.read_text() == before
+
+
+def test_what_is_kept_is_bounded_and_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "KNOWN_ERAS_ON_DISK", 3)
+    now = [1000.0]
+
+    def new_known_eras() -> KnownEras:
+        return KnownEras(lambda: tmp_path, clock=lambda: now[0])
+
+    for number in range(5):
+        now[0] += 1
+        new_known_eras().remember(f"server {number}", outlives_process=True)
+    assert [new_known_eras().is_legacy(f"server {number}") for number in range(5)] == [False, False, True, True, True]
+    now[0] += bounds.KNOWN_ERA_TTL_S - 1
+    assert [new_known_eras().is_legacy(f"server {number}") for number in range(5)] == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"salt": 3}', b"\xff\xfe"])
+def test_a_file_that_cannot_be_read_is_replaced(tmp_path: Path, content: bytes) -> None:
+    eras = KnownEras(lambda: tmp_path)
+    (tmp_path / "legacy-servers.json").write_bytes(content)
+    assert not eras.is_legacy("server")
+    eras.remember("server", outlives_process=True)
+    again = KnownEras(lambda: tmp_path)
+    assert again.is_legacy("server")
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    eras = KnownEras(lambda: tmp_path / "file" / "below")
+    eras.remember("server", outlives_process=True)
+    assert eras.is_legacy("server")

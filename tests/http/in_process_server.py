@@ -1,0 +1,108 @@
+"""The whole HTTP side inside the test's own loop, where everything that is left over can be counted."""
+
+import asyncio
+import gc
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from tests.http.playground import make_server
+from tests.http.raw_http import TIMEOUT_S, Site, call
+
+from hubbub import AsgiApp, Server
+from hubbub.app import make_http_server
+from hubbub.settings import ServeSettings
+from hubbub.transports import http_server
+
+_GAUGE = re.compile(rb"^hubbub_(sessions|streams) ([0-9.]+)$", re.MULTILINE)
+
+
+class ResourceCount(NamedTuple):
+    """What a caller can leave behind."""
+
+    tasks: int
+    connections: int
+    listeners: int
+    sessions: int
+    streams: int
+    rounds: int
+
+
+class RunningServer:
+    """A server that runs here."""
+
+    def __init__(self, server: Server, http: http_server.HttpServer, port: int) -> None:
+        self.server = server
+        self.http = http
+        self.site = Site(port)
+
+    async def count_resources(self) -> ResourceCount:
+        """What there is, without the connection that asks."""
+        metrics = await self.site.get("/metrics")
+        assert metrics.status == 200
+        gauges = {name.decode(): int(float(value)) for name, value in _GAUGE.findall(metrics.body)}
+        await wait_until(lambda: not any(_is_closing(each) for each in self.http.server_state.connections))
+        return ResourceCount(
+            tasks=len(asyncio.all_tasks()),
+            connections=len(self.http.server_state.connections),
+            listeners=len(self.server.audience),
+            sessions=gauges["sessions"],
+            streams=gauges["streams"],
+            rounds=len(self.server.rounds),
+        )
+
+    async def wait_for_count(self, wanted: ResourceCount, timeout_s: float = TIMEOUT_S) -> None:
+        """Wait until nothing more is left than there was."""
+        seen = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (seen := await self.count_resources()) != wanted:
+                    gc.collect()
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"left over: {seen}, wanted {wanted}: {asyncio.all_tasks()}") from None
+
+    async def history(self) -> list[str]:
+        """What the playground's tools remember."""
+        answer = await self.site.post(call("history"))
+        return list(json.loads(answer.json["result"]["content"][0]["text"]))
+
+    async def wait_for_history(self, what: str) -> None:
+        """Wait until a tool has noted something."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while what not in await self.history():
+                await asyncio.sleep(0.02)
+
+
+def _is_closing(connection: Any) -> bool:
+    return bool(connection.transport.is_closing())
+
+
+async def wait_until(condition: Any, timeout_s: float = TIMEOUT_S) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def run_server(server: Server | None = None, **settings: Any) -> AsyncIterator[RunningServer]:
+    """Serve on a free port until the block ends; that everything ends with it is part of every test."""
+    server = make_server() if server is None else server
+    serve_settings = ServeSettings(port=0, **{"drain_s": 3, **settings})
+    app = AsgiApp(server, serve_settings)
+    listener = http_server.listen(*serve_settings.address)
+    is_up = asyncio.Event()
+    http = make_http_server(app, server, serve_settings, is_up.set)
+    port = listener.getsockname()[1]
+    async with app.running():
+        task = asyncio.create_task(http_server.serve(http, listener))
+        try:
+            await is_up.wait()
+            yield RunningServer(server, http, port)
+        finally:
+            http.stop()
+            async with asyncio.timeout(TIMEOUT_S):
+                await task

@@ -1,0 +1,82 @@
+"""`hubbub serve` as a process of its own, as users start it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from tests.http.raw_http import Site
+
+HUBBUB = Path(sys.executable).with_name("hubbub")
+PLAYGROUND = Path(__file__).with_name("playground.py")
+START_TIMEOUT_S = 60.0
+_URL = re.compile(r"serves (http://(?:[0-9.]+|\[[0-9a-f:]+\]):([0-9]+))/mcp")
+
+
+class ServerProcess:
+    """A running server. What it says is in `said`."""
+
+    def __init__(self, *arguments: str) -> None:
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
+        self._process = subprocess.Popen(
+            [HUBBUB, "serve", *arguments, "--port", "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self.stderr_lines: list[str] = []
+        self._is_up = threading.Event()
+        self.url = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        if not self._is_up.wait(START_TIMEOUT_S) or not self.url:
+            self.kill()
+            raise AssertionError("it did not start: " + "".join(self.stderr_lines))
+        self.site = Site(int(self.url.rpartition(":")[2]))
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.stderr_lines.append(line)
+            if (found := _URL.search(line)) is not None:
+                self.url = found[1]
+                self._is_up.set()
+        self._is_up.set()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def signal(self, number: int = signal.SIGTERM) -> None:
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        """The exit code."""
+        code = self._process.wait()
+        self._reader.join()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+        return code
+
+    def kill(self) -> None:
+        """End it for good, whatever a test left behind."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self.wait()
+
+    def __enter__(self) -> "ServerProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+def memory_mib(process: ServerProcess) -> float:
+    """What a process holds in memory, where `/proc` tells."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024

@@ -1,0 +1,113 @@
+"""Secrets in text that was read from a picture, in commands, in addresses and in other languages are masked."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.clock import measure_cpu_s
+
+from hubbub.packs.activity import limits
+from hubbub.packs.activity.secret_patterns import SECRET_MASK, mask_secrets
+
+WORDS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+FRAGMENTS = (
+    "password", "pass word", "API", "_KEY", " ", "  ", "=", ":", "ghp_", "ghp _", "abc", "def1", "12345678",
+    "eyJabcdefgh", ".", "mysql", " -p", "--token ", "密码", "：", "mot de passe", "AKIA", "ABCD", "?", "&",
+    "session_id", "://", "@", "\n", "is", "hunter2", "[secret]", "'", "sk-", "curl -u a:", "login",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "API _KEY=hunter2",
+        "API_ KEY = hunter2",
+        "SECRET _ACCESS _KEY: hunter2",
+        "export DB _PASSWORD=hunter2",
+        "pass word: hunter2",
+        "PGPASSWORD=hunter2 psql",
+        "https://example.org/?session_id=hunter2&x=1",
+        "https://example.org/?PHPSESSID=hunter2",
+        "https://example.org/?sessionToken=hunter2",
+        "mysql -u root -phunter2 shop",
+        "mysqldump --all -phunter2",
+        "sshpass -p hunter2 ssh example.org",
+        "docker login -u ann -p hunter2",
+        "curl -s -u ann:hunter2 https://example.org",
+        "redis-cli -h example.org -a hunter2",
+        "tool --api-key hunter2 --more",
+        "Passwort: hunter2",
+        "WLAN-Passwort ist hunter2",
+        "mot de passe : hunter2",
+        "contraseña: hunter2",
+        "contrasen\u0303a: hunter2",
+        "senha = hunter2",
+        "wachtwoord: hunter2",
+        "hasło: hunter2",
+        "пароль: hunter2",
+        "κωδικός πρόσβασης: hunter2",
+        "你的密码：hunter2",
+        "密碼是 hunter2",
+        "パスワードはhunter2",
+        "비밀번호: hunter2",
+        "كلمة المرور: hunter2",
+        "mật khẩu: hunter2",
+    ],
+)
+def test_a_password_is_masked_in_every_spelling(text: str) -> None:
+    masked = mask_secrets(f"before {text}")
+    assert "hunter2" not in masked
+    assert masked.startswith("before ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Compass directions",
+        "npm_config_cache is a folder",
+        "The login page of the shop",
+        "mysql -u root -h example.org",
+        "How to reset a password",
+        "Passwort vergessen?",
+        "密码学导论",
+        "https://example.org/?session=",
+        "KeePassXC user guide",
+        "curl --silent https://example.org",
+    ],
+)
+def test_text_without_a_secret_is_unchanged(text: str) -> None:
+    assert mask_secrets(text) == text
+
+
+@given(
+    st.sampled_from(("ghp_", "gho_", "ghp _")),
+    st.text(WORDS, min_size=36, max_size=36),
+    st.sets(st.integers(1, 35), max_size=4),
+)
+def test_a_token_that_was_read_in_pieces_is_masked_to_its_end(prefix: str, token: str, cuts: set[int]) -> None:
+    """Text recognition puts spaces into long words."""
+    places = [0, *sorted(cuts), len(token)]
+    pieces = [token[start:end] for start, end in pairwise(places)]
+    assert mask_secrets(f"my {prefix}{' '.join(pieces)}") == f"my {SECRET_MASK}"
+
+
+@given(st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", min_size=16, max_size=16), st.integers(1, 15))
+def test_an_amazon_key_in_two_pieces_is_masked(token: str, cut: int) -> None:
+    assert mask_secrets(f"my AKIA{token[:cut]} {token[cut:]}!") == f"my {SECRET_MASK}!"
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=20).map("".join))
+def test_masking_is_idempotent(text: str) -> None:
+    once = mask_secrets(text)
+    assert mask_secrets(once) == once
+
+
+@pytest.mark.parametrize(
+    "unit", [*FRAGMENTS, "a", "a-", "a.", "a_", "--a-", "-_ ", "ghp_a ", "login -", "key=abc 1ab "]
+)
+def test_no_text_takes_long_to_mask(unit: str) -> None:
+    """The time grows as the text does; that of a pattern that is not linear would grow by 256."""
+    text = (unit * limits.CHECKED_CHARACTERS)[: limits.CHECKED_CHARACTERS]
+    part = text[: len(text) // 16]
+    assert measure_cpu_s(lambda: mask_secrets(text)) < 64 * measure_cpu_s(lambda: mask_secrets(part))

@@ -1,0 +1,153 @@
+"""Agents that send and receive files, for tests: a mesh, its transfers, and the recorded events."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.packs.peers.room_agents import RecordingListener, RoomAgent, signalling
+
+from hubbub.packs.peers.files.files import Files
+from hubbub.packs.peers.files.options import FileOptions, SendRequest
+from hubbub.packs.peers.files.transfer import IncomingTransfer
+from hubbub.packs.peers.room import PeerView, Room
+from hubbub.packs.peers.wire import Envelope
+
+
+@contextmanager
+def limit_file_size(size: int) -> Iterator[None]:
+    """Let the kernel refuse to write beyond some size, as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+class FileListener(RecordingListener):
+    """An upper half with files."""
+
+    files: Files | None = None
+    received_bytes = 0
+
+    def loses(self, frame: bytes | Envelope) -> bool:
+        """Whether the way here loses something; a test may say so."""
+        return False
+
+    def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
+        super().on_envelope(peer, envelope)
+        if self.files is not None and envelope.kind.startswith("file.") and not self.loses(envelope):
+            self.files.on_envelope(peer, envelope)
+
+    def on_bytes(self, peer: PeerView, data: bytes) -> None:
+        self.received_bytes += len(data)
+        if self.files is not None and not self.loses(data):
+            self.files.on_bytes(peer, data)
+        self._changed.set()
+
+    def on_peer_ready(self, peer: PeerView) -> None:
+        super().on_peer_ready(peer)
+        if self.files is not None:
+            self.files.on_peer_ready()
+
+    def on_bulk_open(self, peer: PeerView) -> None:
+        super().on_bulk_open(peer)
+        if self.files is not None:
+            self.files.on_peer_ready()
+
+    def on_peer_gone(self, peer: PeerView) -> None:
+        super().on_peer_gone(peer)
+        if self.files is not None:
+            self.files.on_peer_gone(peer)
+
+
+class FileAgent(RoomAgent):
+    """One agent in a room, with files below a folder of its own."""
+
+    listener: FileListener
+    make_listener = FileListener
+
+    def __init__(
+        self,
+        host: str,
+        name: str,
+        folder: Path,
+        engine: str = "wrtc",
+        *,
+        files: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(host, name, engine, **more)
+        self.folder = folder / name
+        self.folder.mkdir(exist_ok=True)
+        given: dict[str, Any] = {
+            "folders": (str(self.folder),),
+            "spool_dir": str(self.folder / "spool"),
+            "ack_timeout_s": 0.6,
+        }
+        self.file_options = FileOptions(**given | (files or {}))
+        self.room: Room = self.mesh
+        self.files = self.listener.files = Files(self)
+
+    def emit(self, type: str, /, **fields: Any) -> None:
+        self.listener.on_event(type, fields)
+
+    def write(self, name: str, size: int) -> str:
+        """A file with bytes that no other has."""
+        path = self.folder / name
+        path.write_bytes(os.urandom(size))
+        return str(path)
+
+    def received_payloads(self, kind: str) -> list[dict[str, Any]]:
+        """What it was told in envelopes of a kind."""
+        return [envelope.payload for _, envelope in self.listener.envelopes if envelope.kind == kind]
+
+    def content(self, transfer: IncomingTransfer) -> bytes:
+        assert transfer.store is not None
+        return transfer.store.read(0, transfer.layout.total_bytes)
+
+    async def wait_until_ready_for(self, name: str) -> None:
+        """Until it has a way of bytes to another end."""
+        await self.wait_for_peers(name)
+        await self.listener.until(lambda: self.mesh.bulk(self.uuid(name)))
+
+    async def leave(self) -> None:
+        await self.files.close()
+        await self.mesh.disconnect()
+
+
+@asynccontextmanager
+async def joined_file_room(*ends: FileAgent) -> AsyncIterator[None]:
+    """Let these come in, and leave together."""
+    async with AsyncExitStack() as stack:
+        for end in ends:
+            stack.push_async_callback(end.leave)
+            await end.mesh.connect()
+        yield
+
+
+@asynccontextmanager
+async def file_agent_pair(
+    folder: Path, engines: tuple[str, str] = ("wrtc", "wrtc"), **options: Any
+) -> AsyncIterator[tuple[FileAgent, FileAgent]]:
+    """Ann and Bob, who know each other."""
+    async with signalling() as host:
+        ann = FileAgent(host, "ann", folder, engines[0], **options)
+        bob = FileAgent(host, "bob", folder, engines[1], **options)
+        async with joined_file_room(ann, bob):
+            await ann.wait_until_ready_for("bob")
+            await bob.wait_until_ready_for("ann")
+            yield ann, bob
+
+
+async def start_transfer(ann: FileAgent, path: str, sending: SendRequest | None = None) -> asyncio.Task[Any]:
+    """A transfer that is on its way."""
+    task = asyncio.create_task(ann.files.send_path(path, sending or SendRequest()))
+    await ann.listener.until(lambda: any(each.confirmed_bytes and not each.is_over for each in ann.files.outgoing))
+    return task

@@ -1,0 +1,129 @@
+"""The connection throttle: a limited number of connections start at once, others wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.packs.peers.callers import connected_caller
+from tests.packs.peers.room_agents import WAIT_S, RecordingListener, signalling
+from tests.packs.peers.test_inbound import UnansweredNetwork, run_pending
+
+from hubbub.packs.peers.connection_throttle import ConnectionThrottle
+from hubbub.packs.peers.mesh import Mesh
+from hubbub.packs.peers.names import WireNames
+from hubbub.packs.peers.room import RoomOptions
+from hubbub.packs.peers.signalling import Member, MemberJoined
+
+
+async def test_the_rest_wait_in_order_and_the_patient_come_last() -> None:
+    begun: list[str] = []
+    two = ConnectionThrottle(limit=2)
+    for name in "abc":
+        two.acquire(name, partial(begun.append, name))
+    two.acquire("patient", lambda: begun.append("patient"), is_low_priority=True)
+    two.acquire("d", lambda: begun.append("d"))
+    assert begun == ["a", "b"]
+    two.release("a")
+    assert begun == ["a", "b", "c"]
+    two.release("b")
+    two.release("c")
+    assert begun == ["a", "b", "c", "d", "patient"]
+
+
+async def test_who_has_a_turn_may_begin_again() -> None:
+    begun: list[str] = []
+    one = ConnectionThrottle(limit=1)
+    for _ in range(2):
+        one.acquire("a", lambda: begun.append("a"))
+    assert begun == ["a", "a"]
+
+
+async def test_a_turn_that_is_never_given_back_ends_by_itself() -> None:
+    one = ConnectionThrottle(limit=1, max_hold_s=0.01)
+    begun = asyncio.Event()
+    one.acquire("a", lambda: None)
+    one.acquire("b", begun.set)
+    async with asyncio.timeout(WAIT_S):
+        await begun.wait()
+
+
+async def test_who_waits_no_longer_is_passed_over() -> None:
+    begun: list[str] = []
+    one = ConnectionThrottle(limit=1)
+    for name in "abc":
+        one.acquire(name, partial(begun.append, name))
+    one.release("b")
+    one.release("a")
+    one.release("nobody")
+    assert begun == ["a", "c"]
+
+
+async def test_thousands_may_give_their_turn_back_at_once() -> None:
+    begun: list[int] = []
+    one = ConnectionThrottle(limit=1)
+    one.acquire("first", lambda: None)
+
+    def begin(number: int) -> None:
+        begun.append(number)
+        one.release(number)
+
+    for number in range(5000):
+        one.acquire(number, partial(begin, number))
+    one.release("first")
+    assert begun == list(range(5000))
+
+
+async def test_rooms_that_share_turns_wait_for_each_other() -> None:
+    one, meshes, played = ConnectionThrottle(limit=1), [], [UnansweredNetwork(), UnansweredNetwork()]
+    for each in played:
+        options = RoomOptions(room="hall", stream_id="ann")
+        meshes.append(Mesh(options, RecordingListener(), engine=each, signalling=each, throttle=one))
+        await meshes[-1].connect()
+        each.on_message(MemberJoined(Member("u", WireNames(None).wire_stream_id("bob"))))
+    await run_pending()
+    assert [len(each.connections) for each in played] == [1, 0]
+    await meshes[0].disconnect()
+    await run_pending()
+    assert [len(each.connections) for each in played] == [1, 1]
+    await meshes[1].disconnect()
+
+
+def test_servers_on_two_event_loops_of_one_process_reach_each_other() -> None:
+    both_met = threading.Barrier(2)
+
+    async def stay(host: str, name: str, other: str) -> None:
+        async with connected_caller(host) as caller:
+            await caller.connect(name)
+            await caller.wait_for_peers(other)
+            await asyncio.to_thread(both_met.wait, WAIT_S)
+
+    async def play() -> None:
+        async with signalling() as host:
+            elsewhere = asyncio.to_thread(lambda: asyncio.run(stay(host, "bob", "ann")))
+            await asyncio.gather(stay(host, "ann", "bob"), elsewhere)
+
+    asyncio.run(play())
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.booleans()), max_size=60))
+def test_never_more_than_the_limit_and_nobody_is_forgotten(script: list[tuple[bool, int, bool]]) -> None:
+    async def play() -> None:
+        active: set[int] = set()
+        wanted: set[int] = set()
+        three = ConnectionThrottle(limit=3)
+        for is_done, key, is_patient in script:
+            if is_done:
+                active.discard(key)
+                wanted.discard(key)
+                three.release(key)
+            else:
+                wanted.add(key)
+                three.acquire(key, partial(active.add, key), is_low_priority=is_patient)
+            assert len(active) == min(3, len(wanted))
+            assert active <= wanted
+
+    asyncio.run(play())

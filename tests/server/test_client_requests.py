@@ -1,0 +1,110 @@
+"""Tools that send client requests, called in a session, where the client responds while the call is open, and by plain
+callers, to which no requests can be sent."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.server.asking_server import AskingServer, accept, call, text
+from tests.server.raw_client import LEGACY, PLAIN, Message, connect_raw_client
+
+
+def answer_with(**content: object) -> Callable[[Message], Message]:
+    return lambda message: {"result": accept(**content)}
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+async def test_in_a_session_the_client_is_asked_while_the_call_is_open(version: str) -> None:
+    asking = AskingServer()
+    async with connect_raw_client(asking.server, version) as client:
+        client.reply_with = answer_with(name="Ada")
+        assert (await client.call("greet"))["content"][0]["text"] == "Hello Ada"
+        (question,) = client.received
+        assert question["method"] == "elicitation/create"
+        assert ("mode" in question["params"]) == (version == "2025-11-25")
+        assert (await client.call("one_by_one"))["content"][0]["text"] == "Ada Ada Ada"
+        assert (await client.call("in_a_thread"))["content"][0]["text"] == "Hello Ada"
+        assert (await client.call("book", {"flight": "X1"}))["content"][0]["text"] == "X1: Ada"
+    assert len(asking.server.rounds) == 0
+
+
+async def test_in_a_session_questions_asked_together_are_open_together() -> None:
+    async with connect_raw_client(AskingServer().server, "2025-11-25") as client:
+        identifier = client.send_request("tools/call", call("both_at_once"))
+        questions = [await client.next_message() for _ in range(2)]
+        contents = {"Name?": accept(name="Ada"), "Age?": accept(age=36)}
+        for question in reversed(questions):
+            client.send({"jsonrpc": "2.0", "id": question["id"], "result": contents[question["params"]["message"]]})
+        assert text(await client.response_to(identifier)) == "Ada is 36"
+
+
+@pytest.mark.parametrize("version", LEGACY)
+async def test_in_a_session_models_and_roots_are_asked(version: str) -> None:
+    def reply(message: Message) -> Message:
+        if message["method"] == "roots/list":
+            return {"result": {"roots": [{"uri": "file:///a"}]}}
+        return {"result": {"role": "assistant", "content": {"type": "text", "text": "word"}, "model": "m"}}
+
+    async with connect_raw_client(AskingServer().server, version) as client:
+        client.reply_with = reply
+        assert (await client.call("everything"))["content"][0]["text"] == "word ['file:///a']"
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_in_a_session_a_person_may_refuse(action: str) -> None:
+    async with connect_raw_client(AskingServer().server, "2025-11-25") as client:
+        client.reply_with = lambda message: {"result": {"action": action}}
+        assert (await client.call("greet"))["content"][0]["text"] == action
+        assert (await client.call("book", {"flight": "X1"}))["isError"] is True
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"error": {"code": -1, "message": "User rejected"}},
+        {"error": {"code": "x", "message": 5}},
+        {"error": "nonsense"},
+    ],
+)
+async def test_in_a_session_an_error_in_reply_fails_the_tool(reply: dict[str, Any]) -> None:
+    async with connect_raw_client(AskingServer().server, "2025-11-25") as client:
+        client.reply_with = lambda message: reply
+        assert (await client.call("greet"))["isError"] is True
+
+
+@pytest.mark.parametrize("result", [None, 5, {}, [], {"action": "maybe"}, accept(name=5), accept()])
+async def test_in_a_session_a_wrong_reply_ends_the_call_with_an_error(result: object) -> None:
+    async with connect_raw_client(AskingServer().server, "2025-11-25") as client:
+        client.reply_with = lambda message: {"result": result}
+        answer = await client.ask("tools/call", call("greet"))
+        assert "error" in answer or answer["result"]["isError"]
+
+
+async def test_in_a_session_a_cancelled_call_withdraws_its_question() -> None:
+    asking = AskingServer()
+    async with connect_raw_client(asking.server, "2025-11-25") as client:
+        client.send_request("tools/call", call("greet"), id="c")
+        question = await client.next_message()
+        client.notify("notifications/cancelled", {"requestId": "c"})
+        cancelled_request = await client.next_message()
+        assert cancelled_request["method"] == "notifications/cancelled"
+        assert cancelled_request["params"]["requestId"] == question["id"]
+        assert asking.cancelled.is_set()
+        client.send({"jsonrpc": "2.0", "id": question["id"], "result": accept(name="late")})
+        await client.wait_until_idle()
+        assert client.received == []
+
+
+async def test_in_a_session_a_client_that_leaves_ends_its_questions() -> None:
+    asking = AskingServer()
+    async with connect_raw_client(asking.server, "2025-11-25") as client:
+        client.send_request("tools/call", call("greet"), id="c")
+        await client.next_message()
+        await client.transport.finish()
+        assert (await client.response_to("c"))["result"]["isError"] is True
+
+
+async def test_a_plain_caller_is_told_that_it_cannot_be_asked() -> None:
+    async with connect_raw_client(AskingServer().server, PLAIN) as client:
+        for tool, arguments in (("greet", {}), ("book", {"flight": "X1"}), ("everything", {})):
+            assert (await client.error("tools/call", call(tool, **arguments)))["code"] == -32002

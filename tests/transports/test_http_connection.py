@@ -1,0 +1,169 @@
+"""Responses on a kept-alive connection: written in one piece, and valid HTTP."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.clock import advance_clock
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import JSON, TIMEOUT_S, request
+
+from hubbub import bounds
+from hubbub.transports.http_connection import FastResponse
+
+PING = json.dumps(request("ping")).encode()
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+class FakeCycle(SimpleNamespace):
+    """Stand-in for uvicorn's `RequestResponseCycle`."""
+
+    def __init__(self, **different: Any) -> None:
+        self.written: list[bytes] = []
+        self.forwarded: list[Any] = []
+        defaults = {
+            "scope": {"method": "POST"},
+            "default_headers": [(b"x-mcp-version", b"1.0.0")],
+            "keep_alive": True,
+            "disconnected": False,
+            "flow": SimpleNamespace(write_paused=False),
+            "transport": SimpleNamespace(write=self.written.append),
+            "message_event": asyncio.Event(),
+            "on_response": lambda: None,
+        }
+        super().__init__(**defaults | different)
+
+    async def send(self, message: Any) -> None:
+        self.forwarded.append(message)
+
+
+def response_start(body: bytes, *headers: tuple[bytes, bytes]) -> dict[str, Any]:
+    fields = [(b"content-length", b"%d" % len(body)), *headers]
+    return {"type": "http.response.start", "status": 200, "headers": fields}
+
+
+def run_app(cycle: FakeCycle, *messages: Any) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        for message in messages:
+            await send(message)
+
+    async def main() -> None:
+        await FastResponse(app, cycle).serve({}, None, cycle.send)  # type: ignore[arg-type]
+
+    asyncio.run(main())
+
+
+def test_head_and_body_are_one_write() -> None:
+    cycle = FakeCycle()
+    run_app(cycle, response_start(b"{}"), {"type": "http.response.body", "body": b"{}"})
+    assert cycle.written == [OK + b"x-mcp-version: 1.0.0\r\ncontent-length: 2\r\n\r\n{}"]
+    assert (cycle.forwarded, cycle.response_started, cycle.response_complete) == ([], True, True)
+    assert cycle.message_event.is_set()
+
+
+@pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb", b"a\rb", b"a\0b", b"a\x7fb"])
+def test_a_header_that_would_be_two_is_never_written(value: bytes) -> None:
+    cycle = FakeCycle()
+    with pytest.raises(ValueError, match="control character"):
+        run_app(cycle, response_start(b"{}", (b"x", value)), {"type": "http.response.body", "body": b"{}"})
+    assert (cycle.written, cycle.forwarded) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        {"keep_alive": False},
+        {"disconnected": True},
+        {"flow": SimpleNamespace(write_paused=True)},
+        {"scope": {"method": "HEAD"}},
+    ],
+)
+def test_the_unusual_is_left_to_uvicorn(different: dict[str, Any]) -> None:
+    cycle, messages = FakeCycle(**different), (response_start(b"{}"), {"type": "http.response.body", "body": b"{}"})
+    run_app(cycle, *messages)
+    assert (cycle.written, cycle.forwarded) == ([], list(messages))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (response_start(b"{}"), {"type": "http.response.body", "body": b"{"}),
+        (response_start(b"{}"), {"type": "http.response.body", "body": b"{", "more_body": True}),
+        ({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]},),
+    ],
+)
+def test_what_is_not_whole_is_left_to_uvicorn(messages: Any) -> None:
+    cycle = FakeCycle()
+    run_app(cycle, *messages)
+    assert (cycle.written, cycle.forwarded) == ([], list(messages))
+
+
+async def test_a_connection_that_stays_gets_every_kind_of_answer() -> None:
+    async with run_server() as instance, instance.site.connect() as link:
+        for _ in range(2):
+            await link.send_request("POST", "/mcp", JSON, PING)
+            answer = await link.read_response()
+            assert (answer.status, answer.json["result"], answer.header("x-mcp-version")) == (200, {}, "1.0.0")
+            assert answer.header("content-type") == "application/json"
+            assert answer.header("date") is not None
+            await link.send_request("HEAD", "/health")
+            status, headers = await link.read_head()
+            assert (status, dict(headers)["content-length"] != "0") == (200, True)
+            await link.send_request("GET", "/nothing")
+            assert (await link.read_response()).status == 404
+
+
+async def test_requests_in_a_row_are_answered_in_their_order() -> None:
+    requests = b"".join(
+        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+        % (len(body), body)
+        for body in (json.dumps(request("ping", id=number)).encode() for number in range(20))
+    )
+    async with run_server() as instance, instance.site.connect() as link:
+        await link.send(requests)
+        assert [(await link.read_response()).json["id"] for _ in range(20)] == list(range(20))
+
+
+async def test_a_connection_may_ask_for_one_thing_in_every_way() -> None:
+    async with run_server() as instance, instance.site.connect() as link:
+        for _ in range(3):
+            await link.send_request("GET", "/health")
+            assert (await link.read_response()).status == 200
+            await link.send_request("DELETE", "/health")
+            assert (await link.read_response()).status == 405
+            await link.send_request("GET", "/health?verbose")
+            assert (await link.read_response()).status == 200
+        await link.send_request("POST", "/mcp", JSON, PING)
+        assert (await link.read_response()).status == 200
+        wanted = {**JSON, "Expect": "100-continue", "Content-Length": str(len(PING))}
+        await link.send_request("POST", "/mcp", wanted)
+        assert (await link.read_head())[0] == 100
+        await link.send(PING)
+        assert (await link.read_response()).json["result"] == {}
+        await link.send(b"GET /mcp HTTP/1.0\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n")
+        answer = await link.read_response()
+        assert (answer.status, answer.header("connection")) == (406, "close")
+
+
+async def test_a_body_is_asked_for_before_it_comes() -> None:
+    wanted = {**JSON, "Expect": "100-continue", "Content-Length": str(len(PING))}
+    async with run_server() as instance, instance.site.connect() as link:
+        await link.send_request("POST", "/mcp", wanted)
+        assert (await link.read_head())[0] == 100
+        await link.send(PING)
+        assert (await link.read_response()).json["result"] == {}
+
+
+async def test_of_two_connections_the_one_that_asks_nothing_more_is_closed() -> None:
+    async with run_server() as instance, instance.site.connect() as link, instance.site.connect() as idle:
+        for each in (link, idle):
+            await each.send_request("GET", "/health")
+            assert (await each.read_response()).status == 200
+        await link.send_request("GET", "/mcp", {"Accept": "text/event-stream"})
+        await link.read_head()
+        advance_clock(2 * bounds.IDLE_CONNECTION_S)
+        async with asyncio.timeout(TIMEOUT_S):
+            assert await idle.reader.read() == b""
+        assert not link.reader.at_eof()
