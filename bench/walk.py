@@ -36,7 +36,9 @@ import hubbub
 from hubbub.app import serve_http
 from hubbub.assembly.assemble import assemble
 from hubbub.assembly.serve_settings import read_serve_settings
+from hubbub.rounds import Round
 from hubbub.settings import collect_sources
+from hubbub.transports.stdio_client import ServerProcess
 
 _ROOT = str(Path(hubbub.__file__).parent) + "/"
 _PARTS = ("transports", "server", "hub", "client")
@@ -45,7 +47,10 @@ _TIMERS = ("sweep", "on_tick")
 """Functions that the HTTP server runs now and then; not part of any call."""
 _UNCOUNTED = ("bounds", "errors", "app", "transports.http_server", "hub.reload", "hub.file_watch")
 """Constants and errors, and what runs beside the calls: the main task and the watch of the hub's files."""
-_ROUTE_ENDS = {"_Child.send": "call", "Round.request": "question", "Round.answer": "answer"}
+_ROUTE_ENDS = {
+    function.__qualname__: message
+    for function, message in ((ServerProcess.send, "call"), (Round.request, "question"), (Round.deliver, "answer"))
+}
 """The functions at which the way of a message ends."""
 _CALL = b'"tools/call"'
 _SETTLE_S = 3.0

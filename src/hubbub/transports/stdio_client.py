@@ -65,7 +65,7 @@ class StdioTransport:
         self._folder = folder
         self._on_stderr_line = on_stderr_line
         self._mask = mask
-        self._child: _Child | None = None
+        self._child: ServerProcess | None = None
         self._close_task: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -85,7 +85,7 @@ class StdioTransport:
         options: dict[str, Any] = {} if os.name == "nt" else {"start_new_session": True}
         try:
             _, child = await loop.subprocess_exec(
-                lambda: _Child(receiver, bounds.LINE_BYTES, self._on_stderr_line, self._command[0], self._mask),
+                lambda: ServerProcess(receiver, bounds.LINE_BYTES, self._on_stderr_line, self._command[0], self._mask),
                 *self._command,
                 env=variables,
                 cwd=self._folder,
@@ -150,7 +150,7 @@ class StdioTransport:
         child.write(message + b"\n" if b"\n" not in message else encode_line(message))
 
 
-class _Child(asyncio.SubprocessProtocol):
+class ServerProcess(asyncio.SubprocessProtocol):
     """Handles the pipes and the exit of a child process."""
 
     def __init__(
