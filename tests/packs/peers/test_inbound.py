@@ -195,7 +195,9 @@ def test_a_crowd_at_the_door_cannot_push_out_what_others_said() -> None:
         for number in range(100):
             network.on_message(PlayRequest(f"u{number}"))
         await run_pending()
-        assert [event["detail"]["reason"] for event in notes.of("connection_failed")] == ["TODO"]
+        assert [event["detail"]["reason"] for event in notes.of("connection_failed")] == [
+            "the limit of 1 peers is reached; raise max_peers to allow more"
+        ]
 
     run_with_peer(scene, max_peers=1)
 

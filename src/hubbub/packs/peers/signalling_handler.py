@@ -213,7 +213,9 @@ class SignallingHandler:
 
     def _report_full(self, address: str) -> None:
         if self._may_emit("full"):
-            self._report_connection_failed(address, f"the limit of {self._context.options.max_peers} peers is reached")
+            limit = self._context.options.max_peers
+            reason = f"the limit of {limit} peers is reached; raise max_peers to allow more"
+            self._report_connection_failed(address, reason)
 
     def _report_connection_failed(self, uuid: str, reason: str) -> None:
         self._context.emit("connection_failed", detail={"uuid": uuid, "reason": reason})
