@@ -41,7 +41,7 @@ async def notes(ann: Caller, **target: Any) -> dict[str, str]:
         ({"enforce_join_token": True, "join_token_secret": "sek"}, 'reason: "join token required"'),
     ],
 )
-async def test_a_rejected_peer_is_named_with_the_reason_and_what_to_do(gate: dict[str, Any], reason: str) -> None:
+async def test_tools_name_a_rejected_peer_with_the_reason_and_advice(gate: dict[str, Any], reason: str) -> None:
     async with signalling() as host, connected_caller(host) as ann, connected_caller(host) as eve:
         await ann.connect("ann", **gate)
         assert (await ann.failure("vdo_file_send", **DATA))["message"] == "no connected peers"
@@ -63,7 +63,7 @@ async def test_a_rejected_peer_is_named_with_the_reason_and_what_to_do(gate: dic
         assert not await eve.read_events(types=["data_received", "state_*", "file_*"])
 
 
-async def test_one_admitted_peer_is_enough_for_all() -> None:
+async def test_tools_report_success_without_notes_if_one_peer_is_admitted() -> None:
     async with (
         signalling() as host,
         connected_caller(host) as ann,
@@ -87,7 +87,7 @@ async def test_one_admitted_peer_is_enough_for_all() -> None:
             assert not result.keys() & {"note", "failed"}
 
 
-async def test_words_of_a_peer_neither_choose_the_error_type_nor_disturb_the_reader() -> None:
+async def test_the_reason_of_a_peer_is_sanitised_and_does_not_affect_the_error_type() -> None:
     async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "mallory") as mallory:
         await ann.connect("ann")
         await mallory.view("ann")
@@ -106,7 +106,7 @@ async def test_words_of_a_peer_neither_choose_the_error_type_nor_disturb_the_rea
         assert "note" not in await ann.call("vdo_send", data=1)
 
 
-async def test_a_peer_that_has_not_said_hello_is_waited_for() -> None:
+async def test_notes_describe_peers_whose_handshake_is_not_finished() -> None:
     async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "mallory") as mallory:
         await ann.connect("ann", require_session_mac=True)
         await mallory.view("ann")
@@ -119,7 +119,7 @@ async def test_a_peer_that_has_not_said_hello_is_waited_for() -> None:
             assert '"mallory" is connected but not admitted (its handshake is not finished)' in text
 
 
-async def test_a_file_for_a_peer_that_was_rejected_since_says_why(tmp_path: Path) -> None:
+async def test_resuming_a_file_to_a_rejected_peer_reports_the_reason(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(os.urandom(1000))
     async with (
         signalling() as host,

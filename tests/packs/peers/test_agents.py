@@ -100,7 +100,7 @@ def test_two_servers_exchange_messages_state_and_a_file(
     assert ann.until(here, "peer_disconnected")["detail"]["streamID"] == "bob"
 
 
-def test_a_long_poll_keeps_nobody_waiting(stage: ExitStack) -> None:
+def test_a_long_poll_does_not_block_other_calls(stage: ExitStack) -> None:
     place = started(stage, SignalServerProcess())
     ann = started(stage, StdioAgent())
     session = ann.connect(place.host, "ann")
@@ -113,7 +113,7 @@ def test_a_long_poll_keeps_nobody_waiting(stage: ExitStack) -> None:
     assert ann.answer(poll)["structuredContent"]["event_count"] == 1
 
 
-def test_a_server_that_is_told_to_stop_says_goodbye(stage: ExitStack) -> None:
+def test_a_server_sends_bye_to_peers_when_stdin_closes(stage: ExitStack) -> None:
     place = started(stage, SignalServerProcess())
     ann, bob = started(stage, StdioAgent()), started(stage, StdioAgent())
     here, _ = ann.connect(place.host, "ann"), bob.connect(place.host, "bob")
@@ -124,7 +124,7 @@ def test_a_server_that_is_told_to_stop_says_goodbye(stage: ExitStack) -> None:
 
 
 @pytest.mark.parametrize("profile", ["core", "file", "state", "full"])
-def test_a_profile_is_chosen_by_flag_or_by_variable(stage: ExitStack, profile: str) -> None:
+def test_the_tool_profile_is_set_by_flag_or_by_variable(stage: ExitStack, profile: str) -> None:
     ann = started(stage, StdioAgent("--tool-profile", profile))
     bob = started(stage, StdioAgent(VDON_MCP_TOOL_PROFILE=profile))
     both = [[tool["name"] for tool in agent.request("tools/list", {})["tools"]] for agent in (ann, bob)]
@@ -132,7 +132,7 @@ def test_a_profile_is_chosen_by_flag_or_by_variable(stage: ExitStack, profile: s
     assert bob.call("vdo_capabilities")["tool_profile"]["name"] == profile
 
 
-def test_flags_are_what_sessions_begin_with(stage: ExitStack) -> None:
+def test_security_flags_are_the_minimum_for_sessions(stage: ExitStack) -> None:
     place = started(stage, SignalServerProcess())
     flags = ("--join-token-secret", "sek", "--enforce-join-token", "true", "--require-session-mac", "true",
              "--allow-peer-stream-ids", "bob,carol-1", "--max-message-bytes", "2000000")  # fmt: skip
@@ -157,7 +157,7 @@ def test_flags_are_what_sessions_begin_with(stage: ExitStack) -> None:
         (("--tool-profile", "cor"), "unknown profile 'cor'; did you mean 'core'?"),
     ],
 )
-def test_a_server_that_is_set_wrongly_does_not_start(flags: tuple[str, ...], said: str) -> None:
+def test_a_server_with_invalid_flags_exits_with_code_2(flags: tuple[str, ...], said: str) -> None:
     done = subprocess.run([*SERVE, *flags], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
     assert said in done.stderr
@@ -165,7 +165,7 @@ def test_a_server_that_is_set_wrongly_does_not_start(flags: tuple[str, ...], sai
 
 @pytest.mark.filterwarnings(DEPRECATED)
 @pytest.mark.parametrize("mode", ERAS)
-async def test_the_official_client_uses_the_tools(mode: str) -> None:
+async def test_the_official_sdk_client_calls_the_tools(mode: str) -> None:
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
         place = await loop.run_in_executor(None, lambda: started(stack, SignalServerProcess()))

@@ -26,7 +26,7 @@ def has_open_bulk_connections(end: RoomAgent, other: str, count: int) -> bool:
 
 
 @pytest.mark.parametrize("wishes", [(3, 1), (1, 3), (9, 9)])
-async def test_bytes_go_over_as_many_connections_as_either_end_wants(wishes: tuple[int, int]) -> None:
+async def test_bytes_use_as_many_connections_as_either_peer_wants_up_to_the_limit(wishes: tuple[int, int]) -> None:
     async with signalling() as host:
         ann, bob = (
             RoomAgent(host, name, bulk_connections=connection_count)
@@ -54,7 +54,7 @@ async def test_bytes_go_over_as_many_connections_as_either_end_wants(wishes: tup
             assert ann.mesh.bulk("bob") is None
 
 
-async def test_an_original_cannot_ask_for_more_connections() -> None:
+async def test_a_vdo_bridge_cannot_open_bulk_connections() -> None:
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
         async with joined_room(ann), ScriptedPeer(host, "vera") as original:

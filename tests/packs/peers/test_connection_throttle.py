@@ -19,7 +19,7 @@ from hubbub.packs.peers.room import RoomOptions
 from hubbub.packs.peers.signalling import Member, MemberJoined
 
 
-async def test_the_rest_wait_in_order_and_the_patient_come_last() -> None:
+async def test_waiting_keys_start_in_order_and_low_priority_ones_last() -> None:
     begun: list[str] = []
     two = ConnectionThrottle(limit=2)
     for name in "abc":
@@ -34,7 +34,7 @@ async def test_the_rest_wait_in_order_and_the_patient_come_last() -> None:
     assert begun == ["a", "b", "c", "d", "patient"]
 
 
-async def test_who_has_a_turn_may_begin_again() -> None:
+async def test_a_key_that_holds_a_slot_can_start_again() -> None:
     begun: list[str] = []
     one = ConnectionThrottle(limit=1)
     for _ in range(2):
@@ -42,7 +42,7 @@ async def test_who_has_a_turn_may_begin_again() -> None:
     assert begun == ["a", "a"]
 
 
-async def test_a_turn_that_is_never_given_back_ends_by_itself() -> None:
+async def test_a_slot_that_is_never_released_expires() -> None:
     one = ConnectionThrottle(limit=1, max_hold_s=0.01)
     begun = asyncio.Event()
     one.acquire("a", lambda: None)
@@ -51,7 +51,7 @@ async def test_a_turn_that_is_never_given_back_ends_by_itself() -> None:
         await begun.wait()
 
 
-async def test_who_waits_no_longer_is_passed_over() -> None:
+async def test_a_key_released_while_waiting_is_skipped() -> None:
     begun: list[str] = []
     one = ConnectionThrottle(limit=1)
     for name in "abc":
@@ -62,7 +62,7 @@ async def test_who_waits_no_longer_is_passed_over() -> None:
     assert begun == ["a", "c"]
 
 
-async def test_thousands_may_give_their_turn_back_at_once() -> None:
+async def test_thousands_of_immediate_releases_do_not_recurse() -> None:
     begun: list[int] = []
     one = ConnectionThrottle(limit=1)
     one.acquire("first", lambda: None)
@@ -77,7 +77,7 @@ async def test_thousands_may_give_their_turn_back_at_once() -> None:
     assert begun == list(range(5000))
 
 
-async def test_rooms_that_share_turns_wait_for_each_other() -> None:
+async def test_rooms_with_a_shared_throttle_wait_for_each_other() -> None:
     one, meshes, played = ConnectionThrottle(limit=1), [], [UnansweredNetwork(), UnansweredNetwork()]
     for each in played:
         options = RoomOptions(room="hall", stream_id="ann")
@@ -110,7 +110,7 @@ def test_servers_on_two_event_loops_of_one_process_reach_each_other() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.booleans()), max_size=60))
-def test_never_more_than_the_limit_and_nobody_is_forgotten(script: list[tuple[bool, int, bool]]) -> None:
+def test_active_keys_never_exceed_the_limit_and_none_is_forgotten(script: list[tuple[bool, int, bool]]) -> None:
     async def play() -> None:
         active: set[int] = set()
         wanted: set[int] = set()

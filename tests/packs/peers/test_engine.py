@@ -82,7 +82,7 @@ async def next_message(inbox: asyncio.Queue[bytes | str]) -> bytes | str:
 
 
 @every_pair
-async def test_messages_of_every_size_pass_both_ways(pair: tuple[str, str]) -> None:
+async def test_messages_of_every_size_arrive_in_both_directions(pair: tuple[str, str]) -> None:
     async with connected_pair(pair) as ends:
         assert ends.far.label == "sendChannel"
         assert ends.far.is_open
@@ -105,7 +105,7 @@ async def test_messages_of_every_size_pass_both_ways(pair: tuple[str, str]) -> N
 
 
 @every_pair
-async def test_a_message_too_large_is_refused_and_harms_nothing(pair: tuple[str, str]) -> None:
+async def test_a_message_too_large_is_refused_and_the_channel_stays_usable(pair: tuple[str, str]) -> None:
     async with connected_pair(pair) as ends:
         inbox = collect_messages(ends.far)
         assert ends.near.max_message_size == limits.PEER_FRAME_BYTES
@@ -127,7 +127,7 @@ def flood(channel: Channel) -> int:
 
 
 @every_pair
-async def test_a_flood_is_refused_at_the_bound_and_what_was_taken_arrives(pair: tuple[str, str]) -> None:
+async def test_sending_is_refused_at_the_queue_limit_and_queued_messages_arrive(pair: tuple[str, str]) -> None:
     async with connected_pair(pair) as ends:
         inbox = collect_messages(ends.far)
         taken = flood(ends.near)
@@ -140,7 +140,7 @@ async def test_a_flood_is_refused_at_the_bound_and_what_was_taken_arrives(pair: 
 
 
 @every_pair
-async def test_what_comes_before_anybody_listens_is_kept(pair: tuple[str, str]) -> None:
+async def test_messages_before_a_handler_is_set_are_kept(pair: tuple[str, str]) -> None:
     async with connected_pair(pair) as ends:
         for number in range(50):
             ends.near.send(str(number))
@@ -156,7 +156,7 @@ async def test_what_comes_before_anybody_listens_is_kept(pair: tuple[str, str]) 
 
 
 @every_pair
-async def test_a_second_channel_can_be_made_by_either_end_later(pair: tuple[str, str]) -> None:
+async def test_the_answering_side_can_open_a_second_channel_later(pair: tuple[str, str]) -> None:
     async with connected_pair(pair) as ends:
         made = ends.right.create_channel("hubbub-bulk")
         arrived: asyncio.Queue[Channel] = asyncio.Queue()
@@ -171,7 +171,7 @@ async def test_a_second_channel_can_be_made_by_either_end_later(pair: tuple[str,
 
 
 @every_pair
-async def test_closing_one_end_closes_the_other_while_it_is_sending(pair: tuple[str, str]) -> None:
+async def test_closing_one_connection_closes_the_other_while_it_is_sending(pair: tuple[str, str]) -> None:
     async with connected_pair(pair) as ends:
         closed = asyncio.Event()
         ends.near.on_close = closed.set
@@ -193,7 +193,7 @@ async def test_closing_one_end_closes_the_other_while_it_is_sending(pair: tuple[
 
 
 @every_engine
-async def test_closing_twice_is_no_harm_and_tells_once(name: str) -> None:
+async def test_closing_twice_reports_the_close_once(name: str) -> None:
     connection = load_engine(name).connection()
     channel = connection.create_channel("sendChannel")
     told: list[str] = []
@@ -212,7 +212,7 @@ async def test_closing_twice_is_no_harm_and_tells_once(name: str) -> None:
 
 
 @every_engine
-async def test_a_channel_that_is_not_open_takes_nothing(name: str) -> None:
+async def test_sending_on_a_channel_that_is_not_open_is_refused(name: str) -> None:
     connection = load_engine(name).connection()
     try:
         with pytest.raises(ChannelClosed, match="not open"):
@@ -223,7 +223,7 @@ async def test_a_channel_that_is_not_open_takes_nothing(name: str) -> None:
 
 @every_engine
 @pytest.mark.parametrize("sdp", ["", "x", "v=0", "v=0\r\nm=application\r\n", "\x00" * 100, "a=" * 10_000])
-async def test_a_description_that_cannot_be_read_is_refused(name: str, sdp: str) -> None:
+async def test_an_unreadable_description_is_refused(name: str, sdp: str) -> None:
     for use in ("answer", "accept"):
         connection = load_engine(name).connection()
         connection.create_channel("sendChannel")
@@ -237,7 +237,7 @@ async def test_a_description_that_cannot_be_read_is_refused(name: str, sdp: str)
 
 
 @every_pair
-async def test_a_damaged_description_fails_cleanly_or_works(pair: tuple[str, str]) -> None:
+async def test_a_damaged_description_works_or_raises_a_peers_error(pair: tuple[str, str]) -> None:
     ends = ConnectionPair(pair)
     try:
         lines = (await ends.left.offer()).split("\r\n")
@@ -257,7 +257,7 @@ async def test_a_damaged_description_fails_cleanly_or_works(pair: tuple[str, str
 
 @every_engine
 @pytest.mark.parametrize("text", ["", "candidate:", "candidate:1 1 udp x 1.2.3.4 5 typ host", "\x00", "c" * 5000])
-async def test_an_address_that_cannot_be_read_is_ignored(name: str, text: str) -> None:
+async def test_an_unreadable_candidate_is_ignored(name: str, text: str) -> None:
     async with connected_pair((name, name)) as ends:
         inbox = collect_messages(ends.far)
         await ends.left.add_candidate(Candidate(text))
@@ -266,7 +266,7 @@ async def test_an_address_that_cannot_be_read_is_ignored(name: str, text: str) -
 
 
 @every_engine
-async def test_a_relay_only_connection_without_a_relay_shows_no_address(name: str) -> None:
+async def test_a_relay_only_connection_without_a_relay_has_no_candidates(name: str) -> None:
     connection = load_engine(name).connection([IceServer("turn:127.0.0.1:9", "u", "p")], relay_only=True)
     connection.create_channel("sendChannel")
     try:
@@ -277,7 +277,7 @@ async def test_a_relay_only_connection_without_a_relay_shows_no_address(name: st
 
 
 @every_engine
-async def test_no_public_server_is_asked_unless_one_is_named(name: str) -> None:
+async def test_no_stun_server_is_used_by_default(name: str) -> None:
     connection = load_engine(name).connection()
     connection.create_channel("sendChannel")
     try:
@@ -287,7 +287,7 @@ async def test_no_public_server_is_asked_unless_one_is_named(name: str) -> None:
 
 
 @every_engine
-async def test_a_server_whose_address_cannot_be_read_is_refused(name: str) -> None:
+async def test_an_ice_server_with_an_invalid_url_is_refused(name: str) -> None:
     with pytest.raises(NegotiationFailed):
         await _offer_with(name, "gopher:example.com")
 
@@ -301,22 +301,22 @@ async def _offer_with(name: str, url: str) -> None:
         await connection.close()
 
 
-def test_the_fast_engine_comes_first() -> None:
+def test_wrtc_is_the_default_engine() -> None:
     assert available_engines() == ["wrtc", "aiortc"]
     assert load_engine().name == "wrtc"
 
 
-def test_an_engine_that_is_not_there_is_named_with_its_remedy() -> None:
+def test_a_missing_engine_is_an_error_that_names_the_extra() -> None:
     with pytest.raises(EngineMissing, match="install Hubbub with its extra 'peers"):
         load_engine("libdatachannel")
 
 
 @given(sdp=st.text(max_size=40) | st.integers(0, 10**20).map(lambda size: f"v=0\r\na=max-message-size:{size}\r\n"))
-def test_the_largest_message_is_bounded_by_both(sdp: str) -> None:
+def test_the_max_message_size_of_a_peer_is_bounded_by_our_limit(sdp: str) -> None:
     assert 0 < read_max_message_size(sdp) <= limits.PEER_FRAME_BYTES
 
 
-def test_an_end_that_does_not_say_takes_64_kib() -> None:
+def test_the_default_max_message_size_is_64_kib() -> None:
     assert read_max_message_size("v=0\r\n") == 65536
     assert read_max_message_size("a=max-message-size:1000\r\n") == 1000
     assert read_max_message_size("a=max-message-size:0\r\n") == limits.PEER_FRAME_BYTES

@@ -183,7 +183,7 @@ async def test_send_rejected() -> None:
         assert (await ann.wait_for_event("send_rejected"))["target"] == "nobody"
 
 
-async def test_send_rejected_while_there_is_no_way_to_anybody() -> None:
+async def test_send_rejected_while_signalling_is_lost_and_no_peer_is_connected() -> None:
     async with connected_caller() as ann:
         async with signalling() as host:
             ann.host = host
@@ -233,7 +233,7 @@ def has_more_requests_than(olga: EmulatedVdoBridge, times: int) -> bool:
     return olga.kinds.count("state.snapshot_req") > times
 
 
-async def test_repeated_hellos_of_an_original_do_not_end_a_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_repeated_hellos_of_a_vdo_bridge_do_not_end_a_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """After each of them both ends ask for the other's state; only news of it, or what was asked for, is told."""
     monkeypatch.setattr(limits, "STATE_SNAPSHOT_S", 0.0)
     async with single_caller() as (ann, host), EmulatedVdoBridge(host, "olga") as olga:
@@ -322,7 +322,7 @@ async def test_protocol_unknown() -> None:
 # -- files -----------------------------------------------------------------------------------
 
 
-async def test_a_file_is_told_of_from_its_offer_to_its_end() -> None:
+async def test_a_file_transfer_emits_events_from_offer_to_completion() -> None:
     """file_offer_received, file_chunk_received, file_received, file_transfer_complete."""
     async with caller_pair() as (ann, bob):
         sent = (await ann.call("vdo_file_send", **small_file(transfer_id="t1")))["transfer"]
@@ -423,7 +423,7 @@ def test_every_type_has_a_test() -> None:
         assert re.search(rf'event\("{type}"|"{type}"\]', text), type
 
 
-async def test_no_event_tells_how_a_connection_is_made_or_a_secret() -> None:
+async def test_events_contain_no_secrets_and_no_connection_details() -> None:
     secret = {"join_token_secret": "s3kr3t-of-all", "password": "pass-of-all", "enforce_join_token": True}
     async with caller_pair(**secret) as (ann, bob):
         for caller in (ann, bob):
@@ -438,14 +438,14 @@ async def test_no_event_tells_how_a_connection_is_made_or_a_secret() -> None:
 
 
 @pytest.mark.parametrize("host", ["ws://ann:hunter2@127.0.0.1:9/x?key=hunter2", "http://ann:hunter2@there"])
-async def test_an_address_is_told_without_who_logs_in_there(host: str) -> None:
+async def test_error_messages_show_the_host_without_credentials(host: str) -> None:
     async with connected_caller() as ann:
         error = await ann.failure("vdo_connect", room="hall", host=host)
         assert "hunter2" not in error["message"]
         assert "there" in error["message"] or "ws://127.0.0.1:9/x" in error["message"]
 
 
-async def test_waiting_ends_with_the_first_event_that_is_wanted() -> None:
+async def test_a_long_poll_ends_with_the_first_event_of_the_given_types() -> None:
     async with caller_pair() as (ann, bob):
         await bob.read_events()
         begun = bob.client.send_request(
@@ -465,7 +465,7 @@ async def test_waiting_ends_with_the_first_event_that_is_wanted() -> None:
         await bob.wait_for_event("state_updated", source="remote")
 
 
-async def test_what_does_not_fit_pushes_out_the_oldest_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_over_the_limit_displace_the_oldest_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PEER_EVENTS", 600)
     async with caller_pair(heartbeat_ms=120_000) as (ann, bob):
         for number in range(700):

@@ -12,7 +12,7 @@ from tests.packs.peers.scripted_peer import ScriptedPeer
 OWN = ("data_received", "protocol_auth_failed")
 
 
-async def test_data_that_comes_through_the_signalling_server_is_delivered() -> None:
+async def test_fallback_data_through_the_signalling_server_is_delivered() -> None:
     async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "bob") as bob:
         await ann.connect("ann")
         joined = await bob.wait_for_signal("someonejoined")
@@ -35,7 +35,7 @@ async def test_data_that_comes_through_the_signalling_server_is_delivered() -> N
     [{"require_session_mac": True}, {"allow_peer_stream_ids": ["bob"]},
      {"enforce_join_token": True, "join_token_secret": "sek"}],
 )  # fmt: skip
-async def test_where_peers_must_prove_something_it_is_refused(demands: dict[str, Any]) -> None:
+async def test_fallback_data_is_refused_if_peers_must_authenticate(demands: dict[str, Any]) -> None:
     async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "bob") as bob:
         await ann.connect("ann", **demands)
         await bob.wait_for_signal("someonejoined")

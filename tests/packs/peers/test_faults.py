@@ -109,7 +109,7 @@ async def test_signalling_restarts_in_the_middle_of_a_large_file(stage: ExitStac
             assert not [event for event in agent.events if event["type"] == "peer_disconnected"]
 
 
-async def test_a_receiver_that_is_killed_and_comes_back_gets_all_of_it(stage: ExitStack, tmp_path: Path) -> None:
+async def test_a_receiver_that_is_killed_and_returns_gets_the_whole_file(stage: ExitStack, tmp_path: Path) -> None:
     signal_server = started(stage, SignalServerProcess())
     async with serve_agents(tmp_path, "ann", "carol") as (ann, carol):
         for agent in (ann, carol):
@@ -137,7 +137,7 @@ async def test_a_receiver_that_is_killed_and_comes_back_gets_all_of_it(stage: Ex
             assert (await carol.call("vdo_send", data="still here", target="ann"))["ok"]
 
 
-async def test_a_sender_that_is_killed_leaves_nothing_that_looks_complete(stage: ExitStack, tmp_path: Path) -> None:
+async def test_a_killed_sender_leaves_an_incomplete_transfer(stage: ExitStack, tmp_path: Path) -> None:
     signal_server = started(stage, SignalServerProcess())
     async with serve_agents(tmp_path, "bob") as (bob,):
         await bob.connect(signal_server.host)
@@ -234,7 +234,9 @@ async def send_random_frames(host: str, name: str, chance: random.Random, count:
 
 
 @pytest.mark.parametrize("gate", [{}, {"require_session_mac": True, "enforce_join_token": True}], ids=["open", "gated"])
-async def test_whatever_strangers_say_the_others_go_on(gate: dict[str, Any], tmp_path: Path) -> None:
+async def test_random_frames_of_unknown_peers_break_nothing_and_memory_stays_bounded(
+    gate: dict[str, Any], tmp_path: Path
+) -> None:
     """Of every kind, in any order, right and wrong: nothing breaks, nothing grows, no file is complete."""
     secret = {"join_token_secret": "only ours"} if gate else {}
     async with signalling() as host, serve_agents(tmp_path, "ann", "bob") as (ann, bob):
@@ -268,7 +270,7 @@ async def check_agents_work(ann: ServedAgent, bob: ServedAgent) -> None:
     await bob.wait_for_event("file_received", file_hash=digest)
 
 
-async def test_a_flood_of_the_largest_frames_is_bounded(tmp_path: Path) -> None:
+async def test_memory_stays_bounded_under_a_flood_of_the_largest_frames(tmp_path: Path) -> None:
     """A stranger in an open room may say what it likes; what nobody reads is kept up to a limit."""
     async with signalling() as host, serve_agents(tmp_path, "ann", "bob") as (ann, bob):
         for agent in (ann, bob):

@@ -39,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # -- pieces --------------------------------------------------------------------------------------
 
 
-async def test_a_large_file_is_read_in_pieces(home: Path) -> None:
+async def test_a_large_file_is_read_in_ranges(home: Path) -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         data = os.urandom(2 * limits.FILE_ANSWER_BYTES + 1)
         (data_folder() / "peers" / "files" / "x").write_bytes(data)
@@ -62,7 +62,7 @@ async def test_a_large_file_is_read_in_pieces(home: Path) -> None:
             assert message in error["message"]
 
 
-async def test_pieces_of_text_end_between_characters(home: Path) -> None:
+async def test_text_ranges_end_between_characters(home: Path) -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         text = "a\u00e9\u65e5\U0001f600" * 50
         broken = text.encode() + b"\xff\xf0\x9f"
@@ -79,7 +79,7 @@ async def test_pieces_of_text_end_between_characters(home: Path) -> None:
 # -- folders -------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_was_started_at_the_root_has_a_folder_of_its_own(home: Path) -> None:
+async def test_a_server_started_in_the_root_directory_uses_its_data_folder(home: Path) -> None:
     own = home / "home" / "hubbub" / "peers" / "files"
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         told = (await ann.call("vdo_capabilities"))["files"]
@@ -100,7 +100,7 @@ async def test_a_server_that_was_started_at_the_root_has_a_folder_of_its_own(hom
         assert (home / "secret").read_text() == "s"
 
 
-async def test_the_folders_of_the_operator_are_the_only_ones(home: Path) -> None:
+async def test_configured_folders_replace_the_default_folder(home: Path) -> None:
     (home / "given").mkdir()
     async with signalling() as host, connected_caller(host, files=(str(home / "given"),)) as ann:
         told = (await ann.call("vdo_capabilities"))["files"]
@@ -109,7 +109,7 @@ async def test_the_folders_of_the_operator_are_the_only_ones(home: Path) -> None
         assert not (home / "home" / "hubbub").exists()
 
 
-async def test_without_file_tools_no_folder_is_told_of_or_made(home: Path) -> None:
+async def test_without_file_tools_no_folder_is_listed_or_created(home: Path) -> None:
     async with signalling() as host, connected_caller(host, profile="core") as ann:
         assert "files" not in await ann.call("vdo_capabilities")
         await ann.connect("ann")
@@ -127,7 +127,7 @@ def make_open_to_all(home: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [make_occupied, make_open_to_all])
-async def test_where_the_data_folder_cannot_be_used_a_private_temporary_one_is(spoil: Any, home: Path) -> None:
+async def test_a_private_temporary_folder_replaces_an_unusable_data_folder(spoil: Any, home: Path) -> None:
     spoil(home)
     async with connected_caller() as ann:
         [folder] = (await ann.call("vdo_capabilities"))["files"]["folders"]
@@ -135,14 +135,14 @@ async def test_where_the_data_folder_cannot_be_used_a_private_temporary_one_is(s
         assert Path(folder).stat().st_mode & 0o777 == 0o700
 
 
-async def test_where_nothing_can_be_made_nothing_is_allowed(home: Path) -> None:
+async def test_no_folder_is_allowed_if_none_can_be_created(home: Path) -> None:
     make_occupied(home)
     (home / "temporary" / f"hubbub-peers-{os.getuid()}").write_text("a file is in the way")
     async with signalling() as host, connected_caller(host) as ann:
         assert (await ann.call("vdo_capabilities"))["files"]["folders"] == []
 
 
-async def test_a_working_directory_that_was_removed_is_not_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_removed_working_directory_is_not_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = home / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -154,7 +154,7 @@ async def test_a_working_directory_that_was_removed_is_not_used(home: Path, monk
 
 
 @pytest.mark.parametrize("place", ["user", ".", "user/.ssh", "user/work/.git/hooks", "user/Library/x", "user/AppData"])
-async def test_a_home_and_where_programs_keep_their_files_are_no_default(
+async def test_a_home_directory_or_application_folder_is_not_the_default(
     place: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = home / "user"
@@ -179,7 +179,9 @@ async def test_a_home_and_where_programs_keep_their_files_are_no_default(
         assert (home / place / "key").read_text() == "secret"
 
 
-async def test_the_home_that_the_system_knows_is_no_default_either(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+async def test_the_home_directory_of_the_user_database_is_not_the_default(
+    monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
     pwd = pytest.importorskip("pwd")
     known = [each.pw_dir for each in pwd.getpwall() if each.pw_uid == os.getuid() and os.access(each.pw_dir, os.W_OK)]
     if not known:
@@ -191,9 +193,7 @@ async def test_the_home_that_the_system_knows_is_no_default_either(monkeypatch: 
         assert folder.startswith(str(home / "home"))
 
 
-async def test_hidden_files_of_the_working_directory_are_neither_read_nor_written(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hidden_files_of_the_working_directory_are_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = home / "user" / "work"
     (work / ".git").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home / "user"))

@@ -42,7 +42,7 @@ async def two_callers(folder: Path, **arguments: Any) -> AsyncIterator[tuple[Cal
         yield ann, bob
 
 
-async def test_bytes_are_sent_looked_at_and_read(tmp_path: Path) -> None:
+async def test_sent_bytes_are_listed_and_read_in_every_encoding(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, bob):
         text = '{"größe": [1, 2]}'
         told = await ann.call(
@@ -101,7 +101,7 @@ async def test_a_path_is_sent_and_saved(tmp_path: Path) -> None:
         assert not Path(came["spool_path"]).exists()
 
 
-async def test_a_large_file_is_not_answered_with(tmp_path: Path) -> None:
+async def test_receive_refuses_a_file_over_the_result_limit(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, bob):
         (tmp_path / "x").write_bytes(bytes(limits.FILE_ANSWER_BYTES + 1))
         (tmp_path / "y").write_bytes(bytes(limits.FILE_ANSWER_BYTES))
@@ -113,7 +113,7 @@ async def test_a_large_file_is_not_answered_with(tmp_path: Path) -> None:
         assert len(read["data_base64"]) > limits.FILE_ANSWER_BYTES
 
 
-async def test_what_cannot_be_done_is_said_in_the_contract_s_words(tmp_path: Path) -> None:
+async def test_file_tools_fail_with_the_error_types_and_messages_of_the_contract(tmp_path: Path) -> None:
     async with two_callers(tmp_path, file_max_bytes=1000, file_ack_timeout_ms=100, file_max_retries=0) as (ann, bob):
         await ann.call("vdo_file_send", data_base64=encode_base64(b"null"), transfer_id="null")
         await ann.call("vdo_file_send", data_base64=encode_base64(b"\xff"), transfer_id="bytes")
@@ -172,7 +172,7 @@ async def test_what_cannot_be_done_is_said_in_the_contract_s_words(tmp_path: Pat
             assert message in error["message"]
 
 
-async def test_a_file_that_is_refused_leaves_no_transfer_behind(tmp_path: Path) -> None:
+async def test_a_refused_file_leaves_no_transfer(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "link").symlink_to("/etc/hostname")
     (tmp_path / "large").write_bytes(bytes(1001))
@@ -192,14 +192,14 @@ async def test_a_file_that_is_refused_leaves_no_transfer_behind(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("text", ["aGVsbG8gd29ybGQ_", "aGVs\nbG8gd29ybGQ/", "aGVsbG8gd29ybGQ/=="])
-async def test_base64_is_read_kindly(text: str, tmp_path: Path) -> None:
+async def test_base64_is_parsed_leniently(text: str, tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, bob):
         await ann.call("vdo_file_send", data_base64=text, transfer_id="t")
         read = await bob.call("vdo_file_receive", transfer_id="t")
         assert base64.b64decode(read["data_base64"]) == b"hello world?"
 
 
-async def test_numbers_are_held_to_their_bounds(tmp_path: Path) -> None:
+async def test_chunk_bytes_is_clamped(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, _):
         data = encode_base64(bytes(5000))
         for given, used in ((10, 1024), (2000, 2000), (10**9, 195_840), (-5, 65_536), ("no", 65_536)):
@@ -207,7 +207,7 @@ async def test_numbers_are_held_to_their_bounds(tmp_path: Path) -> None:
             assert sent["chunk_bytes"] == used
 
 
-async def test_a_failed_transfer_names_itself_and_goes_on(tmp_path: Path) -> None:
+async def test_a_failed_transfer_reports_its_id_and_can_be_resumed(tmp_path: Path) -> None:
     async with two_callers(tmp_path, file_ack_timeout_ms=100, file_max_retries=0) as (ann, bob):
         await bob.call("vdo_disconnect")
         source = tmp_path / "x"
@@ -229,7 +229,7 @@ async def test_a_failed_transfer_names_itself_and_goes_on(tmp_path: Path) -> Non
         assert (resumed["status"], resumed["last_error"]) == ("completed", None)
 
 
-async def test_a_transfer_is_cancelled_while_its_call_waits(tmp_path: Path) -> None:
+async def test_the_receiver_can_cancel_a_transfer_while_the_send_call_waits(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, bob):
         (tmp_path / "x").write_bytes(os.urandom(60_000_000))
         arguments = {"session_id": ann.session_id, "file_path": str(tmp_path / "x"), "transfer_id": "t"}
@@ -244,7 +244,7 @@ async def test_a_transfer_is_cancelled_while_its_call_waits(tmp_path: Path) -> N
         assert sent["status"] == "cancelled"
 
 
-async def test_progress_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
+async def test_progress_notifications_are_sent_for_a_progress_token(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, _):
         (tmp_path / "x").write_bytes(os.urandom(30_000_000))
         arguments = {"session_id": ann.session_id, "file_path": str(tmp_path / "x")}
@@ -256,9 +256,7 @@ async def test_progress_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
         assert [note["progress"] for note in notes] == sorted({note["progress"] for note in notes})
 
 
-async def test_by_default_files_are_below_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_default_folder_is_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("here", "temporary"):
         (tmp_path / name).mkdir()
     (tmp_path / "here" / "x").write_bytes(bytes(5_000_000))
@@ -278,7 +276,7 @@ async def test_by_default_files_are_below_the_working_directory(
     assert not list((tmp_path / "temporary").rglob("incoming_*"))
 
 
-async def test_a_session_with_a_file_on_its_way_is_not_idle() -> None:
+async def test_a_session_with_a_running_transfer_is_not_idle() -> None:
     async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "olga") as olga:
         await ann.connect("ann")
         await olga.view("ann")
@@ -292,7 +290,7 @@ async def test_a_session_with_a_file_on_its_way_is_not_idle() -> None:
         await ann.call("vdo_status")
 
 
-async def test_a_spool_folder_elsewhere_is_refused(tmp_path: Path) -> None:
+async def test_a_spool_folder_outside_the_allowed_folders_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     async with signalling() as host, connected_caller(host, files=(str(tmp_path / "in"),)) as ann:
         error = await ann.failure("vdo_connect", room="hall", host=host, file_spool_dir=str(tmp_path / "out"))

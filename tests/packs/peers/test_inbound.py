@@ -174,7 +174,7 @@ strange = st.text(max_size=20) | st.binary(max_size=20)
 
 @pytest.mark.parametrize("gate", GATES, ids=["token", "list", "mac"])
 @given(script=st.lists(frames | strange, min_size=1, max_size=12))
-def test_nothing_passes_a_gate_whatever_is_said(gate: dict[str, Any], script: list[Any]) -> None:
+def test_no_message_of_an_unadmitted_peer_reaches_the_listener(gate: dict[str, Any], script: list[Any]) -> None:
     public_key = Trust(RoomOptions(room="hall", stream_id="mallory")).hello()["public_key"]
 
     async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
@@ -190,7 +190,7 @@ def test_nothing_passes_a_gate_whatever_is_said(gate: dict[str, Any], script: li
     run_with_peer(scene, **gate)
 
 
-def test_a_crowd_at_the_door_cannot_push_out_what_others_said() -> None:
+def test_peers_over_the_limit_cause_one_event_per_interval() -> None:
     async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for number in range(100):
             network.on_message(PlayRequest(f"u{number}"))
@@ -202,7 +202,7 @@ def test_a_crowd_at_the_door_cannot_push_out_what_others_said() -> None:
     run_with_peer(scene, max_peers=1)
 
 
-def test_empty_messages_that_nobody_listens_to_are_not_kept_for_ever() -> None:
+def test_a_channel_with_too_many_unhandled_empty_messages_is_closed() -> None:
     pipe = FakeChannel("hubbub-bulk")
     pipe.handle_open()
     for _ in range(limits.PEER_QUEUE_BYTES // 32):
@@ -210,7 +210,7 @@ def test_empty_messages_that_nobody_listens_to_are_not_kept_for_ever() -> None:
     assert not pipe.is_open
 
 
-def test_who_is_kept_out_cannot_push_out_what_others_said() -> None:
+def test_events_about_refused_messages_of_one_peer_are_limited() -> None:
     mallory = Trust(RoomOptions(room="hall", stream_id="mallory"))
     hello = mallory.frame(None, "sync.hello", mallory.hello())
     frames = ['{"pipe":"x"}', hello, mallory.frame(None, "sync.what", {})]
@@ -228,7 +228,7 @@ def test_who_is_kept_out_cannot_push_out_what_others_said() -> None:
 
 
 @given(script=st.lists(frames | strange, min_size=1, max_size=12))
-def test_in_an_open_room_nothing_breaks(script: list[Any]) -> None:
+def test_arbitrary_frames_break_nothing_in_an_open_room(script: list[Any]) -> None:
     async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for frame in script:
             pipe.handle_message(frame if isinstance(frame, str | bytes) else json.dumps(frame))
@@ -259,7 +259,7 @@ messages = st.fixed_dictionaries(
 
 
 @given(script=st.lists(messages, min_size=1, max_size=15))
-def test_whatever_the_server_says_nothing_breaks(script: list[Any]) -> None:
+def test_arbitrary_signalling_messages_break_nothing(script: list[Any]) -> None:
     async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         session = network.sent_messages[0]["session"]
         for message in script:
@@ -278,7 +278,7 @@ def test_whatever_the_server_says_nothing_breaks(script: list[Any]) -> None:
     run_with_peer(scene)
 
 
-def test_a_full_roster_is_the_end_of_endless_callers() -> None:
+def test_play_requests_over_the_peer_limit_open_no_connections() -> None:
     async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for number in range(500):
             network.on_message(PlayRequest(f"caller{number}"))
@@ -302,7 +302,7 @@ class UnansweredNetwork(FakeNetwork):
         return self.connections[-1]
 
 
-def test_a_goodbye_is_the_reason_even_if_the_channel_ends_right_behind_it() -> None:
+def test_bye_is_the_reason_even_if_the_channel_closes_right_after_it() -> None:
     """A busy process handles both in one turn of its loop."""
 
     async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
@@ -313,7 +313,7 @@ def test_a_goodbye_is_the_reason_even_if_the_channel_ends_right_behind_it() -> N
     run_with_peer(scene)
 
 
-async def test_who_leaves_says_goodbye_on_a_channel_that_is_just_opening() -> None:
+async def test_disconnect_sends_bye_on_a_channel_that_is_just_opening() -> None:
     """At the other end it may be open already."""
     network = UnansweredNetwork()
     mesh = Mesh(RoomOptions(room="hall", stream_id="ann"), RecordingListener(), engine=network, signalling=network)

@@ -19,7 +19,7 @@ def silence_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("silence_is_ignored")
-async def test_who_leaves_is_missed_at_once_and_found_again() -> None:
+async def test_a_peer_that_leaves_is_detected_at_once_and_found_again() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         async with joined_room(ann, bob):
@@ -36,7 +36,7 @@ async def test_who_leaves_is_missed_at_once_and_found_again() -> None:
 # -- events --------------------------------------------------------------------------
 
 
-async def test_who_lost_its_memory_takes_its_name_back() -> None:
+async def test_a_restarted_peer_takes_over_its_name() -> None:
     """A peer that was killed comes back before it was missed; the dead connection gives way."""
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
@@ -54,7 +54,7 @@ async def test_who_lost_its_memory_takes_its_name_back() -> None:
                 await ann.listener.until(lambda: ann.uuid("vera") != first and ann.knows("vera"))
 
 
-async def test_a_silent_peer_is_taken_for_dead_within_ten_seconds() -> None:
+async def test_a_silent_peer_counts_as_dead_within_ten_seconds() -> None:
     clock = Clock()
     async with signalling() as host:
         ann = RoomAgent(host, "ann", clock=clock)
@@ -77,7 +77,7 @@ async def test_a_silent_peer_is_taken_for_dead_within_ten_seconds() -> None:
 
 
 @pytest.mark.usefixtures("silence_is_ignored")
-async def test_who_says_goodbye_is_gone_with_what_was_still_being_made() -> None:
+async def test_bye_also_ends_a_connection_that_is_still_being_made() -> None:
     """Else it would be there for a while by name, and its successor could not be reached."""
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
@@ -97,7 +97,9 @@ async def test_who_says_goodbye_is_gone_with_what_was_still_being_made() -> None
             await never.close()
 
 
-async def test_two_that_leave_at_the_same_time_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_peers_that_leave_at_the_same_time_do_not_wait_for_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(limits, "PEER_BYE_S", 3600.0)
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")

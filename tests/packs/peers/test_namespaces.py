@@ -99,7 +99,7 @@ def test_agents_on_two_machines_exchange_messages_and_bytes(agents: tuple[MeshAg
     assert ann.until("bytes")["count"] == 5_000_000 // 65000 * 65000
 
 
-def test_a_cable_that_is_pulled_for_a_moment_breaks_nothing(
+def test_a_short_network_outage_loses_no_data_and_no_peer(
     cable: Cable, agents: tuple[MeshAgentProcess, MeshAgentProcess]
 ) -> None:
     ann, bob = agents
@@ -112,7 +112,7 @@ def test_a_cable_that_is_pulled_for_a_moment_breaks_nothing(
     assert not any('"gone"' in line for line in ann.seen + bob.seen)
 
 
-def test_agents_find_each_other_again_when_the_cable_is_back(
+def test_agents_reconnect_after_a_long_network_outage(
     cable: Cable, agents: tuple[MeshAgentProcess, MeshAgentProcess]
 ) -> None:
     ann, bob = agents

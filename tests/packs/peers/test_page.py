@@ -58,7 +58,9 @@ def page(tmp_path: Path) -> Iterator[Page]:
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("engine", ["wrtc", "aiortc"])
-async def test_a_page_is_known_and_exchanges_messages(page: Page, engine: str, role: str) -> None:
+async def test_a_browser_page_completes_the_handshake_and_exchanges_messages(
+    page: Page, engine: str, role: str
+) -> None:
     async with signalling() as host:
         ann, notes = (end := RoomAgent(host, "ann", engine)), end.listener
         async with joined_room(ann):
@@ -78,7 +80,7 @@ async def test_a_page_is_known_and_exchanges_messages(page: Page, engine: str, r
                 assert not notes.of("protocol_auth_failed")
 
 
-async def test_a_page_that_dies_is_missed_within_ten_seconds(page: Page) -> None:
+async def test_a_closed_browser_page_is_detected_within_ten_seconds(page: Page) -> None:
     """It says no goodbye, and is not Hubbub; that it answered a ping once is enough."""
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
@@ -90,7 +92,7 @@ async def test_a_page_that_dies_is_missed_within_ten_seconds(page: Page) -> None
             await ann.listener.until(lambda: "page" in ann.listener.gone, 10)
 
 
-async def test_what_is_signed_for_a_page_is_what_javascript_signs(page: Page) -> None:
+async def test_our_macs_equal_those_of_javascript(page: Page) -> None:
     """The page complains about an envelope whose MAC is missing or wrong, and about nothing else."""
     async with signalling() as host:
         ann = RoomAgent(host, "ann", require_session_mac=True)

@@ -27,7 +27,7 @@ def test_two_processes_exchange_messages_and_bytes(stage: ExitStack, engines: tu
     ann.until("gone", peer="bob")
 
 
-def test_a_killed_process_is_missed_and_its_successor_found(stage: ExitStack) -> None:
+def test_a_killed_process_is_detected_and_its_successor_connected(stage: ExitStack) -> None:
     place = started(stage, SignalServerProcess())
     ann, bob, carol = (started(stage, MeshAgentProcess(place.host, name)) for name in ("ann", "bob", "carol"))
     met: set[str] = set()
@@ -42,7 +42,7 @@ def test_a_killed_process_is_missed_and_its_successor_found(stage: ExitStack) ->
     ann.until("ready_peer", peer="bob")
 
 
-def test_a_stopped_process_is_missed_too(stage: ExitStack) -> None:
+def test_a_stopped_process_is_detected(stage: ExitStack) -> None:
     """Nothing says that it is gone: its sockets are open, and nobody answers."""
     import signal
 
@@ -53,7 +53,7 @@ def test_a_stopped_process_is_missed_too(stage: ExitStack) -> None:
     ann.until("gone", peer="bob")
 
 
-def test_a_transfer_outlives_the_signalling_server(stage: ExitStack) -> None:
+def test_a_transfer_continues_while_the_signalling_server_restarts(stage: ExitStack) -> None:
     place = started(stage, SignalServerProcess())
     ann, bob = (started(stage, MeshAgentProcess(place.host, name, reconnect_s=0.2)) for name in ("ann", "bob"))
     ann.until("ready_peer", peer="bob")

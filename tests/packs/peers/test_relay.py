@@ -61,7 +61,7 @@ def relay(tmp_path: Path) -> Iterator[IceServer]:
 
 
 @pytest.mark.parametrize("engines", [("wrtc", "wrtc"), ("wrtc", "aiortc")], ids="-".join)
-async def test_two_ends_meet_through_a_relay_only(relay: IceServer, engines: tuple[str, str]) -> None:
+async def test_two_agents_connect_through_a_turn_relay_only(relay: IceServer, engines: tuple[str, str]) -> None:
     async with signalling() as host:
         ann, bob = (
             RoomAgent(host, name, engine, force_turn=True, ice_servers=(relay,))

@@ -54,7 +54,7 @@ def run(states: list[SharedState], script: list[Any]) -> None:
 
 
 @given(script=steps)
-def test_all_ends_agree_after_any_order_loss_and_partition(script: list[Any]) -> None:
+def test_states_converge_after_reordering_loss_and_partition(script: list[Any]) -> None:
     states = ends()
     run(states, script)
     # Healed: snapshots along a line there and back reach everybody, though no two ends of it ever speak.
@@ -66,7 +66,7 @@ def test_all_ends_agree_after_any_order_loss_and_partition(script: list[Any]) ->
 
 
 @given(script=steps, end=st.integers(0, ENDS - 1), key=keys, value=json_values)
-def test_a_write_wins_over_all_that_its_writer_has_seen(script: list[Any], end: int, key: str, value: Any) -> None:
+def test_a_write_wins_over_every_entry_its_writer_has_seen(script: list[Any], end: int, key: str, value: Any) -> None:
     states = ends()
     run(states, script)
     written = states[end].set(key, value)
@@ -76,7 +76,7 @@ def test_a_write_wins_over_all_that_its_writer_has_seen(script: list[Any], end: 
 
 
 @given(script=steps)
-def test_a_digest_tells_whether_two_ends_differ(script: list[Any]) -> None:
+def test_digests_are_equal_exactly_if_the_entries_are(script: list[Any]) -> None:
     states = ends()
     run(states, script)
     told = [[(e.key, e.clock, e.actor, repr(e.value)) for e in state.entries] for state in states]
@@ -85,7 +85,7 @@ def test_a_digest_tells_whether_two_ends_differ(script: list[Any]) -> None:
             assert (told[left] == told[right]) == (states[left].digest == states[right].digest)
 
 
-def test_the_case_in_which_the_original_diverges() -> None:
+def test_a_later_write_wins_where_the_vdo_bridge_diverges() -> None:
     ann, bob = SharedState("ann"), SharedState("bob")
     for number in range(6):
         bob.apply(ann.set("k", number))
@@ -95,7 +95,7 @@ def test_the_case_in_which_the_original_diverges() -> None:
     assert ann.get("k") == bob.get("k") == later
 
 
-def test_of_equal_clocks_the_greater_actor_wins_by_code_units() -> None:
+def test_with_equal_clocks_the_greater_actor_by_utf16_code_units_wins() -> None:
     state = SharedState("me")
     # U+FF41 is the smaller code point but the greater first code unit.
     assert state.apply({"key": "k", "value": 1, "actor": "\uff41", "clock": 1})
@@ -103,7 +103,7 @@ def test_of_equal_clocks_the_greater_actor_wins_by_code_units() -> None:
     assert state.apply({"key": "k", "value": 3, "actor": "\uff42", "clock": 1})
 
 
-def test_an_entry_that_loses_still_moves_the_clock() -> None:
+def test_a_refused_entry_still_advances_the_clock() -> None:
     state = SharedState("me", max_keys=1)
     state.set("k", 1)
     assert state.apply({"key": "third", "value": 1, "actor": "a", "clock": 1})
@@ -111,13 +111,13 @@ def test_an_entry_that_loses_still_moves_the_clock() -> None:
     assert state.set("k", 2).clock == 10
 
 
-def test_a_snapshot_moves_the_clock_by_its_actors() -> None:
+def test_a_snapshot_advances_the_clock_by_its_actor_clock() -> None:
     state = SharedState("me")
     state.merge([], {"a": 41, "b": "many", "c": True, "d": -1, "e": 2**60})
     assert state.set("k", 1).clock == 42
 
 
-def test_a_full_table_refuses_new_keys_and_takes_changes() -> None:
+def test_a_full_state_refuses_new_keys_and_accepts_changes() -> None:
     state = SharedState("me", max_keys=2)
     state.set("a", 1)
     state.set("b", 1)
@@ -131,7 +131,7 @@ def test_a_full_table_refuses_new_keys_and_takes_changes() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "  ", "k" * (limits.STATE_KEY_CHARACTERS + 1)])
-def test_a_key_must_be_readable(key: str) -> None:
+def test_blank_and_long_keys_are_refused(key: str) -> None:
     state = SharedState("me")
     with pytest.raises(ArgumentsInvalid, match="invalid key"):
         state.set(key, 1)
@@ -144,7 +144,7 @@ def test_a_key_must_be_readable(key: str) -> None:
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.lists(st.none(), max_size=2),
     )
 )
-def test_whatever_comes_is_an_entry_or_ignored(fields: dict[str, Any]) -> None:
+def test_arbitrary_fields_are_an_entry_or_ignored(fields: dict[str, Any]) -> None:
     state = SharedState("me")
     taken = state.apply(fields)
     assert len(state) == (taken is not None)
@@ -155,7 +155,7 @@ def test_whatever_comes_is_an_entry_or_ignored(fields: dict[str, Any]) -> None:
 # -- peers that mean harm --------------------------------------------------------------------
 
 
-def test_nobody_can_use_up_the_clock() -> None:
+def test_clocks_too_far_ahead_are_ignored() -> None:
     now = 1_800_000_000.0
     state = SharedState("me", unix_time=lambda: now)
     ceiling = int(now * 1000) + limits.STATE_CLOCK_AHEAD_MS
@@ -167,7 +167,7 @@ def test_nobody_can_use_up_the_clock() -> None:
     assert state.set("k", 3).clock == ceiling + 1
 
 
-def test_ends_agree_on_what_is_written_after_somebody_pushed_the_clock() -> None:
+def test_states_converge_after_a_peer_advanced_the_clock_to_the_limit() -> None:
     moments = {"ann": 1_800_000_000.0, "bob": 1_799_999_990.0}  # Bob's clock goes ten seconds after.
     ann, bob = (SharedState(name, unix_time=partial(moments.__getitem__, name)) for name in ("ann", "bob"))
     pushed = {"key": "k", "value": "eve", "actor": "eve", "clock": 1_800_000_000_000 + limits.STATE_CLOCK_AHEAD_MS}
@@ -181,7 +181,7 @@ def test_ends_agree_on_what_is_written_after_somebody_pushed_the_clock() -> None
     assert bob.set("k", "bob").clock == written.clock + 1
 
 
-def test_there_is_an_end_to_what_others_can_put_in() -> None:
+def test_entries_of_peers_are_limited_in_bytes() -> None:
     state = SharedState("me", max_keys=50_000, max_bytes=100_000)
     for number in range(1000):
         entry = {"key": f"k{number}", "value": "x" * 1000, "actor": "eve", "clock": 1, "updated_at": "y" * 10_000}
@@ -201,7 +201,7 @@ def fill(state: SharedState, source: str, count: int = 3000) -> int:
     return len(state.merge(offered, None, source))
 
 
-def test_one_peer_fills_as_many_keys_as_are_allowed_and_others_find_room() -> None:
+def test_a_peer_that_uses_its_key_limit_leaves_room_for_others() -> None:
     state = SharedState("me")
     assert fill(state, "eve") == limits.STATE_KEYS
     assert fill(state, "bob", 100) == 100
@@ -210,14 +210,14 @@ def test_one_peer_fills_as_many_keys_as_are_allowed_and_others_find_room() -> No
     assert fill(state, "eve") == 0
 
 
-def test_entries_under_the_names_of_others_count_for_who_sends_them() -> None:
+def test_entries_of_other_actors_count_for_the_peer_that_sends_them() -> None:
     state = SharedState("me")
     offered = [{"key": str(n), "value": n, "actor": f"actor {n}", "clock": 1} for n in range(3000)]
     assert len(state.merge(offered, None, "eve")) == limits.STATE_KEYS
     assert fill(state, "bob", 100) == 100
 
 
-def test_values_that_a_peer_makes_larger_count_for_that_peer() -> None:
+def test_bytes_of_a_grown_value_count_for_the_peer_that_changed_it() -> None:
     state = SharedState("me", max_bytes=100_000)
     assert fill(state, "bob", 500) == 500
     larger = [{"key": f"bob {n}", "value": "x" * 1000, "actor": "eve", "clock": 2} for n in range(500)]
@@ -225,7 +225,7 @@ def test_values_that_a_peer_makes_larger_count_for_that_peer() -> None:
     assert state.apply({"key": "bob 499", "value": "y" * 1000, "actor": "bob", "clock": 3}, "bob")
 
 
-def test_a_key_that_another_peer_changes_still_counts_for_who_made_it() -> None:
+def test_a_key_counts_for_its_creator_after_another_peer_changes_it() -> None:
     state = SharedState("me")
     assert fill(state, "eve") == limits.STATE_KEYS
     assert state.apply({"key": "eve 0", "value": "x", "actor": "zoe", "clock": 2}, "bob")
@@ -233,7 +233,7 @@ def test_a_key_that_another_peer_changes_still_counts_for_who_made_it() -> None:
     assert fill(state, "bob", 100) == 100
 
 
-def test_what_is_deleted_gives_its_place_back_and_stays_deleted() -> None:
+def test_a_deleted_key_frees_its_place_and_stays_deleted() -> None:
     state, other = SharedState("me", max_keys=2), SharedState("you")
     for key in "ab":
         other.apply(state.set(key, key))
@@ -250,7 +250,7 @@ def test_what_is_deleted_gives_its_place_back_and_stays_deleted() -> None:
     assert state.apply(written) == written
 
 
-def test_a_deletion_that_an_old_peer_hands_on_as_null_is_still_one() -> None:
+def test_a_deletion_relayed_as_null_by_an_old_peer_stays_a_deletion() -> None:
     ann, old, bob = SharedState("ann"), SharedState("old"), SharedState("bob")
     old.apply(ann.set("k", 1))
     deletion = ann.delete("k")
@@ -264,7 +264,7 @@ def test_a_deletion_that_an_old_peer_hands_on_as_null_is_still_one() -> None:
     assert (bob.get("k"), bob.digest) == (None, ann.digest)
 
 
-def test_deletions_of_others_are_bounded_and_take_no_places() -> None:
+def test_deletions_of_peers_are_limited_and_take_no_key_places() -> None:
     state = SharedState("me", max_keys=10)
     for number in range(2 * limits.STATE_DELETED_KEYS):
         gone = {"key": f"k{number}", "value": "x" * 1000, "actor": "eve", "clock": 1, "deleted": True}
@@ -283,7 +283,7 @@ def test_a_value_must_fit_into_a_frame() -> None:
     assert state.apply(entry) is None
 
 
-def test_a_digest_costs_nothing_however_much_there_is() -> None:
+def test_the_cost_of_a_digest_does_not_grow_with_the_entries() -> None:
     def cost_s(entries: int) -> float:
         state = SharedState("me", max_keys=50_000)
         for number in range(entries):

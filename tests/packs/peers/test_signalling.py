@@ -66,7 +66,7 @@ async def fetch_path(host: str, path: str) -> tuple[int, str, str]:
 # -- the client with the server ------------------------------------------------------
 
 
-async def test_two_clients_meet_and_hand_on_what_they_say() -> None:
+async def test_two_clients_join_and_exchange_descriptions() -> None:
     async with signalling() as host:
         (ann, to_ann), (bob, to_bob) = client(host), client(host, "bob")
         try:
@@ -88,7 +88,7 @@ async def test_two_clients_meet_and_hand_on_what_they_say() -> None:
             await bob.close()
 
 
-async def test_a_stream_id_that_is_taken_is_an_error_at_once() -> None:
+async def test_joining_with_a_stream_id_in_use_raises() -> None:
     async with signalling() as host:
         (ann, _), (second, _) = client(host), client(host)
         try:
@@ -101,13 +101,13 @@ async def test_a_stream_id_that_is_taken_is_an_error_at_once() -> None:
 
 
 @pytest.mark.parametrize("host", ["ws://127.0.0.1:9", "http://127.0.0.1:9", "example", ""])
-async def test_no_server_there_says_what_to_do(host: str) -> None:
+async def test_joining_without_a_server_raises_an_error_with_advice(host: str) -> None:
     made, _ = client(host)
     with pytest.raises(SignallingFailed, match=r"start one with `hubbub signal`|must begin with ws://"):
         await made.join()
 
 
-async def test_a_full_room_is_told_in_the_servers_words() -> None:
+async def test_joining_a_full_room_raises_with_the_message_of_the_server() -> None:
     async with signalling(SignalLimits(clients_of_one_room=1)) as host:
         (ann, _), (bob, _) = client(host), client(host, "bob")
         try:
@@ -118,7 +118,7 @@ async def test_a_full_room_is_told_in_the_servers_words() -> None:
             await ann.close()
 
 
-async def test_a_client_comes_back_when_the_server_was_away() -> None:
+async def test_a_client_rejoins_after_a_server_restart_and_sends_queued_messages() -> None:
     async with signalling() as host:
         ann, heard = client(host)
         port = int(host.rpartition(":")[2])
@@ -149,7 +149,7 @@ async def test_a_client_comes_back_when_the_server_was_away() -> None:
         await ann.close()
 
 
-async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_joining_a_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SIGNAL_JOIN_S", 0.2)
     async with signalling() as host, connect(host):
         pass
@@ -164,7 +164,7 @@ async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.Monke
             await made.join()
 
 
-async def test_a_server_without_our_answer_to_seed_is_good_enough() -> None:
+async def test_a_server_that_does_not_answer_seed_is_accepted() -> None:
     from websockets.asyncio.server import serve
 
     heard: list[dict[str, Any]] = []
@@ -188,7 +188,7 @@ async def test_a_server_without_our_answer_to_seed_is_good_enough() -> None:
 # -- the server alone ----------------------------------------------------------------
 
 
-async def test_health_and_metrics_are_told_over_http() -> None:
+async def test_health_and_metrics_are_served_over_http() -> None:
     async with signalling() as host:
         ann, _ = client(host)
         try:
@@ -217,7 +217,7 @@ async def test_health_and_metrics_are_told_over_http() -> None:
         ("http://[", False),
     ],
 )
-async def test_pages_of_strangers_may_not_use_it(origin: Origin | None, is_allowed: bool) -> None:
+async def test_browser_origins_that_are_not_allowed_are_refused(origin: Origin | None, is_allowed: bool) -> None:
     async with signalling(allowed_origins=("https://friend.example",)) as host:
         if is_allowed:
             async with connect(host, origin=origin):
@@ -239,7 +239,7 @@ async def close_code(host: str, *texts: str | bytes) -> int | None:
             return socket.close_code
 
 
-async def test_bad_messages_end_that_connection_and_no_other() -> None:
+async def test_invalid_messages_close_only_their_own_connection() -> None:
     async with signalling(SignalLimits(messages=20)) as host:
         ann, heard = client(host)
         try:
@@ -255,12 +255,12 @@ async def test_bad_messages_end_that_connection_and_no_other() -> None:
             await ann.close()
 
 
-async def test_who_joins_no_room_is_parted_with() -> None:
+async def test_a_client_that_joins_no_room_in_time_is_disconnected() -> None:
     async with signalling(join_grace_s=0.1) as host:
         assert await close_code(host) == 1006
 
 
-async def test_who_publishes_or_plays_needs_no_room() -> None:
+async def test_a_client_that_publishes_or_plays_needs_no_room() -> None:
     async with signalling(join_grace_s=2) as host, connect(host) as publisher, connect(host) as viewer:
         await publisher.send('{"request":"seed","streamID":"ann"}')
         assert json.loads(await publisher.recv())["request"] == "seeded"
@@ -283,14 +283,14 @@ async def test_who_publishes_or_plays_needs_no_room() -> None:
         (None, ""),
     ],
 )
-def test_addresses_of_one_ipv6_network_count_as_one(remote: Any, network: str) -> None:
+def test_ipv6_addresses_of_one_64_network_count_as_one(remote: Any, network: str) -> None:
     class Connection:
         remote_address = remote
 
     assert client_network(Connection()) == network  # type: ignore[arg-type]
 
 
-async def test_who_does_not_answer_pings_is_parted_with() -> None:
+async def test_a_client_that_does_not_answer_pings_is_disconnected() -> None:
     async with signalling(idle_s=0.4) as host:
         # A client that shakes hands and then never reads.
         reader, writer = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
@@ -305,7 +305,7 @@ async def test_who_does_not_answer_pings_is_parted_with() -> None:
         assert json.loads((await fetch_path(host, "/health"))[2])["clients"] == 0
 
 
-async def test_clients_of_one_address_are_bounded() -> None:
+async def test_connections_of_one_address_are_limited() -> None:
     async with signalling(SignalLimits(clients_of_one_address=1)) as host:
         ann, _ = client(host)
         try:
@@ -315,7 +315,7 @@ async def test_clients_of_one_address_are_bounded() -> None:
             await ann.close()
 
 
-async def test_who_only_begins_to_connect_takes_up_its_share_and_no_more() -> None:
+async def test_unfinished_handshakes_count_against_the_limit_per_address() -> None:
     async with signalling(SignalLimits(clients_of_one_address=2)) as host:
         port = int(host.rpartition(":")[2])
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
@@ -367,7 +367,7 @@ fields = ["UUID", "streamID", "list", "session", "description", "vector", "type"
     ),
     request=st.none() | requests | json_values,
 )
-def test_whatever_a_server_says_is_understood_or_refused(message: dict[str, Any], request: Any) -> None:
+def test_arbitrary_server_messages_are_read_or_refused(message: dict[str, Any], request: Any) -> None:
     if request is not None:
         message["request"] = request
     try:
@@ -378,7 +378,7 @@ def test_whatever_a_server_says_is_understood_or_refused(message: dict[str, Any]
 
 
 @given(message=json_values)
-def test_what_is_no_object_is_refused(message: Any) -> None:
+def test_a_server_message_that_is_not_an_object_is_refused(message: Any) -> None:
     if not isinstance(message, dict):
         with pytest.raises(WireError):
             read_message(message)
@@ -396,7 +396,7 @@ def test_messages_of_peers_are_read() -> None:
 # -- the command ----------------------------------------------------------------------
 
 
-def test_an_address_that_others_reach_must_be_meant() -> None:
+def test_a_host_beyond_loopback_needs_the_insecure_flag() -> None:
     with pytest.raises(SettingsError, match="--insecure"):
         main(["--host", "0.0.0.0"])
 
@@ -408,14 +408,14 @@ def test_an_address_that_others_reach_must_be_meant() -> None:
         (["--host", "nowhere.invalid", "--insecure"], "try another --host"),
     ],
 )
-def test_an_address_that_cannot_be_had_is_told_in_one_line(arguments: list[str], told: str) -> None:
+def test_an_unusable_address_is_reported_in_one_line(arguments: list[str], told: str) -> None:
     done = subprocess.run([HUBBUB, "signal", *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("hubbub: cannot listen on ")
     assert told in done.stderr
 
 
-def test_the_command_serves_until_it_is_told_to_stop() -> None:
+def test_the_signal_command_serves_until_sigterm() -> None:
     with subprocess.Popen([HUBBUB, "signal", "--port", "0"], stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
@@ -430,7 +430,7 @@ def test_the_command_serves_until_it_is_told_to_stop() -> None:
             process.kill()
 
 
-def test_a_port_that_is_taken_is_said_without_a_traceback() -> None:
+def test_a_port_in_use_is_reported_without_a_traceback() -> None:
     import socket
 
     with socket.socket() as taken:

@@ -179,7 +179,7 @@ LINES = st.permutations(range(ENDS))
 
 @given(script=steps, line=LINES, page_entries=st.sampled_from([1, 2, 100]))
 @settings(max_examples=150)
-def test_all_ends_agree_when_they_form_a_line_again(script: list[Any], line: list[int], page_entries: int) -> None:
+def test_sessions_converge_over_a_line_of_neighbours(script: list[Any], line: list[int], page_entries: int) -> None:
     async def play() -> None:
         network = Network(page_entries)
         await act(network, script)
@@ -215,7 +215,7 @@ class without_pauses:
         self._patch.undo()
 
 
-def test_a_snapshot_in_pages_is_the_same_as_in_one() -> None:
+def test_a_snapshot_in_pages_transfers_all_entries() -> None:
     async def play() -> None:
         network = Network(7)
         network.disconnect(0, 1)
@@ -246,7 +246,7 @@ def test_pages_fit_into_frames_whatever_the_entries_are() -> None:
     asyncio.run(play())
 
 
-def test_endless_wishes_for_snapshots_are_answered_one_by_one() -> None:
+def test_repeated_snapshot_requests_are_answered_one_at_a_time() -> None:
     async def play() -> None:
         network = Network(100)
         network.ends[0].sync.set("k", 1)
@@ -263,7 +263,7 @@ def test_endless_wishes_for_snapshots_are_answered_one_by_one() -> None:
     asyncio.run(play())
 
 
-def test_ends_that_cannot_agree_ask_less_and_less() -> None:
+def test_snapshot_requests_back_off_if_digests_stay_different() -> None:
     async def play() -> None:
         network = Network(100)
         clock = 0.0
@@ -279,7 +279,7 @@ def test_ends_that_cannot_agree_ask_less_and_less() -> None:
 
 
 @pytest.mark.parametrize("kind", ["state.patch", "state.snapshot"])
-def test_a_peer_that_fills_the_table_leaves_room_for_others(kind: str) -> None:
+def test_a_peer_that_fills_the_shared_state_leaves_room_for_others(kind: str) -> None:
     def send(sync: StateSync, number: int, entries: list[dict[str, Any]]) -> None:
         payloads = entries if kind == "state.patch" else [{"room": "hall", "entries": entries, "actor_clock": {}}]
         for payload in payloads:
@@ -298,7 +298,7 @@ def test_a_peer_that_fills_the_table_leaves_room_for_others(kind: str) -> None:
     asyncio.run(play())
 
 
-def test_a_heartbeat_without_a_digest_asks_for_nothing() -> None:
+def test_a_heartbeat_without_a_different_digest_requests_no_snapshot() -> None:
     async def play() -> None:
         network = Network(100)
         network.ends[0].sync.on_heartbeat(view(1), None)
@@ -308,7 +308,7 @@ def test_a_heartbeat_without_a_digest_asks_for_nothing() -> None:
     asyncio.run(play())
 
 
-def test_an_original_is_asked_after_each_hello_and_another_hubbub_once() -> None:
+def test_a_vdo_bridge_is_asked_for_a_snapshot_after_each_hello_and_a_hubbub_peer_once() -> None:
     async def play() -> None:
         network = Network(100)
         for _ in range(3):
@@ -329,7 +329,7 @@ def test_an_original_is_asked_after_each_hello_and_another_hubbub_once() -> None
         | st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
     ),
 )  # fmt: skip
-def test_whatever_a_peer_says_nothing_breaks(kind: str, payload: dict[str, Any]) -> None:
+def test_arbitrary_state_envelopes_break_nothing(kind: str, payload: dict[str, Any]) -> None:
     async def play() -> None:
         network = Network(100)
         network.ends[0].sync.set("k", 1)

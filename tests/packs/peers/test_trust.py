@@ -58,7 +58,7 @@ def exchange_hellos(ours: Trust, theirs: Trust) -> tuple[PeerAuth, PeerAuth]:
     return they, we
 
 
-def test_two_that_greet_each_other_sign_and_check() -> None:
+def test_two_peers_sign_and_verify_after_hellos() -> None:
     ann, bob = trust("ann", require_session_mac=True), trust("bob", require_session_mac=True)
     bob_seen, ann_seen = exchange_hellos(ann, bob)
     assert (bob_seen.handshake, ann_seen.handshake) == ("hello_received", "ready")
@@ -70,7 +70,7 @@ def test_two_that_greet_each_other_sign_and_check() -> None:
         ann.check_envelope(bob_seen, envelope)
 
 
-def test_what_was_played_back_is_refused_on_another_connection_too() -> None:
+def test_a_replayed_envelope_is_refused_on_another_connection() -> None:
     ann, bob = trust("ann"), trust("bob")
     bob_seen, ann_seen = exchange_hellos(ann, bob)
     envelope = parse_envelope(bob.frame(ann_seen, "state.patch", PATCH))
@@ -94,7 +94,7 @@ def test_what_was_played_back_is_refused_on_another_connection_too() -> None:
         ({"payload": {**PATCH, "clock": 2}}, "mac invalid"),
     ],
 )
-def test_forged_messages_are_refused(changes: dict[str, Any], reason: str) -> None:
+def test_forged_envelopes_are_refused(changes: dict[str, Any], reason: str) -> None:
     ann, bob = trust("ann"), trust("bob")
     bob_seen, ann_seen = exchange_hellos(ann, bob)
     import msgspec
@@ -104,7 +104,7 @@ def test_forged_messages_are_refused(changes: dict[str, Any], reason: str) -> No
         ann.check_envelope(bob_seen, forged)
 
 
-def test_a_message_of_another_room_or_name_is_refused() -> None:
+def test_an_envelope_of_another_room_or_stream_id_is_refused() -> None:
     ann, bob, carol = trust("ann"), trust("bob"), trust("carol")
     elsewhere = Trust(RoomOptions(room="q", stream_id="bob"))
     bob_seen, _ = exchange_hellos(ann, bob)
@@ -113,7 +113,7 @@ def test_a_message_of_another_room_or_name_is_refused() -> None:
             ann.check_origin(bob_seen, parse_envelope(other.frame(None, "state.patch", PATCH)))
 
 
-def test_nobody_may_have_our_own_name() -> None:
+def test_a_hello_with_our_own_stream_id_is_refused() -> None:
     with pytest.raises(Refused, match=NAME_IS_OURS):
         greet(trust("ann"), PeerAuth(), trust("ann"))
 
@@ -123,12 +123,12 @@ def vdo_bridge_hello(theirs: Trust) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["b" * 257, "b\ud800", "bob!", "_bob", "bob\n"])
-def test_a_name_that_no_end_gives_itself_is_refused(name: str) -> None:
+def test_an_invalid_stream_id_is_refused(name: str) -> None:
     with pytest.raises(Refused, match="invalid stream id"):
         greet(trust("ann"), PeerAuth(), trust(name))
 
 
-def test_an_original_may_leave_out_the_mac_unless_it_is_required() -> None:
+def test_a_vdo_bridge_may_omit_the_mac_unless_it_is_required() -> None:
     for is_required in (False, True):
         ann, bob = trust("ann", require_session_mac=is_required), trust("bob")
         seen, theirs = PeerAuth(), PeerAuth()
@@ -160,7 +160,7 @@ GATES = [
 
 
 @pytest.mark.parametrize("gate", GATES)
-def test_before_its_hello_a_gated_room_lets_nothing_through(gate: dict[str, Any]) -> None:
+def test_nothing_is_accepted_before_the_hello_if_peers_must_authenticate(gate: dict[str, Any]) -> None:
     ann = trust("ann", **gate)
     assert not ann.admits(PeerAuth())
     with pytest.raises(Refused, match="not admitted"):
@@ -169,11 +169,11 @@ def test_before_its_hello_a_gated_room_lets_nothing_through(gate: dict[str, Any]
         ann.verify_bytes(PeerAuth(), b"x" * 100)
 
 
-def test_an_open_room_lets_data_through() -> None:
+def test_an_open_room_admits_peers_before_their_hello() -> None:
     assert trust().admits(PeerAuth())
 
 
-def test_who_is_not_on_the_list_is_rejected() -> None:
+def test_a_peer_that_is_not_on_the_allow_list_is_rejected() -> None:
     ann, standing = trust("ann", allow_peer_stream_ids=("carol",)), PeerAuth()
     with pytest.raises(Refused, match=NOT_ALLOWED):
         greet(ann, standing, trust("bob"))
@@ -197,7 +197,7 @@ def bad_tokens() -> list[tuple[str | None, str]]:
 
 
 @pytest.mark.parametrize(("token", "reason"), bad_tokens())
-def test_a_bad_token_is_rejected_where_tokens_are_enforced(token: str | None, reason: str) -> None:
+def test_an_invalid_token_is_rejected_if_tokens_are_enforced(token: str | None, reason: str) -> None:
     enforcing = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,))
     standing = PeerAuth()
     with pytest.raises(Refused, match=reason):
@@ -207,14 +207,14 @@ def test_a_bad_token_is_rejected_where_tokens_are_enforced(token: str | None, re
 
 
 @pytest.mark.parametrize(("token", "reason"), bad_tokens()[1:])
-def test_elsewhere_it_only_is_no_proof(token: str, reason: str) -> None:
+def test_an_invalid_token_only_leaves_a_peer_unauthenticated_if_tokens_are_optional(token: str, reason: str) -> None:
     lenient, standing = trust("ann", join_token_secrets=(SECRET,)), PeerAuth()
     greet(lenient, standing, trust("bob"), join_token=token)
     assert not standing.is_authenticated
     assert lenient.admits(standing)
 
 
-def test_a_minted_token_is_good_and_a_later_hello_makes_up_for_a_bad_one() -> None:
+def test_a_rejected_peer_is_admitted_by_a_later_hello_with_a_valid_token() -> None:
     ann = trust("ann", enforce_join_token=True, join_token_secrets=("new", SECRET))
     bob = trust("bob", join_token_secrets=(SECRET,))
     standing = PeerAuth()
@@ -232,7 +232,7 @@ def test_a_minted_token_is_good_and_a_later_hello_makes_up_for_a_bad_one() -> No
     assert not ann.admits(standing)
 
 
-def test_a_token_that_was_overheard_is_of_no_use() -> None:
+def test_a_stolen_token_does_not_authenticate_without_its_key() -> None:
     ann = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,))
     bob, mallory = trust("bob", join_token_secrets=(SECRET,)), trust("bob")
     overheard = bob.hello()
@@ -246,7 +246,7 @@ def test_a_token_that_was_overheard_is_of_no_use() -> None:
     assert not ann.admits(standing)
 
 
-def test_a_token_of_an_original_names_no_key_and_needs_no_proof() -> None:
+def test_a_vdo_bridge_token_without_a_key_needs_no_proof() -> None:
     ann, standing = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,)), PeerAuth()
     token = tokens.mint(SECRET, "r", "bob", int(NOW * 1000) + 1000, "n")
     greet(ann, standing, trust("bob"), join_token=token)
@@ -254,25 +254,25 @@ def test_a_token_of_an_original_names_no_key_and_needs_no_proof() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "AAAA", "é", "MCowBQYDK2VuAyEA" + "A" * 43 + "="])
-def test_a_public_key_that_is_none_is_rejected(key: str) -> None:
+def test_an_invalid_public_key_is_rejected(key: str) -> None:
     with pytest.raises(Refused, match="invalid public key"):
         greet(trust("ann"), PeerAuth(), trust("bob"), public_key=key)
 
 
-def test_who_gave_a_key_cannot_take_it_back() -> None:
+def test_a_later_hello_without_the_public_key_is_refused() -> None:
     ann, bob, standing = trust("ann"), trust("bob"), PeerAuth()
     greet(ann, standing, bob)
     with pytest.raises(Refused, match="public key missing, but an earlier hello had one"):
         greet(ann, standing, bob, public_key=None)
 
 
-def test_without_a_key_nothing_passes_where_macs_are_required() -> None:
+def test_a_peer_without_a_key_is_not_admitted_if_macs_are_required() -> None:
     ann, standing = trust("ann", require_session_mac=True), PeerAuth()
     greet(ann, standing, trust("bob"), public_key=None)
     assert not ann.admits(standing)
 
 
-def test_bytes_are_signed_for_one_direction_and_taken_once() -> None:
+def test_binary_frames_are_valid_in_one_direction_and_once() -> None:
     ann, bob = trust("ann"), trust("bob")
     bob_seen, ann_seen = exchange_hellos(ann, bob)
     frame = bob.sign_bytes(ann_seen, b"data")
@@ -284,7 +284,7 @@ def test_bytes_are_signed_for_one_direction_and_taken_once() -> None:
         bob.sign_bytes(PeerAuth(), b"data")
 
 
-def test_frames_and_envelopes_have_windows_of_their_own() -> None:
+def test_binary_frames_and_envelopes_have_separate_replay_windows() -> None:
     """A flood of bytes must not make a slow envelope look old."""
     ann, bob = trust("ann"), trust("bob")
     bob_seen, ann_seen = exchange_hellos(ann, bob)

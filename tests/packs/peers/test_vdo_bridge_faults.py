@@ -34,7 +34,7 @@ MALFORMED_PINGS = (
 )
 
 
-async def test_an_end_that_ignores_our_offer_is_asked_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_peer_that_ignores_our_offer_is_asked_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PEER_ANSWER_S", 0.05)
     async with signalling() as host:
         ann, olga = RoomAgent(host, "ann"), EmulatedVdoBridge(host, "olga", accepts_unasked_offers=False)
@@ -93,7 +93,7 @@ async def test_a_peer_with_another_target_takes_our_offer() -> None:
             assert list(peer.links) == ["viewer"]
 
 
-async def test_malformed_and_repeated_pings_end_nothing() -> None:
+async def test_malformed_and_repeated_pings_close_nothing() -> None:
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
         async with joined_room(ann), ScriptedPeer(host, "vera") as vera:
@@ -112,7 +112,7 @@ async def test_malformed_and_repeated_pings_end_nothing() -> None:
             assert not ann.listener.of("data_channel_close")
 
 
-def test_repeated_offers_of_one_address_are_bounded() -> None:
+def test_repeated_offers_of_one_address_are_limited() -> None:
     async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         before = len(network.connections)
         for number in range(200):
@@ -138,7 +138,7 @@ def test_malformed_offers_leave_nothing_behind(sdp: Any) -> None:
     run_with_peer(scene, password=False)
 
 
-def test_an_address_of_many_names_is_offered_one_connection() -> None:
+def test_an_address_with_many_stream_ids_gets_one_offer() -> None:
     async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         before = len(network.connections)
         for number in range(5):

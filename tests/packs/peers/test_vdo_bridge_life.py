@@ -68,7 +68,7 @@ async def connected_both_ways(
             yield clock, ann, olga, host
 
 
-async def test_an_original_that_answers_on_the_channel_it_prefers_stays_connected(
+async def test_a_vdo_bridge_that_answers_pings_on_its_other_channel_stays_connected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with connected_both_ways(monkeypatch, {}, {}) as (clock, ann, olga, _):
@@ -79,7 +79,7 @@ async def test_an_original_that_answers_on_the_channel_it_prefers_stays_connecte
         await exchange_messages(ann, olga, "ann")
 
 
-async def test_tokens_are_enforced_for_minutes_with_a_heartbeat_of_five_seconds(
+async def test_enforced_tokens_keep_peers_connected_for_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     theirs = {"secret": SECRET, "enforce_join_token": True}
@@ -95,7 +95,7 @@ async def test_tokens_are_enforced_for_minutes_with_a_heartbeat_of_five_seconds(
 
 
 @pytest.mark.parametrize("target", [None, "ann"])
-async def test_three_parties_are_in_a_room_for_minutes(target: str | None) -> None:
+async def test_two_agents_and_a_vdo_bridge_stay_connected_for_minutes(target: str | None) -> None:
     clock = Clock()
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann", clock=clock, **GATED), RoomAgent(host, "bob", clock=clock, **GATED)
@@ -120,7 +120,7 @@ async def test_three_parties_are_in_a_room_for_minutes(target: str | None) -> No
 
 
 @pytest.mark.parametrize("is_connected_twice", [False, True])
-async def test_an_original_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch, is_connected_twice: bool) -> None:
+async def test_a_hung_vdo_bridge_is_detected(monkeypatch: pytest.MonkeyPatch, is_connected_twice: bool) -> None:
     async with connected_both_ways(monkeypatch, {}, {}) as (clock, ann, olga, _):
         if not is_connected_twice:
             peer = ann.mesh.roster.find("olga")
@@ -140,7 +140,7 @@ async def test_an_original_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch
         assert ann.listener.of("peer_disconnected")[0]["detail"]["reason"] == "no sign of life"
 
 
-async def test_an_impostor_does_not_take_the_name_of_an_original_that_answers_elsewhere(
+async def test_an_impostor_does_not_take_the_name_of_a_vdo_bridge_that_still_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with connected_both_ways(monkeypatch, {}, {}) as (clock, ann, olga, host):
@@ -158,7 +158,7 @@ async def test_an_impostor_does_not_take_the_name_of_an_original_that_answers_el
             await ann.listener.until(lambda: ann.listener.data == [("olga", "it is me")])
 
 
-async def test_an_original_that_comes_back_after_a_crash_gets_its_name_again() -> None:
+async def test_a_vdo_bridge_that_returns_after_a_crash_gets_its_name_again() -> None:
     clock = Clock()
     async with signalling() as host:
         ann = RoomAgent(host, "ann", clock=clock)

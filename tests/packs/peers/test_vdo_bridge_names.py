@@ -16,7 +16,7 @@ GATED: dict[str, Any] = {"enforce_join_token": True, "join_token_secrets": (SECR
 @pytest.mark.parametrize("who_comes_first", ["ours", "original"])
 @pytest.mark.parametrize("targets", [(None, None), (None, "olga"), ("ours", None), ("ours", "olga")])
 @pytest.mark.parametrize("name", ["ann", "zoe"])
-async def test_an_original_learns_our_name(
+async def test_a_vdo_bridge_learns_our_name(
     name: str, targets: tuple[str | None, str | None], who_comes_first: str
 ) -> None:
     async with signalling() as host:
@@ -50,7 +50,7 @@ async def test_tokens_of_the_same_secret_are_accepted_in_both_directions(target:
             await exchange_messages(ann, olga, "ann")
 
 
-async def test_an_allow_list_of_an_original_admits_us_by_our_name() -> None:
+async def test_an_allow_list_of_a_vdo_bridge_admits_us_by_our_name() -> None:
     async with signalling() as host:
         ann, olga = RoomAgent(host, "ann"), EmulatedVdoBridge(host, "olga", allow=("ann",))
         async with olga, joined_room(ann):

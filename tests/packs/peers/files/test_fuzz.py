@@ -105,7 +105,9 @@ FRAMES = st.binary(max_size=20) | st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), ENVELOPES | FRAMES), max_size=40), st.booleans())
-def test_anything_may_be_said(said: list[tuple[int, Any]], is_hubbub: bool) -> None:
+def test_arbitrary_file_messages_break_nothing_and_complete_nothing(
+    said: list[tuple[int, Any]], is_hubbub: bool
+) -> None:
     async def run(folder: str) -> None:
         session = FileOnlySession(folder)
         for number, thing in said:
@@ -124,7 +126,7 @@ def test_anything_may_be_said(said: list[tuple[int, Any]], is_hubbub: bool) -> N
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(KINDS), FIELDS), max_size=30), st.integers(1, 5000))
-def test_a_sender_may_be_told_anything(said: list[tuple[str, dict[str, Any]]], size: int) -> None:
+def test_arbitrary_replies_do_not_complete_a_transfer(said: list[tuple[str, dict[str, Any]]], size: int) -> None:
     async def run(folder: str) -> None:
         session = FileOnlySession(folder, [make_peer(0)])
         sending = asyncio.create_task(session.files.send_data(bytes(size), SendRequest(transfer_id="a", max_retries=1)))
@@ -150,7 +152,7 @@ def make_offer(name: str, size: int = 5001) -> Envelope:
     )
 
 
-async def test_peers_that_come_and_go_under_ever_new_names_are_bounded(tmp_path: Path) -> None:
+async def test_transfers_of_departed_peers_are_limited(tmp_path: Path) -> None:
     session = FileOnlySession(str(tmp_path))
     for number in range(2 * limits.FILE_INCOMING_IN_ALL):
         session.files.on_envelope(make_peer(number), make_offer(f"t{number}"))
@@ -162,7 +164,7 @@ async def test_peers_that_come_and_go_under_ever_new_names_are_bounded(tmp_path:
     await session.files.close()
 
 
-async def test_peers_that_are_here_keep_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connected_peers_keep_their_transfer_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hubbub.packs.peers.limits.FILE_INCOMING_IN_ALL", 3)
     session = FileOnlySession(str(tmp_path), [make_peer(number) for number in range(4)])
     for number in range(4):
@@ -172,7 +174,7 @@ async def test_peers_that_are_here_keep_their_places(tmp_path: Path, monkeypatch
     await session.files.close()
 
 
-async def test_a_forsaken_transfer_gives_its_place_to_the_next_of_its_sender(
+async def test_an_abandoned_transfer_is_replaced_by_the_next_of_its_sender(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = FileOnlySession(str(tmp_path))

@@ -99,7 +99,7 @@ def short_timeouts() -> Iterator[None]:
     st.floats(0, 1),
     st.booleans(),
 )
-def test_a_file_arrives_whole_through_any_weather(
+def test_a_file_arrives_complete_despite_loss_repetition_and_reordering(
     chance: random.Random, size: int, chunk: int, lost: float, twice: float, late: float, has_bytes: bool
 ) -> None:
     async def run(folder: str) -> None:
@@ -122,7 +122,7 @@ def test_a_file_arrives_whole_through_any_weather(
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHANCES, st.integers(1, 50_000), st.booleans())
-def test_bytes_that_change_on_the_way_complete_nothing(chance: random.Random, size: int, has_bytes: bool) -> None:
+def test_a_file_with_a_wrong_hash_fails_at_both_ends(chance: random.Random, size: int, has_bytes: bool) -> None:
     async def run(folder: str) -> None:
         ann, bob = (
             LossyAgent(number, folder, LossyNetwork(chance, 0, 0, 0.5), has_bytes=has_bytes) for number in (0, 1)
