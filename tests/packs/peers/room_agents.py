@@ -11,8 +11,8 @@ from typing import Any
 from hubbub.packs.peers.engine import load_engine
 from hubbub.packs.peers.mesh import Mesh
 from hubbub.packs.peers.room import PeerView, RoomOptions
-from hubbub.packs.peers.signal_router import SignalLimits
-from hubbub.packs.peers.signal_server import SignalServer
+from hubbub.packs.peers.signalling_router import SignalLimits
+from hubbub.packs.peers.signalling_server import SignalServer
 from hubbub.packs.peers.wire import Envelope
 
 WAIT_S = 60.0

@@ -208,7 +208,7 @@ async def test_channels_stay_open_while_the_signalling_server_restarts() -> None
 @pytest.mark.parametrize("role", ["viewer", "publisher"])
 async def test_a_vdo_bridge_is_served_in_both_roles(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if role == "publisher":
-        monkeypatch.setattr(limits, "PEER_ANSWER_S", 0.05)  # Who ignores our offer is asked for one soon.
+        monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)  # Who ignores our offer is asked for one soon.
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
         async with joined_room(ann), ScriptedPeer(host, "vera") as original:

@@ -26,9 +26,9 @@ from hubbub import SettingsError
 from hubbub.pack.http import Backoff
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.errors import SignallingFailed, StreamIdTaken, WireError
-from hubbub.packs.peers.signal_command import main
-from hubbub.packs.peers.signal_router import SignalLimits
-from hubbub.packs.peers.signal_server import client_network
+from hubbub.packs.peers.signalling_command import main
+from hubbub.packs.peers.signalling_router import SignalLimits
+from hubbub.packs.peers.signalling_server import client_network
 from hubbub.packs.peers.signalling import (
     Alert,
     Candidates,
@@ -108,7 +108,7 @@ async def test_joining_without_a_server_raises_an_error_with_advice(host: str) -
 
 
 async def test_joining_a_full_room_raises_with_the_message_of_the_server() -> None:
-    async with signalling(SignalLimits(clients_of_one_room=1)) as host:
+    async with signalling(SignalLimits(clients_per_room=1)) as host:
         (ann, _), (bob, _) = client(host), client(host, "bob")
         try:
             await ann.join()
@@ -306,7 +306,7 @@ async def test_a_client_that_does_not_answer_pings_is_disconnected() -> None:
 
 
 async def test_connections_of_one_address_are_limited() -> None:
-    async with signalling(SignalLimits(clients_of_one_address=1)) as host:
+    async with signalling(SignalLimits(clients_per_address=1)) as host:
         ann, _ = client(host)
         try:
             await ann.join()
@@ -316,7 +316,7 @@ async def test_connections_of_one_address_are_limited() -> None:
 
 
 async def test_unfinished_handshakes_count_against_the_limit_per_address() -> None:
-    async with signalling(SignalLimits(clients_of_one_address=2)) as host:
+    async with signalling(SignalLimits(clients_per_address=2)) as host:
         port = int(host.rpartition(":")[2])
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
         try:

@@ -209,7 +209,7 @@ class without_pauses:
     def __enter__(self) -> None:
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(limits, "STATE_SNAPSHOT_S", 0.0)
-        self._patch.setattr(limits, "STATE_SNAPSHOT_REST_S", 0.0)
+        self._patch.setattr(limits, "STATE_SNAPSHOT_PAUSE_MAX_S", 0.0)
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()

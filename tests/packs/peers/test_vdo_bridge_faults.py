@@ -35,7 +35,7 @@ MALFORMED_PINGS = (
 
 
 async def test_a_peer_that_ignores_our_offer_is_asked_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PEER_ANSWER_S", 0.05)
+    monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)
     async with signalling() as host:
         ann, olga = RoomAgent(host, "ann"), EmulatedVdoBridge(host, "olga", accepts_unasked_offers=False)
         async with olga, joined_room(ann):
@@ -48,7 +48,7 @@ async def test_a_peer_that_ignores_our_offer_is_asked_for_one(monkeypatch: pytes
 
 
 async def test_an_answer_after_the_offer_was_withdrawn_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PEER_ANSWER_S", 0.05)
+    monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         async with ScriptedPeer(host, "mallory") as mallory, joined_room(ann, bob):
@@ -72,7 +72,7 @@ async def test_a_request_that_crosses_our_offer_makes_no_second_connection() -> 
             await olga.until(lambda: olga.knows("ann"))
             await olga.sdk.view("ann")  # It crossed the offer, which is answered already.
             await exchange_messages(ann, olga, "ann")
-            clock.now += limits.PEER_ANSWER_S
+            clock.now += limits.PEER_RESPONSE_TIMEOUT_S
             await olga.sdk.view("ann")  # It wants another one, long after.
             await ann.listener.until(lambda: len(ann.listener.of("data_channel_open")) == 2)
             await olga.until(olga.sdk.open_peers)

@@ -154,18 +154,18 @@ def make_offer(name: str, size: int = 5001) -> Envelope:
 
 async def test_transfers_of_departed_peers_are_limited(tmp_path: Path) -> None:
     session = FileOnlySession(str(tmp_path))
-    for number in range(2 * limits.FILE_INCOMING_IN_ALL):
+    for number in range(2 * limits.FILE_INCOMING_TOTAL):
         session.files.on_envelope(make_peer(number), make_offer(f"t{number}"))
     unfinished = [each for each in session.files.incoming if not each.is_over]
-    assert len(unfinished) == limits.FILE_INCOMING_IN_ALL
-    assert unfinished[-1].transfer_id == f"t{2 * limits.FILE_INCOMING_IN_ALL - 1}"
+    assert len(unfinished) == limits.FILE_INCOMING_TOTAL
+    assert unfinished[-1].transfer_id == f"t{2 * limits.FILE_INCOMING_TOTAL - 1}"
     assert len([path for path in tmp_path.rglob("incoming_*") if path.is_file()]) == len(unfinished)
-    assert len(session.files.incoming) <= limits.FILE_INCOMING_IN_ALL + limits.FILES_FINISHED_TOTAL
+    assert len(session.files.incoming) <= limits.FILE_INCOMING_TOTAL + limits.FILES_FINISHED_TOTAL
     await session.files.close()
 
 
 async def test_connected_peers_keep_their_transfer_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hubbub.packs.peers.limits.FILE_INCOMING_IN_ALL", 3)
+    monkeypatch.setattr("hubbub.packs.peers.limits.FILE_INCOMING_TOTAL", 3)
     session = FileOnlySession(str(tmp_path), [make_peer(number) for number in range(4)])
     for number in range(4):
         session.files.on_envelope(make_peer(number), make_offer(f"t{number}"))

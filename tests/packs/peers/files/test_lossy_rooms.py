@@ -85,7 +85,7 @@ class LossyAgent:
 @pytest.fixture(scope="module", autouse=True)
 def short_timeouts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hubbub.packs.peers.limits.FILE_ANSWER_S", 0.05)
+        patch.setattr("hubbub.packs.peers.limits.FILE_RESPONSE_TIMEOUT_S", 0.05)
         yield
 
 

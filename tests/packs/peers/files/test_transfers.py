@@ -42,7 +42,7 @@ async def test_a_file_arrives_complete(engines: tuple[str, str], tmp_path: Path)
 async def test_a_file_to_a_new_peer_starts_when_its_bulk_channel_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "FILE_GREETING_S", 3600.0)
+    monkeypatch.setattr(limits, "FILE_HELLO_TIMEOUT_S", 3600.0)
     async with signalling() as host:
         ann, bob = FileAgent(host, "ann", tmp_path), FileAgent(host, "bob", tmp_path)
         async with joined_file_room(ann, bob):

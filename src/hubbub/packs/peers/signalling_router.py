@@ -3,7 +3,7 @@
 Each client gets a UUID from the server and never states it itself. Rooms are isolated from each other. A message with a
 UUID and no request is relayed to that client, with the sender's UUID in its place. Clients without a room reach each
 other by stream id only, and never those in a room: to join a room one has to know its name. Limits keep one client, one
-address and one room from using up the server. `signal_server` calls it.
+address and one room from using up the server. `signalling_server` calls it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class SignalLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one server."""
 
     clients: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS)
-    clients_of_one_address: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS_PER_ADDRESS)
-    clients_of_one_room: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS_PER_ROOM)
+    clients_per_address: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS_PER_ADDRESS)
+    clients_per_room: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS_PER_ROOM)
     messages: int = msgspec.field(default_factory=lambda: limits.SIGNAL_MESSAGES)
     bytes: int = msgspec.field(default_factory=lambda: limits.SIGNAL_BYTES)
     messages_s: float = msgspec.field(default_factory=lambda: limits.SIGNAL_MESSAGES_S)
@@ -126,7 +126,7 @@ class SignalRouter:
         """
         if len(self._clients) >= self._limits.clients:
             raise self._refusal("too many clients; try again later")
-        if self._addresses[address] >= self._limits.clients_of_one_address:
+        if self._addresses[address] >= self._limits.clients_per_address:
             raise self._refusal("too many clients from one address; close some of them")
         client = Client(address)
         self._clients[client.uuid] = client
@@ -185,7 +185,7 @@ class SignalRouter:
         room = self._rooms.get(name) or _Room()
         deliveries: list[Delivery] = []
         if client.room != name:
-            if len(room.members) >= self._limits.clients_of_one_room:
+            if len(room.members) >= self._limits.clients_per_room:
                 self.refused += 1
                 return [(client, _error("room_full", "The room is full"))]
             self._leave(client)

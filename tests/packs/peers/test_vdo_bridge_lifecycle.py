@@ -53,7 +53,7 @@ async def connected_both_ways(
     monkeypatch: pytest.MonkeyPatch, ours: dict[str, Any], theirs: dict[str, Any]
 ) -> AsyncIterator[tuple[Clock, RoomAgent, EmulatedVdoBridge, str]]:
     """Ann and an original, each of whom views the other: two connections, of which the original uses one."""
-    monkeypatch.setattr(limits, "PEER_ANSWER_S", 0.05)  # It ignores our offer, so it is asked for one.
+    monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)  # It ignores our offer, so it is asked for one.
     clock = Clock()
     async with signalling() as host:
         ann = RoomAgent(host, "ann", clock=clock, **ours)
@@ -130,7 +130,7 @@ async def test_a_hung_vdo_bridge_is_detected(monkeypatch: pytest.MonkeyPatch, is
         await pass_time(clock, 20, ann)
         olga.sdk.is_hung = True
         (peer,) = ann.mesh.roster
-        while clock.now + TICK_S <= peer.last_received_at + limits.PEER_DEAD_S:
+        while clock.now + TICK_S <= peer.last_received_at + limits.PEER_SILENCE_TIMEOUT_S:
             clock.now += TICK_S
             ann.mesh.liveness.tick()
         assert ann.listener.gone == []

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.signal_router import STREAM_ID_TAKEN, Client, ClientDisconnected, SignalLimits, SignalRouter
+from hubbub.packs.peers.signalling_router import STREAM_ID_TAKEN, Client, ClientDisconnected, SignalLimits, SignalRouter
 
 OFFER = {"session": "abc", "streamID": "s808d64", "description": "00ff", "vector": "11"}
 
@@ -227,7 +227,7 @@ def test_leaving_or_joining_another_room_removes_a_client_from_the_first() -> No
 
 
 def test_joining_a_full_room_is_refused() -> None:
-    room = router(clients_of_one_room=2)
+    room = router(clients_per_room=2)
     join(room)
     second = join(room)
     third = room.connect("a")
@@ -239,7 +239,7 @@ def test_joining_a_full_room_is_refused() -> None:
 
 
 def test_clients_are_limited_in_total_and_per_address() -> None:
-    room = router(clients=3, clients_of_one_address=2)
+    room = router(clients=3, clients_per_address=2)
     first = room.connect("a")
     room.connect("a")
     with pytest.raises(ClientDisconnected, match="address"):

@@ -15,7 +15,7 @@ from hubbub.packs.peers.engine import load_engine
 @pytest.fixture
 def silence_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is missed for being silent: what is noticed was said."""
-    monkeypatch.setattr(limits, "PEER_DEAD_S", 3600.0)
+    monkeypatch.setattr(limits, "PEER_SILENCE_TIMEOUT_S", 3600.0)
 
 
 @pytest.mark.usefixtures("silence_is_ignored")
@@ -100,7 +100,7 @@ async def test_bye_also_ends_a_connection_that_is_still_being_made() -> None:
 async def test_two_peers_that_leave_at_the_same_time_do_not_wait_for_each_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "PEER_BYE_S", 3600.0)
+    monkeypatch.setattr(limits, "PEER_BYE_TIMEOUT_S", 3600.0)
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         async with joined_room(ann, bob):
