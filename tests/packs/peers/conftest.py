@@ -24,6 +24,6 @@ def judge() -> Iterator[judging.Judge]:
 
 @pytest.fixture
 def stage() -> Iterator[ExitStack]:
-    """Ends processes with the test."""
+    """Cleans up at the end of the test, for instance ends processes."""
     with ExitStack() as stack:
         yield stack

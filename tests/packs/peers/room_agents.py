@@ -30,7 +30,7 @@ class Clock:
 
 
 class RecordingListener:
-    """An upper half that records all callbacks."""
+    """A listener that records all callbacks."""
 
     def __init__(self) -> None:
         self.data: list[tuple[str | None, Any]] = []

@@ -1,4 +1,4 @@
-"""Agents as their clients start them: a process each, `hubbub serve --pack peers --transport stdio`."""
+"""Agents as MCP clients start them: `hubbub serve --pack peers --transport stdio` in a process each."""
 
 from __future__ import annotations
 

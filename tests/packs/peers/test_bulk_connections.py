@@ -1,4 +1,4 @@
-"""Bulk connections over real WebRTC: how many are opened, and who may ask for them."""
+"""Bulk connections over real WebRTC: how many are opened, and which peers may request them."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ def has_open_bulk_connections(end: RoomAgent, other: str, count: int) -> bool:
     return sum(channel.is_open for channel in bulk_connection_channels(end, other)) == count
 
 
-@pytest.mark.parametrize("wishes", [(3, 1), (1, 3), (9, 9)])
-async def test_bytes_use_as_many_connections_as_either_peer_wants_up_to_the_limit(wishes: tuple[int, int]) -> None:
+@pytest.mark.parametrize("wanted_counts", [(3, 1), (1, 3), (9, 9)])
+async def test_bytes_use_as_many_connections_as_either_peer_wants_up_to_the_limit(
+    wanted_counts: tuple[int, int],
+) -> None:
     async with signalling() as host:
         ann, bob = (
             RoomAgent(host, name, bulk_connections=connection_count)
-            for name, connection_count in zip(("ann", "bob"), wishes, strict=True)
+            for name, connection_count in zip(("ann", "bob"), wanted_counts, strict=True)
         )
         async with joined_room(ann, bob):
             await ann.wait_for_peers("bob")
             await bob.wait_for_peers("ann")
-            wanted = min(max(wishes), 4) - 1
+            wanted = min(max(wanted_counts), 4) - 1
             for end, other in ((ann, "bob"), (bob, "ann")):
                 await end.listener.until(partial(has_open_bulk_connections, end, other, wanted))
             line = ann.mesh.bulk(ann.uuid("bob"))

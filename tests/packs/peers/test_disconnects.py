@@ -13,12 +13,12 @@ from hubbub.packs.peers.engine import load_engine
 
 
 @pytest.fixture
-def silence_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is missed for being silent: what is noticed was said."""
+def no_silence_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disable the silence timeout, so that only `bye` and closes are detected."""
     monkeypatch.setattr(limits, "PEER_SILENCE_TIMEOUT_S", 3600.0)
 
 
-@pytest.mark.usefixtures("silence_is_ignored")
+@pytest.mark.usefixtures("no_silence_timeout")
 async def test_a_peer_that_leaves_is_detected_at_once_and_found_again() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
@@ -33,11 +33,8 @@ async def test_a_peer_that_leaves_is_detected_at_once_and_found_again() -> None:
                 await ann.wait_for_peers("bob")
 
 
-# -- events --------------------------------------------------------------------------
-
-
 async def test_a_restarted_peer_takes_over_its_name() -> None:
-    """A peer that was killed comes back before it was missed; the dead connection gives way."""
+    """A killed peer returns before its death is detected; its old connection is replaced."""
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
         async with joined_room(ann), ScriptedPeer(host, "vera") as vera:
@@ -73,12 +70,9 @@ async def test_a_silent_peer_counts_as_dead_within_ten_seconds() -> None:
             assert any("ping" in frame for frame in vera.received_frames)
 
 
-# -- more connections for bytes --------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("silence_is_ignored")
+@pytest.mark.usefixtures("no_silence_timeout")
 async def test_bye_also_ends_a_connection_that_is_still_being_made() -> None:
-    """Else it would be there for a while by name, and its successor could not be reached."""
+    """Otherwise its name would stay in use for a while, and its successor could not be reached."""
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
         async with joined_room(ann), ScriptedPeer(host) as mallory:

@@ -1,4 +1,4 @@
-"""One suite for both engines and for one of each."""
+"""One suite for both engines, and for one of each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ConnectionPair:
         self.channels: asyncio.Queue[Channel] = asyncio.Queue()
         self.right.on_channel = self.channels.put_nowait
 
-    async def meet(self) -> None:
+    async def connect(self) -> None:
         self.left.on_candidate = lambda found: self._add_candidate(self.right, found)
         self.right.on_candidate = lambda found: self._add_candidate(self.left, found)
         await self.left.accept(await self.right.answer(await self.left.offer()))
@@ -64,7 +64,7 @@ class ConnectionPair:
 async def connected_pair(pair: tuple[str, str]) -> AsyncIterator[ConnectionPair]:
     ends = ConnectionPair(pair)
     try:
-        await ends.meet()
+        await ends.connect()
         yield ends
     finally:
         await ends.close()
@@ -117,26 +117,26 @@ async def test_a_message_too_large_is_refused_and_the_channel_stays_usable(pair:
 
 
 def flood(channel: Channel) -> int:
-    """Send without waiting; how many messages were taken before it was refused."""
-    for taken in range(1000):
+    """Send without waiting; return how many messages were accepted before one was refused."""
+    for accepted in range(1000):
         try:
-            channel.send(taken.to_bytes(4, "big") + b"x" * 65532)
+            channel.send(accepted.to_bytes(4, "big") + b"x" * 65532)
         except QueueFull:
-            return taken
-    raise AssertionError("everything was taken")
+            return accepted
+    raise AssertionError("every message was accepted")
 
 
 @every_pair
 async def test_sending_is_refused_at_the_queue_limit_and_queued_messages_arrive(pair: tuple[str, str]) -> None:
     async with connected_pair(pair) as ends:
         inbox = collect_messages(ends.far)
-        taken = flood(ends.near)
+        accepted = flood(ends.near)
         assert ends.near.buffered_amount <= limits.PEER_QUEUE_BYTES
         async with asyncio.timeout(60):
             await ends.near.drain()
             assert ends.near.buffered_amount <= limits.PEER_LOW_WATER_BYTES
-            numbers = [int.from_bytes((await inbox.get())[:4], "big") for _ in range(taken)]  # type: ignore[arg-type]
-        assert numbers == list(range(taken))
+            numbers = [int.from_bytes((await inbox.get())[:4], "big") for _ in range(accepted)]  # type: ignore[arg-type]
+        assert numbers == list(range(accepted))
 
 
 @every_pair
@@ -182,7 +182,7 @@ async def test_closing_one_connection_closes_the_other_while_it_is_sending(pair:
         assert not ends.far.is_open
         async with asyncio.timeout(60):
             if pair[0] == "aiortc" and pair[1] == "wrtc":
-                # This one says nothing when it leaves; the other notices it by the lack of answers.
+                # wrtc sends nothing when it closes; the other side would notice only by missing answers.
                 await ends.left.close()
             await closed.wait()
             with pytest.raises(ChannelClosed):

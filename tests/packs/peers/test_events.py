@@ -1,6 +1,6 @@
-"""Every event of the contract comes from `vdo_receive`, each with what really causes it.
+"""Every event of the contract, produced by its real cause and read with `vdo_receive`.
 
-The tests are named `test_…` after the types; the last one sees to it that none is missing.
+Tests are named after event types; `test_every_type_has_a_test` fails if one is missing.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ CONTRACT = (
     "file_transfer_cancelled",
     "state_updated", "state_snapshot_merged", "state_protocol_unhandled",
 )  # fmt: skip
-BESIDES = (
+UNLISTED = (
     "protocol_unknown", "file_offer_rejected", "file_protocol_error", "file_protocol_unhandled", "stopped",
 )  # fmt: skip
-"""Events of the original that its contract does not list."""
+"""Events of the VDO.Ninja bridge that its contract does not list."""
 
 
 @asynccontextmanager
 async def single_caller(**arguments: Any) -> AsyncIterator[tuple[Caller, str]]:
-    """One agent in the hall, and where that is."""
+    """One agent in the room `hall`, and the URL of the signalling server."""
     async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann", **arguments)
         yield ann, host
 
 
 @asynccontextmanager
-async def with_scripted_peer(greets: bool = True, **arguments: Any) -> AsyncIterator[tuple[Caller, ScriptedPeer]]:
-    """One agent, and a stranger that speaks by hand."""
+async def with_scripted_peer(sends_hello: bool = True, **arguments: Any) -> AsyncIterator[tuple[Caller, ScriptedPeer]]:
+    """One agent, and a scripted peer."""
     async with single_caller(**arguments) as (ann, host), ScriptedPeer(host, "mallory") as mallory:
         await mallory.view("ann")
-        if greets:
+        if sends_hello:
             mallory.send_hello()
             await ann.wait_for_peers("mallory")
         yield ann, mallory
@@ -60,7 +60,7 @@ async def with_scripted_peer(greets: bool = True, **arguments: Any) -> AsyncIter
 
 @asynccontextmanager
 async def caller_pair(**arguments: Any) -> AsyncIterator[tuple[Caller, Caller]]:
-    """Two agents that know each other."""
+    """Two agents, connected to each other."""
     async with signalling() as host, callers_in_room(host, "ann", "bob", **arguments) as (ann, bob):
         yield ann, bob
 
@@ -194,7 +194,7 @@ async def test_send_rejected_while_signalling_is_lost_and_no_peer_is_connected()
 
 
 async def test_heartbeat_sent() -> None:
-    """For a heartbeat that was asked for; those of the routine only show in the status."""
+    """Only for an announced heartbeat; periodic ones appear in the status only."""
     async with caller_pair() as (ann, bob):
         assert (await ann.call("vdo_status"))["last_heartbeat_at"] is None
         await ann.call("vdo_sync_announce")
@@ -207,7 +207,7 @@ async def test_heartbeat_sent() -> None:
 
 
 async def wait_for_heartbeats(caller: Caller, times: int) -> None:
-    """Wait for so many heartbeats of the one other peer."""
+    """Wait for a number of heartbeats of the only other peer."""
     seen: set[str | None] = {None}
     async with asyncio.timeout(60):
         while len(seen) <= times:
@@ -234,7 +234,7 @@ def has_more_requests_than(olga: EmulatedVdoBridge, times: int) -> bool:
 
 
 async def test_repeated_hellos_of_a_vdo_bridge_do_not_end_a_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each of them both ends ask for the other's state; only news of it, or what was asked for, is told."""
+    """Each hello causes snapshot requests; only changes and snapshots that a caller requested emit events."""
     monkeypatch.setattr(limits, "STATE_SNAPSHOT_S", 0.0)
     async with single_caller() as (ann, host), EmulatedVdoBridge(host, "olga") as olga:
         await olga.until(lambda: olga.knows("ann"))
@@ -272,7 +272,7 @@ async def test_stopped() -> None:
         assert [event["type"] for event in told["events"]] == ["stopped"]
 
 
-# -- who is there ----------------------------------------------------------------------------
+# -- peers -----------------------------------------------------------------------------------
 
 
 async def test_sync_hello_sent() -> None:
@@ -294,7 +294,7 @@ async def test_sync_peer_updated() -> None:
 
 
 async def test_sync_peer_rejected() -> None:
-    async with with_scripted_peer(greets=False, allow_peer_stream_ids=["bob"]) as (ann, mallory):
+    async with with_scripted_peer(sends_hello=False, allow_peer_stream_ids=["bob"]) as (ann, mallory):
         mallory.send_hello()
         event = await ann.wait_for_event("sync_peer_rejected")
         assert (event["stream_id"], event["reason"]) == ("mallory", "peer_not_allowed")
@@ -414,12 +414,12 @@ async def test_state_protocol_unhandled() -> None:
         assert event["from_uuid"] == await ann.uuid("mallory")
 
 
-# -- all of them -----------------------------------------------------------------------------
+# -- all events ------------------------------------------------------------------------------
 
 
 def test_every_type_has_a_test() -> None:
     text = Path(__file__).read_text(encoding="utf-8").partition("# -- lifecycle")[2]
-    for type in (*CONTRACT, *BESIDES):
+    for type in (*CONTRACT, *UNLISTED):
         assert re.search(rf'event\("{type}"|"{type}"\]', text), type
 
 
@@ -455,7 +455,7 @@ async def test_a_long_poll_ends_with_the_first_event_of_the_given_types() -> Non
                 "arguments": {"session_id": bob.session_id, "wait_ms": 20_000, "types": ["data_received", "file_*"]},
             },
         )
-        await bob.client.wait_until_idle()  # A long poll keeps nobody else waiting.
+        await bob.client.wait_until_idle()  # A long poll does not block other calls.
         await ann.call("vdo_state_set", key="k", value=1)
         await bob.until(lambda status: status["state_keys"] == 1)
         await ann.call("vdo_send", data="now")
@@ -477,7 +477,7 @@ async def test_events_over_the_limit_displace_the_oldest_and_are_counted(monkeyp
         assert told["remaining_events"] == 100
         assert told["dropped_events"] >= 100
         rest = await bob.call("vdo_receive", max_events=10_000)
-        # Events about the two meeting may still come in between.
+        # Events about their connection may still arrive in between.
         found = [event["data"] for event in told["events"] + rest["events"] if event["type"] == "data_received"]
         assert found == list(range(700 - len(found), 700))
         assert told["dropped_events"] >= 700 - len(found) >= 100

@@ -31,7 +31,7 @@ def encode_base64(data: bytes) -> str:
 
 @asynccontextmanager
 async def two_callers(folder: Path, **arguments: Any) -> AsyncIterator[tuple[Caller, Caller]]:
-    """Ann and Bob, who may use this folder."""
+    """Ann and Bob, who are allowed to use this folder."""
     async with signalling() as host, AsyncExitStack() as stack:
         ann, bob = [await stack.enter_async_context(connected_caller(host, files=(str(folder),))) for _ in range(2)]
         spool = str(folder / "spool")

@@ -1,6 +1,6 @@
 """Arbitrary messages from channels and the signalling server: nothing fails, and unadmitted peers stay refused.
 
-No network: the engine and the server are played here, so that thousands of messages cost nothing.
+The engine and the signalling server are fakes without a network, so that thousands of messages are cheap.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GATES: list[dict[str, Any]] = [
 
 
 class FakeChannel(EngineChannel):
-    """A channel that leads nowhere, but for goodbyes: they are heard."""
+    """A channel that records messages; it closes after `bye`."""
 
     def __init__(self, label: str) -> None:
         super().__init__(label, lambda: 262_144)
@@ -55,9 +55,9 @@ class FakeChannel(EngineChannel):
 
 
 class FakeConnection:
-    """A connection whose channel opens by itself."""
+    """A connection whose channel opens immediately."""
 
-    name = "played"
+    name = "fake"
 
     def __init__(self) -> None:
         self.on_candidate: Callable[[Candidate], None] = lambda _: None
@@ -89,9 +89,9 @@ class FakeConnection:
 
 
 class FakeNetwork:
-    """An engine, and a signalling server, that we play."""
+    """A fake engine and a fake signalling client."""
 
-    name = "played"
+    name = "fake"
     is_joined = True
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class FakeNetwork:
 
 
 async def run_pending() -> None:
-    """Let everything that was begun go on."""
+    """Let started tasks run."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -123,7 +123,7 @@ async def run_pending() -> None:
 def run_with_peer(
     scene: Callable[[Mesh, FakeNetwork, FakeChannel, RecordingListener], Coroutine[Any, Any, None]], **options: Any
 ) -> None:
-    """Play a scene in which somebody at the address `u` has an open channel to us."""
+    """Run a scenario in which a peer at the address `u` has an open channel to us."""
 
     async def play() -> None:
         network, notes = FakeNetwork(), RecordingListener()
@@ -290,7 +290,7 @@ def test_play_requests_over_the_peer_limit_open_no_connections() -> None:
 
 
 class UnopenedConnection(FakeConnection):
-    """A connection whose channel does not open by itself."""
+    """A connection whose channel does not open."""
 
     async def offer(self, *, restart: bool = False) -> str:
         return "v=0"
@@ -314,7 +314,7 @@ def test_bye_is_the_reason_even_if_the_channel_closes_right_after_it() -> None:
 
 
 async def test_disconnect_sends_bye_on_a_channel_that_is_just_opening() -> None:
-    """At the other end it may be open already."""
+    """At the other peer it may be open already."""
     network = UnansweredNetwork()
     mesh = Mesh(RoomOptions(room="hall", stream_id="ann"), RecordingListener(), engine=network, signalling=network)
     await mesh.connect()

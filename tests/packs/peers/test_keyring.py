@@ -1,4 +1,4 @@
-"""Where the secret of join tokens comes from: flags, variables, files, the system's keyring."""
+"""Sources of the join token secret: flags, variables, files, the system's keyring."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ SETTINGS_SECTION = ("packs", "peers")
 
 
 class FakeKeyring(KeyringBackend):
-    """A keyring of our own."""
+    """A keyring with one secret."""
 
     priority = 1.0
     is_locked = False
-    secret = "from the drawer"
+    secret = "from the keyring"
 
     def get_password(self, service: str, username: str) -> str | None:
         if self.is_locked:
-            raise KeyringLocked("nobody is there to open it")
+            raise KeyringLocked("the keyring is locked")
         return self.secret if (service, username) == ("hubbub", "join") else None
 
     def set_password(self, service: str, username: str, password: str) -> None:
@@ -74,14 +74,14 @@ def test_old_secrets_are_still_accepted() -> None:
 
 def test_the_secret_comes_from_the_keyring(fake_keyring: FakeKeyring) -> None:
     settings = read(VDON_MCP_JOIN_TOKEN_KEYRING="hubbub/join", VDON_MCP_ENFORCE_JOIN_TOKEN="true")
-    assert join_token_secrets(settings) == ("from the drawer",)
+    assert join_token_secrets(settings) == ("from the keyring",)
 
 
 def test_a_missing_or_locked_keyring_entry_is_a_settings_error(fake_keyring: FakeKeyring) -> None:
     with pytest.raises(SettingsError, match=r"has no secret 'hubbub/other'; add it with `keyring set hubbub other`"):
         join_token_secrets(PeersSettings(join_token_keyring="hubbub/other"))
     fake_keyring.is_locked = True
-    with pytest.raises(SettingsError, match="cannot be read: nobody is there"):
+    with pytest.raises(SettingsError, match="cannot be read: the keyring is locked"):
         join_token_secrets(PeersSettings(join_token_keyring="hubbub/join"))
 
 

@@ -18,7 +18,7 @@ PATCH = {"key": "k", "value": 1, "actor": "mallory", "clock": 1, "updated_at": "
 SECRET = "sek"
 
 
-# -- meeting -------------------------------------------------------------------------
+# -- discovery -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engines", [("wrtc",) * 3, ("aiortc",) * 3, ("wrtc", "aiortc", "wrtc")], ids="-".join)
@@ -71,7 +71,7 @@ async def test_connect_waits_for_the_target_peer() -> None:
             peer = zoe.mesh.find("bob")
             assert peer is not None
             assert peer.is_connected
-            await ann.wait_for_peers("bob", "zoe")  # Ann has no target, and asks.
+            await ann.wait_for_peers("bob", "zoe")  # Ann has no target, so she connects to both.
 
 
 async def test_a_target_that_joins_later_is_connected() -> None:
@@ -138,7 +138,7 @@ async def test_undeliverable_messages_are_reported() -> None:
                 await bob.listener.until(lambda: bob.listener.data)
 
 
-# -- first connects that fail, and later losses ------------------------------------------
+# -- failed first connects and lost signalling -------------------------------------------
 
 
 async def test_a_failed_first_connect_raises_and_leaves_no_task() -> None:
@@ -202,13 +202,13 @@ async def test_channels_stay_open_while_the_signalling_server_restarts() -> None
         await bob.mesh.disconnect()
 
 
-# -- originals and strangers ---------------------------------------------------------------
+# -- VDO.Ninja bridges and unknown peers ---------------------------------------------------
 
 
 @pytest.mark.parametrize("role", ["viewer", "publisher"])
 async def test_a_vdo_bridge_is_served_in_both_roles(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if role == "publisher":
-        monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)  # Who ignores our offer is asked for one soon.
+        monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)  # Ask a peer that ignores our offer for one soon.
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
         async with joined_room(ann), ScriptedPeer(host, "vera") as original:
@@ -227,7 +227,7 @@ async def test_a_vdo_bridge_is_served_in_both_roles(role: str, monkeypatch: pyte
             original.send_frame({"pipe": {"type": "bridge.keepalive", "ts": 1, "streamID": "vera"}})
             await ann.listener.until(lambda: {"pong": 17} in original.received_frames)
             assert ann.listener.data == [("vera", {"n": 1})]
-            # Signed for it, and not counted; what it would lose is not sent.
+            # Its envelopes are signed without a counter; data that it would drop is not sent.
             assert ann.mesh.send_envelope("state.patch", PATCH, to="vera").ok
             await ann.listener.until(lambda: original.envelopes("state.patch"))
             assert original.envelopes("state.patch")[0]["nonce"].startswith("p_")
@@ -342,7 +342,7 @@ async def test_an_offer_under_the_stream_id_of_another_peer_is_ignored() -> None
                 await mallory.send_offer(there, "bob")
                 assert mallory.connection is not None
                 await mallory.connection.close()
-                await mallory.offer(there, "carol")  # It comes after the other, and is the one that is answered.
+                await mallory.offer(there, "carol")  # Sent after the other; only this one is answered.
                 assert sorted(str(peer.stream_id) for peer in ann.mesh.peers) == ["bob", "carol"]
 
 

@@ -1,6 +1,6 @@
-"""Agents in separate processes: messages, bytes, sudden deaths, a signalling server that restarts.
+"""Agents in separate processes: messages, bytes, killed processes, a signalling server that restarts.
 
-Each of these starts several processes; what one process can show is in `test_mesh`.
+Each test starts several processes; tests within one process are in `test_mesh`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_a_killed_process_is_detected_and_its_successor_connected(stage: ExitSta
 
 
 def test_a_stopped_process_is_detected(stage: ExitStack) -> None:
-    """Nothing says that it is gone: its sockets are open, and nobody answers."""
+    """Its sockets stay open, but it answers nothing."""
     import signal
 
     place = started(stage, SignalServerProcess())

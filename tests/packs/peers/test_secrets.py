@@ -78,15 +78,15 @@ def test_session_ids_are_short_and_differ() -> None:
     assert all(len(session) == 8 and session.isalnum() for session in found)
 
 
-# -- seals ---------------------------------------------------------------------
+# -- encryption ----------------------------------------------------------------
 
 
 def test_descriptions_are_encrypted_like_the_vdo_bridge() -> None:
     key = names.WireNames().key
     assert key is not None
-    sealed, vector = encryption.encrypt(key, {"type": "offer", "sdp": "v=0"}, bytes(16))
-    assert sealed == "21ef9a455bd1a4162bd10cafa6798b944e8c50cff7e6b35e13716428e49407a3"
-    assert encryption.decrypt(key, sealed, vector) == {"type": "offer", "sdp": "v=0"}
+    ciphertext, vector = encryption.encrypt(key, {"type": "offer", "sdp": "v=0"}, bytes(16))
+    assert ciphertext == "21ef9a455bd1a4162bd10cafa6798b944e8c50cff7e6b35e13716428e49407a3"
+    assert encryption.decrypt(key, ciphertext, vector) == {"type": "offer", "sdp": "v=0"}
 
 
 @given(value=st.dictionaries(st.text(max_size=5), st.text(max_size=40), max_size=4))
@@ -106,19 +106,19 @@ def test_another_password_does_not_decrypt() -> None:
 
 
 @given(
-    sealed=st.text("0123456789abcdefg", max_size=70) | st.none() | st.integers(),
+    ciphertext=st.text("0123456789abcdefg", max_size=70) | st.none() | st.integers(),
     vector=st.none() | st.text("0123456789abcdef", max_size=34) | st.just("00" * 16),
 )
-def test_garbage_is_never_decrypted(sealed: object, vector: str | None) -> None:
+def test_garbage_is_never_decrypted(ciphertext: object, vector: str | None) -> None:
     with pytest.raises(encryption.DecryptionFailed):
-        encryption.decrypt(bytes(32), sealed, vector)
+        encryption.decrypt(bytes(32), ciphertext, vector)
 
 
 # -- keys ----------------------------------------------------------------------
 
 
 SPKI_HEAD = "MCowBQYDK2VuAyEA"
-"""How every X25519 key in SPKI begins, in base64 (RFC 8410)."""
+"""The prefix of every X25519 key in SPKI, in base64 (RFC 8410)."""
 
 
 def test_two_key_pairs_derive_the_same_secret() -> None:

@@ -1,4 +1,4 @@
-"""Shared state converges, whatever the network does."""
+"""Shared state converges despite loss, reordering and partitions."""
 
 from functools import partial
 from typing import Any
@@ -17,23 +17,23 @@ keys = st.sampled_from(["a", "b", "c"])
 json_values = (
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3) | st.lists(st.integers(0, 2), max_size=2)
 )
-ENDS = 4
-"""Ends of the rooms below; two of them have the same name, as after a restart without memory."""
+STATES = 4
+"""Number of states; two of them have the same actor, as after a restart without saved state."""
 NAMES = ("ann", "bob", "bob", "zoë")
 
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("set"), st.integers(0, ENDS - 1), keys, json_values),
-        st.tuples(st.just("delete"), st.integers(0, ENDS - 1), keys),
-        # What was sent to `to` as the n-th message arrives, or arrives again; what is never picked is lost.
-        st.tuples(st.just("deliver"), st.integers(0, ENDS - 1), st.integers(0, 50)),
-        st.tuples(st.just("snapshot"), st.integers(0, ENDS - 1), st.integers(0, ENDS - 1)),
+        st.tuples(st.just("set"), st.integers(0, STATES - 1), keys, json_values),
+        st.tuples(st.just("delete"), st.integers(0, STATES - 1), keys),
+        # Delivers the n-th sent entry, possibly again; entries that are never picked are lost.
+        st.tuples(st.just("deliver"), st.integers(0, STATES - 1), st.integers(0, 50)),
+        st.tuples(st.just("snapshot"), st.integers(0, STATES - 1), st.integers(0, STATES - 1)),
     ),
     max_size=40,
 )
 
 
-def ends() -> list[SharedState]:
+def make_states() -> list[SharedState]:
     return [SharedState(name, now=lambda: "now") for name in NAMES]
 
 
@@ -55,9 +55,9 @@ def run(states: list[SharedState], script: list[Any]) -> None:
 
 @given(script=steps)
 def test_states_converge_after_reordering_loss_and_partition(script: list[Any]) -> None:
-    states = ends()
+    states = make_states()
     run(states, script)
-    # Healed: snapshots along a line there and back reach everybody, though no two ends of it ever speak.
+    # Snapshots along a line and back reach all states, although the first and last never exchange any.
     for left, right in [(0, 1), (1, 2), (2, 3), (3, 2), (2, 1), (1, 0)]:
         states[right].merge(states[left].entries_and_deletions)
     assert len({state.digest for state in states}) == 1
@@ -65,9 +65,9 @@ def test_states_converge_after_reordering_loss_and_partition(script: list[Any]) 
     assert all(state.entries_and_deletions == states[0].entries_and_deletions for state in states)
 
 
-@given(script=steps, end=st.integers(0, ENDS - 1), key=keys, value=json_values)
+@given(script=steps, end=st.integers(0, STATES - 1), key=keys, value=json_values)
 def test_a_write_wins_over_every_entry_its_writer_has_seen(script: list[Any], end: int, key: str, value: Any) -> None:
-    states = ends()
+    states = make_states()
     run(states, script)
     written = states[end].set(key, value)
     seen = [state.get(key) for state in states if state.digest == states[end].digest]
@@ -77,11 +77,11 @@ def test_a_write_wins_over_every_entry_its_writer_has_seen(script: list[Any], en
 
 @given(script=steps)
 def test_digests_are_equal_exactly_if_the_entries_are(script: list[Any]) -> None:
-    states = ends()
+    states = make_states()
     run(states, script)
     told = [[(e.key, e.clock, e.actor, repr(e.value)) for e in state.entries] for state in states]
-    for left in range(ENDS):
-        for right in range(ENDS):
+    for left in range(STATES):
+        for right in range(STATES):
             assert (told[left] == told[right]) == (states[left].digest == states[right].digest)
 
 
@@ -152,7 +152,7 @@ def test_arbitrary_fields_are_an_entry_or_ignored(fields: dict[str, Any]) -> Non
     assert 0 < state.set("k", 1).clock <= limits.STATE_CLOCK_MAX + 1
 
 
-# -- peers that mean harm --------------------------------------------------------------------
+# -- malicious peers -------------------------------------------------------------------------
 
 
 def test_clocks_too_far_ahead_are_ignored() -> None:
@@ -168,11 +168,11 @@ def test_clocks_too_far_ahead_are_ignored() -> None:
 
 
 def test_states_converge_after_a_peer_advanced_the_clock_to_the_limit() -> None:
-    moments = {"ann": 1_800_000_000.0, "bob": 1_799_999_990.0}  # Bob's clock goes ten seconds after.
+    moments = {"ann": 1_800_000_000.0, "bob": 1_799_999_990.0}  # Bob's clock is ten seconds behind.
     ann, bob = (SharedState(name, unix_time=partial(moments.__getitem__, name)) for name in ("ann", "bob"))
     pushed = {"key": "k", "value": "eve", "actor": "eve", "clock": 1_800_000_000_000 + limits.STATE_CLOCK_AHEAD_MS}
     assert ann.apply(pushed)
-    assert bob.apply(pushed) is None  # Not yet.
+    assert bob.apply(pushed) is None  # Still too far ahead for Bob.
     written = ann.set("k", "ann")
     bob.merge([{"key": "k", "value": "ann", "actor": "ann", "clock": written.clock, "updated_at": ""}])
     moments["bob"] += 11
@@ -192,7 +192,7 @@ def test_entries_of_peers_are_limited_in_bytes() -> None:
     for number in range(12):
         assert state.set(f"mine{number}", "x" * 1000).value == "x" * 1000
     with pytest.raises(StateFull, match="bytes"):
-        state.set("too much", "x" * 4000)
+        state.set("too large", "x" * 4000)
     assert state.set("k1", "small").value == "small"
 
 
@@ -241,7 +241,9 @@ def test_a_deleted_key_frees_its_place_and_stays_deleted() -> None:
     assert deletion is not None
     assert (deletion.value, deletion.deleted, state.delete("a"), state.get("a")) == (None, True, None, None)
     assert state.set("c", 1).value == 1
-    assert state.merge(other.entries, other.actor_clock) == []  # It was away, and does not bring it back.
+    assert (
+        state.merge(other.entries, other.actor_clock) == []
+    )  # A peer that missed the deletion does not restore the key.
     assert other.apply(deletion) == deletion
     assert other.apply(deletion) is None
     assert [entry.key for entry in other.entries] == ["b"]
@@ -296,4 +298,4 @@ def test_the_cost_of_a_digest_does_not_grow_with_the_entries() -> None:
 
         return measure_cpu_s(change)
 
-    assert cost_s(2000) < 10 * cost_s(20)  # Making it of all entries each time would take a hundred times as long.
+    assert cost_s(2000) < 10 * cost_s(20)  # Hashing all entries each time would take a hundred times as long.

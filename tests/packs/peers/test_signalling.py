@@ -26,9 +26,6 @@ from hubbub import SettingsError
 from hubbub.pack.http import Backoff
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.errors import SignallingFailed, StreamIdTaken, WireError
-from hubbub.packs.peers.signalling_command import main
-from hubbub.packs.peers.signalling_router import SignalLimits
-from hubbub.packs.peers.signalling_server import client_network
 from hubbub.packs.peers.signalling import (
     Alert,
     Candidates,
@@ -41,6 +38,9 @@ from hubbub.packs.peers.signalling import (
     read_message,
 )
 from hubbub.packs.peers.signalling_client import SignallingClient
+from hubbub.packs.peers.signalling_command import main
+from hubbub.packs.peers.signalling_router import SignalLimits
+from hubbub.packs.peers.signalling_server import client_network
 
 HUBBUB = Path(sys.executable).parent / "hubbub"
 
@@ -155,10 +155,10 @@ async def test_joining_a_silent_server_times_out(monkeypatch: pytest.MonkeyPatch
         pass
     from websockets.asyncio.server import serve
 
-    async def silence(socket: Any) -> None:
+    async def stay_silent(socket: Any) -> None:
         await socket.wait_closed()
 
-    async with serve(silence, "127.0.0.1", 0) as server:
+    async with serve(stay_silent, "127.0.0.1", 0) as server:
         made, _ = client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
         with pytest.raises(SignallingFailed, match="did not confirm the join"):
             await made.join()
@@ -169,13 +169,13 @@ async def test_a_server_that_does_not_answer_seed_is_accepted() -> None:
 
     heard: list[dict[str, Any]] = []
 
-    async def original(socket: Any) -> None:
+    async def serve_without_seeded(socket: Any) -> None:
         async for text in socket:
             heard.append(json.loads(text))
             if heard[-1]["request"] == "joinroom":
                 await socket.send(json.dumps({"request": "listing", "list": [{"UUID": "u", "streamID": "bob"}, 7, {}]}))
 
-    async with serve(original, "127.0.0.1", 0) as server:
+    async with serve(serve_without_seeded, "127.0.0.1", 0) as server:
         made, _ = client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
         try:
             listing = await made.join()
@@ -227,7 +227,7 @@ async def test_browser_origins_that_are_not_allowed_are_refused(origin: Origin |
 
 
 async def close_code(host: str, *texts: str | bytes) -> int | None:
-    """Say these; the code with which the server ends it."""
+    """Send these; return the close code of the server."""
     async with connect(host, max_size=None) as socket:
         try:
             for text in texts:
@@ -267,7 +267,7 @@ async def test_a_client_that_publishes_or_plays_needs_no_room() -> None:
         await viewer.send('{"request":"play","streamID":"ann"}')
         asked = json.loads(await publisher.recv())
         assert asked["request"] == "offerSDP"
-        assert await close_code(host) == 1006  # Who asks for nothing is gone by now; these two stay.
+        assert await close_code(host) == 1006  # A client without requests is disconnected by now; these two stay.
         await publisher.send(json.dumps({"UUID": asked["UUID"], "description": "x"}))
         assert json.loads(await viewer.recv())["description"] == "x"
 
@@ -292,7 +292,7 @@ def test_ipv6_addresses_of_one_64_network_count_as_one(remote: Any, network: str
 
 async def test_a_client_that_does_not_answer_pings_is_disconnected() -> None:
     async with signalling(idle_s=0.4) as host:
-        # A client that shakes hands and then never reads.
+        # A client that never reads after the handshake.
         reader, writer = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
         writer.write(
             b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -332,12 +332,14 @@ async def test_unfinished_handshakes_count_against_the_limit_per_address() -> No
         async with asyncio.timeout(WAIT_S):
             while not ann.is_joined:
                 ann, _ = client(host)
-                with contextlib.suppress(SignallingFailed):  # It may not have noticed yet that they are gone.
+                with contextlib.suppress(
+                    SignallingFailed
+                ):  # The server may not have detected yet that they are closed.
                     await ann.join()
         await ann.close()
 
 
-# -- what the server may say ----------------------------------------------------------
+# -- messages of the server -----------------------------------------------------------
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6),

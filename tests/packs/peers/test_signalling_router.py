@@ -1,4 +1,4 @@
-"""What a signalling server does with each message, without a network."""
+"""How the signalling router handles each message, without a network."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def join(router: SignalRouter, room: str = "r", stream_id: str | None = None, ad
 
 
 def test_each_client_gets_its_own_uuid() -> None:
-    all_of_them = router()
-    assert len({all_of_them.connect("a").uuid for _ in range(50)}) == 50
+    signal_router = router()
+    assert len({signal_router.connect("a").uuid for _ in range(50)}) == 50
 
 
 def test_joining_returns_the_listing_and_notifies_the_members() -> None:
@@ -113,12 +113,12 @@ def test_a_message_to_an_unknown_uuid_is_dropped(to: Any) -> None:
 
 def test_messages_do_not_cross_rooms() -> None:
     room = router()
-    ann, stranger, homeless = join(room, "r"), join(room, "q"), room.connect("a")
+    ann, stranger, roomless = join(room, "r"), join(room, "q"), room.connect("a")
     assert send(room, stranger, UUID=ann.uuid, **OFFER) == []
-    assert send(room, homeless, UUID=ann.uuid, **OFFER) == []
-    assert send(room, ann, UUID=homeless.uuid, **OFFER) == []
+    assert send(room, roomless, UUID=ann.uuid, **OFFER) == []
+    assert send(room, ann, UUID=roomless.uuid, **OFFER) == []
     send(room, ann, request="seed", streamID="ann")
-    assert send(room, homeless, request="play", streamID="ann") == []
+    assert send(room, roomless, request="play", streamID="ann") == []
 
 
 def test_clients_without_a_room_publish_and_play_among_themselves() -> None:
@@ -133,7 +133,7 @@ def test_clients_without_a_room_publish_and_play_among_themselves() -> None:
     assert bob.is_active
     assert not other.is_active
     assert send(room, ann, UUID=bob.uuid, **OFFER) == [(bob, {"UUID": ann.uuid, **OFFER})]
-    # A room hears of the stream id that its client brings along.
+    # The room is notified of the stream id that a client had before it joined.
     carol = join(room)
     told = send(room, ann, request="joinroom", roomid="r")
     assert (carol, {"request": "someonejoined", "UUID": ann.uuid, "streamID": "ann"}) in told
@@ -184,11 +184,11 @@ def test_an_unsupported_request_is_answered_with_an_error(request_: Any) -> None
 
 def test_fallback_broadcasts_go_to_the_other_members_of_the_room_only() -> None:
     room = router()
-    ann, bob, carol, _, homeless = join(room), join(room), join(room), join(room, "q"), room.connect("a")
+    ann, bob, carol, _, roomless = join(room), join(room), join(room), join(room, "q"), room.connect("a")
     data = {"pipe": {"x": 1}, "__fallback": True}
     assert send(room, ann, **data) == [(each, {**data, "UUID": ann.uuid}) for each in (bob, carol)]
     assert send(room, ann, UUID=bob.uuid, **data) == [(bob, {**data, "UUID": ann.uuid})]
-    assert send(room, homeless, **data) == []
+    assert send(room, roomless, **data) == []
     for other in ({"pipe": 1}, {"pipe": 1, "__fallback": "yes"}, {"__fallback": True}):
         assert send(room, ann, **other) == []
 

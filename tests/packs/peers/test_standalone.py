@@ -30,7 +30,7 @@ def served(*packs: str, profile: str | None = None) -> Server:
 
 
 async def failure(client: RawClient, params: dict[str, Any]) -> dict[str, Any]:
-    """How a call fails, as the contract writes it."""
+    """Call a tool that must fail; return the error of the contract."""
     answer = await client.response_to(client.send_request("tools/call", params))
     assert "error" not in answer, answer
     result = answer["result"]
@@ -104,7 +104,7 @@ async def test_modern_clients_have_no_shutdown() -> None:
 def run(
     messages: list[Any], *flags: str, environ: dict[str, str] | None = None
 ) -> tuple[int, list[dict[str, Any]], str]:
-    """The exit code of a server, what it answers to these messages, and what it writes to stderr."""
+    """Send these messages to a server; return its exit code, its responses and its stderr."""
     lines = "".join(f"{message if isinstance(message, str) else json.dumps(message)}\n" for message in messages)
     done = subprocess.run(
         [*SERVE, *flags], input=lines, capture_output=True, text=True, timeout=60, env={**os.environ, **(environ or {})}

@@ -104,7 +104,7 @@ async def test_peers_of_a_star_converge_through_its_centre() -> None:
         await hub.connect("hub", heartbeat_ms=200)
         for leaf, name in ((left, "left"), (right, "right")):
             await leaf.connect(name, target_stream_id="hub", heartbeat_ms=200)
-        # Names of leaves are heard by the hub alone; it asks them, so each has one peer.
+        # Leaves have a target, so only the hub connects to them.
         await left.wait_for_peers("hub")
         await right.wait_for_peers("hub")
         await left.call("vdo_state_set", key="k", value="from the left")

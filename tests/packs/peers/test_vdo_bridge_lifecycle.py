@@ -1,6 +1,6 @@
 """VDO.Ninja bridges in a room for minutes: healthy connections stay open, and dead peers are detected.
 
-Time is a clock that the tests move. The same in real minutes: `python -m tests.packs.peers.emulation.soak`.
+The tests advance a virtual clock. The same in real minutes: `python -m tests.packs.peers.emulation.soak`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MINUTES_S = 180
 
 
 async def pass_time(
-    clock: Clock, seconds: float, *ends: RoomAgent, originals: tuple[EmulatedVdoBridge, ...] = ()
+    clock: Clock, seconds: float, *ends: RoomAgent, vdo_bridges: tuple[EmulatedVdoBridge, ...] = ()
 ) -> None:
     """Move the clock in small steps; every ping that is due is sent, and answered before the next step."""
     for step in range(1, round(seconds / TICK_S) + 1):
@@ -32,8 +32,8 @@ async def pass_time(
         for end in ends:
             end.mesh.liveness.tick()
         if step % 10 == 0:
-            for original in originals:
-                original.send_heartbeat()
+            for vdo_bridge in vdo_bridges:
+                vdo_bridge.send_heartbeat()
         asked = [peer for end in ends for peer in end.mesh.roster if peer.last_pinged_at == clock.now]
         async with asyncio.timeout(60):
             while any(peer.last_received_at < clock.now for peer in asked):
@@ -52,8 +52,8 @@ def disconnect_events(end: RoomAgent) -> list[dict[str, Any]]:
 async def connected_both_ways(
     monkeypatch: pytest.MonkeyPatch, ours: dict[str, Any], theirs: dict[str, Any]
 ) -> AsyncIterator[tuple[Clock, RoomAgent, EmulatedVdoBridge, str]]:
-    """Ann and an original, each of whom views the other: two connections, of which the original uses one."""
-    monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)  # It ignores our offer, so it is asked for one.
+    """Ann and a VDO.Ninja bridge view each other: two connections, of which the bridge uses one."""
+    monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)  # It ignores our offer, so we ask it for one.
     clock = Clock()
     async with signalling() as host:
         ann = RoomAgent(host, "ann", clock=clock, **ours)
@@ -85,7 +85,7 @@ async def test_enforced_tokens_keep_peers_connected_for_minutes(
     theirs = {"secret": SECRET, "enforce_join_token": True}
     async with connected_both_ways(monkeypatch, GATED, theirs) as (clock, ann, olga, _):
         for _ in range(MINUTES_S // 20):
-            await pass_time(clock, 20, ann, originals=(olga,))
+            await pass_time(clock, 20, ann, vdo_bridges=(olga,))
             await exchange_messages(ann, olga, "ann")
             ann.listener.data.clear()
             olga.received.clear()
@@ -104,11 +104,11 @@ async def test_two_agents_and_a_vdo_bridge_stay_connected_for_minutes(target: st
             for end, others in ((ann, ("bob", "olga")), (bob, ("ann", "olga"))):
                 await end.wait_for_peers(*others)
             await olga.until(lambda: olga.knows("ann") and olga.knows("bob"))
-            await pass_time(clock, 20, ann, bob, originals=(olga,))
+            await pass_time(clock, 20, ann, bob, vdo_bridges=(olga,))
             await exchange_messages(ann, olga, "ann")
             ann.listener.events.clear()
             for _ in range(MINUTES_S // 20):
-                await pass_time(clock, 20, ann, bob, originals=(olga,))
+                await pass_time(clock, 20, ann, bob, vdo_bridges=(olga,))
                 for end, name in ((ann, "ann"), (bob, "bob")):
                     await exchange_messages(end, olga, name)
                     end.listener.data.clear()
@@ -116,7 +116,7 @@ async def test_two_agents_and_a_vdo_bridge_stay_connected_for_minutes(target: st
             assert disconnect_events(ann) + disconnect_events(bob) == []
             assert (olga.closed_channels, olga.rejections, olga.rejected_by) == (0, [], [])
             assert ann.knows("bob", "olga")
-            assert ann.listener.events == []  # Nothing of the routine wakes whoever waits for events.
+            assert ann.listener.events == []  # Periodic messages emit no events.
 
 
 @pytest.mark.parametrize("is_connected_twice", [False, True])
@@ -144,7 +144,7 @@ async def test_an_impostor_does_not_take_the_name_of_a_vdo_bridge_that_still_ans
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with connected_both_ways(monkeypatch, {}, {}) as (clock, ann, olga, host):
-        await olga.sdk.lose_signalling()  # The server gives its name to whoever comes next; its channels live on.
+        await olga.sdk.lose_signalling()  # The server gives its name to the next client; its channels stay open.
         async with EmulatedVdoBridge(host, "olga", target="ann") as impostor:
             await impostor.until(impostor.sdk.open_peers)
             await ann.listener.until(lambda: any(peer.claim is not None for peer in ann.mesh.roster))

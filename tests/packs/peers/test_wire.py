@@ -51,7 +51,7 @@ def test_data_round_trips_through_a_frame(data: Any) -> None:
 
 @pytest.mark.parametrize("struct", wire.Payload.__subclasses__(), ids=lambda struct: struct.kind)
 def test_null_fields_count_as_missing(struct: type[wire.Payload]) -> None:
-    """The original writes `null` for a text that it does not have."""
+    """A VDO.Ninja bridge writes `null` for a missing text."""
     fields = msgspec.structs.fields(struct)
     needed = {field.name: 1 if "int" in str(field.type) else "t" for field in fields if field.required}
     nulls = dict.fromkeys(field.name for field in fields if not field.required)

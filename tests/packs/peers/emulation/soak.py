@@ -2,10 +2,10 @@
 
     python -m tests.packs.peers.emulation.soak --minutes 3
 
-Every second each original and each of our ends send each other a message by name. Olga and Ann name each other as
-target; Oscar names nobody; Otto ignores offers that he did not ask for, so that Bob asks him, and views Bob later: two
-connections, of which Otto uses one. Prints what happened as JSON and exits with 1 if a message was lost, a channel was
-closed or anybody was rejected after the first seconds.
+Every second each bridge and each of our agents send each other a message by name. Olga and Ann have each other as
+target; Oscar has no target; Otto ignores unrequested offers, so that Bob requests one, and views Bob later: two
+connections, of which Otto uses one. Prints the counts as JSON and exits with 1 if a message was lost, a channel was
+closed or a peer was rejected after the first seconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EVERY_S = 1.0
 
 
 class Tally:
-    """Messages from one end to another, by number."""
+    """Counts numbered messages from one peer to another."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -42,7 +42,7 @@ class Tally:
         self._last_at = time.monotonic()
         self.longest_gap_s = 0.0
 
-    def take(self, number: int) -> None:
+    def record(self, number: int) -> None:
         now = time.monotonic()
         self.longest_gap_s = max(self.longest_gap_s, now - self._last_at)
         self._last_at = now
@@ -55,7 +55,7 @@ class Tally:
 
 
 class SoakAgent(RecordingListener):
-    """One of our ends."""
+    """One of our agents."""
 
     def __init__(self, host: str, name: str, heartbeat_s: float, target: str | None) -> None:
         super().__init__()
@@ -73,11 +73,11 @@ class SoakAgent(RecordingListener):
 
 
 def count_received(inbox: list[tuple[str | None, Any]], to: str, tallies: dict[tuple[str, str], Tally]) -> None:
-    """Count what came; the sender is who the receiver says it is."""
+    """Count received messages by the sender that the receiver reports."""
     for sender, data in inbox:
         tally = tallies.get((str(sender), to))
         if tally is not None:
-            tally.take(data["n"])
+            tally.record(data["n"])
     inbox.clear()
 
 

@@ -1,4 +1,4 @@
-"""Where files are read and written by default, and reading them in pieces; over real connections."""
+"""The default folders of the file tools, and reading files in ranges; over real connections."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hubbub.pack import data_folder
 from hubbub.packs.peers import limits
 
 
-async def read_pieces(caller: Caller, **arguments: Any) -> list[dict[str, Any]]:
-    """All pieces of a file, read as the tool's description says."""
+async def read_ranges(caller: Caller, **arguments: Any) -> list[dict[str, Any]]:
+    """Read all ranges of a file, following `next_offset`."""
     read = [await caller.call("vdo_file_receive", **{"offset": 0, **arguments})]
     while (offset := read[-1]["next_offset"]) is not None:
         assert offset > read[-1]["offset"]
@@ -27,7 +27,7 @@ async def read_pieces(caller: Caller, **arguments: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user of our own, whose client starts servers in `/`."""
+    """Set the data and temporary folders below `tmp_path`, and `/` as the working directory."""
     for name in ("home", "temporary"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir("/")
@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# -- pieces --------------------------------------------------------------------------------------
+# -- ranges --------------------------------------------------------------------------------------
 
 
 async def test_a_large_file_is_read_in_ranges(home: Path) -> None:
@@ -44,7 +44,7 @@ async def test_a_large_file_is_read_in_ranges(home: Path) -> None:
         data = os.urandom(2 * limits.FILE_ANSWER_BYTES + 1)
         (data_folder() / "peers" / "files" / "x").write_bytes(data)
         await ann.call("vdo_file_send_path", file_path="x", transfer_id="t")
-        read = await read_pieces(bob, transfer_id="t")
+        read = await read_ranges(bob, transfer_id="t")
         assert [piece["length"] for piece in read] == [limits.FILE_ANSWER_BYTES, limits.FILE_ANSWER_BYTES, 1]
         assert b"".join(base64.b64decode(piece["data_base64"]) for piece in read) == data
         one = await bob.call("vdo_file_receive", transfer_id="t", offset=len(data) - 3, length=2)
@@ -69,7 +69,7 @@ async def test_text_ranges_end_between_characters(home: Path) -> None:
         for name, data in (("t", text.encode()), ("u", broken)):
             await ann.call("vdo_file_send", data_base64=base64.b64encode(data).decode(), transfer_id=name)
             for length in (1, 4, 7, 10**6):
-                read = await read_pieces(bob, transfer_id=name, encoding="utf8", length=length)
+                read = await read_ranges(bob, transfer_id=name, encoding="utf8", length=length)
                 assert "".join(piece["data_text"] for piece in read) == data.decode("utf-8", "replace")
                 assert sum(piece["length"] for piece in read) == len(data)
         whole = await bob.call("vdo_file_receive", transfer_id="t", encoding="utf8")
@@ -220,5 +220,5 @@ async def test_hidden_files_of_the_working_directory_are_refused(home: Path, mon
     async with (
         signalling() as host,
         connected_caller(host, files=(str(work),)) as eve,
-    ):  # The operator chose it for files.
+    ):  # Configured explicitly, so hidden folders are allowed.
         await eve.connect("eve", file_spool_dir=".spool")

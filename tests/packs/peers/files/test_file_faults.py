@@ -23,19 +23,19 @@ from hubbub.packs.peers.errors import PeersError
 from hubbub.packs.peers.files.options import SendRequest
 
 
-class ForgetfulOriginal(StopAndWaitBridge):
-    """Confirms only the first chunks."""
+class ForgetfulVdoBridge(StopAndWaitBridge):
+    """Acknowledges only the first chunks."""
 
-    def take_chunk(self, name: str, payload: dict[str, Any]) -> None:
+    def receive_chunk(self, name: str, payload: dict[str, Any]) -> None:
         if payload["seq"] <= 3:
-            super().take_chunk(name, payload)
+            super().receive_chunk(name, payload)
 
 
 async def test_a_vdo_bridge_that_dies_while_receiving_fails_only_that_transfer(tmp_path: Path) -> None:
     async with signalling() as host:
         bob = FileAgent(host, "bob", tmp_path, files={"ack_timeout_s": 0.2, "max_retries": 1})
         ann = FileAgent(host, "ann", tmp_path)
-        async with joined_file_room(bob, ann), ForgetfulOriginal(host) as olga:
+        async with joined_file_room(bob, ann), ForgetfulVdoBridge(host) as olga:
             await ann.wait_until_ready_for("bob")
             await bob.wait_until_ready_for("ann")
             await olga.view("bob")

@@ -26,7 +26,7 @@ KINDS = (
 
 
 class SilentRoom:
-    """A room in which everything is heard by nobody."""
+    """A room that records sent envelopes and delivers none."""
 
     def __init__(self, peers: Sequence[PeerView] = ()) -> None:
         self.peers = peers

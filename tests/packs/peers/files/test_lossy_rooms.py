@@ -1,4 +1,4 @@
-"""Both ends of a transfer over a room that loses, repeats and reorders messages."""
+"""Sender and receiver of a transfer over a room that loses, repeats and reorders messages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hubbub.packs.peers.files.files import Files
 from hubbub.packs.peers.files.options import FileOptions, SendRequest
 from hubbub.packs.peers.room import PeerView, Room, SendResult
 
-# Not hypothesis' own randomness: how often it is asked depends on the clock.
+# Not hypothesis' own randomness: the number of draws depends on the clock.
 CHANCES = st.integers(0, 2**32).map(random.Random)
 
 
 class LossyNetwork:
-    """How bad it is: how much is lost, comes twice, comes late."""
+    """Loses, repeats and delays messages with given probabilities."""
 
     def __init__(self, chance: random.Random, lost: float, twice: float, late: float) -> None:
         self._chance = chance
@@ -38,7 +38,7 @@ class LossyNetwork:
 
 
 class LossyAgent:
-    """One end: its files, and a room in which there is one other."""
+    """One agent: its files, and a room with one other peer."""
 
     max_frame = 20_000
     buffered_amount = 0

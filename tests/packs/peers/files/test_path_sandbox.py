@@ -108,7 +108,7 @@ def test_an_allowed_folder_may_itself_be_a_link(allowed: Path) -> None:
 
 @contextmanager
 def swapping(allowed: Path) -> Iterator[None]:
-    """A folder that is one moment itself and the next a link to elsewhere."""
+    """A folder that is repeatedly replaced by a link to another folder."""
     swapped, over = allowed / "door", threading.Event()
 
     def swap() -> None:
@@ -118,7 +118,7 @@ def swapping(allowed: Path) -> Iterator[None]:
             try:
                 swapped.symlink_to(allowed.parent / "outside")
                 swapped.unlink()
-            except FileExistsError:  # The one who writes made a folder there.
+            except FileExistsError:  # The writer created a folder there.
                 swapped.rename(allowed / f"old{number}")
 
     thread = threading.Thread(target=swap)

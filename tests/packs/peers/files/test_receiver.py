@@ -1,4 +1,4 @@
-"""The receiving end, with chunks in any order, repeated, wrong or missing."""
+"""The receiver, with chunks in any order, repeated, wrong or missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hubbub.packs.peers.wire import FileChunk, FileComplete
 
 
 class RecordingCallbacks:
-    """What the receiver says, written down."""
+    """Records what the receiver sends and emits."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, Mapping[str, Any]]] = []
@@ -116,7 +116,7 @@ def test_chunks_in_any_order_and_repeated_make_the_file(
         harness.complete()
         assert (
             len(harness.callbacks.sent_payloads("file.complete_ack")) == 1 + is_hubbub
-        )  # Which is told before it asks, too.
+        )  # A Hubbub sender also gets one before file.complete.
         assert len(harness.callbacks.events_of("file_received")) == 1
         await harness.receiver.close(keep=False)
 
@@ -181,7 +181,7 @@ async def test_a_file_with_a_wrong_hash_fails_and_is_removed(is_spooled: bool, t
     harness.complete()
     assert not harness.callbacks.sent_payloads("file.complete_ack")
     harness.receiver.replies.send_state()
-    # An original would take the number of the last chunk for success.
+    # A VDO.Ninja bridge would take the number of the last chunk for success.
     assert harness.callbacks.sent_payloads("file.resume_state")[-1]["next_seq"] == 0
     assert not harness.callbacks.events_of("file_received")
 

@@ -26,7 +26,7 @@ CHUNK = 65_536
 
 
 class VirtualClockSelector(selectors.DefaultSelector):
-    """Instead of waiting, sets its clock to when the next timer is due."""
+    """Advances its clock to the next timer instead of waiting."""
 
     now = 0.0
 
@@ -40,7 +40,7 @@ class VirtualClockSelector(selectors.DefaultSelector):
 
 
 class InlineExecutor(ThreadPoolExecutor):
-    """Does what would be done in a thread at once: the clock must not jump while a thread works."""
+    """Runs work immediately instead of in a thread: the clock must not jump while a thread works."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -61,7 +61,7 @@ def run_on_virtual_clock(work: Coroutine[Any, Any, float]) -> float:
 
 
 class SlowAgent:
-    """One end of a link that carries so many bytes a second, one message after the other."""
+    """One agent on a link with a limited rate in bytes per second."""
 
     def __init__(self, number: int, folder: Path, bytes_per_s: float, delay_s: float, *, is_hubbub: bool) -> None:
         self.view = make_peer(number, is_hubbub=is_hubbub)
@@ -104,7 +104,7 @@ class SlowAgent:
 
 
 class SlowBulk:
-    """The way of bytes over the same link."""
+    """The bulk channel over the same link."""
 
     max_frame = 262_000
 
@@ -130,7 +130,7 @@ def slow_pair(
 
 
 async def measure_transfer(ann: SlowAgent, bob: SlowAgent, size: int, **sending: Any) -> float:
-    """Send bytes; the seconds that took on the clock of the loop."""
+    """Send bytes; return the seconds on the clock of the loop."""
     loop, data = asyncio.get_running_loop(), os.urandom(size)
     start = loop.time()
     transfer = await ann.files.send_data(data, SendRequest(**sending))
@@ -142,9 +142,9 @@ async def measure_transfer(ann: SlowAgent, bob: SlowAgent, size: int, **sending:
     return taken_s
 
 
-@pytest.mark.parametrize("is_hubbub", [False, True], ids=["original", "hubbub"])
+@pytest.mark.parametrize("is_hubbub", [False, True], ids=["vdo_bridge", "hubbub"])
 def test_a_transfer_over_a_slow_link_does_not_time_out(is_hubbub: bool, tmp_path: Path) -> None:
-    """A chunk takes eight seconds, far more than the time in which a chunk is confirmed usually."""
+    """A chunk takes eight seconds, far more than the usual time until its ack."""
     ann, bob = slow_pair(tmp_path, 10_000, 0.5, is_hubbub=is_hubbub)
     taken_s = run_on_virtual_clock(measure_transfer(ann, bob, 3_000_000))
     assert 290 < taken_s < 450
@@ -173,17 +173,17 @@ def test_a_stalled_transfer_ends_after_the_timeout(tmp_path: Path) -> None:
 
 
 def windows(service_s: float, delay_s: float, chunks: int) -> Iterator[int]:
-    """The window after each chunk, to a receiver that takes chunks one by one behind a path with a delay."""
+    """The window after each chunk, with a receiver that reads one chunk at a time behind a path with a delay."""
     now, free_at, seq = 0.0, 0.0, 0
     window = DelayWindow(CHUNK, clock=lambda: now)
-    on_their_way: list[tuple[float, int]] = []
+    in_flight: list[tuple[float, int]] = []
     while seq < chunks:
-        while (len(on_their_way) + 1) * CHUNK <= window.bytes:
+        while (len(in_flight) + 1) * CHUNK <= window.bytes:
             window.record_sent(seq)
             free_at = max(free_at, now + delay_s / 2) + service_s
-            heapq.heappush(on_their_way, (free_at + delay_s / 2, seq))
+            heapq.heappush(in_flight, (free_at + delay_s / 2, seq))
             seq += 1
-        now, confirmed = heapq.heappop(on_their_way)
+        now, confirmed = heapq.heappop(in_flight)
         window.record_ack(confirmed)
         yield window.bytes
 

@@ -40,7 +40,7 @@ def test_spooled_files_are_private_and_removed(temporary: Path) -> None:
     )
     assert Path(store.path).name.startswith("incoming_we_ird____id_")
     path, folder = store.path, Path(store.path).parent
-    file, _ = folders.open(path)  # What came may be sent on.
+    file, _ = folders.open(path)  # A received file may be sent again.
     os.close(file)
     another = Spool(PathSandbox([]), None)
     of_another = another.create_store("b", 1)
@@ -65,7 +65,7 @@ def test_spooled_files_stay_if_keep_is_set(temporary: Path) -> None:
     assert Path(store.path).read_bytes() == b"abc"
 
 
-def test_a_spool_folder_of_another_user_is_not_used(temporary: Path) -> None:
+def test_a_spool_folder_that_is_not_private_is_refused(temporary: Path) -> None:
     folder = Path(default_spool_folder())
     folder.chmod(0o755)
     with pytest.raises(PeersError, match="private"):

@@ -16,7 +16,7 @@ from hubbub.packs.peers import limits
 from hubbub.packs.peers.files.options import SendRequest
 from hubbub.packs.peers.wire import Envelope
 
-# -- arriving ------------------------------------------------------------------------
+# -- complete transfers --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ async def test_chunks_lost_with_one_of_several_connections_are_sent_again(tmp_pa
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
-# -- what gets lost --------------------------------------------------------------------
+# -- lost messages ---------------------------------------------------------------------
 
 
 async def test_lost_frames_are_sent_again(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ async def test_a_receiver_that_leaves_after_completion_has_confirmed_the_file(tm
         def on_event(type: str, fields: Mapping[str, Any]) -> None:
             told(type, fields)
             if type == "file_received":
-                bob.listener.files = None  # It hears no more of it, whatever the sender still says.
+                bob.listener.files = None  # It ignores all further messages of the transfer.
                 leaving.append(asyncio.create_task(bob.mesh.disconnect()))
 
         bob.listener.on_event = on_event  # type: ignore[method-assign]
@@ -238,7 +238,7 @@ async def test_a_call_that_is_cancelled_stops_and_can_be_resumed(tmp_path: Path)
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
-# -- what is not sent ----------------------------------------------------------------------
+# -- refused files -------------------------------------------------------------------------
 
 
 async def test_files_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ async def test_a_finished_transfer_cannot_be_cancelled(tmp_path: Path) -> None:
             ann.files.cancel("u")
 
 
-# -- saving, events, the end -------------------------------------------------------------------
+# -- saving, events, closing -------------------------------------------------------------------
 
 
 async def test_a_received_file_can_be_saved(tmp_path: Path) -> None:

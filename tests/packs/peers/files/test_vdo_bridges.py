@@ -23,7 +23,7 @@ from hubbub import ToolFailure
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.files.options import SendRequest
 
-# -- from an original ------------------------------------------------------------------
+# -- from a VDO.Ninja bridge -----------------------------------------------------------
 
 
 async def test_a_vdo_bridge_sends_a_file(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ async def test_a_vdo_bridge_sends_a_file(tmp_path: Path) -> None:
 
 
 async def test_repeated_bytes_of_a_vdo_bridge_under_a_new_seq_do_not_corrupt_the_file(tmp_path: Path) -> None:
-    """It asks where we are after a lost ack, and sends the bytes of the chunk it still holds as what we name."""
+    """After a lost ack it requests our state, and sends the bytes of its last chunk under the seq that we return."""
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         await olga.request("file.offer", offer(), "file.accept")
         for seq in range(4):
@@ -77,7 +77,7 @@ async def test_a_vdo_bridge_can_cancel(tmp_path: Path) -> None:
         assert nack["reason"] == "cancelled by the sender"
 
 
-# -- to an original ----------------------------------------------------------------------
+# -- to a VDO.Ninja bridge ---------------------------------------------------------------
 
 
 async def test_a_vdo_bridge_receives_a_file(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ async def test_a_refused_offer_fails_at_once(tmp_path: Path) -> None:
         assert str(failure.value).isprintable()
 
 
-# -- liars -----------------------------------------------------------------------------------
+# -- dishonest peers -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
