@@ -137,10 +137,10 @@ async def signalling(limits: SignalLimits | None = None, port: int = 0, **option
 
 
 @asynccontextmanager
-async def joined_room(*ends: RoomAgent) -> AsyncIterator[None]:
+async def joined_room(*agents: RoomAgent) -> AsyncIterator[None]:
     """Connect these agents in order; disconnect all at the end."""
     async with AsyncExitStack() as stack:
-        for end in ends:
-            stack.push_async_callback(end.mesh.disconnect)
-            await end.mesh.connect()
+        for agent in agents:
+            stack.push_async_callback(agent.mesh.disconnect)
+            await agent.mesh.connect()
         yield

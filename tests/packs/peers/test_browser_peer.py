@@ -62,7 +62,7 @@ async def test_a_browser_page_completes_the_handshake_and_exchanges_messages(
     page: Page, engine: str, role: str
 ) -> None:
     async with signalling() as host:
-        ann, notes = (end := RoomAgent(host, "ann", engine)), end.listener
+        ann, notes = (agent := RoomAgent(host, "ann", engine)), agent.listener
         async with joined_room(ann):
             with page.joined(host, role, "ann"):
                 await notes.until(lambda: ann.knows("page"), START_S)

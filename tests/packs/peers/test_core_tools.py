@@ -41,14 +41,19 @@ STATUS = {
 
 async def test_connect_returns_the_status_and_the_effective_config() -> None:
     async with signalling() as host, connected_caller(host) as ann:
-        told = await ann.connect("ann")
-        assert told.pop("ok") is True
-        config = told.pop("effective_config")
-        assert told.keys() == STATUS
-        assert told["session_id"].startswith("vdo_")
-        assert (told["state"], told["connected"], told["room"], told["stream_id"]) == ("connected", True, "hall", "ann")
-        assert (told["peers"], told["last_error"], told["reconnect_delay_ms"]) == ([], None, 3000)
-        assert told["last_ready_at"]
+        result = await ann.connect("ann")
+        assert result.pop("ok") is True
+        config = result.pop("effective_config")
+        assert result.keys() == STATUS
+        assert result["session_id"].startswith("vdo_")
+        assert (result["state"], result["connected"], result["room"], result["stream_id"]) == (
+            "connected",
+            True,
+            "hall",
+            "ann",
+        )
+        assert (result["peers"], result["last_error"], result["reconnect_delay_ms"]) == ([], None, 3000)
+        assert result["last_ready_at"]
         assert config == {
             "host": host, "room": "hall", "stream_id": "ann", "target_stream_id": None, "force_turn": False,
             "heartbeat_ms": 15000, "reconnect_ms": 3000, "max_reconnect_ms": 30000, "enforce_join_token": False,
@@ -66,8 +71,8 @@ async def test_connect_sanitises_or_generates_names_and_clamps_numbers() -> None
             "file_max_bytes": 2**60, "file_chunk_bytes": 1, "state_max_keys": "ten", "force_turn": "no",
             "require_session_mac": "yes", "password": "", "label": "x", "debug": 1,
         }  # fmt: skip
-        told = await ann.call("vdo_connect", host=host, **given)
-        config = told["effective_config"]
+        result = await ann.call("vdo_connect", host=host, **given)
+        config = result["effective_config"]
         assert config["room"] == "my_room"
         assert config["stream_id"].startswith("mcp_bridge_")
         assert (config["heartbeat_ms"], config["reconnect_ms"], config["max_reconnect_ms"]) == (15000, 30000, 30000)
@@ -121,9 +126,9 @@ async def test_connect_verifies_the_own_join_token_and_does_not_return_it() -> N
         for token, message in refusals.items():
             assert (await ann.failure("vdo_connect", join_token=token, **given))["message"] == message
         good = tokens.mint("sek", "hall", "ann", later, "n")
-        told = await ann.call("vdo_connect", join_token=good, **given)
-        assert good not in str(told)
-        assert "sek" not in str(told)
+        result = await ann.call("vdo_connect", join_token=good, **given)
+        assert good not in str(result)
+        assert "sek" not in str(result)
 
 
 async def test_a_failed_first_connect_is_an_error_and_leaves_no_session_or_task() -> None:
@@ -174,11 +179,11 @@ async def test_a_disconnected_session_is_not_listed_and_its_id_is_unknown() -> N
 async def test_the_session_limit_counts_sessions_that_are_still_connecting() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         given = {"host": host}
-        begun = [
+        request_ids = [
             ann.client.send_request("tools/call", {"name": "vdo_connect", "arguments": {**given, "room": f"r{number}"}})
             for number in range(40)
         ]
-        results = [(await ann.client.response_to(id))["result"]["structuredContent"] for id in begun]
+        results = [(await ann.client.response_to(id))["result"]["structuredContent"] for id in request_ids]
         made = [result for result in results if result["ok"]]
         assert len(made) == 32
         refusal = next(result for result in results if not result["ok"])["error"]["message"]
@@ -217,10 +222,10 @@ async def test_closing_an_idle_session_sends_bye() -> None:
 async def test_a_cancelled_connect_leaves_no_session() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         given = {"room": "hall", "stream_id": "ann", "host": host, "target_stream_id": "nobody"}
-        begun = ann.client.send_request("tools/call", {"name": "vdo_connect", "arguments": given})
+        request_id = ann.client.send_request("tools/call", {"name": "vdo_connect", "arguments": given})
         async with connected_caller(host) as bob:
             await bob.connect("bob", target_stream_id="ann")
-            ann.client.notify("notifications/cancelled", {"requestId": begun})
+            ann.client.notify("notifications/cancelled", {"requestId": request_id})
             await bob.wait_for_event("peer_disconnected")
         assert (await ann.call("vdo_list_sessions"))["sessions"] == []
 
@@ -287,12 +292,12 @@ async def test_two_sessions_of_one_server_can_long_poll_concurrently() -> None:
         await ann.connect("first", room="one")
         first = ann.session_id
         await ann.connect("second", room="two")
-        begun = []
+        request_ids = []
         for session_id in (first, ann.session_id):
             await ann.call("vdo_receive", session_id=session_id)
             arguments = {"session_id": session_id, "wait_ms": 20_000, "types": ["send_rejected"]}
-            begun.append(ann.client.send_request("tools/call", {"name": "vdo_receive", "arguments": arguments}))
-        for session_id, id in zip((first, ann.session_id), begun, strict=True):
+            request_ids.append(ann.client.send_request("tools/call", {"name": "vdo_receive", "arguments": arguments}))
+        for session_id, id in zip((first, ann.session_id), request_ids, strict=True):
             await ann.call("vdo_send", session_id=session_id, data=1)
             assert (await ann.client.response_to(id))["result"]["structuredContent"]["session_id"] == session_id
 
@@ -348,9 +353,9 @@ async def test_lone_surrogates_in_envelopes_count_as_unreadable_frames(frame: st
 
 async def test_sync_peers_lists_peers_with_authentication_and_capabilities() -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, _):
-        told = await ann.call("vdo_sync_peers")
-        assert told["peer_count"] == 1
-        (peer,) = told["peers"]
+        result = await ann.call("vdo_sync_peers")
+        assert result["peer_count"] == 1
+        (peer,) = result["peers"]
         assert peer.pop("uuid") in (await ann.call("vdo_status"))["peers"]
         assert peer.pop("last_seen_at")
         assert peer.pop("handshake_state") in ("hello_received", "ready")
@@ -405,14 +410,14 @@ async def test_a_profile_shows_its_tools_and_no_others(profile: str | None, tool
         listed = (await ann.client.result("tools/list"))["tools"]
         assert [tool["name"] for tool in listed] == tools
         assert all("outputSchema" not in tool for tool in listed)
-        told = await ann.call("vdo_capabilities")
-        assert told["tool_profile"] == {
+        result = await ann.call("vdo_capabilities")
+        assert result["tool_profile"] == {
             "name": profile or "full",
             "requested": profile or "full",
             "allowed_profiles": ["core", "file", "state", "full"],
             "tools": tools,
         }
-        assert told["features"] == {
+        assert result["features"] == {
             "session_messaging": True,
             "file_transfer": "vdo_file_send" in tools,
             "shared_state_sync": "vdo_state_set" in tools,
@@ -423,14 +428,14 @@ async def test_a_profile_shows_its_tools_and_no_others(profile: str | None, tool
 
 async def test_capabilities_describe_the_server_and_transport() -> None:
     async with connected_caller() as ann:
-        told = await ann.call("vdo_capabilities")
-        assert told["server"] == {
+        result = await ann.call("vdo_capabilities")
+        assert result["server"] == {
             "name": "agent",
             "version": "1",
             "protocol_version": "2025-11-25",
             "supported_protocol_versions": ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"],
         }
-        truth = told["transport_truth"]
+        truth = result["transport_truth"]
         assert (truth["type"], truth["generic_tcp_tunnel"]) == ("webrtc_data_channel", False)
         assert (truth["turn_relays_help_reachability"], truth["guaranteed_firewall_bypass"]) == (True, False)
 

@@ -67,7 +67,7 @@ def test_the_default_host_is_loopback_without_ice_servers(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "message"),
     [
         ({"VDON_MCP_ENFORCE_JOIN_TOKEN": "true"}, "needs a secret"),
         ({"HUBBUB_PEERS_HOST": "https://signal.example"}, "HUBBUB_PEERS_HOST"),
@@ -76,7 +76,7 @@ def test_the_default_host_is_loopback_without_ice_servers(monkeypatch: pytest.Mo
     ],
 )
 def test_invalid_settings_raise_a_settings_error(
-    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], told: str
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(SettingsError, match=told):
+    with pytest.raises(SettingsError, match=message):
         settings(monkeypatch, **environ)

@@ -62,12 +62,12 @@ class ConnectionPair:
 
 @asynccontextmanager
 async def connected_pair(pair: tuple[str, str]) -> AsyncIterator[ConnectionPair]:
-    ends = ConnectionPair(pair)
+    connections = ConnectionPair(pair)
     try:
-        await ends.connect()
-        yield ends
+        await connections.connect()
+        yield connections
     finally:
-        await ends.close()
+        await connections.close()
 
 
 def collect_messages(channel: Channel) -> asyncio.Queue[bytes | str]:
@@ -83,10 +83,10 @@ async def next_message(inbox: asyncio.Queue[bytes | str]) -> bytes | str:
 
 @every_pair
 async def test_messages_of_every_size_arrive_in_both_directions(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
-        assert ends.far.label == "sendChannel"
-        assert ends.far.is_open
-        there, back = collect_messages(ends.far), collect_messages(ends.near)
+    async with connected_pair(pair) as connections:
+        assert connections.far.label == "sendChannel"
+        assert connections.far.is_open
+        there, back = collect_messages(connections.far), collect_messages(connections.near)
         messages: list[bytes | str] = [
             "",
             b"",
@@ -98,21 +98,21 @@ async def test_messages_of_every_size_arrive_in_both_directions(pair: tuple[str,
             b"b" * limits.PEER_FRAME_BYTES,
         ]
         for message in messages:
-            ends.near.send(message)
-            ends.far.send(message)
+            connections.near.send(message)
+            connections.far.send(message)
         assert [await next_message(there) for _ in messages] == messages
         assert [await next_message(back) for _ in messages] == messages
 
 
 @every_pair
 async def test_a_message_too_large_is_refused_and_the_channel_stays_usable(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
-        inbox = collect_messages(ends.far)
-        assert ends.near.max_message_size == limits.PEER_FRAME_BYTES
+    async with connected_pair(pair) as connections:
+        inbox = collect_messages(connections.far)
+        assert connections.near.max_message_size == limits.PEER_FRAME_BYTES
         for message in (b"x" * (limits.PEER_FRAME_BYTES + 1), "é" * (limits.PEER_FRAME_BYTES // 2 + 1)):
             with pytest.raises(FrameTooLarge):
-                ends.near.send(message)
-        ends.near.send("after")
+                connections.near.send(message)
+        connections.near.send("after")
         assert await next_message(inbox) == "after"
 
 
@@ -128,39 +128,39 @@ def flood(channel: Channel) -> int:
 
 @every_pair
 async def test_sending_is_refused_at_the_queue_limit_and_queued_messages_arrive(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
-        inbox = collect_messages(ends.far)
-        accepted = flood(ends.near)
-        assert ends.near.buffered_amount <= limits.PEER_QUEUE_BYTES
+    async with connected_pair(pair) as connections:
+        inbox = collect_messages(connections.far)
+        accepted = flood(connections.near)
+        assert connections.near.buffered_amount <= limits.PEER_QUEUE_BYTES
         async with asyncio.timeout(60):
-            await ends.near.drain()
-            assert ends.near.buffered_amount <= limits.PEER_LOW_WATER_BYTES
+            await connections.near.drain()
+            assert connections.near.buffered_amount <= limits.PEER_LOW_WATER_BYTES
             numbers = [int.from_bytes((await inbox.get())[:4], "big") for _ in range(accepted)]  # type: ignore[arg-type]
         assert numbers == list(range(accepted))
 
 
 @every_pair
 async def test_messages_before_a_handler_is_set_are_kept(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
+    async with connected_pair(pair) as connections:
         for number in range(50):
-            ends.near.send(str(number))
-        second = ends.left.create_channel("other")
+            connections.near.send(str(number))
+        second = connections.left.create_channel("other")
         async with asyncio.timeout(60):
             await second.wait_open()
-            other = await ends.channels.get()
+            other = await connections.channels.get()
         echo = collect_messages(other)
         second.send("now the fifty are there")
         await next_message(echo)
-        inbox = collect_messages(ends.far)
+        inbox = collect_messages(connections.far)
         assert [await next_message(inbox) for _ in range(50)] == [str(number) for number in range(50)]
 
 
 @every_pair
 async def test_the_answering_side_can_open_a_second_channel_later(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
-        made = ends.right.create_channel("hubbub-bulk")
+    async with connected_pair(pair) as connections:
+        made = connections.right.create_channel("hubbub-bulk")
         arrived: asyncio.Queue[Channel] = asyncio.Queue()
-        ends.left.on_channel = arrived.put_nowait
+        connections.left.on_channel = arrived.put_nowait
         async with asyncio.timeout(60):
             await made.wait_open()
             channel = await arrived.get()
@@ -172,36 +172,36 @@ async def test_the_answering_side_can_open_a_second_channel_later(pair: tuple[st
 
 @every_pair
 async def test_closing_one_connection_closes_the_other_while_it_is_sending(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
+    async with connected_pair(pair) as connections:
         closed = asyncio.Event()
-        ends.near.on_close = closed.set
+        connections.near.on_close = closed.set
         for _ in range(64):
-            ends.near.send(b"x" * 65536)
-        draining = asyncio.ensure_future(ends.near.drain(0))
-        await ends.right.close()
-        assert not ends.far.is_open
+            connections.near.send(b"x" * 65536)
+        draining = asyncio.ensure_future(connections.near.drain(0))
+        await connections.right.close()
+        assert not connections.far.is_open
         async with asyncio.timeout(60):
             if pair[0] == "aiortc" and pair[1] == "wrtc":
                 # wrtc sends nothing when it closes; the other side would notice only by missing answers.
-                await ends.left.close()
+                await connections.left.close()
             await closed.wait()
             with pytest.raises(ChannelClosed):
                 await draining
         with pytest.raises(ChannelClosed):
-            ends.near.send("late")
-        assert ends.near.buffered_amount == 0
+            connections.near.send("late")
+        assert connections.near.buffered_amount == 0
 
 
 @every_engine
 async def test_closing_twice_reports_the_close_once(name: str) -> None:
     connection = load_engine(name).connection()
     channel = connection.create_channel("sendChannel")
-    told: list[str] = []
-    channel.on_close = lambda: told.append("channel")
-    connection.on_state = told.append
+    reported: list[str] = []
+    channel.on_close = lambda: reported.append("channel")
+    connection.on_state = reported.append
     await connection.close()
     await connection.close()
-    assert told == ["channel", "closed"]
+    assert reported == ["channel", "closed"]
     assert connection.state == "closed"
     with pytest.raises(ChannelClosed):
         await channel.wait_open()
@@ -238,9 +238,9 @@ async def test_an_unreadable_description_is_refused(name: str, sdp: str) -> None
 
 @every_pair
 async def test_a_damaged_description_works_or_raises_a_peers_error(pair: tuple[str, str]) -> None:
-    ends = ConnectionPair(pair)
+    connections = ConnectionPair(pair)
     try:
-        lines = (await ends.left.offer()).split("\r\n")
+        lines = (await connections.left.offer()).split("\r\n")
         for number in range(0, len(lines), 3):
             damaged = [*lines[:number], lines[number][: len(lines[number]) // 2], *lines[number + 1 :]]
             other = load_engine(pair[1]).connection()
@@ -252,16 +252,16 @@ async def test_a_damaged_description_works_or_raises_a_peers_error(pair: tuple[s
             finally:
                 await other.close()
     finally:
-        await ends.close()
+        await connections.close()
 
 
 @every_engine
 @pytest.mark.parametrize("text", ["", "candidate:", "candidate:1 1 udp x 1.2.3.4 5 typ host", "\x00", "c" * 5000])
 async def test_an_unreadable_candidate_is_ignored(name: str, text: str) -> None:
-    async with connected_pair((name, name)) as ends:
-        inbox = collect_messages(ends.far)
-        await ends.left.add_candidate(Candidate(text))
-        ends.near.send("still here")
+    async with connected_pair((name, name)) as connections:
+        inbox = collect_messages(connections.far)
+        await connections.left.add_candidate(Candidate(text))
+        connections.near.send("still here")
         assert await next_message(inbox) == "still here"
 
 

@@ -155,7 +155,7 @@ async def test_file_progress_displaces_neither_messages_nor_session_events() -> 
     )
 )
 def test_every_event_is_read_queued_or_counted_as_dropped_within_the_limits(script: list[tuple[str, int, str]]) -> None:
-    async def play() -> None:
+    async def run_scenario() -> None:
         queue, put, taken = EventQueue(limit=10, limit_bytes=1500), 0, 0
         for action, number, uuid in script:
             if action == "put":
@@ -174,7 +174,7 @@ def test_every_event_is_read_queued_or_counted_as_dropped_within_the_limits(scri
             queue.put("odd", {"uuid": "abc"[number % 3]}, 150)
         assert (len(queue), queue.dropped) == (10, before)
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
 def test_event_times_are_iso_8601_with_milliseconds() -> None:

@@ -123,14 +123,14 @@ async def test_connection_failed() -> None:
 
 
 async def test_sdk_error() -> None:
-    async def play(client: ServerConnection) -> None:
+    async def send_alert(client: ServerConnection) -> None:
         await client.recv()
         await client.send(json.dumps({"request": "listing", "list": []}))
         await client.recv()
         await client.send(json.dumps({"request": "alert", "message": "we close at noon"}))
         await client.wait_closed()
 
-    async with serve(play, "127.0.0.1", 0) as server, connected_caller() as ann:
+    async with serve(send_alert, "127.0.0.1", 0) as server, connected_caller() as ann:
         ann.host = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         await ann.connect("ann")
         assert (await ann.wait_for_event("sdk_error"))["detail"] == {"message": "we close at noon"}
@@ -220,13 +220,13 @@ async def test_heartbeats_and_repeated_hellos_do_not_end_a_long_poll() -> None:
     async with caller_pair(heartbeat_ms=30) as (ann, bob):
         await wait_for_heartbeats(bob, 8)
         await ann.read_events()
-        begun = ann.client.send_request(
+        request_id = ann.client.send_request(
             "tools/call", {"name": "vdo_receive", "arguments": {"session_id": ann.session_id, "wait_ms": 30_000}}
         )
         await wait_for_heartbeats(bob, 20)
         await bob.call("vdo_send", data="at last", target="ann")
-        told = (await ann.client.response_to(begun))["result"]["structuredContent"]
-        assert [(event["type"], event.get("data")) for event in told["events"]] == [("data_received", "at last")]
+        result = (await ann.client.response_to(request_id))["result"]["structuredContent"]
+        assert [(event["type"], event.get("data")) for event in result["events"]] == [("data_received", "at last")]
 
 
 def has_more_requests_than(olga: EmulatedVdoBridge, times: int) -> bool:
@@ -247,15 +247,15 @@ async def test_repeated_hellos_of_a_vdo_bridge_do_not_end_a_long_poll(monkeypatc
             await ann.wait_for_event("data_received", data={"n": number})
         ann.events.clear()
         await ann.read_events()
-        begun = ann.client.send_request(
+        request_id = ann.client.send_request(
             "tools/call", {"name": "vdo_receive", "arguments": {"session_id": ann.session_id, "wait_ms": 30_000}}
         )
         before = olga.kinds.count("state.snapshot_req")
         olga.send_hello()
         await olga.until(partial(has_more_requests_than, olga, before))
         olga.send("at last", "ann")
-        told = (await ann.client.response_to(begun))["result"]["structuredContent"]
-        assert [event["type"] for event in told["events"]] == ["data_received"]
+        result = (await ann.client.response_to(request_id))["result"]["structuredContent"]
+        assert [event["type"] for event in result["events"]] == ["data_received"]
         await ann.call("vdo_state_sync", mode="request")
         await ann.wait_for_event("state_snapshot_merged")
 
@@ -263,13 +263,13 @@ async def test_repeated_hellos_of_a_vdo_bridge_do_not_end_a_long_poll(monkeypatc
 async def test_stopped() -> None:
     async with single_caller() as (ann, _):
         await ann.read_events()
-        begun = ann.client.send_request(
+        request_id = ann.client.send_request(
             "tools/call", {"name": "vdo_receive", "arguments": {"session_id": ann.session_id, "wait_ms": 30_000}}
         )
         await ann.client.wait_until_idle()
         await ann.call("vdo_disconnect")
-        told = (await ann.client.response_to(begun))["result"]["structuredContent"]
-        assert [event["type"] for event in told["events"]] == ["stopped"]
+        result = (await ann.client.response_to(request_id))["result"]["structuredContent"]
+        assert [event["type"] for event in result["events"]] == ["stopped"]
 
 
 # -- peers -----------------------------------------------------------------------------------
@@ -432,9 +432,9 @@ async def test_events_contain_no_secrets_and_no_connection_details() -> None:
             await caller.call("vdo_state_set", key="k", value=1)
         await bob.call("vdo_disconnect")
         await ann.wait_for_event("peer_disconnected")
-        told = json.dumps([ann.events, bob.events, await ann.call("vdo_status"), await ann.call("vdo_sync_peers")])
+        text = json.dumps([ann.events, bob.events, await ann.call("vdo_status"), await ann.call("vdo_sync_peers")])
         for word in ("s3kr3t", "pass-of-all", "candidate", "ice-", "fingerprint", "v=0", "eyJ", "MCowBQYDK2VuAyEA"):
-            assert word not in told, word
+            assert word not in text, word
 
 
 @pytest.mark.parametrize("host", ["ws://ann:hunter2@127.0.0.1:9/x?key=hunter2", "http://ann:hunter2@there"])
@@ -448,7 +448,7 @@ async def test_error_messages_show_the_host_without_credentials(host: str) -> No
 async def test_a_long_poll_ends_with_the_first_event_of_the_given_types() -> None:
     async with caller_pair() as (ann, bob):
         await bob.read_events()
-        begun = bob.client.send_request(
+        request_id = bob.client.send_request(
             "tools/call",
             {
                 "name": "vdo_receive",
@@ -459,9 +459,9 @@ async def test_a_long_poll_ends_with_the_first_event_of_the_given_types() -> Non
         await ann.call("vdo_state_set", key="k", value=1)
         await bob.until(lambda status: status["state_keys"] == 1)
         await ann.call("vdo_send", data="now")
-        told = (await bob.client.response_to(begun))["result"]["structuredContent"]
-        assert [event["data"] for event in told["events"]] == ["now"]
-        assert told["remaining_events"] >= 1
+        result = (await bob.client.response_to(request_id))["result"]["structuredContent"]
+        assert [event["data"] for event in result["events"]] == ["now"]
+        assert result["remaining_events"] >= 1
         await bob.wait_for_event("state_updated", source="remote")
 
 
@@ -472,12 +472,12 @@ async def test_events_over_the_limit_displace_the_oldest_and_are_counted(monkeyp
             assert (await ann.call("vdo_send", data=number))["ok"]
         await ann.call("vdo_state_set", key="the last", value=1)
         await bob.until(lambda status: status["state_keys"])
-        told = await bob.call("vdo_receive", max_events=10_000)
-        assert told["event_count"] == len(told["events"]) == 500
-        assert told["remaining_events"] == 100
-        assert told["dropped_events"] >= 100
+        result = await bob.call("vdo_receive", max_events=10_000)
+        assert result["event_count"] == len(result["events"]) == 500
+        assert result["remaining_events"] == 100
+        assert result["dropped_events"] >= 100
         rest = await bob.call("vdo_receive", max_events=10_000)
         # Events about their connection may still arrive in between.
-        found = [event["data"] for event in told["events"] + rest["events"] if event["type"] == "data_received"]
+        found = [event["data"] for event in result["events"] + rest["events"] if event["type"] == "data_received"]
         assert found == list(range(700 - len(found), 700))
-        assert told["dropped_events"] >= 700 - len(found) >= 100
+        assert result["dropped_events"] >= 700 - len(found) >= 100

@@ -83,8 +83,8 @@ def find_pids(folder: Path) -> list[int]:
     return found
 
 
-async def test_signalling_restarts_in_the_middle_of_a_large_file(stage: ExitStack, tmp_path: Path) -> None:
-    signal_server = started(stage, SignalServerProcess())
+async def test_signalling_restarts_in_the_middle_of_a_large_file(exit_stack: ExitStack, tmp_path: Path) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
     async with serve_agents(tmp_path, "ann", "bob", "carol") as (ann, bob, carol):
         for agent in (ann, bob, carol):
             await agent.connect(
@@ -99,7 +99,7 @@ async def test_signalling_restarts_in_the_middle_of_a_large_file(stage: ExitStac
         assert (await carol.call("vdo_send", data="we talk all the same", target="ann"))["ok"]
         await ann.wait_for_data(lambda data: data == "we talk all the same")
         assert not sending.done()
-        started(stage, SignalServerProcess(signal_server.port))
+        started(exit_stack, SignalServerProcess(signal_server.port))
         transfer = (await sending)["transfer"]
         assert (transfer["status"], transfer["file_hash"]) == ("completed", digest)
         await bob.wait_for_event("file_received", file_hash=digest)
@@ -109,8 +109,8 @@ async def test_signalling_restarts_in_the_middle_of_a_large_file(stage: ExitStac
             assert not [event for event in agent.events if event["type"] == "peer_disconnected"]
 
 
-async def test_a_receiver_that_is_killed_and_returns_gets_the_whole_file(stage: ExitStack, tmp_path: Path) -> None:
-    signal_server = started(stage, SignalServerProcess())
+async def test_a_receiver_that_is_killed_and_returns_gets_the_whole_file(exit_stack: ExitStack, tmp_path: Path) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
     async with serve_agents(tmp_path, "ann", "carol") as (ann, carol):
         for agent in (ann, carol):
             await agent.connect(signal_server.host)
@@ -125,20 +125,20 @@ async def test_a_receiver_that_is_killed_and_returns_gets_the_whole_file(stage: 
                 os.kill(pid, signal.SIGKILL)
         async with serve_agents(tmp_path, "bob") as (bob,):
             await bob.connect(signal_server.host)
-            said, is_error = await sending
+            content, is_error = await sending
             if is_error:  # The call timed out with advice to resume.
-                assert "vdo_file_resume" in said["error"]["message"]
+                assert "vdo_file_resume" in content["error"]["message"]
                 await ann.wait_for_peers("bob")
                 (known,) = (await ann.call("vdo_file_transfers", direction="outgoing"))["outgoing"]
                 assert known["status"] == "failed"
-                said = await ann.call("vdo_file_resume", transfer_id=known["transfer_id"])
-            assert (said["transfer"]["status"], said["transfer"]["file_hash"]) == ("completed", digest)
-            assert hash_file(await save_transfer(bob, said["transfer"]["transfer_id"], "copy.bin")) == digest
+                content = await ann.call("vdo_file_resume", transfer_id=known["transfer_id"])
+            assert (content["transfer"]["status"], content["transfer"]["file_hash"]) == ("completed", digest)
+            assert hash_file(await save_transfer(bob, content["transfer"]["transfer_id"], "copy.bin")) == digest
             assert (await carol.call("vdo_send", data="still here", target="ann"))["ok"]
 
 
-async def test_a_killed_sender_leaves_an_incomplete_transfer(stage: ExitStack, tmp_path: Path) -> None:
-    signal_server = started(stage, SignalServerProcess())
+async def test_a_killed_sender_leaves_an_incomplete_transfer(exit_stack: ExitStack, tmp_path: Path) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
     async with serve_agents(tmp_path, "bob") as (bob,):
         await bob.connect(signal_server.host)
         async with serve_agents(tmp_path, "ann") as (ann,):
@@ -153,9 +153,9 @@ async def test_a_killed_sender_leaves_an_incomplete_transfer(stage: ExitStack, t
                 await sending
         await bob.wait_for_event("peer_disconnected")
         assert (await bob.transfer(transfer_id))["status"] == "receiving"
-        said, is_error = await bob.call_raw("vdo_file_receive", session_id=bob.session, transfer_id=transfer_id)
+        content, is_error = await bob.call_raw("vdo_file_receive", session_id=bob.session, transfer_id=transfer_id)
         assert is_error
-        assert said["error"]["message"] == f"transfer not complete: {transfer_id}"
+        assert content["error"]["message"] == f"transfer not complete: {transfer_id}"
 
 
 # -- unknown peers that send garbage ---------------------------------------------

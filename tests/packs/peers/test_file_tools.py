@@ -45,11 +45,11 @@ async def two_callers(folder: Path, **arguments: Any) -> AsyncIterator[tuple[Cal
 async def test_sent_bytes_are_listed_and_read_in_every_encoding(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, bob):
         text = '{"größe": [1, 2]}'
-        told = await ann.call(
+        result = await ann.call(
             "vdo_file_send", data_base64=encode_base64(text.encode()), name="a.json", mime="application/json"
         )
-        assert told.keys() == {"ok", "session_id", "transfer"}
-        sent = told["transfer"]
+        assert result.keys() == {"ok", "session_id", "transfer"}
+        sent = result["transfer"]
         assert sent.keys() == SUMMARY | {"next_seq"}
         assert (sent["direction"], sent["status"], sent["source"], sent["next_seq"]) == (
             "outgoing",
@@ -91,8 +91,8 @@ async def test_a_path_is_sent_and_saved(tmp_path: Path) -> None:
         assert (came["spooled"], came["source"]) == (True, "spool")
         assert Path(came["spool_path"]).stat().st_mode & 0o777 == 0o600
         name, target = sent["transfer_id"], tmp_path / "deep" / "er" / "copy.bin"
-        told = await bob.call("vdo_file_save", transfer_id=name, output_path=str(target))
-        assert (told["output_path"], told["bytes_written"]) == (str(target), 5_000_000)
+        result = await bob.call("vdo_file_save", transfer_id=name, output_path=str(target))
+        assert (result["output_path"], result["bytes_written"]) == (str(target), 5_000_000)
         assert target.read_bytes() == source.read_bytes()
         error = await bob.failure("vdo_file_save", transfer_id=name, output_path=str(target))
         assert error["message"] == f"output exists: {target}"
@@ -220,8 +220,8 @@ async def test_a_failed_transfer_reports_its_id_and_can_be_resumed(tmp_path: Pat
         error = await ann.failure("vdo_file_send_path", file_path=str(source))
         [failed] = (await ann.call("vdo_file_transfers", direction="outgoing"))["outgoing"]
         assert (failed["status"], failed["last_error"]) == ("failed", "total_bytes must be 1..1000")
-        told = f"total_bytes must be 1..1000 (transfer_id {failed['transfer_id']}, 0 of 100000 bytes confirmed)"
-        assert (error["type"], error["message"]) == ("tool_error", told)
+        message = f"total_bytes must be 1..1000 (transfer_id {failed['transfer_id']}, 0 of 100000 bytes confirmed)"
+        assert (error["type"], error["message"]) == ("tool_error", message)
         await bob.call("vdo_disconnect")
         await bob.connect("bob", file_spool_dir=str(tmp_path / "spool"))
         await ann.wait_for_peers("bob")
@@ -235,8 +235,8 @@ async def test_the_receiver_can_cancel_a_transfer_while_the_send_call_waits(tmp_
         arguments = {"session_id": ann.session_id, "file_path": str(tmp_path / "x"), "transfer_id": "t"}
         waiting = ann.client.send_request("tools/call", {"name": "vdo_file_send_path", "arguments": arguments})
         await bob.wait_for_event("file_chunk_received")
-        told = await bob.call("vdo_file_cancel", transfer_id="t")
-        assert (told["transfer_id"], told["transfer"]["status"]) == ("t", "cancelled")
+        content = await bob.call("vdo_file_cancel", transfer_id="t")
+        assert (content["transfer_id"], content["transfer"]["status"]) == ("t", "cancelled")
         result = (await ann.client.response_to(waiting))["result"]
         assert "cancelled by the receiver" in result["structuredContent"]["error"]["message"]
         assert (await ann.wait_for_event("file_transfer_cancelled"))["transfer_id"] == "t"
@@ -269,8 +269,8 @@ async def test_the_default_folder_is_the_working_directory(tmp_path: Path, monke
         assert "not below an allowed folder" in error["message"]
         [came] = (await bob.call("vdo_file_transfers"))["incoming"]
         assert came["spool_path"].startswith(str(tmp_path / "temporary"))
-        told = await bob.call("vdo_file_save", transfer_id=sent["transfer_id"], output_path="y")
-        assert told["output_path"] == str(tmp_path / "here" / "y")
+        result = await bob.call("vdo_file_save", transfer_id=sent["transfer_id"], output_path="y")
+        assert result["output_path"] == str(tmp_path / "here" / "y")
         back = await bob.call("vdo_file_send_path", file_path=came["spool_path"], name="back")
         assert back["transfer"]["file_hash"] == sent["file_hash"]
     assert not list((tmp_path / "temporary").rglob("incoming_*"))
@@ -282,8 +282,8 @@ async def test_a_session_with_a_running_transfer_is_not_idle() -> None:
         await olga.view("ann")
         olga.send_hello()
         await ann.wait_for_peers("olga")
-        begun = {"session_id": ann.session_id, "data_base64": "aaaa", "max_retries": 1000}
-        ann.client.send_request("tools/call", {"name": "vdo_file_send", "arguments": begun})
+        arguments = {"session_id": ann.session_id, "data_base64": "aaaa", "max_retries": 1000}
+        ann.client.send_request("tools/call", {"name": "vdo_file_send", "arguments": arguments})
         await ann.until(lambda status: olga.envelopes("file.offer"))
         ann.sessions.clock = lambda: time.monotonic() + 2 * limits.PEER_SESSION_IDLE_S
         await ann.sessions.close_idle()

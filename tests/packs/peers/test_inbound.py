@@ -121,11 +121,11 @@ async def run_pending() -> None:
 
 
 def run_with_peer(
-    scene: Callable[[Mesh, FakeNetwork, FakeChannel, RecordingListener], Coroutine[Any, Any, None]], **options: Any
+    scenario: Callable[[Mesh, FakeNetwork, FakeChannel, RecordingListener], Coroutine[Any, Any, None]], **options: Any
 ) -> None:
     """Run a scenario in which a peer at the address `u` has an open channel to us."""
 
-    async def play() -> None:
+    async def run_scenario() -> None:
         network, notes = FakeNetwork(), RecordingListener()
         mesh = Mesh(RoomOptions(room="hall", stream_id="ann", **options), notes, engine=network, signalling=network)
         await mesh.connect()
@@ -134,11 +134,11 @@ def run_with_peer(
             await run_pending()
             (pipe,) = network.connections[0].channels
             assert pipe.sent
-            await scene(mesh, network, pipe, notes)
+            await scenario(mesh, network, pipe, notes)
         finally:
             await mesh.disconnect()
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
 hellos = st.fixed_dictionaries(
@@ -177,7 +177,7 @@ strange = st.text(max_size=20) | st.binary(max_size=20)
 def test_no_message_of_an_unadmitted_peer_reaches_the_listener(gate: dict[str, Any], script: list[Any]) -> None:
     public_key = Trust(RoomOptions(room="hall", stream_id="mallory")).hello()["public_key"]
 
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for frame in script:
             text = frame if isinstance(frame, str | bytes) else json.dumps(frame).replace('"KEY"', f'"{public_key}"')
             pipe.handle_message(text)
@@ -187,11 +187,11 @@ def test_no_message_of_an_unadmitted_peer_reaches_the_listener(gate: dict[str, A
         assert not any("secret" in str(text) for text in pipe.sent)
         assert not notes.of("sdk_error")
 
-    run_with_peer(scene, **gate)
+    run_with_peer(scenario, **gate)
 
 
 def test_peers_over_the_limit_cause_one_event_per_interval() -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for number in range(100):
             network.on_message(PlayRequest(f"u{number}"))
         await run_pending()
@@ -199,7 +199,7 @@ def test_peers_over_the_limit_cause_one_event_per_interval() -> None:
             "the limit of 1 peers is reached; raise max_peers to allow more"
         ]
 
-    run_with_peer(scene, max_peers=1)
+    run_with_peer(scenario, max_peers=1)
 
 
 def test_a_channel_with_too_many_unhandled_empty_messages_is_closed() -> None:
@@ -215,7 +215,7 @@ def test_events_about_refused_messages_of_one_peer_are_limited() -> None:
     hello = mallory.frame(None, "sync.hello", mallory.hello())
     frames = ['{"pipe":"x"}', hello, mallory.frame(None, "sync.what", {})]
 
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         before = len(notes.events)
         for _ in range(500):
             for frame in frames:
@@ -224,12 +224,12 @@ def test_events_about_refused_messages_of_one_peer_are_limited() -> None:
         assert types == {"protocol_auth_failed", "sync_peer_rejected", "protocol_unknown"}
         assert len(notes.events) - before == limits.PEER_REFUSALS
 
-    run_with_peer(scene, allow_peer_stream_ids=("bob",))
+    run_with_peer(scenario, allow_peer_stream_ids=("bob",))
 
 
 @given(script=st.lists(frames | strange, min_size=1, max_size=12))
 def test_arbitrary_frames_break_nothing_in_an_open_room(script: list[Any]) -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for frame in script:
             pipe.handle_message(frame if isinstance(frame, str | bytes) else json.dumps(frame))
         await run_pending()
@@ -237,7 +237,7 @@ def test_arbitrary_frames_break_nothing_in_an_open_room(script: list[Any]) -> No
         assert all(view.stream_id in (None, "mallory") for view in mesh.peers)
         mesh.send("on we go")
 
-    run_with_peer(scene)
+    run_with_peer(scenario)
 
 
 messages = st.fixed_dictionaries(
@@ -260,7 +260,7 @@ messages = st.fixed_dictionaries(
 
 @given(script=st.lists(messages, min_size=1, max_size=15))
 def test_arbitrary_signalling_messages_break_nothing(script: list[Any]) -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         session = network.sent_messages[0]["session"]
         for message in script:
             if message.get("session") == "SESSION":
@@ -275,18 +275,18 @@ def test_arbitrary_signalling_messages_break_nothing(script: list[Any]) -> None:
         assert not [event for event in notes.of("sdk_error") if "Error" in str(event)]
         assert len(mesh.peers) <= 1 + len(script)
 
-    run_with_peer(scene)
+    run_with_peer(scenario)
 
 
 def test_play_requests_over_the_peer_limit_open_no_connections() -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for number in range(500):
             network.on_message(PlayRequest(f"caller{number}"))
         await run_pending()
         assert len(mesh.peers) == mesh.options.max_peers
         assert len(network.connections) == mesh.options.max_peers
 
-    run_with_peer(scene, max_peers=7)
+    run_with_peer(scenario, max_peers=7)
 
 
 class UnopenedConnection(FakeConnection):
@@ -305,12 +305,12 @@ class UnansweredNetwork(FakeNetwork):
 def test_bye_is_the_reason_even_if_the_channel_closes_right_after_it() -> None:
     """A busy process handles both in one turn of its loop."""
 
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         pipe.handle_message('{"bye":true}')
         pipe.handle_close()
         assert [event["detail"]["reason"] for event in notes.of("peer_disconnected")] == ["bye"]
 
-    run_with_peer(scene)
+    run_with_peer(scenario)
 
 
 async def test_disconnect_sends_bye_on_a_channel_that_is_just_opening() -> None:

@@ -24,9 +24,9 @@ SECRET = "sek"
 @pytest.mark.parametrize("engines", [("wrtc",) * 3, ("aiortc",) * 3, ("wrtc", "aiortc", "wrtc")], ids="-".join)
 async def test_all_peers_of_a_room_connect_to_each_other(engines: tuple[str, ...]) -> None:
     async with signalling() as host:
-        ends = [RoomAgent(host, name, engine) for name, engine in zip(("ann", "bob", "carol"), engines, strict=True)]
-        ann, bob, carol = ends
-        async with joined_room(*ends):
+        agents = [RoomAgent(host, name, engine) for name, engine in zip(("ann", "bob", "carol"), engines, strict=True)]
+        ann, bob, carol = agents
+        async with joined_room(*agents):
             await ann.wait_for_peers("bob", "carol")
             await bob.wait_for_peers("ann", "carol")
             await carol.wait_for_peers("ann", "bob")
@@ -143,12 +143,12 @@ async def test_undeliverable_messages_are_reported() -> None:
 
 async def test_a_failed_first_connect_raises_and_leaves_no_task() -> None:
     before = asyncio.all_tasks()
-    end = RoomAgent("ws://127.0.0.1:9", "ann")
+    agent = RoomAgent("ws://127.0.0.1:9", "ann")
     with pytest.raises(SignallingFailed, match="hubbub signal"):
-        await end.mesh.connect()
-    assert end.mesh.state == "stopped"
+        await agent.mesh.connect()
+    assert agent.mesh.state == "stopped"
     assert asyncio.all_tasks() == before
-    assert end.listener.events == []
+    assert agent.listener.events == []
 
 
 async def test_connecting_with_a_stream_id_in_use_raises() -> None:
@@ -179,10 +179,10 @@ async def test_channels_stay_open_while_the_signalling_server_restarts() -> None
         ann.mesh.send("while it is away", to="bob")
         await bob.listener.until(lambda: bob.listener.data)
         async with signalling(port=port):
-            for end in (ann, bob):
-                await end.listener.until(lambda end=end: end.mesh.state == "connected")
-                assert len(end.listener.of("ready")) == len(end.listener.of("connected")) == 2
-                assert end.listener.of("ready")[0] == end.listener.of("ready")[1]
+            for agent in (ann, bob):
+                await agent.listener.until(lambda agent=agent: agent.mesh.state == "connected")
+                assert len(agent.listener.of("ready")) == len(agent.listener.of("connected")) == 2
+                assert agent.listener.of("ready")[0] == agent.listener.of("ready")[1]
             carol = RoomAgent(host, "carol")
             async with joined_room(carol):
                 await carol.wait_for_peers("ann", "bob")
@@ -211,30 +211,30 @@ async def test_a_vdo_bridge_is_served_in_both_roles(role: str, monkeypatch: pyte
         monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)  # Ask a peer that ignores our offer for one soon.
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
-        async with joined_room(ann), ScriptedPeer(host, "vera") as original:
-            await (original.view("ann") if role == "viewer" else original.wait_for_viewer())
-            original.send_hello()
+        async with joined_room(ann), ScriptedPeer(host, "vera") as vdo_bridge:
+            await (vdo_bridge.view("ann") if role == "viewer" else vdo_bridge.wait_for_viewer())
+            vdo_bridge.send_hello()
             await ann.wait_for_peers("vera")
-            await ann.listener.until(lambda: original.envelopes("sync.hello_ack"))
-            first = original.received_frames[0]
+            await ann.listener.until(lambda: vdo_bridge.envelopes("sync.hello_ack"))
+            first = vdo_bridge.received_frames[0]
             assert first == (
                 {"info": {"label": "mcp_bridge"}}
                 if role == "viewer"
                 else {"audio": False, "video": False, "info": {"label": "mcp_bridge"}}
             )
-            original.send_frame({"pipe": {"n": 1}})
-            original.send_frame({"ping": 17})
-            original.send_frame({"pipe": {"type": "bridge.keepalive", "ts": 1, "streamID": "vera"}})
-            await ann.listener.until(lambda: {"pong": 17} in original.received_frames)
+            vdo_bridge.send_frame({"pipe": {"n": 1}})
+            vdo_bridge.send_frame({"ping": 17})
+            vdo_bridge.send_frame({"pipe": {"type": "bridge.keepalive", "ts": 1, "streamID": "vera"}})
+            await ann.listener.until(lambda: {"pong": 17} in vdo_bridge.received_frames)
             assert ann.listener.data == [("vera", {"n": 1})]
             # Its envelopes are signed without a counter; data that it would drop is not sent.
             assert ann.mesh.send_envelope("state.patch", PATCH, to="vera").ok
-            await ann.listener.until(lambda: original.envelopes("state.patch"))
-            assert original.envelopes("state.patch")[0]["nonce"].startswith("p_")
-            assert original.envelopes("state.patch")[0]["mac"]
+            await ann.listener.until(lambda: vdo_bridge.envelopes("state.patch"))
+            assert vdo_bridge.envelopes("state.patch")[0]["nonce"].startswith("p_")
+            assert vdo_bridge.envelopes("state.patch")[0]["mac"]
             assert ann.mesh.send(0, to="vera").failed == {ann.uuid("vera"): "undeliverable"}
             assert ann.mesh.bulk(ann.uuid("vera")) is None
-            original.send_frame({"bye": True})
+            vdo_bridge.send_frame({"bye": True})
             await ann.listener.until(lambda: ann.listener.gone == ["vera"])
 
 

@@ -27,12 +27,12 @@ def ip(*arguments: str) -> None:
 class NamespacePair:
     """Two network namespaces, connected by a veth pair."""
 
-    def __init__(self, stage: ExitStack) -> None:
+    def __init__(self, exit_stack: ExitStack) -> None:
         self.names = [f"hubbub-{os.getpid()}-{side}" for side in "ab"]
         devices = [f"hb{os.getpid()}{side}" for side in "ab"]
         for name in self.names:
             ip("netns", "add", name)
-            stage.callback(ip, "netns", "delete", name)
+            exit_stack.callback(ip, "netns", "delete", name)
         own, other = devices
         ip("link", "add", own, "netns", self.names[0], "type", "veth", "peer", "name", other, "netns", self.names[1])
         for name, device, address in zip(self.names, devices, ADDRESSES, strict=True):
@@ -56,32 +56,34 @@ class NamespacePair:
 def namespaces() -> Iterator[NamespacePair]:
     if shutil.which("ip") is None:
         pytest.skip("`ip` is not installed (`apt install iproute2`), so network namespaces cannot be created")
-    with ExitStack() as stage:
+    with ExitStack() as exit_stack:
         try:
-            pair = NamespacePair(stage)
+            pair = NamespacePair(exit_stack)
         except OSError as error:
             pytest.skip(f"this host allows no network namespaces with a veth pair: {error}")
         yield pair
 
 
 @pytest.fixture
-def signal_server(namespaces: NamespacePair, stage: ExitStack) -> SignalServerProcess:
+def signal_server(namespaces: NamespacePair, exit_stack: ExitStack) -> SignalServerProcess:
     """A signalling server in the first namespace."""
     signal_server: SignalServerProcess = started(
-        stage, SignalServerProcess(0, "--host", ADDRESSES[0], "--insecure", command_prefix=namespaces.command_prefix(0))
+        exit_stack,
+        SignalServerProcess(0, "--host", ADDRESSES[0], "--insecure", command_prefix=namespaces.command_prefix(0)),
     )
     return signal_server
 
 
 @pytest.fixture
 def agents(
-    namespaces: NamespacePair, signal_server: SignalServerProcess, stage: ExitStack
+    namespaces: NamespacePair, signal_server: SignalServerProcess, exit_stack: ExitStack
 ) -> tuple[MeshAgentProcess, MeshAgentProcess]:
     """Ann, in the namespace of the signalling server, and Bob, in the other one."""
     options: dict[str, Any] = {"reconnect_s": 0.2, "max_reconnect_s": 1.0}
     ann, bob = (
         started(
-            stage, MeshAgentProcess(signal_server.host, name, command_prefix=namespaces.command_prefix(side), **options)
+            exit_stack,
+            MeshAgentProcess(signal_server.host, name, command_prefix=namespaces.command_prefix(side), **options),
         )
         for side, name in enumerate(("ann", "bob"))
     )

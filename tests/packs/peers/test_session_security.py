@@ -65,7 +65,7 @@ STRICT = PeersSettings(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"enforce_join_token": False}, "invalid enforce_join_token: the operator of this server has turned it on"),
         ({"require_session_mac": "off"}, "invalid require_session_mac: the operator of this server has turned it on"),
@@ -75,10 +75,10 @@ STRICT = PeersSettings(
         ({"enforce_join_token": "perhaps"}, "invalid enforce_join_token: it must be true or false"),
     ],
 )  # fmt: skip
-def test_an_argument_that_loosens_security_is_refused_with_advice(given: dict[str, Any], said: str) -> None:
+def test_an_argument_that_loosens_security_is_refused_with_advice(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentsInvalid) as refusal:
         read(STRICT, **given)
-    assert refusal.value.message.startswith(said)
+    assert refusal.value.message.startswith(message)
 
 
 def test_an_argument_that_keeps_or_tightens_security_is_accepted() -> None:

@@ -79,10 +79,10 @@ def test_a_write_wins_over_every_entry_its_writer_has_seen(script: list[Any], en
 def test_digests_are_equal_exactly_if_the_entries_are(script: list[Any]) -> None:
     states = make_states()
     run(states, script)
-    told = [[(e.key, e.clock, e.actor, repr(e.value)) for e in state.entries] for state in states]
+    contents = [[(e.key, e.clock, e.actor, repr(e.value)) for e in state.entries] for state in states]
     for left in range(STATES):
         for right in range(STATES):
-            assert (told[left] == told[right]) == (states[left].digest == states[right].digest)
+            assert (contents[left] == contents[right]) == (states[left].digest == states[right].digest)
 
 
 def test_a_later_write_wins_where_the_vdo_bridge_diverges() -> None:

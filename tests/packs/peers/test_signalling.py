@@ -45,10 +45,12 @@ from hubbub.packs.peers.signalling_server import client_network
 HUBBUB = Path(sys.executable).parent / "hubbub"
 
 
-def client(host: str, name: str = "ann", room: str = "r") -> tuple[SignallingClient, asyncio.Queue[IncomingMessage]]:
-    made, heard = SignallingClient(host, room, name, Backoff((0.05,), jitter=0)), asyncio.Queue[IncomingMessage]()
-    made.on_message = heard.put_nowait
-    return made, heard
+def make_client(
+    host: str, name: str = "ann", room: str = "r"
+) -> tuple[SignallingClient, asyncio.Queue[IncomingMessage]]:
+    client, received = SignallingClient(host, room, name, Backoff((0.05,), jitter=0)), asyncio.Queue[IncomingMessage]()
+    client.on_message = received.put_nowait
+    return client, received
 
 
 async def fetch_path(host: str, path: str) -> tuple[int, str, str]:
@@ -68,7 +70,7 @@ async def fetch_path(host: str, path: str) -> tuple[int, str, str]:
 
 async def test_two_clients_join_and_exchange_descriptions() -> None:
     async with signalling() as host:
-        (ann, to_ann), (bob, to_bob) = client(host), client(host, "bob")
+        (ann, to_ann), (bob, to_bob) = make_client(host), make_client(host, "bob")
         try:
             assert (await ann.join()).members == ()
             (listed,) = (await bob.join()).members
@@ -90,7 +92,7 @@ async def test_two_clients_join_and_exchange_descriptions() -> None:
 
 async def test_joining_with_a_stream_id_in_use_raises() -> None:
     async with signalling() as host:
-        (ann, _), (second, _) = client(host), client(host)
+        (ann, _), (second, _) = make_client(host), make_client(host)
         try:
             await ann.join()
             with pytest.raises(StreamIdTaken, match="already in use"):
@@ -102,14 +104,14 @@ async def test_joining_with_a_stream_id_in_use_raises() -> None:
 
 @pytest.mark.parametrize("host", ["ws://127.0.0.1:9", "http://127.0.0.1:9", "example", ""])
 async def test_joining_without_a_server_raises_an_error_with_advice(host: str) -> None:
-    made, _ = client(host)
+    client, _ = make_client(host)
     with pytest.raises(SignallingFailed, match=r"start one with `hubbub signal`|must begin with ws://"):
-        await made.join()
+        await client.join()
 
 
 async def test_joining_a_full_room_raises_with_the_message_of_the_server() -> None:
     async with signalling(SignalLimits(clients_per_room=1)) as host:
-        (ann, _), (bob, _) = client(host), client(host, "bob")
+        (ann, _), (bob, _) = make_client(host), make_client(host, "bob")
         try:
             await ann.join()
             with pytest.raises(SignallingFailed, match="full"):
@@ -120,7 +122,7 @@ async def test_joining_a_full_room_raises_with_the_message_of_the_server() -> No
 
 async def test_a_client_rejoins_after_a_server_restart_and_sends_queued_messages() -> None:
     async with signalling() as host:
-        ann, heard = client(host)
+        ann, received = make_client(host)
         port = int(host.rpartition(":")[2])
         await ann.join()
     lost: list[tuple[str, float]] = []
@@ -141,10 +143,10 @@ async def test_a_client_rejoins_after_a_server_restart_and_sends_queued_messages
                 ann.send({"request": f"unknown {number}"})  # which the server answers with an error
             async with signalling(port=port):
                 await back.wait()
-                assert isinstance(await heard.get(), Listing)
+                assert isinstance(await received.get(), Listing)
                 assert ann.is_joined
                 for number in range(5, limits.SIGNAL_OFFLINE_MESSAGES + 5):
-                    assert await heard.get() == Alert(f"unknown request 'unknown {number}'", is_error=True)
+                    assert await received.get() == Alert(f"unknown request 'unknown {number}'", is_error=True)
     finally:
         await ann.close()
 
@@ -159,30 +161,30 @@ async def test_joining_a_silent_server_times_out(monkeypatch: pytest.MonkeyPatch
         await socket.wait_closed()
 
     async with serve(stay_silent, "127.0.0.1", 0) as server:
-        made, _ = client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
+        client, _ = make_client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
         with pytest.raises(SignallingFailed, match="did not confirm the join"):
-            await made.join()
+            await client.join()
 
 
 async def test_a_server_that_does_not_answer_seed_is_accepted() -> None:
     from websockets.asyncio.server import serve
 
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
 
     async def serve_without_seeded(socket: Any) -> None:
         async for text in socket:
-            heard.append(json.loads(text))
-            if heard[-1]["request"] == "joinroom":
+            received.append(json.loads(text))
+            if received[-1]["request"] == "joinroom":
                 await socket.send(json.dumps({"request": "listing", "list": [{"UUID": "u", "streamID": "bob"}, 7, {}]}))
 
     async with serve(serve_without_seeded, "127.0.0.1", 0) as server:
-        made, _ = client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
+        client, _ = make_client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
         try:
-            listing = await made.join()
+            listing = await client.join()
         finally:
-            await made.close()
+            await client.close()
     assert [member.stream_id for member in listing.members] == ["bob"]
-    assert [message["request"] for message in heard] == ["joinroom", "seed"]
+    assert [message["request"] for message in received] == ["joinroom", "seed"]
 
 
 # -- the server alone ----------------------------------------------------------------
@@ -190,7 +192,7 @@ async def test_a_server_that_does_not_answer_seed_is_accepted() -> None:
 
 async def test_health_and_metrics_are_served_over_http() -> None:
     async with signalling() as host:
-        ann, _ = client(host)
+        ann, _ = make_client(host)
         try:
             await ann.join()
             status, kind, body = await fetch_path(host, "/health")
@@ -241,16 +243,16 @@ async def close_code(host: str, *texts: str | bytes) -> int | None:
 
 async def test_invalid_messages_close_only_their_own_connection() -> None:
     async with signalling(SignalLimits(messages=20)) as host:
-        ann, heard = client(host)
+        ann, received = make_client(host)
         try:
             await ann.join()
             assert await close_code(host, "not json") == 1008
             assert await close_code(host, "x" * (limits.SIGNAL_MESSAGE_BYTES + 1)) == 1009
             assert await close_code(host, *(['{"a":1}'] * 30)) == 1008
-            bob, _ = client(host, "bob")
+            bob, _ = make_client(host, "bob")
             await bob.join()
             await bob.close()
-            assert isinstance(await heard.get(), MemberJoined)
+            assert isinstance(await received.get(), MemberJoined)
         finally:
             await ann.close()
 
@@ -307,7 +309,7 @@ async def test_a_client_that_does_not_answer_pings_is_disconnected() -> None:
 
 async def test_connections_of_one_address_are_limited() -> None:
     async with signalling(SignalLimits(clients_per_address=1)) as host:
-        ann, _ = client(host)
+        ann, _ = make_client(host)
         try:
             await ann.join()
             assert await close_code(host) == 1008
@@ -328,10 +330,10 @@ async def test_unfinished_handshakes_count_against_the_limit_per_address() -> No
         finally:
             for _, writer in silent:
                 writer.close()
-        ann, _ = client(host)
+        ann, _ = make_client(host)
         async with asyncio.timeout(WAIT_S):
             while not ann.is_joined:
-                ann, _ = client(host)
+                ann, _ = make_client(host)
                 with contextlib.suppress(
                     SignallingFailed
                 ):  # The server may not have detected yet that they are closed.
@@ -404,17 +406,17 @@ def test_a_host_beyond_loopback_needs_the_insecure_flag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--port", "99999"], "port must be 0-65535; try another --port"),
         (["--host", "nowhere.invalid", "--insecure"], "try another --host"),
     ],
 )
-def test_an_unusable_address_is_reported_in_one_line(arguments: list[str], told: str) -> None:
+def test_an_unusable_address_is_reported_in_one_line(arguments: list[str], message: str) -> None:
     done = subprocess.run([HUBBUB, "signal", *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("hubbub: cannot listen on ")
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_the_signal_command_serves_until_sigterm() -> None:

@@ -49,35 +49,35 @@ def test_joining_returns_the_listing_and_notifies_the_members() -> None:
     ann = join(room, stream_id="ann")
     bob = join(room)
     carol = room.connect("a")
-    told = send(room, carol, request="joinroom", roomid="r")
-    assert told[0][0] is carol
-    assert told[0][1]["request"] == "listing"
-    assert told[0][1]["list"] == [{"UUID": ann.uuid, "streamID": "ann"}, {"UUID": bob.uuid}]
-    assert told[1:] == [(other, {"request": "someonejoined", "UUID": carol.uuid}) for other in (ann, bob)]
+    outgoing = send(room, carol, request="joinroom", roomid="r")
+    assert outgoing[0][0] is carol
+    assert outgoing[0][1]["request"] == "listing"
+    assert outgoing[0][1]["list"] == [{"UUID": ann.uuid, "streamID": "ann"}, {"UUID": bob.uuid}]
+    assert outgoing[1:] == [(other, {"request": "someonejoined", "UUID": carol.uuid}) for other in (ann, bob)]
 
 
 def test_the_first_member_gets_an_empty_listing() -> None:
     room = router()
     alone = room.connect("a")
-    ((to, told),) = send(room, alone, request="joinroom", roomid="r")
+    ((to, reply),) = send(room, alone, request="joinroom", roomid="r")
     assert to is alone
-    assert told["list"] == []
+    assert reply["list"] == []
 
 
 def test_a_seeded_stream_id_is_announced_in_its_room_only() -> None:
     room = router()
-    ann, bob, stranger = join(room), join(room), join(room, "other")
-    told = send(room, ann, request="seed", streamID="ann")
-    assert (bob, {"request": "videoaddedtoroom", "UUID": ann.uuid, "streamID": "ann"}) in told
-    assert all(to is not stranger for to, _ in told)
+    ann, bob, outsider = join(room), join(room), join(room, "other")
+    outgoing = send(room, ann, request="seed", streamID="ann")
+    assert (bob, {"request": "videoaddedtoroom", "UUID": ann.uuid, "streamID": "ann"}) in outgoing
+    assert all(to is not outsider for to, _ in outgoing)
 
 
 def test_a_stream_id_is_unique_within_a_room() -> None:
     room = router()
     join(room, stream_id="ann")
     second, elsewhere = join(room), join(room, "other")
-    ((to, told),) = send(room, second, request="seed", streamID="ann")
-    assert (to, told) == (second, {"request": "alert", "code": "stream_id_taken", "message": STREAM_ID_TAKEN})
+    ((to, reply),) = send(room, second, request="seed", streamID="ann")
+    assert (to, reply) == (second, {"request": "alert", "code": "stream_id_taken", "message": STREAM_ID_TAKEN})
     assert send(room, elsewhere, request="seed", streamID="ann")[0][1]["request"] == "seeded"
 
 
@@ -113,8 +113,8 @@ def test_a_message_to_an_unknown_uuid_is_dropped(to: Any) -> None:
 
 def test_messages_do_not_cross_rooms() -> None:
     room = router()
-    ann, stranger, roomless = join(room, "r"), join(room, "q"), room.connect("a")
-    assert send(room, stranger, UUID=ann.uuid, **OFFER) == []
+    ann, outsider, roomless = join(room, "r"), join(room, "q"), room.connect("a")
+    assert send(room, outsider, UUID=ann.uuid, **OFFER) == []
     assert send(room, roomless, UUID=ann.uuid, **OFFER) == []
     assert send(room, ann, UUID=roomless.uuid, **OFFER) == []
     send(room, ann, request="seed", streamID="ann")
@@ -135,8 +135,8 @@ def test_clients_without_a_room_publish_and_play_among_themselves() -> None:
     assert send(room, ann, UUID=bob.uuid, **OFFER) == [(bob, {"UUID": ann.uuid, **OFFER})]
     # The room is notified of the stream id that a client had before it joined.
     carol = join(room)
-    told = send(room, ann, request="joinroom", roomid="r")
-    assert (carol, {"request": "someonejoined", "UUID": ann.uuid, "streamID": "ann"}) in told
+    outgoing = send(room, ann, request="joinroom", roomid="r")
+    assert (carol, {"request": "someonejoined", "UUID": ann.uuid, "streamID": "ann"}) in outgoing
     assert send(room, bob, request="play", streamID="ann") == []
     assert send(room, other, request="seed", streamID="ann")[0][1]["request"] == "seeded"
 
@@ -145,9 +145,9 @@ def test_joining_a_room_drops_a_stream_id_that_is_taken_there() -> None:
     room = router()
     ann, second = join(room, stream_id="ann"), room.connect("a")
     send(room, second, request="seed", streamID="ann")
-    told = send(room, second, request="joinroom", roomid="r")
-    assert (second, {"request": "alert", "code": "stream_id_taken", "message": STREAM_ID_TAKEN}) in told
-    assert (ann, {"request": "someonejoined", "UUID": second.uuid}) in told
+    outgoing = send(room, second, request="joinroom", roomid="r")
+    assert (second, {"request": "alert", "code": "stream_id_taken", "message": STREAM_ID_TAKEN}) in outgoing
+    assert (ann, {"request": "someonejoined", "UUID": second.uuid}) in outgoing
 
 
 def test_the_first_client_that_claims_a_room_is_its_director_until_it_leaves() -> None:
@@ -178,8 +178,8 @@ def test_a_repeated_request_is_answered_but_not_announced_again() -> None:
 @pytest.mark.parametrize("request_", ["migrate", "transfer", "", 7, ["seed"], {"a": 1}, True])
 def test_an_unsupported_request_is_answered_with_an_error(request_: Any) -> None:
     room = router()
-    ((_, told),) = send(room, join(room), request=request_, UUID="x")
-    assert (told["request"], told["code"]) == ("error", "unsupported_request")
+    ((_, reply),) = send(room, join(room), request=request_, UUID="x")
+    assert (reply["request"], reply["code"]) == ("error", "unsupported_request")
 
 
 def test_fallback_broadcasts_go_to_the_other_members_of_the_room_only() -> None:
@@ -197,8 +197,8 @@ def test_a_fallback_broadcast_counts_once_per_recipient_against_the_rate_limit()
     room = router(messages=20, bytes=2000)
     ann, *_ = [join(room) for _ in range(10)]
     assert len(send(room, ann, pipe=1, __fallback=True)) == 9
-    ((_, told),) = send(room, ann, pipe=1, __fallback=True)
-    assert (told["request"], told["code"]) == ("error", "rate_limited")
+    ((_, reply),) = send(room, ann, pipe=1, __fallback=True)
+    assert (reply["request"], reply["code"]) == ("error", "rate_limited")
     room = router(bytes=2000)
     ann, *_ = [join(room) for _ in range(10)]
     assert send(room, ann, pipe="x" * 300, __fallback=True)[0][1]["code"] == "rate_limited"
@@ -231,9 +231,9 @@ def test_joining_a_full_room_is_refused() -> None:
     join(room)
     second = join(room)
     third = room.connect("a")
-    ((to, told),) = send(room, third, request="joinroom", roomid="r")
+    ((to, reply),) = send(room, third, request="joinroom", roomid="r")
     assert to is third
-    assert (told["request"], "full" in told["message"]) == ("error", True)
+    assert (reply["request"], "full" in reply["message"]) == ("error", True)
     assert send(room, second, request="joinroom", roomid="r")[0][1]["request"] == "listing"
     assert send(room, third, request="joinroom", roomid="q")[0][1]["request"] == "listing"
 
@@ -309,11 +309,11 @@ def test_arbitrary_messages_keep_rooms_and_stream_ids_consistent(script: list[tu
     for number, message in script:
         if isinstance(message.get("UUID"), int) and not isinstance(message["UUID"], bool) and 0 <= message["UUID"] < 4:
             message["UUID"] = clients[message["UUID"]].uuid
-        for to, told in room.receive(clients[number], json.dumps(message)):
+        for to, outgoing in room.receive(clients[number], json.dumps(message)):
             assert to in clients
-            json.dumps(told)
-            if told.get("request") != "listing" and to is not clients[number]:
-                assert told["UUID"] == clients[number].uuid
+            json.dumps(outgoing)
+            if outgoing.get("request") != "listing" and to is not clients[number]:
+                assert outgoing["UUID"] == clients[number].uuid
                 assert to.room == clients[number].room
     held = [(client.room, client.stream_id) for client in clients if client.stream_id is not None]
     assert len(held) == len(set(held))

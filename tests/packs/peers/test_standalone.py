@@ -167,14 +167,14 @@ def test_variables_are_read_leniently() -> None:
 
 
 def test_an_unknown_profile_in_the_environment_is_ignored_with_a_warning() -> None:
-    code, answers, said = run([INITIALIZE, request(1, "tools/list")], environ={"VDON_MCP_TOOL_PROFILE": "cores"})
+    code, answers, stderr = run([INITIALIZE, request(1, "tools/list")], environ={"VDON_MCP_TOOL_PROFILE": "cores"})
     (listed,) = [answer for answer in answers if answer["id"] == 1]
     assert (code, len(listed["result"]["tools"])) == (0, 20)
-    assert "VDON_MCP_TOOL_PROFILE: unknown profile 'cores'; did you mean 'core'?; it is ignored" in said
+    assert "VDON_MCP_TOOL_PROFILE: unknown profile 'cores'; did you mean 'core'?; it is ignored" in stderr
 
 
 @pytest.mark.parametrize(
-    ("flags", "environ", "said"),
+    ("flags", "environ", "expected"),
     [
         (("--tool-profile", "Core"), {}, "unknown profile 'Core'"),
         (("--enforce-join-token", "yes"), {}, "--enforce-join-token must be true or false, not 'yes'"),
@@ -185,8 +185,8 @@ def test_an_unknown_profile_in_the_environment_is_ignored_with_a_warning() -> No
     ],
 )
 def test_flags_and_security_variables_are_parsed_strictly(
-    flags: tuple[str, ...], environ: dict[str, str], said: str
+    flags: tuple[str, ...], environ: dict[str, str], expected: str
 ) -> None:
-    code, _, told = run([], *flags, environ=environ)
+    code, _, stderr = run([], *flags, environ=environ)
     assert code == 2
-    assert said in told
+    assert expected in stderr

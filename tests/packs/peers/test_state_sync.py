@@ -121,7 +121,7 @@ class Network:
                 self.sessions[other].sync.on_heartbeat(view(number), self.sessions[number].sync.shared.digest)
 
     async def settle(self) -> None:
-        while any(end.tasks for end in self.sessions):
+        while any(session.tasks for session in self.sessions):
             await asyncio.sleep(0)
 
     async def deliver_all(self) -> None:
@@ -131,7 +131,7 @@ class Network:
 
     @property
     def digests(self) -> set[str]:
-        return {end.sync.shared.digest for end in self.sessions}
+        return {session.sync.shared.digest for session in self.sessions}
 
 
 numbers = st.integers(0, SESSIONS - 1)
@@ -155,11 +155,11 @@ steps = st.lists(
 async def run_script(network: Network, script: list[Any]) -> None:
     for step in script:
         match step:
-            case ("set", end, key, value):
-                sync = network.sessions[end].sync
+            case ("set", session, key, value):
+                sync = network.sessions[session].sync
                 sync.send(sync.set(key, value), None)
-            case ("set_silently", end, key, value):
-                network.sessions[end].sync.set(key, value)
+            case ("set_silently", session, key, value):
+                network.sessions[session].sync.set(key, value)
             case ("deliver", number):
                 await network.deliver(number)
             case ("repeat", number):
@@ -170,8 +170,8 @@ async def run_script(network: Network, script: list[Any]) -> None:
                 network.disconnect(left, right)
             case ("connect", left, right):
                 network.connect(left, right)
-            case ("heartbeat", end):
-                await network.send_heartbeat(end)
+            case ("heartbeat", session):
+                await network.send_heartbeat(session)
 
 
 LINES = st.permutations(range(SESSIONS))
@@ -180,7 +180,7 @@ LINES = st.permutations(range(SESSIONS))
 @given(script=steps, line=LINES, page_entries=st.sampled_from([1, 2, 100]))
 @settings(max_examples=150)
 def test_sessions_converge_over_a_line_of_neighbours(script: list[Any], line: list[int], page_entries: int) -> None:
-    async def play() -> None:
+    async def run_scenario() -> None:
         network = Network(page_entries)
         await run_script(network, script)
         # From now on only neighbours in the line can reach each other.
@@ -194,13 +194,13 @@ def test_sessions_converge_over_a_line_of_neighbours(script: list[Any], line: li
                 await network.send_heartbeat(number)
         await network.deliver_all()
         assert len(network.digests) == 1
-        entries = [end.sync.shared.entries for end in network.sessions]
+        entries = [session.sync.shared.entries for session in network.sessions]
         assert all(each == entries[0] for each in entries)
         await network.send_heartbeat(line[0])
         assert network.waiting == []  # Sessions with equal states send nothing more.
 
     with no_snapshot_pauses():
-        asyncio.run(play())
+        asyncio.run(run_scenario())
 
 
 class no_snapshot_pauses:
@@ -216,7 +216,7 @@ class no_snapshot_pauses:
 
 
 def test_a_snapshot_in_pages_transfers_all_entries() -> None:
-    async def play() -> None:
+    async def run_scenario() -> None:
         network = Network(7)
         network.disconnect(0, 1)
         for number in range(50):
@@ -228,11 +228,11 @@ def test_a_snapshot_in_pages_transfers_all_entries() -> None:
         assert [fields["offered"] for fields in merged] == [7] * 7 + [1]
 
     with no_snapshot_pauses():
-        asyncio.run(play())
+        asyncio.run(run_scenario())
 
 
 def test_pages_fit_into_frames_whatever_the_entries_are() -> None:
-    async def play() -> None:
+    async def run_scenario() -> None:
         network = Network(4096)
         sync = network.sessions[0].sync
         for number in range(40):
@@ -243,11 +243,11 @@ def test_pages_fit_into_frames_whatever_the_entries_are() -> None:
             assert len(stringify(payload).encode()) < limits.PEER_FRAME_BYTES - 2048
         assert list(split_pages([], 5)) == [[]]
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
 def test_repeated_snapshot_requests_are_answered_one_at_a_time() -> None:
-    async def play() -> None:
+    async def run_scenario() -> None:
         network = Network(100)
         network.sessions[0].sync.set("k", 1)
         request = Envelope(kind="state.snapshot_req", ts=1, nonce="p", room="hall", from_stream_id="zoe", payload={})
@@ -260,11 +260,11 @@ def test_repeated_snapshot_requests_are_answered_one_at_a_time() -> None:
         for task in list(network.sessions[0].tasks):
             task.cancel()
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
 def test_snapshot_requests_back_off_if_digests_stay_different() -> None:
-    async def play() -> None:
+    async def run_scenario() -> None:
         network = Network(100)
         clock = 0.0
         patch.setattr("hubbub.packs.peers.state_sync.time.monotonic", lambda: clock)
@@ -275,7 +275,7 @@ def test_snapshot_requests_back_off_if_digests_stay_different() -> None:
         assert 8 <= len(asked) <= 14  # At 1, 2, 4 … seconds, then every two minutes.
 
     with pytest.MonkeyPatch.context() as patch:
-        asyncio.run(play())
+        asyncio.run(run_scenario())
 
 
 @pytest.mark.parametrize("kind", ["state.patch", "state.snapshot"])
@@ -288,28 +288,28 @@ def test_a_peer_that_fills_the_shared_state_leaves_room_for_others(kind: str) ->
             )  # fmt: skip
             sync.on_envelope(view(number), envelope)
 
-    async def play() -> None:
+    async def run_scenario() -> None:
         sync = Network(100).sessions[0].sync
         send(sync, 3, [{"key": f"k{n}", "value": n, "actor": f"a{n}", "clock": 1} for n in range(500)])
         assert len(sync.shared) == 100
         send(sync, 1, [{"key": "b", "value": 1, "actor": "bob", "clock": 1}])
         assert sync.shared.get("b") is not None
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
 def test_a_heartbeat_without_a_different_digest_requests_no_snapshot() -> None:
-    async def play() -> None:
+    async def run_scenario() -> None:
         network = Network(100)
         network.sessions[0].sync.on_heartbeat(view(1), None)
         network.sessions[0].sync.on_heartbeat(view(1), network.sessions[0].sync.shared.digest)
         assert network.waiting == []
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
 def test_a_vdo_bridge_is_asked_for_a_snapshot_after_each_hello_and_a_hubbub_peer_once() -> None:
-    async def play() -> None:
+    async def run_scenario() -> None:
         network = Network(100)
         for _ in range(3):
             network.sessions[0].sync.on_peer_ready(view(1, is_hubbub=False))
@@ -318,7 +318,7 @@ def test_a_vdo_bridge_is_asked_for_a_snapshot_after_each_hello_and_a_hubbub_peer
         assert [each[1] for each in network.waiting].count(2) == 1
 
     with no_snapshot_pauses():
-        asyncio.run(play())
+        asyncio.run(run_scenario())
 
 
 @given(
@@ -330,7 +330,7 @@ def test_a_vdo_bridge_is_asked_for_a_snapshot_after_each_hello_and_a_hubbub_peer
     ),
 )  # fmt: skip
 def test_arbitrary_state_envelopes_break_nothing(kind: str, payload: dict[str, Any]) -> None:
-    async def play() -> None:
+    async def run_scenario() -> None:
         network = Network(100)
         network.sessions[0].sync.set("k", 1)
         envelope = Envelope(kind=kind, ts=1, nonce="p", room="hall", from_stream_id="bob", payload=payload)
@@ -338,4 +338,4 @@ def test_arbitrary_state_envelopes_break_nothing(kind: str, payload: dict[str, A
         await network.settle()
         assert network.sessions[0].sync.set("k", 2).clock < limits.STATE_CLOCK_MAX
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())

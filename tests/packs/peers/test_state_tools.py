@@ -19,9 +19,9 @@ async def wait_for_value(caller: Caller, key: str, value: Any) -> None:
 
 async def test_a_key_is_written_and_read() -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
-        told = await ann.call("vdo_state_set", key="plan", value={"step": 1})
-        entry = told.pop("entry")
-        assert told == {"ok": True, "session_id": ann.session_id}
+        result = await ann.call("vdo_state_set", key="plan", value={"step": 1})
+        entry = result.pop("entry")
+        assert result == {"ok": True, "session_id": ann.session_id}
         assert entry.pop("updated_at").endswith("Z")
         assert entry == {"key": "plan", "value": {"step": 1}, "actor": "ann", "clock": 1}
         await wait_for_value(bob, "plan", {"step": 1})
@@ -54,8 +54,8 @@ async def test_state_tools_refuse_invalid_arguments_and_a_full_state() -> None:
         assert (error["type"], error["message"][:14]) == ("validation_error", "invalid value:")
         await ann.call("vdo_state_set", key="k", value=1)
         error = await ann.failure("vdo_state_set", key="more", value=1)
-        said = "the shared state is full: it has 1 keys; delete some with vdo_state_delete, or connect with a larger "
-        assert (error["type"], error["message"]) == ("tool_error", f"{said}state_max_keys")
+        advice = "delete some with vdo_state_delete, or connect with a larger state_max_keys"
+        assert (error["type"], error["message"]) == ("tool_error", f"the shared state is full: it has 1 keys; {advice}")
         assert (await ann.call("vdo_state_delete", key="k"))["deleted"] is True
         await ann.call("vdo_state_set", key="more", value=1)
         assert (await ann.call("vdo_state_delete", key="k"))["deleted"] is False
@@ -137,8 +137,8 @@ async def test_a_deletion_reaches_all_peers_and_one_that_returns_later() -> None
             await wait_for_value(bob, key, key)
             await wait_for_value(carol, key, key)
         await bob.call("vdo_state_delete", key="a")
-        told = await ann.wait_for_event("state_updated", key="a", source="remote")
-        assert (told["value"], told["deleted"], told["from_uuid"]) == (None, True, await ann.uuid("bob"))
+        event = await ann.wait_for_event("state_updated", key="a", source="remote")
+        assert (event["value"], event["deleted"], event["from_uuid"]) == (None, True, await ann.uuid("bob"))
         assert (await ann.call("vdo_state_get"))["value"] == {"b": "b"}
         await carol.call("vdo_disconnect")
         await ann.wait_for_event("peer_disconnected")

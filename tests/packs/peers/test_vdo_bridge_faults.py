@@ -113,7 +113,7 @@ async def test_malformed_and_repeated_pings_close_nothing() -> None:
 
 
 def test_repeated_offers_of_one_address_are_limited() -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         before = len(network.connections)
         for number in range(200):
             description = {"type": "offer", "sdp": SDP}
@@ -123,27 +123,27 @@ def test_repeated_offers_of_one_address_are_limited() -> None:
         assert before < len(network.connections) <= before + limits.PEER_OFFERS
         assert not notes.of("sdk_error")
 
-    run_with_peer(scene, password=False)
+    run_with_peer(scenario, password=False)
 
 
 @pytest.mark.parametrize("sdp", ["", "v=0", "x" * 100_000, None, 7, [SDP], SDP])
 def test_malformed_offers_leave_nothing_behind(sdp: Any) -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for session in ("s", "s", "t"):
             network.on_message(Description("v", session, {"type": "offer", "sdp": sdp}, None, "mallory"))
         await run_pending()
         assert [peer.uuid for peer in mesh.peers] == ["u"]
         assert not notes.of("sdk_error")
 
-    run_with_peer(scene, password=False)
+    run_with_peer(scenario, password=False)
 
 
 def test_an_address_with_many_stream_ids_gets_one_offer() -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         before = len(network.connections)
         for number in range(5):
             network.on_message(MemberJoined(Member("v", f"name{number}")))
         await run_pending()
         assert len(network.connections) == before + 1
 
-    run_with_peer(scene, password=False)
+    run_with_peer(scenario, password=False)

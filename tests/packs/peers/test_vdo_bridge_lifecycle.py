@@ -24,27 +24,27 @@ MINUTES_S = 180
 
 
 async def pass_time(
-    clock: Clock, seconds: float, *ends: RoomAgent, vdo_bridges: tuple[EmulatedVdoBridge, ...] = ()
+    clock: Clock, seconds: float, *agents: RoomAgent, vdo_bridges: tuple[EmulatedVdoBridge, ...] = ()
 ) -> None:
     """Move the clock in small steps; every ping that is due is sent, and answered before the next step."""
     for step in range(1, round(seconds / TICK_S) + 1):
         clock.now += TICK_S
-        for end in ends:
-            end.mesh.liveness.tick()
+        for agent in agents:
+            agent.mesh.liveness.tick()
         if step % 10 == 0:
             for vdo_bridge in vdo_bridges:
                 vdo_bridge.send_heartbeat()
-        asked = [peer for end in ends for peer in end.mesh.roster if peer.last_pinged_at == clock.now]
+        asked = [peer for agent in agents for peer in agent.mesh.roster if peer.last_pinged_at == clock.now]
         async with asyncio.timeout(60):
             while any(peer.last_received_at < clock.now for peer in asked):
                 await asyncio.sleep(0.001)
 
 
-def disconnect_events(end: RoomAgent) -> list[dict[str, Any]]:
+def disconnect_events(agent: RoomAgent) -> list[dict[str, Any]]:
     return [
-        *end.listener.of("data_channel_close"),
-        *end.listener.of("peer_disconnected"),
-        *end.listener.of("connection_failed"),
+        *agent.listener.of("data_channel_close"),
+        *agent.listener.of("peer_disconnected"),
+        *agent.listener.of("connection_failed"),
     ]
 
 
@@ -101,17 +101,17 @@ async def test_two_agents_and_a_vdo_bridge_stay_connected_for_minutes(target: st
         ann, bob = RoomAgent(host, "ann", clock=clock, **GATED), RoomAgent(host, "bob", clock=clock, **GATED)
         olga = EmulatedVdoBridge(host, "olga", target=target, secret=SECRET, enforce_join_token=True)
         async with olga, joined_room(ann, bob):
-            for end, others in ((ann, ("bob", "olga")), (bob, ("ann", "olga"))):
-                await end.wait_for_peers(*others)
+            for agent, others in ((ann, ("bob", "olga")), (bob, ("ann", "olga"))):
+                await agent.wait_for_peers(*others)
             await olga.until(lambda: olga.knows("ann") and olga.knows("bob"))
             await pass_time(clock, 20, ann, bob, vdo_bridges=(olga,))
             await exchange_messages(ann, olga, "ann")
             ann.listener.events.clear()
             for _ in range(MINUTES_S // 20):
                 await pass_time(clock, 20, ann, bob, vdo_bridges=(olga,))
-                for end, name in ((ann, "ann"), (bob, "bob")):
-                    await exchange_messages(end, olga, name)
-                    end.listener.data.clear()
+                for agent, name in ((ann, "ann"), (bob, "bob")):
+                    await exchange_messages(agent, olga, name)
+                    agent.listener.data.clear()
                 olga.received.clear()
             assert disconnect_events(ann) + disconnect_events(bob) == []
             assert (olga.closed_channels, olga.rejections, olga.rejected_by) == (0, [], [])

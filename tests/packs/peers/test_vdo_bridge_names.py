@@ -13,16 +13,16 @@ SECRET = "the right secret"
 GATED: dict[str, Any] = {"enforce_join_token": True, "join_token_secrets": (SECRET,)}
 
 
-@pytest.mark.parametrize("who_comes_first", ["ours", "original"])
+@pytest.mark.parametrize("first_in_room", ["ours", "vdo_bridge"])
 @pytest.mark.parametrize("targets", [(None, None), (None, "olga"), ("ours", None), ("ours", "olga")])
 @pytest.mark.parametrize("name", ["ann", "zoe"])
 async def test_a_vdo_bridge_learns_our_name(
-    name: str, targets: tuple[str | None, str | None], who_comes_first: str
+    name: str, targets: tuple[str | None, str | None], first_in_room: str
 ) -> None:
     async with signalling() as host:
         ours = RoomAgent(host, name, target_stream_id=targets[1], target_wait_s=0)
         olga = EmulatedVdoBridge(host, "olga", target=None if targets[0] is None else name)
-        if who_comes_first == "ours":
+        if first_in_room == "ours":
             async with joined_room(ours), olga:
                 await check_exchange(ours, olga, name)
         else:

@@ -123,12 +123,12 @@ class FileAgent(RoomAgent):
 
 
 @asynccontextmanager
-async def joined_file_room(*ends: FileAgent) -> AsyncIterator[None]:
+async def joined_file_room(*agents: FileAgent) -> AsyncIterator[None]:
     """Connect these agents in order; all leave at the end."""
     async with AsyncExitStack() as stack:
-        for end in ends:
-            stack.push_async_callback(end.leave)
-            await end.mesh.connect()
+        for agent in agents:
+            stack.push_async_callback(agent.leave)
+            await agent.mesh.connect()
         yield
 
 

@@ -82,8 +82,8 @@ async def test_text_ranges_end_between_characters(home: Path) -> None:
 async def test_a_server_started_in_the_root_directory_uses_its_data_folder(home: Path) -> None:
     own = home / "home" / "hubbub" / "peers" / "files"
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
-        told = (await ann.call("vdo_capabilities"))["files"]
-        assert told == {"folders": [str(own)], "relative_to": str(own), "receive_max_bytes": limits.FILE_ANSWER_BYTES}
+        result = (await ann.call("vdo_capabilities"))["files"]
+        assert result == {"folders": [str(own)], "relative_to": str(own), "receive_max_bytes": limits.FILE_ANSWER_BYTES}
         assert own.stat().st_mode & 0o777 == 0o700
         (own / "x").write_bytes(os.urandom(2_000_000))
         await ann.call("vdo_file_send_path", file_path="x", transfer_id="t")
@@ -103,8 +103,8 @@ async def test_a_server_started_in_the_root_directory_uses_its_data_folder(home:
 async def test_configured_folders_replace_the_default_folder(home: Path) -> None:
     (home / "given").mkdir()
     async with signalling() as host, connected_caller(host, files=(str(home / "given"),)) as ann:
-        told = (await ann.call("vdo_capabilities"))["files"]
-        assert (told["folders"], told["relative_to"]) == ([str(home / "given")], str(home / "given"))
+        result = (await ann.call("vdo_capabilities"))["files"]
+        assert (result["folders"], result["relative_to"]) == ([str(home / "given")], str(home / "given"))
         await ann.connect("ann")
         assert not (home / "home" / "hubbub").exists()
 
@@ -153,30 +153,32 @@ async def test_a_removed_working_directory_is_not_used(home: Path, monkeypatch: 
         await ann.connect("ann")
 
 
-@pytest.mark.parametrize("place", ["user", ".", "user/.ssh", "user/work/.git/hooks", "user/Library/x", "user/AppData"])
+@pytest.mark.parametrize(
+    "folder_name", ["user", ".", "user/.ssh", "user/work/.git/hooks", "user/Library/x", "user/AppData"]
+)
 async def test_a_home_directory_or_application_folder_is_not_the_default(
-    place: str, home: Path, monkeypatch: pytest.MonkeyPatch
+    folder_name: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = home / "user"
-    (home / place).mkdir(parents=True, exist_ok=True)
+    (home / folder_name).mkdir(parents=True, exist_ok=True)
     user.mkdir(exist_ok=True)
     (home / "alias").symlink_to(user)
     monkeypatch.setenv("HOME", str(home / "alias"))
     monkeypatch.setenv("USERPROFILE", str(home / "alias"))
-    (home / place / "key").write_text("secret")
-    monkeypatch.chdir(home / place)
+    (home / folder_name / "key").write_text("secret")
+    monkeypatch.chdir(home / folder_name)
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
-        told = (await ann.call("vdo_capabilities"))["files"]
+        result = (await ann.call("vdo_capabilities"))["files"]
         own = home / "home" / "hubbub" / "peers" / "files"
-        assert (told["folders"], told["relative_to"]) == ([str(own)], str(own))
-        error = await ann.failure("vdo_file_send_path", file_path=str(home / place / "key"))
+        assert (result["folders"], result["relative_to"]) == ([str(own)], str(own))
+        error = await ann.failure("vdo_file_send_path", file_path=str(home / folder_name / "key"))
         assert "not below an allowed folder" in error["message"]
         await ann.call("vdo_file_send", data_base64="aaaa", transfer_id="t")
         error = await bob.failure(
-            "vdo_file_save", transfer_id="t", output_path=str(home / place / "key"), overwrite=True
+            "vdo_file_save", transfer_id="t", output_path=str(home / folder_name / "key"), overwrite=True
         )
         assert "not below an allowed folder" in error["message"]
-        assert (home / place / "key").read_text() == "secret"
+        assert (home / folder_name / "key").read_text() == "secret"
 
 
 async def test_the_home_directory_of_the_user_database_is_not_the_default(

@@ -30,7 +30,7 @@ class SilentRoom:
 
     def __init__(self, peers: Sequence[PeerView] = ()) -> None:
         self.peers = peers
-        self.said: list[tuple[str, Mapping[str, Any]]] = []
+        self.sent: list[tuple[str, Mapping[str, Any]]] = []
 
     def find(self, target: str) -> PeerView | None:
         return next((peer for peer in self.peers if target in (peer.uuid, peer.stream_id)), None)
@@ -44,7 +44,7 @@ class SilentRoom:
         return 0
 
     def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
-        self.said.append((kind, payload))
+        self.sent.append((kind, payload))
         return SendResult((to or "",))
 
 
@@ -106,11 +106,11 @@ FRAMES = st.binary(max_size=20) | st.builds(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), ENVELOPES | FRAMES), max_size=40), st.booleans())
 def test_arbitrary_file_messages_break_nothing_and_complete_nothing(
-    said: list[tuple[int, Any]], is_hubbub: bool
+    messages: list[tuple[int, Any]], is_hubbub: bool
 ) -> None:
     async def run(folder: str) -> None:
         session = FileOnlySession(folder)
-        for number, thing in said:
+        for number, thing in messages:
             if isinstance(thing, bytes):
                 session.files.on_bytes(make_peer(number, is_hubbub=is_hubbub), thing)
             else:
@@ -126,18 +126,18 @@ def test_arbitrary_file_messages_break_nothing_and_complete_nothing(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(KINDS), FIELDS), max_size=30), st.integers(1, 5000))
-def test_arbitrary_replies_do_not_complete_a_transfer(said: list[tuple[str, dict[str, Any]]], size: int) -> None:
+def test_arbitrary_replies_do_not_complete_a_transfer(messages: list[tuple[str, dict[str, Any]]], size: int) -> None:
     async def run(folder: str) -> None:
         session = FileOnlySession(folder, [make_peer(0)])
         sending = asyncio.create_task(session.files.send_data(bytes(size), SendRequest(transfer_id="a", max_retries=1)))
-        for kind, payload in said:
+        for kind, payload in messages:
             session.files.on_envelope(make_peer(0), make_envelope(kind, {**payload, "transfer_id": "a"}))
             for _ in range(5):
                 await asyncio.sleep(0)
         await session.files.close()
         await asyncio.wait([sending])
         assert sending.exception() is not None
-        assert not {kind for kind, _ in session.silent_room.said} - {f"file.{kind}" for kind in KINDS}
+        assert not {kind for kind, _ in session.silent_room.sent} - {f"file.{kind}" for kind in KINDS}
         assert "file_transfer_complete" not in session.events
 
     with tempfile.TemporaryDirectory() as folder:

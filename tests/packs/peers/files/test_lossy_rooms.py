@@ -77,8 +77,8 @@ class LossyAgent:
         return 0
 
     def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
-        said = make_envelope(kind.removeprefix("file."), dict(payload))
-        self.network.carry(self.other.files.on_envelope, self.view, said)
+        envelope = make_envelope(kind.removeprefix("file."), dict(payload))
+        self.network.carry(self.other.files.on_envelope, self.view, envelope)
         return SendResult((to or "",))
 
 
@@ -131,12 +131,12 @@ def test_a_file_with_a_wrong_hash_fails_at_both_ends(chance: random.Random, size
         data = chance.randbytes(size)
         sending = SendRequest(chunk_bytes=1024, transfer_id="t")
         wrong = hashlib.sha256(data + b"x").hexdigest()
-        offered = ann.send_envelope
+        send_envelope = ann.send_envelope
 
-        def lie(kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
-            return offered(kind, {**payload, "file_hash": wrong} if "file_hash" in payload else payload, to=to)
+        def send_wrong_hash(kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
+            return send_envelope(kind, {**payload, "file_hash": wrong} if "file_hash" in payload else payload, to=to)
 
-        ann.send_envelope = lie  # type: ignore[method-assign]
+        ann.send_envelope = send_wrong_hash  # type: ignore[method-assign]
         with pytest.raises(ToolFailure, match="file hash mismatch"):
             await ann.files.send_data(data, sending)
         assert [each.status for each in (*ann.files.outgoing, *bob.files.incoming)] == ["failed", "failed"]

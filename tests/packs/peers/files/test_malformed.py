@@ -96,17 +96,17 @@ async def test_malformed_chunks_are_answered_with_a_nack_and_change_nothing(tmp_
 
 async def test_replies_of_a_vdo_bridge_may_contain_null(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
-        keeper = VdoBridgeReceiver(olga)
-        answer = keeper.handle_envelope
+        receiver = VdoBridgeReceiver(olga)
+        answer = receiver.handle_envelope
 
-        def tersely(kind: str, payload: dict[str, Any]) -> None:
+        def accept_with_null(kind: str, payload: dict[str, Any]) -> None:
             if kind == "file.offer":
-                keeper.offer = payload
+                receiver.offer = payload
                 olga.send("file.accept", {"transfer_id": payload["transfer_id"], "next_seq": None})
             else:
                 answer(kind, payload)
 
-        olga.on_envelope = tersely
+        olga.on_envelope = accept_with_null
         assert (await bob.files.send_data(DATA, SendRequest())).status == "completed"
 
 

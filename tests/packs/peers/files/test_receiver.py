@@ -29,12 +29,12 @@ class RecordingCallbacks:
     """Records what the receiver sends and emits."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, Mapping[str, Any]]] = []
+        self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.events: list[tuple[str, Mapping[str, Any]]] = []
         self.over: list[IncomingTransfer] = []
 
     def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None) -> None:
-        self.said.append((kind, payload))
+        self.sent.append((kind, payload))
 
     def emit(self, type: str, /, **fields: Any) -> None:
         self.events.append((type, fields))
@@ -43,10 +43,10 @@ class RecordingCallbacks:
         self.over.append(transfer)
 
     def sent_payloads(self, kind: str) -> list[Mapping[str, Any]]:
-        return [payload for said, payload in self.said if said == kind]
+        return [payload for sent_kind, payload in self.sent if sent_kind == kind]
 
     def events_of(self, type: str) -> list[Mapping[str, Any]]:
-        return [fields for told, fields in self.events if told == type]
+        return [fields for emitted_type, fields in self.events if emitted_type == type]
 
 
 class ReceiverHarness:
@@ -275,9 +275,15 @@ async def test_long_transfers_emit_few_progress_events() -> None:
         harness.receiver.handle_bytes(seq, harness.part(seq, seq + 1))
         await asyncio.sleep(0)
     await harness.wait_idle()
-    told = harness.callbacks.events_of("file_chunk_received")
-    assert 10 < len(told) < 40
-    assert told[-1] == {"transfer_id": "t", "seq": 1999, "next_seq": 2000, "received_bytes": 2000, "total_bytes": 2000}
+    progress_events = harness.callbacks.events_of("file_chunk_received")
+    assert 10 < len(progress_events) < 40
+    assert progress_events[-1] == {
+        "transfer_id": "t",
+        "seq": 1999,
+        "next_seq": 2000,
+        "received_bytes": 2000,
+        "total_bytes": 2000,
+    }
 
 
 async def test_a_disk_error_fails_the_transfer(tmp_path: Path) -> None:

@@ -92,8 +92,8 @@ class SlowAgent:
         return max(0, int(left_s * self._bytes_per_s))
 
     def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
-        said = make_envelope(kind.removeprefix("file."), dict(payload))
-        self.carry(len(payload.get("data_base64", "")) + 500, self.other.files.on_envelope, said)
+        envelope = make_envelope(kind.removeprefix("file."), dict(payload))
+        self.carry(len(payload.get("data_base64", "")) + 500, self.other.files.on_envelope, envelope)
         return SendResult((to or "",))
 
     def carry(self, size: int, deliver: Any, message: Envelope | bytes) -> None:
@@ -156,7 +156,7 @@ def test_the_timeout_does_not_end_a_transfer_that_makes_progress(tmp_path: Path)
 
 
 def test_a_stalled_transfer_ends_after_the_timeout(tmp_path: Path) -> None:
-    async def stopped() -> float:
+    async def stall() -> float:
         ann, bob = slow_pair(tmp_path, 10_000)
         loop = asyncio.get_running_loop()
         loop.call_later(60, setattr, ann, "is_cut", True)
@@ -166,7 +166,7 @@ def test_a_stalled_transfer_ends_after_the_timeout(tmp_path: Path) -> None:
             await side.files.close()
         return loop.time()
 
-    assert 60 < run_on_virtual_clock(stopped()) < 150
+    assert 60 < run_on_virtual_clock(stall()) < 150
 
 
 # -- the window ----------------------------------------------------------------------------------

@@ -177,10 +177,10 @@ async def test_one_lost_envelope_of_each_kind_is_recovered(kind: str, tmp_path: 
 async def test_a_receiver_that_leaves_after_completion_has_confirmed_the_file(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         leaving: list[asyncio.Task[None]] = []
-        told = bob.listener.on_event
+        record_event = bob.listener.on_event
 
         def on_event(type: str, fields: Mapping[str, Any]) -> None:
-            told(type, fields)
+            record_event(type, fields)
             if type == "file_received":
                 bob.listener.files = None  # It ignores all further messages of the transfer.
                 leaving.append(asyncio.create_task(bob.mesh.disconnect()))
@@ -384,15 +384,15 @@ async def test_both_peers_emit_the_events_of_a_transfer(tmp_path: Path) -> None:
 
 async def test_progress_increases_to_the_total(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, _):
-        told: list[tuple[int, int]] = []
+        reports: list[tuple[int, int]] = []
 
-        async def tell(done: int, total: int) -> None:
-            told.append((done, total))
+        async def record_progress(done: int, total: int) -> None:
+            reports.append((done, total))
 
-        await ann.files.send_path(ann.write("x", 30_000_000), SendRequest(on_progress=tell))
-        assert told[-1] == (30_000_000, 30_000_000)
-        assert [done for done, _ in told] == sorted({done for done, _ in told})
-        assert len(told) > 1
+        await ann.files.send_path(ann.write("x", 30_000_000), SendRequest(on_progress=record_progress))
+        assert reports[-1] == (30_000_000, 30_000_000)
+        assert [done for done, _ in reports] == sorted({done for done, _ in reports})
+        assert len(reports) > 1
 
 
 async def test_no_spool_files_are_left_when_a_session_ends(tmp_path: Path) -> None:

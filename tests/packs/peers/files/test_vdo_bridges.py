@@ -82,12 +82,12 @@ async def test_a_vdo_bridge_can_cancel(tmp_path: Path) -> None:
 
 async def test_a_vdo_bridge_receives_a_file(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
-        keeper = VdoBridgeReceiver(olga)
+        receiver = VdoBridgeReceiver(olga)
         path = bob.write("x", 1_000_001)
         sent = await bob.files.send_path(path, SendRequest(mime="text/plain"))
         assert sent.status == "completed"
-        assert b"".join(data for _, data in sorted(keeper.chunks.items())) == Path(path).read_bytes()
-        assert keeper.offer == {
+        assert b"".join(data for _, data in sorted(receiver.chunks.items())) == Path(path).read_bytes()
+        assert receiver.offer == {
             "transfer_id": sent.transfer_id,
             "name": "x",
             "mime": "text/plain",
@@ -101,42 +101,42 @@ async def test_a_vdo_bridge_receives_a_file(tmp_path: Path) -> None:
 
 async def test_chunks_are_limited_to_what_fits_into_a_frame(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
-        keeper = VdoBridgeReceiver(olga)
+        receiver = VdoBridgeReceiver(olga)
         sent = await bob.files.send_data(DATA * 2, SendRequest(chunk_bytes=262_144))
         assert sent.layout.chunk_bytes == (limits.PEER_FRAME_BYTES - limits.FILE_ENVELOPE_OVERHEAD_BYTES) // 4 * 3
-        assert b"".join(data for _, data in sorted(keeper.chunks.items())) == DATA * 2
+        assert b"".join(data for _, data in sorted(receiver.chunks.items())) == DATA * 2
 
 
 async def test_a_lost_ack_and_a_skipped_seq_do_not_corrupt_the_file(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
-        keeper, lost = VdoBridgeReceiver(olga), []
-        answer = keeper.handle_envelope
+        receiver, lost = VdoBridgeReceiver(olga), []
+        answer = receiver.handle_envelope
 
-        def forgetful(kind: str, payload: dict[str, Any]) -> None:
+        def drop_some_chunks(kind: str, payload: dict[str, Any]) -> None:
             if kind == "file.chunk" and payload["seq"] in (3, 7) and payload["seq"] not in lost:
                 lost.append(payload["seq"])
             else:
                 answer(kind, payload)
 
-        olga.on_envelope = forgetful
+        olga.on_envelope = drop_some_chunks
         sent = await bob.files.send_data(DATA, SendRequest(chunk_bytes=CHUNK))
         assert (sent.status, lost) == ("completed", [3, 7])
-        assert b"".join(data for _, data in sorted(keeper.chunks.items())) == DATA
+        assert b"".join(data for _, data in sorted(receiver.chunks.items())) == DATA
 
 
 @pytest.mark.parametrize("reason", ["file hash mismatch", "byte size mismatch expected=1 got=2"])
 async def test_a_nack_of_the_complete_file_fails_the_transfer(reason: str, tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
-        keeper = VdoBridgeReceiver(olga)
-        answer = keeper.handle_envelope
+        receiver = VdoBridgeReceiver(olga)
+        answer = receiver.handle_envelope
 
-        def unhappy(kind: str, payload: dict[str, Any]) -> None:
+        def refuse_completion(kind: str, payload: dict[str, Any]) -> None:
             if kind == "file.complete":
                 olga.send("file.nack", {"transfer_id": payload["transfer_id"], "expected_seq": 0, "reason": reason})
             else:
                 answer(kind, payload)
 
-        olga.on_envelope = unhappy
+        olga.on_envelope = refuse_completion
         with pytest.raises(ToolFailure, match=reason):
             await bob.files.send_data(DATA, SendRequest())
         assert bob.files.outgoing[0].status == "failed"
@@ -168,7 +168,7 @@ async def test_a_refused_offer_fails_at_once(tmp_path: Path) -> None:
 async def test_false_acks_do_not_complete_a_transfer(ack: dict[str, Any], tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path, files={"ack_timeout_s": 0.1, "max_retries": 2}) as (bob, olga):
 
-        def lie(kind: str, payload: dict[str, Any]) -> None:
+        def send_false_replies(kind: str, payload: dict[str, Any]) -> None:
             name = {"transfer_id": payload["transfer_id"]}
             match kind:
                 case "file.offer":
@@ -180,7 +180,7 @@ async def test_false_acks_do_not_complete_a_transfer(ack: dict[str, Any], tmp_pa
                 case "file.complete":
                     olga.send("file.complete_ack", {**name, "file_hash": "0" * 64, "total_bytes": 1})
 
-        olga.on_envelope = lie
+        olga.on_envelope = send_false_replies
         with pytest.raises(ToolFailure):
             await bob.files.send_data(DATA, SendRequest(chunk_bytes=CHUNK))
         assert bob.files.outgoing[0].status == "failed"
@@ -189,17 +189,17 @@ async def test_false_acks_do_not_complete_a_transfer(ack: dict[str, Any], tmp_pa
 
 async def test_a_transfer_fails_if_the_receiver_always_goes_back(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path, files={"ack_timeout_s": 0.1, "max_retries": 3}) as (bob, olga):
-        keeper = VdoBridgeReceiver(olga)
-        answer = keeper.handle_envelope
+        receiver = VdoBridgeReceiver(olga)
+        answer = receiver.handle_envelope
 
-        def never_content(kind: str, payload: dict[str, Any]) -> None:
+        def refuse_chunks(kind: str, payload: dict[str, Any]) -> None:
             name = payload["transfer_id"]
             if kind == "file.chunk":
                 olga.send("file.nack", {"transfer_id": name, "expected_seq": 0, "reason": "chunk_hash_mismatch"})
             else:
                 answer(kind, payload)
 
-        olga.on_envelope = never_content
+        olga.on_envelope = refuse_chunks
         with pytest.raises(ToolFailure, match="max retries exceeded at chunk 0"):
             await bob.files.send_data(DATA, SendRequest(chunk_bytes=CHUNK))
         assert len(olga.received("file.chunk")) < 10 * TOTAL
