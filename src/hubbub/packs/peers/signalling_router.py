@@ -21,7 +21,6 @@ from hubbub.packs.peers.js_json import JsonError, parse
 
 STREAM_ID_TAKEN: Final = "Stream ID is already in use."
 """The VDO.Ninja bridge searches for these words."""
-_NAME_RULE: Final = f"must be a string of 1 to {limits.SIGNAL_NAME_CHARACTERS} characters"
 
 
 class ClientDisconnected(PeersError):
@@ -181,7 +180,7 @@ class SignalRouter:
 
     def _join(self, client: Client, name: object, *, claims: bool) -> list[Delivery]:
         if not _is_valid_name(name):
-            return [(client, _error("invalid_room", f"roomid {_NAME_RULE}"))]
+            return [(client, _name_error("invalid_room", "roomid"))]
         room = self._rooms.get(name) or _Room()
         deliveries: list[Delivery] = []
         if client.room != name:
@@ -209,7 +208,7 @@ class SignalRouter:
 
     def _seed(self, client: Client, stream_id: object) -> list[Delivery]:
         if not _is_valid_name(stream_id):
-            return [(client, _error("invalid_stream_id", f"streamID {_NAME_RULE}"))]
+            return [(client, _name_error("invalid_stream_id", "streamID"))]
         current_room, is_new = self._current_room(client), client.stream_id != stream_id
         if current_room.streams.get(stream_id, client) is not client:
             self.refused += 1
@@ -225,7 +224,7 @@ class SignalRouter:
 
     def _play(self, client: Client, stream_id: object) -> list[Delivery]:
         if not _is_valid_name(stream_id):
-            return [(client, _error("invalid_stream_id", f"streamID {_NAME_RULE}"))]
+            return [(client, _name_error("invalid_stream_id", "streamID"))]
         client.is_active = True
         publisher = self._current_room(client).streams.get(stream_id, client)
         return [] if publisher is client else [(publisher, {"request": "offerSDP", "UUID": client.uuid})]
@@ -283,6 +282,10 @@ def _is_valid_name(value: object) -> TypeGuard[str]:
 
 def _error(code: str, message: str) -> dict[str, Any]:
     return {"request": "error", "code": code, "message": message}
+
+
+def _name_error(code: str, field: str) -> dict[str, Any]:
+    return _error(code, f"{field} must be a string of 1 to {limits.SIGNAL_NAME_CHARACTERS} characters")
 
 
 def _alert_taken() -> dict[str, Any]:
