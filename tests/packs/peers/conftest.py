@@ -23,7 +23,7 @@ def judge() -> Iterator[judging.Judge]:
 
 
 @pytest.fixture
-def stage() -> Iterator[ExitStack]:
-    """Ends processes with the test."""
+def exit_stack() -> Iterator[ExitStack]:
+    """Cleans up at the end of the test, for instance ends processes."""
     with ExitStack() as stack:
         yield stack

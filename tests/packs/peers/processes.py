@@ -93,7 +93,7 @@ class SignalServerProcess(LineProcess):
         self.port = int(self.host.rpartition(":")[2])
 
 
-def started(stage: ExitStack, program: Any) -> Any:
+def started(exit_stack: ExitStack, program: Any) -> Any:
     """Register a process to be ended with the test."""
-    stage.callback(program.end)
+    exit_stack.callback(program.end)
     return program

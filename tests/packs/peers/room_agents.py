@@ -11,8 +11,8 @@ from typing import Any
 from hubbub.packs.peers.engine import load_engine
 from hubbub.packs.peers.mesh import Mesh
 from hubbub.packs.peers.room import PeerView, RoomOptions
-from hubbub.packs.peers.signal_router import SignalLimits
-from hubbub.packs.peers.signal_server import SignalServer
+from hubbub.packs.peers.signalling_router import SignalLimits
+from hubbub.packs.peers.signalling_server import SignalServer
 from hubbub.packs.peers.wire import Envelope
 
 WAIT_S = 60.0
@@ -30,7 +30,7 @@ class Clock:
 
 
 class RecordingListener:
-    """An upper half that records all callbacks."""
+    """A listener that records all callbacks."""
 
     def __init__(self) -> None:
         self.data: list[tuple[str | None, Any]] = []
@@ -137,10 +137,10 @@ async def signalling(limits: SignalLimits | None = None, port: int = 0, **option
 
 
 @asynccontextmanager
-async def joined_room(*ends: RoomAgent) -> AsyncIterator[None]:
+async def joined_room(*agents: RoomAgent) -> AsyncIterator[None]:
     """Connect these agents in order; disconnect all at the end."""
     async with AsyncExitStack() as stack:
-        for end in ends:
-            stack.push_async_callback(end.mesh.disconnect)
-            await end.mesh.connect()
+        for agent in agents:
+            stack.push_async_callback(agent.mesh.disconnect)
+            await agent.mesh.connect()
         yield

@@ -14,9 +14,9 @@ from tests.packs.peers.scripted_peer import ScriptedPeer
 DATA = {"data_base64": "aaaa"}
 
 
-async def notes(ann: Caller, **target: Any) -> dict[str, str]:
-    """What each tool that sends something to peers says, by tool; all of these must say something."""
-    said = {}
+async def collect_notes(ann: Caller, **target: Any) -> dict[str, str]:
+    """Return the note or error message of each tool that sends to peers."""
+    texts = {}
     for tool, arguments, is_ok in (
         ("vdo_send", {"data": 1}, False),
         ("vdo_state_set", {"key": "k", "value": 1}, True),
@@ -28,10 +28,10 @@ async def notes(ann: Caller, **target: Any) -> dict[str, str]:
             continue  # It has no target.
         result = await ann.call(tool, **arguments, **target)
         assert result["ok"] is is_ok
-        said[f"{tool} {arguments}"] = result["note"]
+        texts[f"{tool} {arguments}"] = result["note"]
     error = await ann.failure("vdo_file_send", **DATA, **target)
     assert error["type"] == "tool_error"
-    return {**said, "vdo_file_send": error["message"]}
+    return {**texts, "vdo_file_send": error["message"]}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ async def notes(ann: Caller, **target: Any) -> dict[str, str]:
         ({"enforce_join_token": True, "join_token_secret": "sek"}, 'reason: "join token required"'),
     ],
 )
-async def test_a_rejected_peer_is_named_with_the_reason_and_what_to_do(gate: dict[str, Any], reason: str) -> None:
+async def test_tools_name_a_rejected_peer_with_the_reason_and_advice(gate: dict[str, Any], reason: str) -> None:
     async with signalling() as host, connected_caller(host) as ann, connected_caller(host) as eve:
         await ann.connect("ann", **gate)
         assert (await ann.failure("vdo_file_send", **DATA))["message"] == "no connected peers"
@@ -50,20 +50,20 @@ async def test_a_rejected_peer_is_named_with_the_reason_and_what_to_do(gate: dic
         await ann.wait_for_event("sync_peer_rejected", stream_id="eve")
         uuid = await ann.uuid("eve")
         for target in ({}, {"target": "eve"}, {"uuid": uuid}):
-            for text in (await notes(ann, **target)).values():
+            for text in (await collect_notes(ann, **target)).values():
                 assert f'"eve" is connected but not admitted ({reason}). Check join_token' in text
                 assert "vdo_sync_announce" in text
         await ann.read_events()
         sent = await ann.call("vdo_send", data=1)
         assert (sent["failed"], sent["sent_count"]) == ({uuid: "not_admitted"}, 0)
         assert (await ann.wait_for_event("send_rejected"))["reason"] == "not_admitted"
-        error = await ann.failure("vdo_file_send", **DATA, target="nobody_required")
-        assert error["message"] == "no open channel to nobody_required: failed to send file.offer"
+        error = await ann.failure("vdo_file_send", **DATA, target="unknown_required")
+        assert error["message"] == "no open channel to unknown_required: failed to send file.offer"
         assert error["type"] == "tool_error"
         assert not await eve.read_events(types=["data_received", "state_*", "file_*"])
 
 
-async def test_one_admitted_peer_is_enough_for_all() -> None:
+async def test_tools_report_success_without_notes_if_one_peer_is_admitted() -> None:
     async with (
         signalling() as host,
         connected_caller(host) as ann,
@@ -87,7 +87,7 @@ async def test_one_admitted_peer_is_enough_for_all() -> None:
             assert not result.keys() & {"note", "failed"}
 
 
-async def test_words_of_a_peer_neither_choose_the_error_type_nor_disturb_the_reader() -> None:
+async def test_the_reason_of_a_peer_is_sanitised_and_does_not_affect_the_error_type() -> None:
     async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "mallory") as mallory:
         await ann.connect("ann")
         await mallory.view("ann")
@@ -96,30 +96,30 @@ async def test_words_of_a_peer_neither_choose_the_error_type_nor_disturb_the_rea
         reason = '\x1b[2J\u202einvalid\n\u2028"unknown session_id" required ' + "x" * 10_000
         mallory.send_frame(mallory.trust.frame(None, "sync.reject", {"reason": reason}))
         await ann.wait_for_event("sync_peer_rejected")
-        for text in (await notes(ann)).values():
+        for text in (await collect_notes(ann)).values():
             assert text.isprintable()
             assert "invalid 'unknown session_id' required xxx" in text
             assert len(text) < 600
-        # A hello that passes ends it.
+        # An accepted hello ends the rejection.
         mallory.send_hello()
         await ann.wait_for_event("sync_peer_updated")
         assert "note" not in await ann.call("vdo_send", data=1)
 
 
-async def test_a_peer_that_has_not_said_hello_is_waited_for() -> None:
+async def test_notes_describe_peers_whose_handshake_is_not_finished() -> None:
     async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "mallory") as mallory:
         await ann.connect("ann", require_session_mac=True)
         await mallory.view("ann")
         await ann.wait_for_event("data_channel_open")
-        for text in (await notes(ann)).values():
+        for text in (await collect_notes(ann)).values():
             assert "is connected but not admitted (it has not sent a hello yet)" in text
         mallory.send_hello(public_key=None)
         await ann.wait_for_event("sync_peer_updated")
-        for text in (await notes(ann)).values():
+        for text in (await collect_notes(ann)).values():
             assert '"mallory" is connected but not admitted (its handshake is not finished)' in text
 
 
-async def test_a_file_for_a_peer_that_was_rejected_since_says_why(tmp_path: Path) -> None:
+async def test_resuming_a_file_to_a_rejected_peer_reports_the_reason(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(os.urandom(1000))
     async with (
         signalling() as host,

@@ -1,4 +1,4 @@
-"""Agents as their clients start them: a process each, `hubbub serve --pack peers --transport stdio`."""
+"""Agents as MCP clients start them: `hubbub serve --pack peers --transport stdio` in a process each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -49,40 +48,37 @@ class StdioAgent(LineProcess):
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         result = self.request("tools/call", {"name": tool, "arguments": arguments})
-        told: dict[str, Any] = result["structuredContent"]
-        assert json.loads(result["content"][0]["text"]) == told
-        return told
+        content: dict[str, Any] = result["structuredContent"]
+        assert json.loads(result["content"][0]["text"]) == content
+        return content
 
     def connect(self, host: str, name: str, **arguments: Any) -> str:
-        told = self.call("vdo_connect", room="hall", stream_id=name, host=host, **arguments)
-        assert told["ok"], told
-        session_id: str = told["session_id"]
+        content = self.call("vdo_connect", room="hall", stream_id=name, host=host, **arguments)
+        assert content["ok"], content
+        session_id: str = content["session_id"]
         return session_id
 
     def until(self, session_id: str, type: str) -> dict[str, Any]:
         """The next event of that type."""
         for _ in range(2):
-            told = self.call("vdo_receive", session_id=session_id, wait_ms=20_000, types=[type], max_events=1)
-            if told["events"]:
-                event: dict[str, Any] = told["events"][0]
+            content = self.call("vdo_receive", session_id=session_id, wait_ms=20_000, types=[type], max_events=1)
+            if content["events"]:
+                event: dict[str, Any] = content["events"][0]
                 return event
         raise AssertionError(f"no {type}")
 
 
-@pytest.fixture
-def stage() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
 @pytest.mark.parametrize("engines", [("wrtc", "wrtc"), ("aiortc", "wrtc"), ("aiortc", "aiortc")], ids="-".join)
 def test_two_servers_exchange_messages_state_and_a_file(
-    stage: ExitStack, engines: tuple[str, str], tmp_path: Path
+    exit_stack: ExitStack, engines: tuple[str, str], tmp_path: Path
 ) -> None:
-    place = started(stage, SignalServerProcess())
-    environ = {"HUBBUB_PEERS_HOST": place.host, "HUBBUB_PEERS_FILES": str(tmp_path)}
-    ann, bob = (started(stage, StdioAgent(VDON_MCP_ENGINE=engine, **environ)) for engine in engines)
-    here, there = ann.connect(place.host, "ann"), bob.call("vdo_connect", room="hall", stream_id="bob")["session_id"]
+    signal_server = started(exit_stack, SignalServerProcess())
+    environ = {"HUBBUB_PEERS_HOST": signal_server.host, "HUBBUB_PEERS_FILES": str(tmp_path)}
+    ann, bob = (started(exit_stack, StdioAgent(VDON_MCP_ENGINE=engine, **environ)) for engine in engines)
+    here, there = (
+        ann.connect(signal_server.host, "ann"),
+        bob.call("vdo_connect", room="hall", stream_id="bob")["session_id"],
+    )
     ann.until(here, "sync_peer_updated")
     bob.until(there, "sync_peer_updated")
     assert ann.call("vdo_send", session_id=here, data={"hello": "bob"})["ok"]
@@ -100,23 +96,23 @@ def test_two_servers_exchange_messages_state_and_a_file(
     assert ann.until(here, "peer_disconnected")["detail"]["streamID"] == "bob"
 
 
-def test_a_long_poll_keeps_nobody_waiting(stage: ExitStack) -> None:
-    place = started(stage, SignalServerProcess())
-    ann = started(stage, StdioAgent())
-    session = ann.connect(place.host, "ann")
+def test_a_long_poll_does_not_block_other_calls(exit_stack: ExitStack) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
+    ann = started(exit_stack, StdioAgent())
+    session = ann.connect(signal_server.host, "ann")
     arguments = {"session_id": session, "wait_ms": 20_000, "types": ["send_rejected"]}
     poll = ann.begin("tools/call", {"name": "vdo_receive", "arguments": arguments})
-    waiting = {"room": "hall", "stream_id": "b", "host": place.host, "target_stream_id": "nobody"}
+    waiting = {"room": "hall", "stream_id": "b", "host": signal_server.host, "target_stream_id": "nobody"}
     ann.begin("tools/call", {"name": "vdo_connect", "arguments": waiting})
     assert len(ann.call("vdo_list_sessions")["sessions"]) == 1
     ann.begin("tools/call", {"name": "vdo_send", "arguments": {"session_id": session, "data": 1}})
     assert ann.answer(poll)["structuredContent"]["event_count"] == 1
 
 
-def test_a_server_that_is_told_to_stop_says_goodbye(stage: ExitStack) -> None:
-    place = started(stage, SignalServerProcess())
-    ann, bob = started(stage, StdioAgent()), started(stage, StdioAgent())
-    here, _ = ann.connect(place.host, "ann"), bob.connect(place.host, "bob")
+def test_a_server_sends_bye_to_peers_when_stdin_closes(exit_stack: ExitStack) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
+    ann, bob = started(exit_stack, StdioAgent()), started(exit_stack, StdioAgent())
+    here, _ = ann.connect(signal_server.host, "ann"), bob.connect(signal_server.host, "bob")
     ann.until(here, "peer_connected")
     bob.process.stdin.close()
     assert bob.process.wait() == 0
@@ -124,51 +120,53 @@ def test_a_server_that_is_told_to_stop_says_goodbye(stage: ExitStack) -> None:
 
 
 @pytest.mark.parametrize("profile", ["core", "file", "state", "full"])
-def test_a_profile_is_chosen_by_flag_or_by_variable(stage: ExitStack, profile: str) -> None:
-    ann = started(stage, StdioAgent("--tool-profile", profile))
-    bob = started(stage, StdioAgent(VDON_MCP_TOOL_PROFILE=profile))
+def test_the_tool_profile_is_set_by_flag_or_by_variable(exit_stack: ExitStack, profile: str) -> None:
+    ann = started(exit_stack, StdioAgent("--tool-profile", profile))
+    bob = started(exit_stack, StdioAgent(VDON_MCP_TOOL_PROFILE=profile))
     both = [[tool["name"] for tool in agent.request("tools/list", {})["tools"]] for agent in (ann, bob)]
     assert both[0] == both[1] == ann.call("vdo_capabilities")["tool_profile"]["tools"]
     assert bob.call("vdo_capabilities")["tool_profile"]["name"] == profile
 
 
-def test_flags_are_what_sessions_begin_with(stage: ExitStack) -> None:
-    place = started(stage, SignalServerProcess())
+def test_security_flags_are_the_minimum_for_sessions(exit_stack: ExitStack) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
     flags = ("--join-token-secret", "sek", "--enforce-join-token", "true", "--require-session-mac", "true",
              "--allow-peer-stream-ids", "bob,carol-1", "--max-message-bytes", "2000000")  # fmt: skip
-    ann = started(stage, StdioAgent(*flags))
-    config = ann.call("vdo_connect", room="hall", host=place.host)["effective_config"]
+    ann = started(exit_stack, StdioAgent(*flags))
+    config = ann.call("vdo_connect", room="hall", host=signal_server.host)["effective_config"]
     assert (config["enforce_join_token"], config["require_session_mac"]) == (True, True)
     assert config["allow_peer_stream_ids"] == ["bob", "carol_1"]
-    tighter = ann.call("vdo_connect", room="hall", host=place.host, allow_peer_stream_ids=["bob"])["effective_config"]
+    tighter = ann.call("vdo_connect", room="hall", host=signal_server.host, allow_peer_stream_ids=["bob"])[
+        "effective_config"
+    ]
     assert tighter["allow_peer_stream_ids"] == ["bob"]
     choices: list[dict[str, Any]]
     choices = [{"enforce_join_token": False}, {"require_session_mac": "off"}, {"allow_peer_stream_ids": []}]
     for looser in choices:
-        given = {"room": "hall", "host": place.host, **looser}
+        given = {"room": "hall", "host": signal_server.host, **looser}
         refused = ann.request("tools/call", {"name": "vdo_connect", "arguments": given})
         assert "leave the argument out" in refused["structuredContent"]["error"]["message"]
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (("--enforce-join-token", "true"), "--enforce-join-token needs a secret to verify tokens with"),
         (("--tool-profile", "cor"), "unknown profile 'cor'; did you mean 'core'?"),
     ],
 )
-def test_a_server_that_is_set_wrongly_does_not_start(flags: tuple[str, ...], said: str) -> None:
+def test_a_server_with_invalid_flags_exits_with_code_2(flags: tuple[str, ...], message: str) -> None:
     done = subprocess.run([*SERVE, *flags], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.filterwarnings(DEPRECATED)
 @pytest.mark.parametrize("mode", ERAS)
-async def test_the_official_client_uses_the_tools(mode: str) -> None:
+async def test_the_official_sdk_client_calls_the_tools(mode: str) -> None:
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
-        place = await loop.run_in_executor(None, lambda: started(stack, SignalServerProcess()))
+        signal_server = await loop.run_in_executor(None, lambda: started(stack, SignalServerProcess()))
         async with connect_sdk_client(list(SERVE), mode) as (ann, _), connect_sdk_client(list(SERVE), mode) as (bob, _):
             tools = {tool.name for tool in (await ann.list_tools()).tools}
             assert len(tools) == 20
@@ -179,13 +177,13 @@ async def test_the_official_client_uses_the_tools(mode: str) -> None:
                 return result.structured_content
 
             here, there = [
-                (await use(client, "vdo_connect", room="hall", stream_id=name, host=place.host))["session_id"]
+                (await use(client, "vdo_connect", room="hall", stream_id=name, host=signal_server.host))["session_id"]
                 for client, name in ((ann, "ann"), (bob, "bob"))
             ]
             await use(ann, "vdo_receive", session_id=here, wait_ms=20_000, types=["sync_peer_updated"])
             assert (await use(ann, "vdo_send", session_id=here, data=[1, {"two": None}]))["ok"]
-            told = await use(bob, "vdo_receive", session_id=there, wait_ms=20_000, types=["data_received"])
-            assert told["events"][0]["data"] == [1, {"two": None}]
+            content = await use(bob, "vdo_receive", session_id=there, wait_ms=20_000, types=["data_received"])
+            assert content["events"][0]["data"] == [1, {"two": None}]
             failed = await ann.call_tool("vdo_status", {"session_id": "x"})
             assert failed.is_error
             assert failed.structured_content["error"]["type"] == "validation_error"

@@ -27,18 +27,18 @@ def test_unknown_fields_are_named() -> None:
     [(7, 7), ("7", 7), (" 12abc", 12), (1.9, 1), ("1e3", 1), (-5, 15), (0, 15), (None, 15), ("x", 15), (True, 15),
      ([3], 15), ({}, 15), (10**30, 1), (10**20, 100), ("99999999999999999999999", 100), (101, 100), (100, 100)],
 )  # fmt: skip
-def test_a_number_is_found_or_the_usual_one(value: Any, number: int) -> None:
+def test_counts_are_parsed_leniently_or_fall_back_to_the_default(value: Any, number: int) -> None:
     assert read(a=value).count("a", 15, 100) == number
 
 
-def test_a_number_that_was_left_out_is_the_usual_one_and_zero_may_be_allowed() -> None:
+def test_a_missing_count_is_the_default_and_zero_needs_minimum_0() -> None:
     assert read().count("a", 6, 100) == 6
     assert read(a=0).count("a", 6, 100, minimum=0) == 0
     assert read(a="-1").count("a", 6, 100, minimum=0) == 6
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), st.lists, max_leaves=4))
-def test_any_value_gives_a_number_within_bounds(value: Any) -> None:
+def test_any_value_gives_a_count_within_bounds(value: Any) -> None:
     assert 1 <= read(a=value).count("a", 15, 100) <= 100
     assert parse_int(value) is None or isinstance(parse_int(value), int)
 
@@ -48,7 +48,7 @@ def test_any_value_gives_a_number_within_bounds(value: Any) -> None:
     [(True, True), (False, False), ("YES", True), ("y", True), (" on ", True), (1, True), ("1", True), ("off", False),
      ("N", False), (0, False), ("maybe", None), (2, None), (None, None), ([], None)],
 )  # fmt: skip
-def test_words_can_be_yes_and_no(value: Any, is_so: bool | None) -> None:
+def test_flags_accept_words_numbers_and_booleans(value: Any, is_so: bool | None) -> None:
     for default in (True, False):
         assert read(a=value).flag("a", default) is (default if is_so is None else is_so)
 
@@ -58,11 +58,11 @@ def test_words_can_be_yes_and_no(value: Any, is_so: bool | None) -> None:
     [("my-room", "my_room"), ("  weird!!!id ", "weird_id"), ("__a__", "a"), ("é", None), ("", None), (12, "12"),
      (None, None), ({}, None)],
 )  # fmt: skip
-def test_names_are_made_safe(value: Any, name: str | None) -> None:
+def test_identifiers_are_sanitised(value: Any, name: str | None) -> None:
     assert read(a=value).identifier("a") == name
 
 
-def test_several_names_come_as_a_list_or_with_commas() -> None:
+def test_identifier_lists_are_arrays_or_comma_separated_text() -> None:
     assert read(a=["x-y", "", 3, None]).identifiers("a", ()) == ("x_y", "3", "null")
     assert read(a="x, y").identifiers("a", ()) == ("x", "y")
     assert read(a=[]).identifiers("a", ("z",)) == ()
@@ -72,7 +72,7 @@ def test_several_names_come_as_a_list_or_with_commas() -> None:
             read(a=value).identifiers("a", ("z",))
 
 
-def test_texts_are_texts() -> None:
+def test_text_arguments_must_be_strings() -> None:
     assert read(a=" x ").text("a") == " x "
     assert read(a=None).text("a") is None
     with pytest.raises(ToolError, match=r"^a must be a string$"):
@@ -82,13 +82,13 @@ def test_texts_are_texts() -> None:
             read(a=value).required_text("a")
 
 
-def test_null_is_something_where_anything_may_be() -> None:
+def test_a_required_value_of_any_type_may_be_null() -> None:
     assert read(a=None).require("a") is None
     with pytest.raises(ArgumentsInvalid, match=r"^a is required$"):
         read().require("a")
 
 
-def test_a_choice_is_one_of_them() -> None:
+def test_a_choice_outside_the_options_is_refused() -> None:
     assert read().choice("a", ("x", "y"), "y") == "y"
     assert read(a="x").choice("a", ("x", "y"), "y") == "x"
     with pytest.raises(ToolError, match=r"^a must be x or y$"):
@@ -125,7 +125,7 @@ def test_a_target_that_names_no_peer_is_refused(target: object) -> None:
 @given(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()),
                  st.dictionaries(st.sampled_from(["uuid", "UUID", "streamID", "stream_id", "type", "x"]),
                                  st.one_of(st.none(), st.text(), st.integers(), st.lists(st.text())))))  # fmt: skip
-def test_only_a_target_that_is_left_out_or_empty_means_everybody(target: object) -> None:
+def test_only_a_missing_or_empty_target_means_all_peers(target: object) -> None:
     try:
         found = read(target=target).target()
     except ArgumentsInvalid:
@@ -134,7 +134,7 @@ def test_only_a_target_that_is_left_out_or_empty_means_everybody(target: object)
     assert (found.name is None) == is_empty
 
 
-def test_a_tool_is_listed_with_its_schema_and_without_one_for_results() -> None:
+def test_a_contract_tool_has_an_input_schema_and_no_output_schema() -> None:
     server = Server("x")
 
     @ContractTool("vdo_x", {"a": {"type": "integer"}}, ("a",), READ_ONLY).register(server)

@@ -1,4 +1,4 @@
-"""Bulk connections over real WebRTC: how many are opened, and who may ask for them."""
+"""Bulk connections over real WebRTC: how many are opened, and which peers may request them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.packs.peers.scripted_peer import ScriptedPeer
 from hubbub.packs.peers.engine import Channel
 
 
-def bulk_connection_channels(end: RoomAgent, other: str) -> list[Channel]:
-    peer = end.mesh.roster.find(other)
+def bulk_connection_channels(agent: RoomAgent, other: str) -> list[Channel]:
+    peer = agent.mesh.roster.find(other)
     assert peer is not None
     return [
         bulk_connection.channel
@@ -21,30 +21,32 @@ def bulk_connection_channels(end: RoomAgent, other: str) -> list[Channel]:
     ]
 
 
-def has_open_bulk_connections(end: RoomAgent, other: str, count: int) -> bool:
-    return sum(channel.is_open for channel in bulk_connection_channels(end, other)) == count
+def has_open_bulk_connections(agent: RoomAgent, other: str, count: int) -> bool:
+    return sum(channel.is_open for channel in bulk_connection_channels(agent, other)) == count
 
 
-@pytest.mark.parametrize("wishes", [(3, 1), (1, 3), (9, 9)])
-async def test_bytes_go_over_as_many_connections_as_either_end_wants(wishes: tuple[int, int]) -> None:
+@pytest.mark.parametrize("wanted_counts", [(3, 1), (1, 3), (9, 9)])
+async def test_bytes_use_as_many_connections_as_either_peer_wants_up_to_the_limit(
+    wanted_counts: tuple[int, int],
+) -> None:
     async with signalling() as host:
         ann, bob = (
             RoomAgent(host, name, bulk_connections=connection_count)
-            for name, connection_count in zip(("ann", "bob"), wishes, strict=True)
+            for name, connection_count in zip(("ann", "bob"), wanted_counts, strict=True)
         )
         async with joined_room(ann, bob):
             await ann.wait_for_peers("bob")
             await bob.wait_for_peers("ann")
-            wanted = min(max(wishes), 4) - 1
-            for end, other in ((ann, "bob"), (bob, "ann")):
-                await end.listener.until(partial(has_open_bulk_connections, end, other, wanted))
-            line = ann.mesh.bulk(ann.uuid("bob"))
-            assert line is not None
+            wanted = min(max(wanted_counts), 4) - 1
+            for agent, other in ((ann, "bob"), (bob, "ann")):
+                await agent.listener.until(partial(has_open_bulk_connections, agent, other, wanted))
+            bulk = ann.mesh.bulk(ann.uuid("bob"))
+            assert bulk is not None
             for number in range(200):
-                line.send(number.to_bytes(2, "big") + b"x" * 10_000)
+                bulk.send(number.to_bytes(2, "big") + b"x" * 10_000)
             used = [channel.buffered_amount for channel in bulk_connection_channels(ann, "bob")]
-            await line.drain()
-            await line.flush()
+            await bulk.drain()
+            await bulk.flush()
             await bob.listener.until(lambda: len(bob.listener.bytes) == 200)
             assert sorted(int.from_bytes(data[:2], "big") for _, data in bob.listener.bytes) == list(range(200))
             assert len(used) == wanted
@@ -54,16 +56,16 @@ async def test_bytes_go_over_as_many_connections_as_either_end_wants(wishes: tup
             assert ann.mesh.bulk("bob") is None
 
 
-async def test_an_original_cannot_ask_for_more_connections() -> None:
+async def test_a_vdo_bridge_cannot_open_bulk_connections() -> None:
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
-        async with joined_room(ann), ScriptedPeer(host, "vera") as original:
-            await original.view("ann")
-            original.send_hello()
+        async with joined_room(ann), ScriptedPeer(host, "vera") as vdo_bridge:
+            await vdo_bridge.view("ann")
+            vdo_bridge.send_hello()
             await ann.wait_for_peers("vera")
-            original.send_frame(original.trust.frame(None, "link.offer", {"index": 1, "sdp": "v=0"}))
-            original.send_frame({"ping": 1})
-            await ann.listener.until(lambda: {"pong": 1} in original.received_frames)
+            vdo_bridge.send_frame(vdo_bridge.trust.frame(None, "link.offer", {"index": 1, "sdp": "v=0"}))
+            vdo_bridge.send_frame({"ping": 1})
+            await ann.listener.until(lambda: {"pong": 1} in vdo_bridge.received_frames)
             vera = ann.mesh.roster.find("vera")
             assert vera is not None
             assert not vera.bulk_connections

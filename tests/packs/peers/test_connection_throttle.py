@@ -19,76 +19,76 @@ from hubbub.packs.peers.room import RoomOptions
 from hubbub.packs.peers.signalling import Member, MemberJoined
 
 
-async def test_the_rest_wait_in_order_and_the_patient_come_last() -> None:
-    begun: list[str] = []
+async def test_waiting_keys_start_in_order_and_low_priority_ones_last() -> None:
+    started: list[str] = []
     two = ConnectionThrottle(limit=2)
     for name in "abc":
-        two.acquire(name, partial(begun.append, name))
-    two.acquire("patient", lambda: begun.append("patient"), is_low_priority=True)
-    two.acquire("d", lambda: begun.append("d"))
-    assert begun == ["a", "b"]
+        two.acquire(name, partial(started.append, name))
+    two.acquire("patient", lambda: started.append("patient"), is_low_priority=True)
+    two.acquire("d", lambda: started.append("d"))
+    assert started == ["a", "b"]
     two.release("a")
-    assert begun == ["a", "b", "c"]
+    assert started == ["a", "b", "c"]
     two.release("b")
     two.release("c")
-    assert begun == ["a", "b", "c", "d", "patient"]
+    assert started == ["a", "b", "c", "d", "patient"]
 
 
-async def test_who_has_a_turn_may_begin_again() -> None:
-    begun: list[str] = []
+async def test_a_key_that_holds_a_slot_can_start_again() -> None:
+    started: list[str] = []
     one = ConnectionThrottle(limit=1)
     for _ in range(2):
-        one.acquire("a", lambda: begun.append("a"))
-    assert begun == ["a", "a"]
+        one.acquire("a", lambda: started.append("a"))
+    assert started == ["a", "a"]
 
 
-async def test_a_turn_that_is_never_given_back_ends_by_itself() -> None:
+async def test_a_slot_that_is_never_released_expires() -> None:
     one = ConnectionThrottle(limit=1, max_hold_s=0.01)
-    begun = asyncio.Event()
+    started = asyncio.Event()
     one.acquire("a", lambda: None)
-    one.acquire("b", begun.set)
+    one.acquire("b", started.set)
     async with asyncio.timeout(WAIT_S):
-        await begun.wait()
+        await started.wait()
 
 
-async def test_who_waits_no_longer_is_passed_over() -> None:
-    begun: list[str] = []
+async def test_a_key_released_while_waiting_is_skipped() -> None:
+    started: list[str] = []
     one = ConnectionThrottle(limit=1)
     for name in "abc":
-        one.acquire(name, partial(begun.append, name))
+        one.acquire(name, partial(started.append, name))
     one.release("b")
     one.release("a")
     one.release("nobody")
-    assert begun == ["a", "c"]
+    assert started == ["a", "c"]
 
 
-async def test_thousands_may_give_their_turn_back_at_once() -> None:
-    begun: list[int] = []
+async def test_thousands_of_immediate_releases_do_not_recurse() -> None:
+    started: list[int] = []
     one = ConnectionThrottle(limit=1)
     one.acquire("first", lambda: None)
 
     def begin(number: int) -> None:
-        begun.append(number)
+        started.append(number)
         one.release(number)
 
     for number in range(5000):
         one.acquire(number, partial(begin, number))
     one.release("first")
-    assert begun == list(range(5000))
+    assert started == list(range(5000))
 
 
-async def test_rooms_that_share_turns_wait_for_each_other() -> None:
-    one, meshes, played = ConnectionThrottle(limit=1), [], [UnansweredNetwork(), UnansweredNetwork()]
-    for each in played:
+async def test_rooms_with_a_shared_throttle_wait_for_each_other() -> None:
+    one, meshes, networks = ConnectionThrottle(limit=1), [], [UnansweredNetwork(), UnansweredNetwork()]
+    for network in networks:
         options = RoomOptions(room="hall", stream_id="ann")
-        meshes.append(Mesh(options, RecordingListener(), engine=each, signalling=each, throttle=one))
+        meshes.append(Mesh(options, RecordingListener(), engine=network, signalling=network, throttle=one))
         await meshes[-1].connect()
-        each.on_message(MemberJoined(Member("u", WireNames(None).wire_stream_id("bob"))))
+        network.on_message(MemberJoined(Member("u", WireNames(None).wire_stream_id("bob"))))
     await run_pending()
-    assert [len(each.connections) for each in played] == [1, 0]
+    assert [len(network.connections) for network in networks] == [1, 0]
     await meshes[0].disconnect()
     await run_pending()
-    assert [len(each.connections) for each in played] == [1, 1]
+    assert [len(network.connections) for network in networks] == [1, 1]
     await meshes[1].disconnect()
 
 
@@ -101,17 +101,17 @@ def test_servers_on_two_event_loops_of_one_process_reach_each_other() -> None:
             await caller.wait_for_peers(other)
             await asyncio.to_thread(both_met.wait, WAIT_S)
 
-    async def play() -> None:
+    async def run_scenario() -> None:
         async with signalling() as host:
             elsewhere = asyncio.to_thread(lambda: asyncio.run(stay(host, "bob", "ann")))
             await asyncio.gather(stay(host, "ann", "bob"), elsewhere)
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.booleans()), max_size=60))
-def test_never_more_than_the_limit_and_nobody_is_forgotten(script: list[tuple[bool, int, bool]]) -> None:
-    async def play() -> None:
+def test_active_keys_never_exceed_the_limit_and_none_is_forgotten(script: list[tuple[bool, int, bool]]) -> None:
+    async def run_scenario() -> None:
         active: set[int] = set()
         wanted: set[int] = set()
         three = ConnectionThrottle(limit=3)
@@ -126,4 +126,4 @@ def test_never_more_than_the_limit_and_nobody_is_forgotten(script: list[tuple[bo
             assert len(active) == min(3, len(wanted))
             assert active <= wanted
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())

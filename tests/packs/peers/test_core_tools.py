@@ -36,19 +36,24 @@ STATUS = {
 }  # fmt: skip
 
 
-# -- coming and going ------------------------------------------------------------------------
+# -- connecting and disconnecting ------------------------------------------------------------
 
 
-async def test_connect_tells_how_the_session_is() -> None:
+async def test_connect_returns_the_status_and_the_effective_config() -> None:
     async with signalling() as host, connected_caller(host) as ann:
-        told = await ann.connect("ann")
-        assert told.pop("ok") is True
-        config = told.pop("effective_config")
-        assert told.keys() == STATUS
-        assert told["session_id"].startswith("vdo_")
-        assert (told["state"], told["connected"], told["room"], told["stream_id"]) == ("connected", True, "hall", "ann")
-        assert (told["peers"], told["last_error"], told["reconnect_delay_ms"]) == ([], None, 3000)
-        assert told["last_ready_at"]
+        result = await ann.connect("ann")
+        assert result.pop("ok") is True
+        config = result.pop("effective_config")
+        assert result.keys() == STATUS
+        assert result["session_id"].startswith("vdo_")
+        assert (result["state"], result["connected"], result["room"], result["stream_id"]) == (
+            "connected",
+            True,
+            "hall",
+            "ann",
+        )
+        assert (result["peers"], result["last_error"], result["reconnect_delay_ms"]) == ([], None, 3000)
+        assert result["last_ready_at"]
         assert config == {
             "host": host, "room": "hall", "stream_id": "ann", "target_stream_id": None, "force_turn": False,
             "heartbeat_ms": 15000, "reconnect_ms": 3000, "max_reconnect_ms": 30000, "enforce_join_token": False,
@@ -59,15 +64,15 @@ async def test_connect_tells_how_the_session_is() -> None:
         }  # fmt: skip
 
 
-async def test_names_are_made_safe_or_made_up_and_numbers_bounded() -> None:
+async def test_connect_sanitises_or_generates_names_and_clamps_numbers() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         given: dict[str, Any] = {
             "room": " my-room!", "stream_id": "é", "heartbeat_ms": -5, "reconnect_ms": "999999", "file_max_retries": 0,
             "file_max_bytes": 2**60, "file_chunk_bytes": 1, "state_max_keys": "ten", "force_turn": "no",
             "require_session_mac": "yes", "password": "", "label": "x", "debug": 1,
         }  # fmt: skip
-        told = await ann.call("vdo_connect", host=host, **given)
-        config = told["effective_config"]
+        result = await ann.call("vdo_connect", host=host, **given)
+        config = result["effective_config"]
         assert config["room"] == "my_room"
         assert config["stream_id"].startswith("mcp_bridge_")
         assert (config["heartbeat_ms"], config["reconnect_ms"], config["max_reconnect_ms"]) == (15000, 30000, 30000)
@@ -96,11 +101,11 @@ async def test_names_are_made_safe_or_made_up_and_numbers_bounded() -> None:
         ({"room": "r", "enforce_join_token": True}, "validation_error", "join_token_secret is required"),
         ({"room": "r", "enforce_join_token": 1, "join_token_secret": " "}, "validation_error", "join_token_secret is"),
         ({"room": "r", "force_turn": True}, "tool_error", "force_turn needs a TURN server"),
-        ({"room": "r", "allow_peer_stream_ids": ["é"]}, "validation_error", "invalid allow_peer_stream_ids: it contains no valid"),
+        ({"room": "r", "allow_peer_stream_ids": ["é"]}, "validation_error", "invalid allow_peer_stream_ids: it"),
         ({"room": "r", "join_token_secret": "s", "join_token": "x"}, "validation_error", "invalid join_token: invalid"),
     ],
 )  # fmt: skip
-async def test_what_connect_refuses(arguments: dict[str, Any], kind: str, message: str) -> None:
+async def test_connect_refuses_invalid_arguments(arguments: dict[str, Any], kind: str, message: str) -> None:
     async with connected_caller() as ann:
         error = await ann.failure("vdo_connect", **arguments)
         assert error["type"] == kind
@@ -108,7 +113,7 @@ async def test_what_connect_refuses(arguments: dict[str, Any], kind: str, messag
         assert (await ann.call("vdo_list_sessions"))["sessions"] == []
 
 
-async def test_a_join_token_is_looked_at_before_it_is_shown() -> None:
+async def test_connect_verifies_the_own_join_token_and_does_not_return_it() -> None:
     later = int((time.time() + 60) * 1000)
     refusals = {
         tokens.mint("sek", "other", "ann", later, "n"): "join_token room mismatch",
@@ -121,12 +126,12 @@ async def test_a_join_token_is_looked_at_before_it_is_shown() -> None:
         for token, message in refusals.items():
             assert (await ann.failure("vdo_connect", join_token=token, **given))["message"] == message
         good = tokens.mint("sek", "hall", "ann", later, "n")
-        told = await ann.call("vdo_connect", join_token=good, **given)
-        assert good not in str(told)
-        assert "sek" not in str(told)
+        result = await ann.call("vdo_connect", join_token=good, **given)
+        assert good not in str(result)
+        assert "sek" not in str(result)
 
 
-async def test_a_first_connect_that_fails_is_a_failure_and_leaves_nothing() -> None:
+async def test_a_failed_first_connect_is_an_error_and_leaves_no_session_or_task() -> None:
     async with connected_caller() as ann:
         before = asyncio.all_tasks()
         error = await ann.failure("vdo_connect", room="hall", host="ws://127.0.0.1:9")
@@ -137,14 +142,14 @@ async def test_a_first_connect_that_fails_is_a_failure_and_leaves_nothing() -> N
         assert asyncio.all_tasks() == before
 
 
-async def test_the_usual_host_is_that_of_the_settings() -> None:
+async def test_the_default_host_comes_from_the_settings() -> None:
     async with connected_caller() as ann:
         assert "ws://127.0.0.1:8765" in (await ann.failure("vdo_connect", room="hall", host=None))["message"]
     async with signalling() as host, connected_caller(default_host=host) as ann:
         assert (await ann.call("vdo_connect", room="hall"))["host"] == host
 
 
-async def test_a_name_that_is_taken_is_told() -> None:
+async def test_connect_with_a_stream_id_in_use_is_an_error() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann")
         first, ann.session_id = ann.session_id, ""
@@ -153,7 +158,7 @@ async def test_a_name_that_is_taken_is_told() -> None:
         assert [each["session_id"] for each in (await ann.call("vdo_list_sessions"))["sessions"]] == [first]
 
 
-async def test_sessions_are_listed_and_end() -> None:
+async def test_a_disconnected_session_is_not_listed_and_its_id_is_unknown() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann")
         listed = await ann.call("vdo_list_sessions")
@@ -171,14 +176,14 @@ async def test_sessions_are_listed_and_end() -> None:
         assert (await ann.call("vdo_list_sessions"))["sessions"] == []
 
 
-async def test_there_is_a_limit_to_sessions_also_to_those_that_are_being_made() -> None:
+async def test_the_session_limit_counts_sessions_that_are_still_connecting() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         given = {"host": host}
-        begun = [
+        request_ids = [
             ann.client.send_request("tools/call", {"name": "vdo_connect", "arguments": {**given, "room": f"r{number}"}})
             for number in range(40)
         ]
-        results = [(await ann.client.response_to(id))["result"]["structuredContent"] for id in begun]
+        results = [(await ann.client.response_to(id))["result"]["structuredContent"] for id in request_ids]
         made = [result for result in results if result["ok"]]
         assert len(made) == 32
         refusal = next(result for result in results if not result["ok"])["error"]["message"]
@@ -187,7 +192,7 @@ async def test_there_is_a_limit_to_sessions_also_to_those_that_are_being_made() 
         assert (await ann.call("vdo_connect", room="late", **given))["ok"]
 
 
-async def test_sessions_end_with_their_server() -> None:
+async def test_sessions_are_closed_when_their_server_stops() -> None:
     async with signalling() as host, connected_caller(host) as bob:
         await bob.connect("bob")
         async with connected_caller(host) as ann:
@@ -196,7 +201,7 @@ async def test_sessions_end_with_their_server() -> None:
         await bob.wait_for_event("peer_disconnected")
 
 
-async def test_a_session_that_nobody_uses_ends() -> None:
+async def test_an_idle_session_is_closed() -> None:
     async with signalling() as host, connected_caller(host, session_idle_s=0.05) as ann:
         await ann.connect("ann")
         async with asyncio.timeout(WAIT_S):
@@ -204,7 +209,7 @@ async def test_a_session_that_nobody_uses_ends() -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_a_session_that_is_closed_because_nobody_uses_it_says_goodbye() -> None:
+async def test_closing_an_idle_session_sends_bye() -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         await ann.sessions.close_idle()
         assert len((await ann.call("vdo_list_sessions"))["sessions"]) == 1
@@ -214,13 +219,13 @@ async def test_a_session_that_is_closed_because_nobody_uses_it_says_goodbye() ->
         assert (await bob.wait_for_event("peer_disconnected"))["detail"]["reason"] == "bye"
 
 
-async def test_a_call_that_is_given_up_leaves_no_session() -> None:
+async def test_a_cancelled_connect_leaves_no_session() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         given = {"room": "hall", "stream_id": "ann", "host": host, "target_stream_id": "nobody"}
-        begun = ann.client.send_request("tools/call", {"name": "vdo_connect", "arguments": given})
+        request_id = ann.client.send_request("tools/call", {"name": "vdo_connect", "arguments": given})
         async with connected_caller(host) as bob:
             await bob.connect("bob", target_stream_id="ann")
-            ann.client.notify("notifications/cancelled", {"requestId": begun})
+            ann.client.notify("notifications/cancelled", {"requestId": request_id})
             await bob.wait_for_event("peer_disconnected")
         assert (await ann.call("vdo_list_sessions"))["sessions"] == []
 
@@ -228,7 +233,7 @@ async def test_a_call_that_is_given_up_leaves_no_session() -> None:
 # -- messages ----------------------------------------------------------------------------------
 
 
-async def test_a_message_goes_to_one_or_to_all() -> None:
+async def test_a_message_goes_to_the_target_or_to_all_peers() -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob", "carol") as (ann, bob, carol):
         uuid = await ann.uuid("bob")
         for given, used in (
@@ -248,7 +253,7 @@ async def test_a_message_goes_to_one_or_to_all() -> None:
         assert event["data"] == "for all"
 
 
-async def test_what_send_refuses() -> None:
+async def test_send_refuses_missing_data_two_targets_and_deep_nesting() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann")
         assert await ann.failure("vdo_send") == {
@@ -268,7 +273,7 @@ async def test_what_send_refuses() -> None:
         )
 
 
-async def test_receive_takes_at_most_what_is_asked_for() -> None:
+async def test_receive_returns_at_most_max_events_of_the_given_types() -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         await bob.read_events()
         for number in range(5):
@@ -282,22 +287,22 @@ async def test_receive_takes_at_most_what_is_asked_for() -> None:
         assert (nothing["event_count"], nothing["events"]) == (0, [])
 
 
-async def test_two_sessions_of_one_server_wait_at_the_same_time() -> None:
+async def test_two_sessions_of_one_server_can_long_poll_concurrently() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("first", room="one")
         first = ann.session_id
         await ann.connect("second", room="two")
-        begun = []
+        request_ids = []
         for session_id in (first, ann.session_id):
             await ann.call("vdo_receive", session_id=session_id)
             arguments = {"session_id": session_id, "wait_ms": 20_000, "types": ["send_rejected"]}
-            begun.append(ann.client.send_request("tools/call", {"name": "vdo_receive", "arguments": arguments}))
-        for session_id, id in zip((first, ann.session_id), begun, strict=True):
+            request_ids.append(ann.client.send_request("tools/call", {"name": "vdo_receive", "arguments": arguments}))
+        for session_id, id in zip((first, ann.session_id), request_ids, strict=True):
             await ann.call("vdo_send", session_id=session_id, data=1)
             assert (await ann.client.response_to(id))["result"]["structuredContent"]["session_id"] == session_id
 
 
-async def test_half_a_character_of_a_peer_spoils_no_answer() -> None:
+async def test_lone_surrogates_from_a_peer_are_replaced_in_results() -> None:
     async with signalling() as host, callers_in_room(host, "ann") as (ann,), ScriptedPeer(host, "mallory") as mallory:
         await mallory.view("ann")
         mallory.send_hello()
@@ -316,25 +321,25 @@ async def test_half_a_character_of_a_peer_spoils_no_answer() -> None:
         assert (await ann.call("vdo_status"))["sync_peers"][0]["rejected_reason"] == "\ufffd"
 
 
-HALF = '"\\ud800"'
+SURROGATE = '"\\ud800"'
 UNREADABLE = [
-    f'{{"pipe":{{"__vdo_mcp":"vdo_mcp_bridge_v1",{HALF}:1}}}}',
-    f'{{"pipe":{{"__vdo_mcp":"vdo_mcp_bridge_v1","kind":"sync.hello","ts":{HALF},"payload":{{}}}}}}',
+    f'{{"pipe":{{"__vdo_mcp":"vdo_mcp_bridge_v1",{SURROGATE}:1}}}}',
+    f'{{"pipe":{{"__vdo_mcp":"vdo_mcp_bridge_v1","kind":"sync.hello","ts":{SURROGATE},"payload":{{}}}}}}',
     "HELLO",
     b"bytes where text belongs",
 ]
 
 
 @pytest.mark.parametrize("frame", UNREADABLE)
-async def test_half_a_character_counts_as_a_frame_that_cannot_be_read(frame: str | bytes) -> None:
-    """A stranger who was not let in may send only so many of them, and none is an exception that nobody handles."""
+async def test_lone_surrogates_in_envelopes_count_as_unreadable_frames(frame: str | bytes) -> None:
+    """An unadmitted peer is disconnected after a limited number of them, and no exception stays unhandled."""
     unhandled: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
     async with signalling() as host, callers_in_room(host, "ann") as (ann,), ScriptedPeer(host, "mallory") as mallory:
         await mallory.view("ann")
         if frame == "HELLO":
             hello = mallory.trust.frame(None, "sync.hello", {**mallory.trust.hello(), "bulk_connections": "half"})
-            frame = hello.replace('"half"', HALF)
+            frame = hello.replace('"half"', SURROGATE)
         for _ in range(101):
             mallory.channel.send(frame)
         async with asyncio.timeout(60):
@@ -343,14 +348,14 @@ async def test_half_a_character_counts_as_a_frame_that_cannot_be_read(frame: str
     assert not unhandled
 
 
-# -- who is there --------------------------------------------------------------------------------
+# -- peers ---------------------------------------------------------------------------------------
 
 
-async def test_peers_are_told_with_what_they_proved() -> None:
+async def test_sync_peers_lists_peers_with_authentication_and_capabilities() -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, _):
-        told = await ann.call("vdo_sync_peers")
-        assert told["peer_count"] == 1
-        (peer,) = told["peers"]
+        result = await ann.call("vdo_sync_peers")
+        assert result["peer_count"] == 1
+        (peer,) = result["peers"]
         assert peer.pop("uuid") in (await ann.call("vdo_status"))["peers"]
         assert peer.pop("last_seen_at")
         assert peer.pop("handshake_state") in ("hello_received", "ready")
@@ -364,7 +369,7 @@ async def test_peers_are_told_with_what_they_proved() -> None:
         }  # fmt: skip
 
 
-async def test_a_secret_keeps_others_out() -> None:
+async def test_peers_without_the_join_token_secret_are_rejected() -> None:
     async with (
         signalling() as host,
         connected_caller(host) as ann,
@@ -385,7 +390,7 @@ async def test_a_secret_keeps_others_out() -> None:
         assert not [event for event in [*ann.events, *await ann.read_events()] if event["type"] == "data_received"]
 
 
-async def test_an_announcement_reaches_one_or_all() -> None:
+async def test_announce_reaches_the_target_or_all_peers() -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob", "carol") as (ann, _, __):
         assert (await ann.call("vdo_sync_announce"))["sent_count"] == 2
         assert (await ann.call("vdo_sync_announce", target="bob"))["sent_count"] == 1
@@ -405,14 +410,14 @@ async def test_a_profile_shows_its_tools_and_no_others(profile: str | None, tool
         listed = (await ann.client.result("tools/list"))["tools"]
         assert [tool["name"] for tool in listed] == tools
         assert all("outputSchema" not in tool for tool in listed)
-        told = await ann.call("vdo_capabilities")
-        assert told["tool_profile"] == {
+        result = await ann.call("vdo_capabilities")
+        assert result["tool_profile"] == {
             "name": profile or "full",
             "requested": profile or "full",
             "allowed_profiles": ["core", "file", "state", "full"],
             "tools": tools,
         }
-        assert told["features"] == {
+        assert result["features"] == {
             "session_messaging": True,
             "file_transfer": "vdo_file_send" in tools,
             "shared_state_sync": "vdo_state_set" in tools,
@@ -421,21 +426,21 @@ async def test_a_profile_shows_its_tools_and_no_others(profile: str | None, tool
             assert (await ann.failure(hidden))["type"] == "validation_error"
 
 
-async def test_capabilities_tell_about_the_server() -> None:
+async def test_capabilities_describe_the_server_and_transport() -> None:
     async with connected_caller() as ann:
-        told = await ann.call("vdo_capabilities")
-        assert told["server"] == {
+        result = await ann.call("vdo_capabilities")
+        assert result["server"] == {
             "name": "agent",
             "version": "1",
             "protocol_version": "2025-11-25",
             "supported_protocol_versions": ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"],
         }
-        truth = told["transport_truth"]
+        truth = result["transport_truth"]
         assert (truth["type"], truth["generic_tcp_tunnel"]) == ("webrtc_data_channel", False)
         assert (truth["turn_relays_help_reachability"], truth["guaranteed_firewall_bypass"]) == (True, False)
 
 
-async def test_without_the_tools_no_files_and_no_state_are_taken() -> None:
+async def test_a_session_without_file_and_state_tools_accepts_neither() -> None:
     async with signalling() as host, connected_caller(host, profile="core") as ann, connected_caller(host) as bob:
         await ann.connect("ann")
         await bob.connect("bob")
@@ -453,7 +458,7 @@ async def test_without_the_tools_no_files_and_no_state_are_taken() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_failures_are_results_in_every_dialect(dialect: str) -> None:
+async def test_failed_calls_are_error_results_in_every_dialect(dialect: str) -> None:
     async with connected_caller() as ann, connect_raw_client(ann.server, dialect) as client:
         result = await client.call("vdo_status", {"session_id": "x"})
         assert result["isError"] is True
@@ -465,7 +470,7 @@ async def test_failures_are_results_in_every_dialect(dialect: str) -> None:
             }
 
 
-async def test_what_one_caller_opened_is_not_there_for_others(tmp_path: Path) -> None:
+async def test_sessions_of_one_principal_are_unknown_to_others(tmp_path: Path) -> None:
     ring = Keyring(tmp_path / "keys.toml")
     keys = {name: ring.add(name) for name in ("ann", "bob")}
     server = Server("agent")

@@ -11,25 +11,25 @@ from hubbub.server.pack import load_object
 from hubbub.settings import collect_sources, read_settings
 
 
-async def test_the_engine_is_named() -> None:
+async def test_the_engine_check_names_the_engine() -> None:
     assert (await diagnosis.engine(PeersSettings())).detail == "wrtc; also installed: aiortc"
     assert (await diagnosis.engine(PeersSettings(engine="aiortc"))).detail.startswith("aiortc")
 
 
-async def test_this_machine_has_an_address() -> None:
+async def test_the_addresses_check_finds_an_address() -> None:
     check = await diagnosis.addresses(PeersSettings())
     assert check.ok
     assert "found" in check.detail
 
 
-async def test_a_place_to_meet_is_looked_for() -> None:
+async def test_the_signalling_check_reports_whether_a_server_answers() -> None:
     async with signalling() as host:
         assert "answers" in (await diagnosis.signalling(PeersSettings(host=host))).detail
     nowhere = await diagnosis.signalling(PeersSettings(host="ws://127.0.0.1:9"))
     assert (nowhere.ok, "hubbub signal" in nowhere.advice) == (True, True)
 
 
-async def test_the_pack_asks_them_all() -> None:
+async def test_the_pack_registers_all_checks() -> None:
     checks = [load_object(check) for check in pack.checks if isinstance(check, str)]
     assert [(await check(PeersSettings())).name for check in checks] == ["engine", "addresses", "signalling"]
 
@@ -54,20 +54,20 @@ def test_the_variables_of_the_contract_are_read(monkeypatch: pytest.MonkeyPatch)
     assert read.allow_peer_stream_ids == ("a", "b")
 
 
-def test_a_secret_may_lie_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def test_the_join_token_secret_can_be_read_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     path = tmp_path / "secret"  # type: ignore[operator]
     path.write_text("sek\n")
     assert settings(monkeypatch, VDON_MCP_JOIN_TOKEN_SECRET_FILE=str(path)).join_token_secret == Secret("sek")
 
 
-def test_without_a_host_peers_meet_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_host_is_loopback_without_ice_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HUBBUB_PEERS_HOST", raising=False)
     assert settings(monkeypatch).host == "ws://127.0.0.1:8765"
     assert settings(monkeypatch).ice_servers == ()
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "message"),
     [
         ({"VDON_MCP_ENFORCE_JOIN_TOKEN": "true"}, "needs a secret"),
         ({"HUBBUB_PEERS_HOST": "https://signal.example"}, "HUBBUB_PEERS_HOST"),
@@ -75,8 +75,8 @@ def test_without_a_host_peers_meet_on_this_machine(monkeypatch: pytest.MonkeyPat
         ({"HUBBUB_PEERS_ICE_SERVERS": "stun.example.com"}, "HUBBUB_PEERS_ICE_SERVERS"),
     ],
 )
-def test_wrong_settings_are_refused_at_the_start(
-    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], told: str
+def test_invalid_settings_raise_a_settings_error(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(SettingsError, match=told):
+    with pytest.raises(SettingsError, match=message):
         settings(monkeypatch, **environ)

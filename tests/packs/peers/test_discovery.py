@@ -10,7 +10,7 @@ from hubbub.packs.peers.names import WireNames
 from hubbub.packs.peers.signalling import Listing, Member
 
 
-async def test_newcomers_are_noted_however_many_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_members_are_recorded_and_the_oldest_dropped_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SIGNAL_CLIENTS", 10)
     names = WireNames(None)
     finder = Discovery(names, "ann", None, has_stream=lambda _: True)

@@ -1,4 +1,4 @@
-"""One suite for both engines and for one of each."""
+"""One suite for both engines, and for one of each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ConnectionPair:
         self.channels: asyncio.Queue[Channel] = asyncio.Queue()
         self.right.on_channel = self.channels.put_nowait
 
-    async def meet(self) -> None:
+    async def connect(self) -> None:
         self.left.on_candidate = lambda found: self._add_candidate(self.right, found)
         self.right.on_candidate = lambda found: self._add_candidate(self.left, found)
         await self.left.accept(await self.right.answer(await self.left.offer()))
@@ -62,12 +62,12 @@ class ConnectionPair:
 
 @asynccontextmanager
 async def connected_pair(pair: tuple[str, str]) -> AsyncIterator[ConnectionPair]:
-    ends = ConnectionPair(pair)
+    connections = ConnectionPair(pair)
     try:
-        await ends.meet()
-        yield ends
+        await connections.connect()
+        yield connections
     finally:
-        await ends.close()
+        await connections.close()
 
 
 def collect_messages(channel: Channel) -> asyncio.Queue[bytes | str]:
@@ -82,11 +82,11 @@ async def next_message(inbox: asyncio.Queue[bytes | str]) -> bytes | str:
 
 
 @every_pair
-async def test_messages_of_every_size_pass_both_ways(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
-        assert ends.far.label == "sendChannel"
-        assert ends.far.is_open
-        there, back = collect_messages(ends.far), collect_messages(ends.near)
+async def test_messages_of_every_size_arrive_in_both_directions(pair: tuple[str, str]) -> None:
+    async with connected_pair(pair) as connections:
+        assert connections.far.label == "sendChannel"
+        assert connections.far.is_open
+        there, back = collect_messages(connections.far), collect_messages(connections.near)
         messages: list[bytes | str] = [
             "",
             b"",
@@ -98,69 +98,69 @@ async def test_messages_of_every_size_pass_both_ways(pair: tuple[str, str]) -> N
             b"b" * limits.PEER_FRAME_BYTES,
         ]
         for message in messages:
-            ends.near.send(message)
-            ends.far.send(message)
+            connections.near.send(message)
+            connections.far.send(message)
         assert [await next_message(there) for _ in messages] == messages
         assert [await next_message(back) for _ in messages] == messages
 
 
 @every_pair
-async def test_a_message_too_large_is_refused_and_harms_nothing(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
-        inbox = collect_messages(ends.far)
-        assert ends.near.max_message_size == limits.PEER_FRAME_BYTES
+async def test_a_message_too_large_is_refused_and_the_channel_stays_usable(pair: tuple[str, str]) -> None:
+    async with connected_pair(pair) as connections:
+        inbox = collect_messages(connections.far)
+        assert connections.near.max_message_size == limits.PEER_FRAME_BYTES
         for message in (b"x" * (limits.PEER_FRAME_BYTES + 1), "é" * (limits.PEER_FRAME_BYTES // 2 + 1)):
             with pytest.raises(FrameTooLarge):
-                ends.near.send(message)
-        ends.near.send("after")
+                connections.near.send(message)
+        connections.near.send("after")
         assert await next_message(inbox) == "after"
 
 
 def flood(channel: Channel) -> int:
-    """Send without waiting; how many messages were taken before it was refused."""
-    for taken in range(1000):
+    """Send without waiting; return how many messages were accepted before one was refused."""
+    for accepted in range(1000):
         try:
-            channel.send(taken.to_bytes(4, "big") + b"x" * 65532)
+            channel.send(accepted.to_bytes(4, "big") + b"x" * 65532)
         except QueueFull:
-            return taken
-    raise AssertionError("everything was taken")
+            return accepted
+    raise AssertionError("every message was accepted")
 
 
 @every_pair
-async def test_a_flood_is_refused_at_the_bound_and_what_was_taken_arrives(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
-        inbox = collect_messages(ends.far)
-        taken = flood(ends.near)
-        assert ends.near.buffered_amount <= limits.PEER_QUEUE_BYTES
+async def test_sending_is_refused_at_the_queue_limit_and_queued_messages_arrive(pair: tuple[str, str]) -> None:
+    async with connected_pair(pair) as connections:
+        inbox = collect_messages(connections.far)
+        accepted = flood(connections.near)
+        assert connections.near.buffered_amount <= limits.PEER_QUEUE_BYTES
         async with asyncio.timeout(60):
-            await ends.near.drain()
-            assert ends.near.buffered_amount <= limits.PEER_LOW_WATER_BYTES
-            numbers = [int.from_bytes((await inbox.get())[:4], "big") for _ in range(taken)]  # type: ignore[arg-type]
-        assert numbers == list(range(taken))
+            await connections.near.drain()
+            assert connections.near.buffered_amount <= limits.PEER_LOW_WATER_BYTES
+            numbers = [int.from_bytes((await inbox.get())[:4], "big") for _ in range(accepted)]  # type: ignore[arg-type]
+        assert numbers == list(range(accepted))
 
 
 @every_pair
-async def test_what_comes_before_anybody_listens_is_kept(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
+async def test_messages_before_a_handler_is_set_are_kept(pair: tuple[str, str]) -> None:
+    async with connected_pair(pair) as connections:
         for number in range(50):
-            ends.near.send(str(number))
-        second = ends.left.create_channel("other")
+            connections.near.send(str(number))
+        second = connections.left.create_channel("other")
         async with asyncio.timeout(60):
             await second.wait_open()
-            other = await ends.channels.get()
+            other = await connections.channels.get()
         echo = collect_messages(other)
         second.send("now the fifty are there")
         await next_message(echo)
-        inbox = collect_messages(ends.far)
+        inbox = collect_messages(connections.far)
         assert [await next_message(inbox) for _ in range(50)] == [str(number) for number in range(50)]
 
 
 @every_pair
-async def test_a_second_channel_can_be_made_by_either_end_later(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
-        made = ends.right.create_channel("hubbub-bulk")
+async def test_the_answering_side_can_open_a_second_channel_later(pair: tuple[str, str]) -> None:
+    async with connected_pair(pair) as connections:
+        made = connections.right.create_channel("hubbub-bulk")
         arrived: asyncio.Queue[Channel] = asyncio.Queue()
-        ends.left.on_channel = arrived.put_nowait
+        connections.left.on_channel = arrived.put_nowait
         async with asyncio.timeout(60):
             await made.wait_open()
             channel = await arrived.get()
@@ -171,37 +171,37 @@ async def test_a_second_channel_can_be_made_by_either_end_later(pair: tuple[str,
 
 
 @every_pair
-async def test_closing_one_end_closes_the_other_while_it_is_sending(pair: tuple[str, str]) -> None:
-    async with connected_pair(pair) as ends:
+async def test_closing_one_connection_closes_the_other_while_it_is_sending(pair: tuple[str, str]) -> None:
+    async with connected_pair(pair) as connections:
         closed = asyncio.Event()
-        ends.near.on_close = closed.set
+        connections.near.on_close = closed.set
         for _ in range(64):
-            ends.near.send(b"x" * 65536)
-        draining = asyncio.ensure_future(ends.near.drain(0))
-        await ends.right.close()
-        assert not ends.far.is_open
+            connections.near.send(b"x" * 65536)
+        draining = asyncio.ensure_future(connections.near.drain(0))
+        await connections.right.close()
+        assert not connections.far.is_open
         async with asyncio.timeout(60):
             if pair[0] == "aiortc" and pair[1] == "wrtc":
-                # This one says nothing when it leaves; the other notices it by the lack of answers.
-                await ends.left.close()
+                # wrtc sends nothing when it closes; the other side would notice only by missing answers.
+                await connections.left.close()
             await closed.wait()
             with pytest.raises(ChannelClosed):
                 await draining
         with pytest.raises(ChannelClosed):
-            ends.near.send("late")
-        assert ends.near.buffered_amount == 0
+            connections.near.send("late")
+        assert connections.near.buffered_amount == 0
 
 
 @every_engine
-async def test_closing_twice_is_no_harm_and_tells_once(name: str) -> None:
+async def test_closing_twice_reports_the_close_once(name: str) -> None:
     connection = load_engine(name).connection()
     channel = connection.create_channel("sendChannel")
-    told: list[str] = []
-    channel.on_close = lambda: told.append("channel")
-    connection.on_state = told.append
+    reported: list[str] = []
+    channel.on_close = lambda: reported.append("channel")
+    connection.on_state = reported.append
     await connection.close()
     await connection.close()
-    assert told == ["channel", "closed"]
+    assert reported == ["channel", "closed"]
     assert connection.state == "closed"
     with pytest.raises(ChannelClosed):
         await channel.wait_open()
@@ -212,7 +212,7 @@ async def test_closing_twice_is_no_harm_and_tells_once(name: str) -> None:
 
 
 @every_engine
-async def test_a_channel_that_is_not_open_takes_nothing(name: str) -> None:
+async def test_sending_on_a_channel_that_is_not_open_is_refused(name: str) -> None:
     connection = load_engine(name).connection()
     try:
         with pytest.raises(ChannelClosed, match="not open"):
@@ -223,7 +223,7 @@ async def test_a_channel_that_is_not_open_takes_nothing(name: str) -> None:
 
 @every_engine
 @pytest.mark.parametrize("sdp", ["", "x", "v=0", "v=0\r\nm=application\r\n", "\x00" * 100, "a=" * 10_000])
-async def test_a_description_that_cannot_be_read_is_refused(name: str, sdp: str) -> None:
+async def test_an_unreadable_description_is_refused(name: str, sdp: str) -> None:
     for use in ("answer", "accept"):
         connection = load_engine(name).connection()
         connection.create_channel("sendChannel")
@@ -237,10 +237,10 @@ async def test_a_description_that_cannot_be_read_is_refused(name: str, sdp: str)
 
 
 @every_pair
-async def test_a_damaged_description_fails_cleanly_or_works(pair: tuple[str, str]) -> None:
-    ends = ConnectionPair(pair)
+async def test_a_damaged_description_works_or_raises_a_peers_error(pair: tuple[str, str]) -> None:
+    connections = ConnectionPair(pair)
     try:
-        lines = (await ends.left.offer()).split("\r\n")
+        lines = (await connections.left.offer()).split("\r\n")
         for number in range(0, len(lines), 3):
             damaged = [*lines[:number], lines[number][: len(lines[number]) // 2], *lines[number + 1 :]]
             other = load_engine(pair[1]).connection()
@@ -252,21 +252,21 @@ async def test_a_damaged_description_fails_cleanly_or_works(pair: tuple[str, str
             finally:
                 await other.close()
     finally:
-        await ends.close()
+        await connections.close()
 
 
 @every_engine
 @pytest.mark.parametrize("text", ["", "candidate:", "candidate:1 1 udp x 1.2.3.4 5 typ host", "\x00", "c" * 5000])
-async def test_an_address_that_cannot_be_read_is_ignored(name: str, text: str) -> None:
-    async with connected_pair((name, name)) as ends:
-        inbox = collect_messages(ends.far)
-        await ends.left.add_candidate(Candidate(text))
-        ends.near.send("still here")
+async def test_an_unreadable_candidate_is_ignored(name: str, text: str) -> None:
+    async with connected_pair((name, name)) as connections:
+        inbox = collect_messages(connections.far)
+        await connections.left.add_candidate(Candidate(text))
+        connections.near.send("still here")
         assert await next_message(inbox) == "still here"
 
 
 @every_engine
-async def test_a_relay_only_connection_without_a_relay_shows_no_address(name: str) -> None:
+async def test_a_relay_only_connection_without_a_relay_has_no_candidates(name: str) -> None:
     connection = load_engine(name).connection([IceServer("turn:127.0.0.1:9", "u", "p")], relay_only=True)
     connection.create_channel("sendChannel")
     try:
@@ -277,7 +277,7 @@ async def test_a_relay_only_connection_without_a_relay_shows_no_address(name: st
 
 
 @every_engine
-async def test_no_public_server_is_asked_unless_one_is_named(name: str) -> None:
+async def test_no_stun_server_is_used_by_default(name: str) -> None:
     connection = load_engine(name).connection()
     connection.create_channel("sendChannel")
     try:
@@ -287,7 +287,7 @@ async def test_no_public_server_is_asked_unless_one_is_named(name: str) -> None:
 
 
 @every_engine
-async def test_a_server_whose_address_cannot_be_read_is_refused(name: str) -> None:
+async def test_an_ice_server_with_an_invalid_url_is_refused(name: str) -> None:
     with pytest.raises(NegotiationFailed):
         await _offer_with(name, "gopher:example.com")
 
@@ -301,22 +301,22 @@ async def _offer_with(name: str, url: str) -> None:
         await connection.close()
 
 
-def test_the_fast_engine_comes_first() -> None:
+def test_wrtc_is_the_default_engine() -> None:
     assert available_engines() == ["wrtc", "aiortc"]
     assert load_engine().name == "wrtc"
 
 
-def test_an_engine_that_is_not_there_is_named_with_its_remedy() -> None:
+def test_a_missing_engine_is_an_error_that_names_the_extra() -> None:
     with pytest.raises(EngineMissing, match="install Hubbub with its extra 'peers"):
         load_engine("libdatachannel")
 
 
 @given(sdp=st.text(max_size=40) | st.integers(0, 10**20).map(lambda size: f"v=0\r\na=max-message-size:{size}\r\n"))
-def test_the_largest_message_is_bounded_by_both(sdp: str) -> None:
+def test_the_max_message_size_of_a_peer_is_bounded_by_our_limit(sdp: str) -> None:
     assert 0 < read_max_message_size(sdp) <= limits.PEER_FRAME_BYTES
 
 
-def test_an_end_that_does_not_say_takes_64_kib() -> None:
+def test_the_default_max_message_size_is_64_kib() -> None:
     assert read_max_message_size("v=0\r\n") == 65536
     assert read_max_message_size("a=max-message-size:1000\r\n") == 1000
     assert read_max_message_size("a=max-message-size:0\r\n") == limits.PEER_FRAME_BYTES

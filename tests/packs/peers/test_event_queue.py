@@ -28,7 +28,7 @@ async def test_events_are_read_once_and_in_order() -> None:
     assert queue.dropped == 0
 
 
-async def test_the_oldest_go_when_there_are_too_many_or_they_are_too_large() -> None:
+async def test_the_oldest_events_are_dropped_over_the_count_or_size_limit() -> None:
     queue = EventQueue(limit=3, limit_bytes=1000)
     for name in "abcd":
         queue.put(name, {})
@@ -41,7 +41,7 @@ async def test_the_oldest_go_when_there_are_too_many_or_they_are_too_large() -> 
     assert await types(queue) == ["small"]
 
 
-async def test_a_filter_leaves_the_others_where_they_are() -> None:
+async def test_a_filtered_read_leaves_other_events_in_the_queue() -> None:
     queue = EventQueue()
     for name in ("file_a", "x", "file_b", "y"):
         queue.put(name, {})
@@ -50,7 +50,7 @@ async def test_a_filter_leaves_the_others_where_they_are() -> None:
     assert await types(queue) == ["x"]
 
 
-async def test_one_answer_is_not_larger_than_it_should_be() -> None:
+async def test_one_read_is_limited_in_bytes() -> None:
     queue = EventQueue()
     for name in "abc":
         queue.put(name, {}, limits.PEER_EVENTS_ANSWER_BYTES // 2)
@@ -69,7 +69,7 @@ async def test_each_event_wakes_one_reader() -> None:
     assert sorted(found) == ["a", "b"]
 
 
-async def test_a_reader_that_is_given_up_takes_nothing_along() -> None:
+async def test_a_cancelled_reader_loses_no_event() -> None:
     queue = EventQueue()
     first, second = (asyncio.create_task(queue.read(10, 10)) for _ in range(2))
     await asyncio.sleep(0)
@@ -81,7 +81,7 @@ async def test_a_reader_that_is_given_up_takes_nothing_along() -> None:
         await first
 
 
-async def test_closing_ends_all_waiting() -> None:
+async def test_closing_the_queue_wakes_all_readers() -> None:
     queue = EventQueue()
     reader = asyncio.create_task(queue.read(1, 60))
     await asyncio.sleep(0)
@@ -99,7 +99,7 @@ async def read_data(queue: EventQueue, uuid: str) -> list[int]:
     return [event["data"] for event in await queue.read(10_000) if event.get("uuid") == uuid]
 
 
-async def test_a_peer_that_floods_pushes_out_its_own_messages_only() -> None:
+async def test_a_flooding_peer_displaces_only_its_own_messages() -> None:
     queue = EventQueue()
     queue.put("ready", {})
     for number in range(30):
@@ -111,7 +111,7 @@ async def test_a_peer_that_floods_pushes_out_its_own_messages_only() -> None:
     assert await read_data(queue, "bob") == list(range(30))
 
 
-async def test_large_messages_of_one_peer_push_out_its_own_only() -> None:
+async def test_large_messages_of_one_peer_displace_only_its_own() -> None:
     queue = EventQueue(limit_bytes=100_000)
     for number in range(30):
         put_data(queue, "bob", number)
@@ -120,7 +120,7 @@ async def test_large_messages_of_one_peer_push_out_its_own_only() -> None:
     assert await read_data(queue, "bob") == list(range(30))
 
 
-async def test_a_large_message_of_a_quiet_peer_does_not_push_out_itself() -> None:
+async def test_a_large_message_of_a_quiet_peer_is_kept() -> None:
     queue = EventQueue(limit_bytes=10_000)
     for number in range(100):
         put_data(queue, f"peer {number % 50}", number)
@@ -128,7 +128,7 @@ async def test_a_large_message_of_a_quiet_peer_does_not_push_out_itself() -> Non
     assert await read_data(queue, "bob") == [1]
 
 
-async def test_peers_that_flood_together_get_equal_shares() -> None:
+async def test_flooding_peers_get_equal_shares_of_the_queue() -> None:
     queue = EventQueue(limit=90)
     for number in range(1000):
         put_data(queue, "bob", number)
@@ -139,7 +139,7 @@ async def test_peers_that_flood_together_get_equal_shares() -> None:
     assert counts == {"bob": 30, "carol": 30, "dave": 30}
 
 
-async def test_progress_of_files_pushes_out_neither_messages_nor_our_own_events() -> None:
+async def test_file_progress_displaces_neither_messages_nor_session_events() -> None:
     queue = EventQueue(limit=50)
     queue.put("ready", {})
     queue.put("connection_failed", {"detail": {"uuid": "bob", "reason": "x"}})
@@ -154,8 +154,8 @@ async def test_progress_of_files_pushes_out_neither_messages_nor_our_own_events(
         st.tuples(st.sampled_from(["put", "take", "some"]), st.integers(1, 400), st.sampled_from("abc")), max_size=60
     )
 )
-def test_nothing_is_lost_uncounted_and_bounds_hold(script: list[tuple[str, int, str]]) -> None:
-    async def play() -> None:
+def test_every_event_is_read_queued_or_counted_as_dropped_within_the_limits(script: list[tuple[str, int, str]]) -> None:
+    async def run_scenario() -> None:
         queue, put, taken = EventQueue(limit=10, limit_bytes=1500), 0, 0
         for action, number, uuid in script:
             if action == "put":
@@ -174,9 +174,9 @@ def test_nothing_is_lost_uncounted_and_bounds_hold(script: list[tuple[str, int, 
             queue.put("odd", {"uuid": "abc"[number % 3]}, 150)
         assert (len(queue), queue.dropped) == (10, before)
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
-def test_times_are_iso_with_milliseconds() -> None:
+def test_event_times_are_iso_8601_with_milliseconds() -> None:
     assert iso_time(0.5) == "1970-01-01T00:00:00.500Z"
     assert event_size("x" * 100) > 100

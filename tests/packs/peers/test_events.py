@@ -1,6 +1,6 @@
-"""Every event of the contract comes from `vdo_receive`, each with what really causes it.
+"""Every event of the contract, produced by its real cause and read with `vdo_receive`.
 
-The tests are named `test_…` after the types; the last one sees to it that none is missing.
+Tests are named after event types; `test_every_type_has_a_test` fails if one is missing.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ CONTRACT = (
     "file_transfer_cancelled",
     "state_updated", "state_snapshot_merged", "state_protocol_unhandled",
 )  # fmt: skip
-BESIDES = (
+UNLISTED = (
     "protocol_unknown", "file_offer_rejected", "file_protocol_error", "file_protocol_unhandled", "stopped",
 )  # fmt: skip
-"""Events of the original that its contract does not list."""
+"""Events of the VDO.Ninja bridge that its contract does not list."""
 
 
 @asynccontextmanager
 async def single_caller(**arguments: Any) -> AsyncIterator[tuple[Caller, str]]:
-    """One agent in the hall, and where that is."""
+    """One agent in the room `hall`, and the URL of the signalling server."""
     async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann", **arguments)
         yield ann, host
 
 
 @asynccontextmanager
-async def with_scripted_peer(greets: bool = True, **arguments: Any) -> AsyncIterator[tuple[Caller, ScriptedPeer]]:
-    """One agent, and a stranger that speaks by hand."""
+async def with_scripted_peer(sends_hello: bool = True, **arguments: Any) -> AsyncIterator[tuple[Caller, ScriptedPeer]]:
+    """One agent, and a scripted peer."""
     async with single_caller(**arguments) as (ann, host), ScriptedPeer(host, "mallory") as mallory:
         await mallory.view("ann")
-        if greets:
+        if sends_hello:
             mallory.send_hello()
             await ann.wait_for_peers("mallory")
         yield ann, mallory
@@ -60,7 +60,7 @@ async def with_scripted_peer(greets: bool = True, **arguments: Any) -> AsyncIter
 
 @asynccontextmanager
 async def caller_pair(**arguments: Any) -> AsyncIterator[tuple[Caller, Caller]]:
-    """Two agents that know each other."""
+    """Two agents, connected to each other."""
     async with signalling() as host, callers_in_room(host, "ann", "bob", **arguments) as (ann, bob):
         yield ann, bob
 
@@ -123,14 +123,14 @@ async def test_connection_failed() -> None:
 
 
 async def test_sdk_error() -> None:
-    async def play(client: ServerConnection) -> None:
+    async def send_alert(client: ServerConnection) -> None:
         await client.recv()
         await client.send(json.dumps({"request": "listing", "list": []}))
         await client.recv()
         await client.send(json.dumps({"request": "alert", "message": "we close at noon"}))
         await client.wait_closed()
 
-    async with serve(play, "127.0.0.1", 0) as server, connected_caller() as ann:
+    async with serve(send_alert, "127.0.0.1", 0) as server, connected_caller() as ann:
         ann.host = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         await ann.connect("ann")
         assert (await ann.wait_for_event("sdk_error"))["detail"] == {"message": "we close at noon"}
@@ -183,7 +183,7 @@ async def test_send_rejected() -> None:
         assert (await ann.wait_for_event("send_rejected"))["target"] == "nobody"
 
 
-async def test_send_rejected_while_there_is_no_way_to_anybody() -> None:
+async def test_send_rejected_while_signalling_is_lost_and_no_peer_is_connected() -> None:
     async with connected_caller() as ann:
         async with signalling() as host:
             ann.host = host
@@ -194,7 +194,7 @@ async def test_send_rejected_while_there_is_no_way_to_anybody() -> None:
 
 
 async def test_heartbeat_sent() -> None:
-    """For a heartbeat that was asked for; those of the routine only show in the status."""
+    """Only for an announced heartbeat; periodic ones appear in the status only."""
     async with caller_pair() as (ann, bob):
         assert (await ann.call("vdo_status"))["last_heartbeat_at"] is None
         await ann.call("vdo_sync_announce")
@@ -207,7 +207,7 @@ async def test_heartbeat_sent() -> None:
 
 
 async def wait_for_heartbeats(caller: Caller, times: int) -> None:
-    """Wait for so many heartbeats of the one other peer."""
+    """Wait for a number of heartbeats of the only other peer."""
     seen: set[str | None] = {None}
     async with asyncio.timeout(60):
         while len(seen) <= times:
@@ -220,21 +220,21 @@ async def test_heartbeats_and_repeated_hellos_do_not_end_a_long_poll() -> None:
     async with caller_pair(heartbeat_ms=30) as (ann, bob):
         await wait_for_heartbeats(bob, 8)
         await ann.read_events()
-        begun = ann.client.send_request(
+        request_id = ann.client.send_request(
             "tools/call", {"name": "vdo_receive", "arguments": {"session_id": ann.session_id, "wait_ms": 30_000}}
         )
         await wait_for_heartbeats(bob, 20)
         await bob.call("vdo_send", data="at last", target="ann")
-        told = (await ann.client.response_to(begun))["result"]["structuredContent"]
-        assert [(event["type"], event.get("data")) for event in told["events"]] == [("data_received", "at last")]
+        result = (await ann.client.response_to(request_id))["result"]["structuredContent"]
+        assert [(event["type"], event.get("data")) for event in result["events"]] == [("data_received", "at last")]
 
 
 def has_more_requests_than(olga: EmulatedVdoBridge, times: int) -> bool:
     return olga.kinds.count("state.snapshot_req") > times
 
 
-async def test_repeated_hellos_of_an_original_do_not_end_a_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each of them both ends ask for the other's state; only news of it, or what was asked for, is told."""
+async def test_repeated_hellos_of_a_vdo_bridge_do_not_end_a_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each hello causes snapshot requests; only changes and snapshots that a caller requested emit events."""
     monkeypatch.setattr(limits, "STATE_SNAPSHOT_S", 0.0)
     async with single_caller() as (ann, host), EmulatedVdoBridge(host, "olga") as olga:
         await olga.until(lambda: olga.knows("ann"))
@@ -247,15 +247,15 @@ async def test_repeated_hellos_of_an_original_do_not_end_a_long_poll(monkeypatch
             await ann.wait_for_event("data_received", data={"n": number})
         ann.events.clear()
         await ann.read_events()
-        begun = ann.client.send_request(
+        request_id = ann.client.send_request(
             "tools/call", {"name": "vdo_receive", "arguments": {"session_id": ann.session_id, "wait_ms": 30_000}}
         )
         before = olga.kinds.count("state.snapshot_req")
         olga.send_hello()
         await olga.until(partial(has_more_requests_than, olga, before))
         olga.send("at last", "ann")
-        told = (await ann.client.response_to(begun))["result"]["structuredContent"]
-        assert [event["type"] for event in told["events"]] == ["data_received"]
+        result = (await ann.client.response_to(request_id))["result"]["structuredContent"]
+        assert [event["type"] for event in result["events"]] == ["data_received"]
         await ann.call("vdo_state_sync", mode="request")
         await ann.wait_for_event("state_snapshot_merged")
 
@@ -263,16 +263,16 @@ async def test_repeated_hellos_of_an_original_do_not_end_a_long_poll(monkeypatch
 async def test_stopped() -> None:
     async with single_caller() as (ann, _):
         await ann.read_events()
-        begun = ann.client.send_request(
+        request_id = ann.client.send_request(
             "tools/call", {"name": "vdo_receive", "arguments": {"session_id": ann.session_id, "wait_ms": 30_000}}
         )
         await ann.client.wait_until_idle()
         await ann.call("vdo_disconnect")
-        told = (await ann.client.response_to(begun))["result"]["structuredContent"]
-        assert [event["type"] for event in told["events"]] == ["stopped"]
+        result = (await ann.client.response_to(request_id))["result"]["structuredContent"]
+        assert [event["type"] for event in result["events"]] == ["stopped"]
 
 
-# -- who is there ----------------------------------------------------------------------------
+# -- peers -----------------------------------------------------------------------------------
 
 
 async def test_sync_hello_sent() -> None:
@@ -294,7 +294,7 @@ async def test_sync_peer_updated() -> None:
 
 
 async def test_sync_peer_rejected() -> None:
-    async with with_scripted_peer(greets=False, allow_peer_stream_ids=["bob"]) as (ann, mallory):
+    async with with_scripted_peer(sends_hello=False, allow_peer_stream_ids=["bob"]) as (ann, mallory):
         mallory.send_hello()
         event = await ann.wait_for_event("sync_peer_rejected")
         assert (event["stream_id"], event["reason"]) == ("mallory", "peer_not_allowed")
@@ -322,7 +322,7 @@ async def test_protocol_unknown() -> None:
 # -- files -----------------------------------------------------------------------------------
 
 
-async def test_a_file_is_told_of_from_its_offer_to_its_end() -> None:
+async def test_a_file_transfer_emits_events_from_offer_to_completion() -> None:
     """file_offer_received, file_chunk_received, file_received, file_transfer_complete."""
     async with caller_pair() as (ann, bob):
         sent = (await ann.call("vdo_file_send", **small_file(transfer_id="t1")))["transfer"]
@@ -414,16 +414,16 @@ async def test_state_protocol_unhandled() -> None:
         assert event["from_uuid"] == await ann.uuid("mallory")
 
 
-# -- all of them -----------------------------------------------------------------------------
+# -- all events ------------------------------------------------------------------------------
 
 
 def test_every_type_has_a_test() -> None:
     text = Path(__file__).read_text(encoding="utf-8").partition("# -- lifecycle")[2]
-    for type in (*CONTRACT, *BESIDES):
+    for type in (*CONTRACT, *UNLISTED):
         assert re.search(rf'event\("{type}"|"{type}"\]', text), type
 
 
-async def test_no_event_tells_how_a_connection_is_made_or_a_secret() -> None:
+async def test_events_contain_no_secrets_and_no_connection_details() -> None:
     secret = {"join_token_secret": "s3kr3t-of-all", "password": "pass-of-all", "enforce_join_token": True}
     async with caller_pair(**secret) as (ann, bob):
         for caller in (ann, bob):
@@ -432,52 +432,52 @@ async def test_no_event_tells_how_a_connection_is_made_or_a_secret() -> None:
             await caller.call("vdo_state_set", key="k", value=1)
         await bob.call("vdo_disconnect")
         await ann.wait_for_event("peer_disconnected")
-        told = json.dumps([ann.events, bob.events, await ann.call("vdo_status"), await ann.call("vdo_sync_peers")])
+        text = json.dumps([ann.events, bob.events, await ann.call("vdo_status"), await ann.call("vdo_sync_peers")])
         for word in ("s3kr3t", "pass-of-all", "candidate", "ice-", "fingerprint", "v=0", "eyJ", "MCowBQYDK2VuAyEA"):
-            assert word not in told, word
+            assert word not in text, word
 
 
 @pytest.mark.parametrize("host", ["ws://ann:hunter2@127.0.0.1:9/x?key=hunter2", "http://ann:hunter2@there"])
-async def test_an_address_is_told_without_who_logs_in_there(host: str) -> None:
+async def test_error_messages_show_the_host_without_credentials(host: str) -> None:
     async with connected_caller() as ann:
         error = await ann.failure("vdo_connect", room="hall", host=host)
         assert "hunter2" not in error["message"]
         assert "there" in error["message"] or "ws://127.0.0.1:9/x" in error["message"]
 
 
-async def test_waiting_ends_with_the_first_event_that_is_wanted() -> None:
+async def test_a_long_poll_ends_with_the_first_event_of_the_given_types() -> None:
     async with caller_pair() as (ann, bob):
         await bob.read_events()
-        begun = bob.client.send_request(
+        request_id = bob.client.send_request(
             "tools/call",
             {
                 "name": "vdo_receive",
                 "arguments": {"session_id": bob.session_id, "wait_ms": 20_000, "types": ["data_received", "file_*"]},
             },
         )
-        await bob.client.wait_until_idle()  # A long poll keeps nobody else waiting.
+        await bob.client.wait_until_idle()  # A long poll does not block other calls.
         await ann.call("vdo_state_set", key="k", value=1)
         await bob.until(lambda status: status["state_keys"] == 1)
         await ann.call("vdo_send", data="now")
-        told = (await bob.client.response_to(begun))["result"]["structuredContent"]
-        assert [event["data"] for event in told["events"]] == ["now"]
-        assert told["remaining_events"] >= 1
+        result = (await bob.client.response_to(request_id))["result"]["structuredContent"]
+        assert [event["data"] for event in result["events"]] == ["now"]
+        assert result["remaining_events"] >= 1
         await bob.wait_for_event("state_updated", source="remote")
 
 
-async def test_what_does_not_fit_pushes_out_the_oldest_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_over_the_limit_displace_the_oldest_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PEER_EVENTS", 600)
     async with caller_pair(heartbeat_ms=120_000) as (ann, bob):
         for number in range(700):
             assert (await ann.call("vdo_send", data=number))["ok"]
         await ann.call("vdo_state_set", key="the last", value=1)
         await bob.until(lambda status: status["state_keys"])
-        told = await bob.call("vdo_receive", max_events=10_000)
-        assert told["event_count"] == len(told["events"]) == 500
-        assert told["remaining_events"] == 100
-        assert told["dropped_events"] >= 100
+        result = await bob.call("vdo_receive", max_events=10_000)
+        assert result["event_count"] == len(result["events"]) == 500
+        assert result["remaining_events"] == 100
+        assert result["dropped_events"] >= 100
         rest = await bob.call("vdo_receive", max_events=10_000)
-        # Events about the two meeting may still come in between.
-        found = [event["data"] for event in told["events"] + rest["events"] if event["type"] == "data_received"]
+        # Events about their connection may still arrive in between.
+        found = [event["data"] for event in result["events"] + rest["events"] if event["type"] == "data_received"]
         assert found == list(range(700 - len(found), 700))
-        assert told["dropped_events"] >= 700 - len(found) >= 100
+        assert result["dropped_events"] >= 700 - len(found) >= 100

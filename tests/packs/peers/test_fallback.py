@@ -9,10 +9,10 @@ from tests.packs.peers.callers import connected_caller
 from tests.packs.peers.room_agents import signalling
 from tests.packs.peers.scripted_peer import ScriptedPeer
 
-OWN = ("data_received", "protocol_auth_failed")
+DATA_EVENTS = ("data_received", "protocol_auth_failed")
 
 
-async def test_data_that_comes_through_the_signalling_server_is_delivered() -> None:
+async def test_fallback_data_through_the_signalling_server_is_delivered() -> None:
     async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "bob") as bob:
         await ann.connect("ann")
         joined = await bob.wait_for_signal("someonejoined")
@@ -31,18 +31,18 @@ async def test_data_that_comes_through_the_signalling_server_is_delivered() -> N
 
 
 @pytest.mark.parametrize(
-    "demands",
+    "requirements",
     [{"require_session_mac": True}, {"allow_peer_stream_ids": ["bob"]},
      {"enforce_join_token": True, "join_token_secret": "sek"}],
 )  # fmt: skip
-async def test_where_peers_must_prove_something_it_is_refused(demands: dict[str, Any]) -> None:
+async def test_fallback_data_is_refused_if_peers_must_authenticate(requirements: dict[str, Any]) -> None:
     async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "bob") as bob:
-        await ann.connect("ann", **demands)
+        await ann.connect("ann", **requirements)
         await bob.wait_for_signal("someonejoined")
         for _ in range(5):
             await bob.send_signal(pipe="psst", __fallback=True)
-        # Behind all of these: what the server answers to us comes after what it handed on.
+        # The reply to this request comes after everything that the server relayed before.
         await bob.send_signal(request="seed", streamID="x")
         await bob.wait_for_signal("seeded")
         await ann.wait_for_event("protocol_auth_failed", kind="fallback data")
-        assert not [event for event in await ann.read_events() if event["type"] in OWN]
+        assert not [event for event in await ann.read_events() if event["type"] in DATA_EVENTS]

@@ -1,7 +1,7 @@
 """Failures while agents work: servers that restart, agents that die, peers that send garbage.
 
-Everything here is a process of its own, as in life, and is called over MCP. What one end says in answer to one
-wrong message is in `files` and `test_inbound`.
+Every agent is a separate process and is called over MCP. Replies to single invalid messages are tested in `files` and
+`test_inbound`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BLOCK = random.Random(7).randbytes(1_000_000)
 
 
 def large_file(folder: Path, size: int = LARGE_BYTES) -> tuple[Path, str]:
-    """A file of which no two parts are the same; and its hash."""
+    """Write a file without repeated parts; return its path and hash."""
     path, digest = folder / "large.bin", sha256()
     with path.open("wb") as file:
         for number in range(size // len(BLOCK)):
@@ -51,7 +51,7 @@ def hash_file(path: Path) -> str:
 
 
 async def wait_for_partial_file(bob: ServedAgent, share: float = 0.1) -> dict[str, Any]:
-    """The event that says that some of a file is here."""
+    """Wait for an event about a partly received file."""
     return await bob.until(
         lambda event: (
             event["type"] == "file_chunk_received"
@@ -72,7 +72,7 @@ async def wait_for_reconnect(agent: ServedAgent) -> None:
 
 
 def find_pids(folder: Path) -> list[int]:
-    """The servers that work in a folder."""
+    """Return the process ids of the servers whose working directory is a folder."""
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
@@ -83,8 +83,8 @@ def find_pids(folder: Path) -> list[int]:
     return found
 
 
-async def test_signalling_restarts_in_the_middle_of_a_large_file(stage: ExitStack, tmp_path: Path) -> None:
-    signal_server = started(stage, SignalServerProcess())
+async def test_signalling_restarts_in_the_middle_of_a_large_file(exit_stack: ExitStack, tmp_path: Path) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
     async with serve_agents(tmp_path, "ann", "bob", "carol") as (ann, bob, carol):
         for agent in (ann, bob, carol):
             await agent.connect(
@@ -99,7 +99,7 @@ async def test_signalling_restarts_in_the_middle_of_a_large_file(stage: ExitStac
         assert (await carol.call("vdo_send", data="we talk all the same", target="ann"))["ok"]
         await ann.wait_for_data(lambda data: data == "we talk all the same")
         assert not sending.done()
-        started(stage, SignalServerProcess(signal_server.port))
+        started(exit_stack, SignalServerProcess(signal_server.port))
         transfer = (await sending)["transfer"]
         assert (transfer["status"], transfer["file_hash"]) == ("completed", digest)
         await bob.wait_for_event("file_received", file_hash=digest)
@@ -109,8 +109,8 @@ async def test_signalling_restarts_in_the_middle_of_a_large_file(stage: ExitStac
             assert not [event for event in agent.events if event["type"] == "peer_disconnected"]
 
 
-async def test_a_receiver_that_is_killed_and_comes_back_gets_all_of_it(stage: ExitStack, tmp_path: Path) -> None:
-    signal_server = started(stage, SignalServerProcess())
+async def test_a_receiver_that_is_killed_and_returns_gets_the_whole_file(exit_stack: ExitStack, tmp_path: Path) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
     async with serve_agents(tmp_path, "ann", "carol") as (ann, carol):
         for agent in (ann, carol):
             await agent.connect(signal_server.host)
@@ -125,20 +125,20 @@ async def test_a_receiver_that_is_killed_and_comes_back_gets_all_of_it(stage: Ex
                 os.kill(pid, signal.SIGKILL)
         async with serve_agents(tmp_path, "bob") as (bob,):
             await bob.connect(signal_server.host)
-            said, is_error = await sending
-            if is_error:  # It gave up in time, and said how to go on.
-                assert "vdo_file_resume" in said["error"]["message"]
+            content, is_error = await sending
+            if is_error:  # The call timed out with advice to resume.
+                assert "vdo_file_resume" in content["error"]["message"]
                 await ann.wait_for_peers("bob")
                 (known,) = (await ann.call("vdo_file_transfers", direction="outgoing"))["outgoing"]
                 assert known["status"] == "failed"
-                said = await ann.call("vdo_file_resume", transfer_id=known["transfer_id"])
-            assert (said["transfer"]["status"], said["transfer"]["file_hash"]) == ("completed", digest)
-            assert hash_file(await save_transfer(bob, said["transfer"]["transfer_id"], "copy.bin")) == digest
+                content = await ann.call("vdo_file_resume", transfer_id=known["transfer_id"])
+            assert (content["transfer"]["status"], content["transfer"]["file_hash"]) == ("completed", digest)
+            assert hash_file(await save_transfer(bob, content["transfer"]["transfer_id"], "copy.bin")) == digest
             assert (await carol.call("vdo_send", data="still here", target="ann"))["ok"]
 
 
-async def test_a_sender_that_is_killed_leaves_nothing_that_looks_complete(stage: ExitStack, tmp_path: Path) -> None:
-    signal_server = started(stage, SignalServerProcess())
+async def test_a_killed_sender_leaves_an_incomplete_transfer(exit_stack: ExitStack, tmp_path: Path) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
     async with serve_agents(tmp_path, "bob") as (bob,):
         await bob.connect(signal_server.host)
         async with serve_agents(tmp_path, "ann") as (ann,):
@@ -153,12 +153,12 @@ async def test_a_sender_that_is_killed_leaves_nothing_that_looks_complete(stage:
                 await sending
         await bob.wait_for_event("peer_disconnected")
         assert (await bob.transfer(transfer_id))["status"] == "receiving"
-        said, is_error = await bob.call_raw("vdo_file_receive", session_id=bob.session, transfer_id=transfer_id)
+        content, is_error = await bob.call_raw("vdo_file_receive", session_id=bob.session, transfer_id=transfer_id)
         assert is_error
-        assert said["error"]["message"] == f"transfer not complete: {transfer_id}"
+        assert content["error"]["message"] == f"transfer not complete: {transfer_id}"
 
 
-# -- strangers that rave ---------------------------------------------------------
+# -- unknown peers that send garbage ---------------------------------------------
 
 KINDS = (
     "sync.hello", "sync.hello_ack", "sync.heartbeat", "sync.reject", "link.offer", "link.answer",
@@ -185,7 +185,7 @@ def any_value(chance: random.Random, depth: int = 0) -> Any:
 
 
 def random_envelope(chance: random.Random, name: str) -> dict[str, Any]:
-    """An envelope of any kind, with the fields of all of them, some right and some wrong."""
+    """Return an envelope of a random kind with the fields of all kinds, some valid and some not."""
     right: dict[str, Any] = {
         "transfer_id": f"file_{chance.randrange(300)}", "name": "a.bin", "mime": "", "total_bytes": 100, "seq": 0,
         "total_chunks": 1, "chunk_bytes": 1024, "file_hash": "0" * 64, "next_seq": 0, "data_base64": "AAAA",
@@ -208,14 +208,14 @@ def random_envelope(chance: random.Random, name: str) -> dict[str, Any]:
 
 
 async def send_random_frames(host: str, name: str, chance: random.Random, count: int) -> int:
-    """Say so many things, on as many connections as that takes; how many were needed."""
+    """Send a number of random frames, on as many connections as that takes; return the number of connections."""
     connections = 0
     while count > 0:
         connections += 1
-        async with ScriptedPeer(host, f"{name}{connections}") as stranger:
-            await stranger.view("ann")
+        async with ScriptedPeer(host, f"{name}{connections}") as unknown_peer:
+            await unknown_peer.view("ann")
             if chance.random() < 0.7:
-                stranger.send_hello()
+                unknown_peer.send_hello()
             try:
                 while count > 0:
                     count -= 1
@@ -224,18 +224,20 @@ async def send_random_frames(host: str, name: str, chance: random.Random, count:
                         if chance.random() < 0.9
                         else any_value(chance)
                     )
-                    stranger.send_frame(frame if isinstance(frame, dict) else {"pipe": frame})
+                    unknown_peer.send_frame(frame if isinstance(frame, dict) else {"pipe": frame})
                     if count % 50 == 0:
                         async with asyncio.timeout(2):
-                            await stranger.channel.drain(0)
+                            await unknown_peer.channel.drain(0)
             except (ChannelClosed, TimeoutError):
-                continue  # It was shown the door; that word may get lost.
+                continue  # It was disconnected; the close itself may get lost.
     return connections
 
 
 @pytest.mark.parametrize("gate", [{}, {"require_session_mac": True, "enforce_join_token": True}], ids=["open", "gated"])
-async def test_whatever_strangers_say_the_others_go_on(gate: dict[str, Any], tmp_path: Path) -> None:
-    """Of every kind, in any order, right and wrong: nothing breaks, nothing grows, no file is complete."""
+async def test_random_frames_of_unknown_peers_break_nothing_and_memory_stays_bounded(
+    gate: dict[str, Any], tmp_path: Path
+) -> None:
+    """Frames of every kind, in any order, valid and invalid: no file is completed."""
     secret = {"join_token_secret": "only ours"} if gate else {}
     async with signalling() as host, serve_agents(tmp_path, "ann", "bob") as (ann, bob):
         for agent in (ann, bob):
@@ -257,7 +259,7 @@ async def test_whatever_strangers_say_the_others_go_on(gate: dict[str, Any], tmp
 
 
 async def check_agents_work(ann: ServedAgent, bob: ServedAgent) -> None:
-    """A message, a value and a file from one to the other."""
+    """Send a message, a state value and a file from one to the other."""
     assert (await ann.call("vdo_send", data={"n": 1}, target="bob"))["ok"]
     await bob.wait_for_data(lambda data: data == {"n": 1})
     await ann.call("vdo_state_set", key="plan", value="go on")
@@ -268,8 +270,8 @@ async def check_agents_work(ann: ServedAgent, bob: ServedAgent) -> None:
     await bob.wait_for_event("file_received", file_hash=digest)
 
 
-async def test_a_flood_of_the_largest_frames_is_bounded(tmp_path: Path) -> None:
-    """A stranger in an open room may say what it likes; what nobody reads is kept up to a limit."""
+async def test_memory_stays_bounded_under_a_flood_of_the_largest_frames(tmp_path: Path) -> None:
+    """In an open room any peer may send data; unread data is queued up to a limit."""
     async with signalling() as host, serve_agents(tmp_path, "ann", "bob") as (ann, bob):
         for agent in (ann, bob):
             await agent.connect(host)

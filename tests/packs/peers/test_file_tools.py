@@ -31,7 +31,7 @@ def encode_base64(data: bytes) -> str:
 
 @asynccontextmanager
 async def two_callers(folder: Path, **arguments: Any) -> AsyncIterator[tuple[Caller, Caller]]:
-    """Ann and Bob, who may use this folder."""
+    """Ann and Bob, who are allowed to use this folder."""
     async with signalling() as host, AsyncExitStack() as stack:
         ann, bob = [await stack.enter_async_context(connected_caller(host, files=(str(folder),))) for _ in range(2)]
         spool = str(folder / "spool")
@@ -42,14 +42,14 @@ async def two_callers(folder: Path, **arguments: Any) -> AsyncIterator[tuple[Cal
         yield ann, bob
 
 
-async def test_bytes_are_sent_looked_at_and_read(tmp_path: Path) -> None:
+async def test_sent_bytes_are_listed_and_read_in_every_encoding(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, bob):
         text = '{"größe": [1, 2]}'
-        told = await ann.call(
+        result = await ann.call(
             "vdo_file_send", data_base64=encode_base64(text.encode()), name="a.json", mime="application/json"
         )
-        assert told.keys() == {"ok", "session_id", "transfer"}
-        sent = told["transfer"]
+        assert result.keys() == {"ok", "session_id", "transfer"}
+        sent = result["transfer"]
         assert sent.keys() == SUMMARY | {"next_seq"}
         assert (sent["direction"], sent["status"], sent["source"], sent["next_seq"]) == (
             "outgoing",
@@ -91,8 +91,8 @@ async def test_a_path_is_sent_and_saved(tmp_path: Path) -> None:
         assert (came["spooled"], came["source"]) == (True, "spool")
         assert Path(came["spool_path"]).stat().st_mode & 0o777 == 0o600
         name, target = sent["transfer_id"], tmp_path / "deep" / "er" / "copy.bin"
-        told = await bob.call("vdo_file_save", transfer_id=name, output_path=str(target))
-        assert (told["output_path"], told["bytes_written"]) == (str(target), 5_000_000)
+        result = await bob.call("vdo_file_save", transfer_id=name, output_path=str(target))
+        assert (result["output_path"], result["bytes_written"]) == (str(target), 5_000_000)
         assert target.read_bytes() == source.read_bytes()
         error = await bob.failure("vdo_file_save", transfer_id=name, output_path=str(target))
         assert error["message"] == f"output exists: {target}"
@@ -101,7 +101,7 @@ async def test_a_path_is_sent_and_saved(tmp_path: Path) -> None:
         assert not Path(came["spool_path"]).exists()
 
 
-async def test_a_large_file_is_not_answered_with(tmp_path: Path) -> None:
+async def test_receive_refuses_a_file_over_the_result_limit(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, bob):
         (tmp_path / "x").write_bytes(bytes(limits.FILE_ANSWER_BYTES + 1))
         (tmp_path / "y").write_bytes(bytes(limits.FILE_ANSWER_BYTES))
@@ -113,7 +113,7 @@ async def test_a_large_file_is_not_answered_with(tmp_path: Path) -> None:
         assert len(read["data_base64"]) > limits.FILE_ANSWER_BYTES
 
 
-async def test_what_cannot_be_done_is_said_in_the_contract_s_words(tmp_path: Path) -> None:
+async def test_file_tools_fail_with_the_error_types_and_messages_of_the_contract(tmp_path: Path) -> None:
     async with two_callers(tmp_path, file_max_bytes=1000, file_ack_timeout_ms=100, file_max_retries=0) as (ann, bob):
         await ann.call("vdo_file_send", data_base64=encode_base64(b"null"), transfer_id="null")
         await ann.call("vdo_file_send", data_base64=encode_base64(b"\xff"), transfer_id="bytes")
@@ -172,7 +172,7 @@ async def test_what_cannot_be_done_is_said_in_the_contract_s_words(tmp_path: Pat
             assert message in error["message"]
 
 
-async def test_a_file_that_is_refused_leaves_no_transfer_behind(tmp_path: Path) -> None:
+async def test_a_refused_file_leaves_no_transfer(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "link").symlink_to("/etc/hostname")
     (tmp_path / "large").write_bytes(bytes(1001))
@@ -192,14 +192,14 @@ async def test_a_file_that_is_refused_leaves_no_transfer_behind(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("text", ["aGVsbG8gd29ybGQ_", "aGVs\nbG8gd29ybGQ/", "aGVsbG8gd29ybGQ/=="])
-async def test_base64_is_read_kindly(text: str, tmp_path: Path) -> None:
+async def test_base64_is_parsed_leniently(text: str, tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, bob):
         await ann.call("vdo_file_send", data_base64=text, transfer_id="t")
         read = await bob.call("vdo_file_receive", transfer_id="t")
         assert base64.b64decode(read["data_base64"]) == b"hello world?"
 
 
-async def test_numbers_are_held_to_their_bounds(tmp_path: Path) -> None:
+async def test_chunk_bytes_is_clamped(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, _):
         data = encode_base64(bytes(5000))
         for given, used in ((10, 1024), (2000, 2000), (10**9, 195_840), (-5, 65_536), ("no", 65_536)):
@@ -207,7 +207,7 @@ async def test_numbers_are_held_to_their_bounds(tmp_path: Path) -> None:
             assert sent["chunk_bytes"] == used
 
 
-async def test_a_failed_transfer_names_itself_and_goes_on(tmp_path: Path) -> None:
+async def test_a_failed_transfer_reports_its_id_and_can_be_resumed(tmp_path: Path) -> None:
     async with two_callers(tmp_path, file_ack_timeout_ms=100, file_max_retries=0) as (ann, bob):
         await bob.call("vdo_disconnect")
         source = tmp_path / "x"
@@ -220,8 +220,8 @@ async def test_a_failed_transfer_names_itself_and_goes_on(tmp_path: Path) -> Non
         error = await ann.failure("vdo_file_send_path", file_path=str(source))
         [failed] = (await ann.call("vdo_file_transfers", direction="outgoing"))["outgoing"]
         assert (failed["status"], failed["last_error"]) == ("failed", "total_bytes must be 1..1000")
-        told = f"total_bytes must be 1..1000 (transfer_id {failed['transfer_id']}, 0 of 100000 bytes confirmed)"
-        assert (error["type"], error["message"]) == ("tool_error", told)
+        message = f"total_bytes must be 1..1000 (transfer_id {failed['transfer_id']}, 0 of 100000 bytes confirmed)"
+        assert (error["type"], error["message"]) == ("tool_error", message)
         await bob.call("vdo_disconnect")
         await bob.connect("bob", file_spool_dir=str(tmp_path / "spool"))
         await ann.wait_for_peers("bob")
@@ -229,14 +229,14 @@ async def test_a_failed_transfer_names_itself_and_goes_on(tmp_path: Path) -> Non
         assert (resumed["status"], resumed["last_error"]) == ("completed", None)
 
 
-async def test_a_transfer_is_cancelled_while_its_call_waits(tmp_path: Path) -> None:
+async def test_the_receiver_can_cancel_a_transfer_while_the_send_call_waits(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, bob):
         (tmp_path / "x").write_bytes(os.urandom(60_000_000))
         arguments = {"session_id": ann.session_id, "file_path": str(tmp_path / "x"), "transfer_id": "t"}
         waiting = ann.client.send_request("tools/call", {"name": "vdo_file_send_path", "arguments": arguments})
         await bob.wait_for_event("file_chunk_received")
-        told = await bob.call("vdo_file_cancel", transfer_id="t")
-        assert (told["transfer_id"], told["transfer"]["status"]) == ("t", "cancelled")
+        content = await bob.call("vdo_file_cancel", transfer_id="t")
+        assert (content["transfer_id"], content["transfer"]["status"]) == ("t", "cancelled")
         result = (await ann.client.response_to(waiting))["result"]
         assert "cancelled by the receiver" in result["structuredContent"]["error"]["message"]
         assert (await ann.wait_for_event("file_transfer_cancelled"))["transfer_id"] == "t"
@@ -244,7 +244,7 @@ async def test_a_transfer_is_cancelled_while_its_call_waits(tmp_path: Path) -> N
         assert sent["status"] == "cancelled"
 
 
-async def test_progress_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
+async def test_progress_notifications_are_sent_for_a_progress_token(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (ann, _):
         (tmp_path / "x").write_bytes(os.urandom(30_000_000))
         arguments = {"session_id": ann.session_id, "file_path": str(tmp_path / "x")}
@@ -256,9 +256,7 @@ async def test_progress_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
         assert [note["progress"] for note in notes] == sorted({note["progress"] for note in notes})
 
 
-async def test_by_default_files_are_below_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_default_folder_is_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("here", "temporary"):
         (tmp_path / name).mkdir()
     (tmp_path / "here" / "x").write_bytes(bytes(5_000_000))
@@ -271,28 +269,28 @@ async def test_by_default_files_are_below_the_working_directory(
         assert "not below an allowed folder" in error["message"]
         [came] = (await bob.call("vdo_file_transfers"))["incoming"]
         assert came["spool_path"].startswith(str(tmp_path / "temporary"))
-        told = await bob.call("vdo_file_save", transfer_id=sent["transfer_id"], output_path="y")
-        assert told["output_path"] == str(tmp_path / "here" / "y")
+        result = await bob.call("vdo_file_save", transfer_id=sent["transfer_id"], output_path="y")
+        assert result["output_path"] == str(tmp_path / "here" / "y")
         back = await bob.call("vdo_file_send_path", file_path=came["spool_path"], name="back")
         assert back["transfer"]["file_hash"] == sent["file_hash"]
     assert not list((tmp_path / "temporary").rglob("incoming_*"))
 
 
-async def test_a_session_with_a_file_on_its_way_is_not_idle() -> None:
+async def test_a_session_with_a_running_transfer_is_not_idle() -> None:
     async with signalling() as host, connected_caller(host) as ann, ScriptedPeer(host, "olga") as olga:
         await ann.connect("ann")
         await olga.view("ann")
         olga.send_hello()
         await ann.wait_for_peers("olga")
-        begun = {"session_id": ann.session_id, "data_base64": "aaaa", "max_retries": 1000}
-        ann.client.send_request("tools/call", {"name": "vdo_file_send", "arguments": begun})
+        arguments = {"session_id": ann.session_id, "data_base64": "aaaa", "max_retries": 1000}
+        ann.client.send_request("tools/call", {"name": "vdo_file_send", "arguments": arguments})
         await ann.until(lambda status: olga.envelopes("file.offer"))
         ann.sessions.clock = lambda: time.monotonic() + 2 * limits.PEER_SESSION_IDLE_S
         await ann.sessions.close_idle()
         await ann.call("vdo_status")
 
 
-async def test_a_spool_folder_elsewhere_is_refused(tmp_path: Path) -> None:
+async def test_a_spool_folder_outside_the_allowed_folders_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     async with signalling() as host, connected_caller(host, files=(str(tmp_path / "in"),)) as ann:
         error = await ann.failure("vdo_connect", room="hall", host=host, file_spool_dir=str(tmp_path / "out"))

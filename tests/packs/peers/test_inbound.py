@@ -1,6 +1,6 @@
 """Arbitrary messages from channels and the signalling server: nothing fails, and unadmitted peers stay refused.
 
-No network: the engine and the server are played here, so that thousands of messages cost nothing.
+The engine and the signalling server are fakes without a network, so that thousands of messages are cheap.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GATES: list[dict[str, Any]] = [
 
 
 class FakeChannel(EngineChannel):
-    """A channel that leads nowhere, but for goodbyes: they are heard."""
+    """A channel that records messages; it closes after `bye`."""
 
     def __init__(self, label: str) -> None:
         super().__init__(label, lambda: 262_144)
@@ -55,9 +55,9 @@ class FakeChannel(EngineChannel):
 
 
 class FakeConnection:
-    """A connection whose channel opens by itself."""
+    """A connection whose channel opens immediately."""
 
-    name = "played"
+    name = "fake"
 
     def __init__(self) -> None:
         self.on_candidate: Callable[[Candidate], None] = lambda _: None
@@ -89,9 +89,9 @@ class FakeConnection:
 
 
 class FakeNetwork:
-    """An engine, and a signalling server, that we play."""
+    """A fake engine and a fake signalling client."""
 
-    name = "played"
+    name = "fake"
     is_joined = True
 
     def __init__(self) -> None:
@@ -115,17 +115,17 @@ class FakeNetwork:
 
 
 async def run_pending() -> None:
-    """Let everything that was begun go on."""
+    """Let started tasks run."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
 def run_with_peer(
-    scene: Callable[[Mesh, FakeNetwork, FakeChannel, RecordingListener], Coroutine[Any, Any, None]], **options: Any
+    scenario: Callable[[Mesh, FakeNetwork, FakeChannel, RecordingListener], Coroutine[Any, Any, None]], **options: Any
 ) -> None:
-    """Play a scene in which somebody at the address `u` has an open channel to us."""
+    """Run a scenario in which a peer at the address `u` has an open channel to us."""
 
-    async def play() -> None:
+    async def run_scenario() -> None:
         network, notes = FakeNetwork(), RecordingListener()
         mesh = Mesh(RoomOptions(room="hall", stream_id="ann", **options), notes, engine=network, signalling=network)
         await mesh.connect()
@@ -134,11 +134,11 @@ def run_with_peer(
             await run_pending()
             (pipe,) = network.connections[0].channels
             assert pipe.sent
-            await scene(mesh, network, pipe, notes)
+            await scenario(mesh, network, pipe, notes)
         finally:
             await mesh.disconnect()
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
 hellos = st.fixed_dictionaries(
@@ -174,10 +174,10 @@ strange = st.text(max_size=20) | st.binary(max_size=20)
 
 @pytest.mark.parametrize("gate", GATES, ids=["token", "list", "mac"])
 @given(script=st.lists(frames | strange, min_size=1, max_size=12))
-def test_nothing_passes_a_gate_whatever_is_said(gate: dict[str, Any], script: list[Any]) -> None:
+def test_no_message_of_an_unadmitted_peer_reaches_the_listener(gate: dict[str, Any], script: list[Any]) -> None:
     public_key = Trust(RoomOptions(room="hall", stream_id="mallory")).hello()["public_key"]
 
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for frame in script:
             text = frame if isinstance(frame, str | bytes) else json.dumps(frame).replace('"KEY"', f'"{public_key}"')
             pipe.handle_message(text)
@@ -187,20 +187,22 @@ def test_nothing_passes_a_gate_whatever_is_said(gate: dict[str, Any], script: li
         assert not any("secret" in str(text) for text in pipe.sent)
         assert not notes.of("sdk_error")
 
-    run_with_peer(scene, **gate)
+    run_with_peer(scenario, **gate)
 
 
-def test_a_crowd_at_the_door_cannot_push_out_what_others_said() -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+def test_peers_over_the_limit_cause_one_event_per_interval() -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for number in range(100):
             network.on_message(PlayRequest(f"u{number}"))
         await run_pending()
-        assert [event["detail"]["reason"] for event in notes.of("connection_failed")] == ["TODO"]
+        assert [event["detail"]["reason"] for event in notes.of("connection_failed")] == [
+            "the limit of 1 peers is reached; raise max_peers to allow more"
+        ]
 
-    run_with_peer(scene, max_peers=1)
+    run_with_peer(scenario, max_peers=1)
 
 
-def test_empty_messages_that_nobody_listens_to_are_not_kept_for_ever() -> None:
+def test_a_channel_with_too_many_unhandled_empty_messages_is_closed() -> None:
     pipe = FakeChannel("hubbub-bulk")
     pipe.handle_open()
     for _ in range(limits.PEER_QUEUE_BYTES // 32):
@@ -208,12 +210,12 @@ def test_empty_messages_that_nobody_listens_to_are_not_kept_for_ever() -> None:
     assert not pipe.is_open
 
 
-def test_who_is_kept_out_cannot_push_out_what_others_said() -> None:
+def test_events_about_refused_messages_of_one_peer_are_limited() -> None:
     mallory = Trust(RoomOptions(room="hall", stream_id="mallory"))
     hello = mallory.frame(None, "sync.hello", mallory.hello())
     frames = ['{"pipe":"x"}', hello, mallory.frame(None, "sync.what", {})]
 
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         before = len(notes.events)
         for _ in range(500):
             for frame in frames:
@@ -222,12 +224,12 @@ def test_who_is_kept_out_cannot_push_out_what_others_said() -> None:
         assert types == {"protocol_auth_failed", "sync_peer_rejected", "protocol_unknown"}
         assert len(notes.events) - before == limits.PEER_REFUSALS
 
-    run_with_peer(scene, allow_peer_stream_ids=("bob",))
+    run_with_peer(scenario, allow_peer_stream_ids=("bob",))
 
 
 @given(script=st.lists(frames | strange, min_size=1, max_size=12))
-def test_in_an_open_room_nothing_breaks(script: list[Any]) -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+def test_arbitrary_frames_break_nothing_in_an_open_room(script: list[Any]) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for frame in script:
             pipe.handle_message(frame if isinstance(frame, str | bytes) else json.dumps(frame))
         await run_pending()
@@ -235,7 +237,7 @@ def test_in_an_open_room_nothing_breaks(script: list[Any]) -> None:
         assert all(view.stream_id in (None, "mallory") for view in mesh.peers)
         mesh.send("on we go")
 
-    run_with_peer(scene)
+    run_with_peer(scenario)
 
 
 messages = st.fixed_dictionaries(
@@ -257,8 +259,8 @@ messages = st.fixed_dictionaries(
 
 
 @given(script=st.lists(messages, min_size=1, max_size=15))
-def test_whatever_the_server_says_nothing_breaks(script: list[Any]) -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+def test_arbitrary_signalling_messages_break_nothing(script: list[Any]) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         session = network.sent_messages[0]["session"]
         for message in script:
             if message.get("session") == "SESSION":
@@ -273,22 +275,22 @@ def test_whatever_the_server_says_nothing_breaks(script: list[Any]) -> None:
         assert not [event for event in notes.of("sdk_error") if "Error" in str(event)]
         assert len(mesh.peers) <= 1 + len(script)
 
-    run_with_peer(scene)
+    run_with_peer(scenario)
 
 
-def test_a_full_roster_is_the_end_of_endless_callers() -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+def test_play_requests_over_the_peer_limit_open_no_connections() -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for number in range(500):
             network.on_message(PlayRequest(f"caller{number}"))
         await run_pending()
         assert len(mesh.peers) == mesh.options.max_peers
         assert len(network.connections) == mesh.options.max_peers
 
-    run_with_peer(scene, max_peers=7)
+    run_with_peer(scenario, max_peers=7)
 
 
 class UnopenedConnection(FakeConnection):
-    """A connection whose channel does not open by itself."""
+    """A connection whose channel does not open."""
 
     async def offer(self, *, restart: bool = False) -> str:
         return "v=0"
@@ -300,19 +302,19 @@ class UnansweredNetwork(FakeNetwork):
         return self.connections[-1]
 
 
-def test_a_goodbye_is_the_reason_even_if_the_channel_ends_right_behind_it() -> None:
+def test_bye_is_the_reason_even_if_the_channel_closes_right_after_it() -> None:
     """A busy process handles both in one turn of its loop."""
 
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         pipe.handle_message('{"bye":true}')
         pipe.handle_close()
         assert [event["detail"]["reason"] for event in notes.of("peer_disconnected")] == ["bye"]
 
-    run_with_peer(scene)
+    run_with_peer(scenario)
 
 
-async def test_who_leaves_says_goodbye_on_a_channel_that_is_just_opening() -> None:
-    """At the other end it may be open already."""
+async def test_disconnect_sends_bye_on_a_channel_that_is_just_opening() -> None:
+    """At the other peer it may be open already."""
     network = UnansweredNetwork()
     mesh = Mesh(RoomOptions(room="hall", stream_id="ann"), RecordingListener(), engine=network, signalling=network)
     await mesh.connect()

@@ -53,25 +53,25 @@ def test_numbers_are_written_as_javascript_writes_them(value: float, text: str) 
     assert stringify(value) == text
 
 
-def test_keys_that_look_like_indices_come_first() -> None:
+def test_integer_like_keys_are_written_first() -> None:
     written = stringify({"b": 1, "2": 1, "a": 1, "10": 1, "1": 1, "01": 1, "-1": 1, "4294967295": 1, "4294967294": 1})
     assert list(json.loads(written)) == ["1", "2", "10", "4294967294", "b", "a", "01", "-1", "4294967295"]
 
 
-def test_halves_of_pairs_are_escaped_and_whole_pairs_are_not() -> None:
+def test_lone_surrogates_are_escaped_and_pairs_are_not() -> None:
     assert stringify("\ud800x\udfff") == '"\\ud800x\\udfff"'
     assert stringify("\ud83d\ude00") == '"😀"'
     assert stringify('\u2028\x7f\x00\n"\\é') == '"\u2028\x7f\\u0000\\n\\"\\\\é"'
 
 
 @given(value=values)
-def test_what_we_write_is_what_javascript_would_write(judge: Judge, value: object) -> None:
+def test_our_json_equals_that_of_javascript(judge: Judge, value: object) -> None:
     written = stringify(value)
     assert judge.rewrite(written) == written
 
 
 @given(value=values)
-def test_what_anybody_writes_we_rewrite_like_javascript(judge: Judge, value: object) -> None:
+def test_any_json_text_is_rewritten_like_javascript(judge: Judge, value: object) -> None:
     foreign = json.dumps(value).replace("-Infinity", "-1e999").replace("Infinity", "1e999").replace("NaN", "0")
     assert stringify(parse(foreign)) == judge.rewrite(foreign)
 
@@ -83,7 +83,7 @@ def test_every_double_is_written_like_javascript(judge: Judge, value: float) -> 
 
 
 @given(text=st.text('[]{}:,"\\u0123456789abcdeE+-. truefalsn\n\t', max_size=20) | texts)
-def test_a_text_is_read_or_refused_like_javascript(judge: Judge, text: str) -> None:
+def test_any_text_is_parsed_or_refused_like_javascript(judge: Judge, text: str) -> None:
     try:
         ours = stringify(parse(text))
     except JsonError:
@@ -92,7 +92,7 @@ def test_a_text_is_read_or_refused_like_javascript(judge: Judge, text: str) -> N
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "[1,]", "", "\ufeff1", "{'a':1}", "01", "1.", "\x00"])
-def test_what_javascript_does_not_read_is_refused(text: str) -> None:
+def test_text_that_javascript_refuses_is_refused(text: str) -> None:
     with pytest.raises(JsonError):
         parse(text)
 
@@ -105,7 +105,7 @@ def test_deep_nesting_is_refused(opening: str) -> None:
             parse(opening * depth + "1" + closing * depth)
 
 
-def test_deep_values_are_not_written() -> None:
+def test_values_nested_too_deep_are_not_written() -> None:
     value: object = 1
     for _ in range(limits.PEER_NESTING + 2):
         value = [value]
@@ -114,7 +114,7 @@ def test_deep_values_are_not_written() -> None:
 
 
 @pytest.mark.parametrize("value", [b"bytes", {1: 2}, {"a": object()}, {1, 2}])
-def test_what_json_cannot_say_is_refused(value: object) -> None:
+def test_values_outside_json_are_refused(value: object) -> None:
     with pytest.raises(JsonError):
         stringify(value)
 

@@ -1,4 +1,4 @@
-"""Where the secret of join tokens comes from: flags, variables, files, the system's keyring."""
+"""Sources of the join token secret: flags, variables, files, the system's keyring."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ SETTINGS_SECTION = ("packs", "peers")
 
 
 class FakeKeyring(KeyringBackend):
-    """A keyring of our own."""
+    """A keyring with one secret."""
 
     priority = 1.0
     is_locked = False
-    secret = "from the drawer"
+    secret = "from the keyring"
 
     def get_password(self, service: str, username: str) -> str | None:
         if self.is_locked:
-            raise KeyringLocked("nobody is there to open it")
+            raise KeyringLocked("the keyring is locked")
         return self.secret if (service, username) == ("hubbub", "join") else None
 
     def set_password(self, service: str, username: str, password: str) -> None:
@@ -50,7 +50,7 @@ def read(**environ: str) -> PeersSettings:
     return read_settings(PeersSettings, collect_sources({}, environ), SETTINGS_SECTION)
 
 
-def test_without_a_secret_there_is_none() -> None:
+def test_without_settings_there_are_no_secrets() -> None:
     assert join_token_secrets(PeersSettings()) == ()
 
 
@@ -66,7 +66,7 @@ def test_the_secret_comes_from_a_variable_or_from_a_file(tmp_path: Path) -> None
     assert (join_token_secrets(settings), settings.enforce_join_token) == (("from a flag",), True)
 
 
-def test_secrets_of_before_are_still_taken() -> None:
+def test_old_secrets_are_still_accepted() -> None:
     settings = PeersSettings(join_token_secret=Secret("new"), join_token_old_secrets=(Secret("old"), Secret("older")))
     assert join_token_secrets(settings) == ("new", "old", "older")
     assert "old" not in repr(settings).replace("_old_", "")
@@ -74,31 +74,31 @@ def test_secrets_of_before_are_still_taken() -> None:
 
 def test_the_secret_comes_from_the_keyring(fake_keyring: FakeKeyring) -> None:
     settings = read(VDON_MCP_JOIN_TOKEN_KEYRING="hubbub/join", VDON_MCP_ENFORCE_JOIN_TOKEN="true")
-    assert join_token_secrets(settings) == ("from the drawer",)
+    assert join_token_secrets(settings) == ("from the keyring",)
 
 
-def test_a_keyring_that_has_no_such_secret_is_told(fake_keyring: FakeKeyring) -> None:
+def test_a_missing_or_locked_keyring_entry_is_a_settings_error(fake_keyring: FakeKeyring) -> None:
     with pytest.raises(SettingsError, match=r"has no secret 'hubbub/other'; add it with `keyring set hubbub other`"):
         join_token_secrets(PeersSettings(join_token_keyring="hubbub/other"))
     fake_keyring.is_locked = True
-    with pytest.raises(SettingsError, match="cannot be read: nobody is there"):
+    with pytest.raises(SettingsError, match="cannot be read: the keyring is locked"):
         join_token_secrets(PeersSettings(join_token_keyring="hubbub/join"))
 
 
-def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_keyring_library_is_an_error_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(SettingsError, match="extra 'keyring'"):
         join_token_secrets(PeersSettings(join_token_keyring="hubbub/join"))
 
 
 @pytest.mark.parametrize("variable", ["VDON_MCP_ENFORCE_JOIN_TOKEN", "HUBBUB_PEERS_ENFORCE_JOIN_TOKEN"])
-def test_enforcement_without_a_secret_is_refused(variable: str) -> None:
+def test_enforce_join_token_without_a_secret_is_refused(variable: str) -> None:
     with pytest.raises(SettingsError, match=f"{variable} needs a secret .*VDON_MCP_JOIN_TOKEN_SECRET_FILE"):
         read(**{variable: "true"})
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n"])
-def test_a_secret_of_nothing_is_none(blank: str, fake_keyring: FakeKeyring) -> None:
+def test_a_blank_secret_counts_as_missing(blank: str, fake_keyring: FakeKeyring) -> None:
     with pytest.raises(SettingsError, match="VDON_MCP_ENFORCE_JOIN_TOKEN needs a secret"):
         read(VDON_MCP_ENFORCE_JOIN_TOKEN="true", VDON_MCP_JOIN_TOKEN_SECRET=blank)
     old = (Secret(blank),)
@@ -111,7 +111,7 @@ def test_a_secret_of_nothing_is_none(blank: str, fake_keyring: FakeKeyring) -> N
         join_token_secrets(PeersSettings(join_token_keyring="hubbub/join"))
 
 
-def test_a_list_of_names_that_are_none_lets_nobody_in() -> None:
+def test_an_allow_list_without_a_valid_stream_id_is_refused() -> None:
     with pytest.raises(SettingsError, match="VDON_MCP_ALLOW_PEER_STREAM_IDS contains no valid stream id"):
         read(VDON_MCP_ALLOW_PEER_STREAM_IDS="é, --")
 

@@ -18,15 +18,15 @@ PATCH = {"key": "k", "value": 1, "actor": "mallory", "clock": 1, "updated_at": "
 SECRET = "sek"
 
 
-# -- meeting -------------------------------------------------------------------------
+# -- discovery -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engines", [("wrtc",) * 3, ("aiortc",) * 3, ("wrtc", "aiortc", "wrtc")], ids="-".join)
-async def test_everybody_in_a_room_finds_everybody(engines: tuple[str, ...]) -> None:
+async def test_all_peers_of_a_room_connect_to_each_other(engines: tuple[str, ...]) -> None:
     async with signalling() as host:
-        ends = [RoomAgent(host, name, engine) for name, engine in zip(("ann", "bob", "carol"), engines, strict=True)]
-        ann, bob, carol = ends
-        async with joined_room(*ends):
+        agents = [RoomAgent(host, name, engine) for name, engine in zip(("ann", "bob", "carol"), engines, strict=True)]
+        ann, bob, carol = agents
+        async with joined_room(*agents):
             await ann.wait_for_peers("bob", "carol")
             await bob.wait_for_peers("ann", "carol")
             await carol.wait_for_peers("ann", "bob")
@@ -40,7 +40,7 @@ async def test_everybody_in_a_room_finds_everybody(engines: tuple[str, ...]) -> 
             assert ann.listener.data == [("bob", 0), ("bob", {"type": "response"})]
 
 
-async def test_envelopes_and_bytes_pass_signed() -> None:
+async def test_envelopes_and_bytes_are_signed() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann", require_session_mac=True), RoomAgent(host, "bob", require_session_mac=True)
         async with joined_room(ann, bob):
@@ -63,7 +63,7 @@ async def test_envelopes_and_bytes_pass_signed() -> None:
             assert ann.listener.bytes == [("bob", b"back")]
 
 
-async def test_a_target_is_there_when_connect_returns_and_nobody_else_is_asked() -> None:
+async def test_connect_waits_for_the_target_peer() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         zoe = RoomAgent(host, "zoe", target_stream_id="bob")
@@ -71,10 +71,10 @@ async def test_a_target_is_there_when_connect_returns_and_nobody_else_is_asked()
             peer = zoe.mesh.find("bob")
             assert peer is not None
             assert peer.is_connected
-            await ann.wait_for_peers("bob", "zoe")  # Ann has no target, and asks.
+            await ann.wait_for_peers("bob", "zoe")  # Ann has no target, so she connects to both.
 
 
-async def test_a_target_that_comes_later_is_found() -> None:
+async def test_a_target_that_joins_later_is_connected() -> None:
     async with signalling() as host:
         zoe = RoomAgent(host, "zoe", target_stream_id="bob", target_wait_s=0.1)
         bob = RoomAgent(host, "bob", target_stream_id="zoe")
@@ -83,7 +83,7 @@ async def test_a_target_that_comes_later_is_found() -> None:
             await bob.wait_for_peers("zoe")
 
 
-async def test_other_rooms_and_other_passwords_stay_apart() -> None:
+async def test_other_rooms_and_other_passwords_are_separate() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob", room="other")
         carol, dora = RoomAgent(host, "carol", password="p"), RoomAgent(host, "dora", password="p")
@@ -93,14 +93,14 @@ async def test_other_rooms_and_other_passwords_stay_apart() -> None:
             assert not bob.mesh.peers
 
 
-async def test_without_a_password_nothing_is_sealed_and_it_works() -> None:
+async def test_rooms_without_a_password_use_no_encryption_of_descriptions() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann", password=False), RoomAgent(host, "bob", password=False)
         async with joined_room(ann, bob):
             await ann.wait_for_peers("bob")
 
 
-async def test_the_life_of_a_connection_is_told_without_secrets() -> None:
+async def test_connection_events_contain_no_secrets() -> None:
     async with signalling() as host:
         ann, bob = (
             RoomAgent(host, "ann", heartbeat_s=0.2, join_token_secrets=(SECRET,)),
@@ -123,7 +123,7 @@ async def test_the_life_of_a_connection_is_told_without_secrets() -> None:
         assert "eyJ" not in text
 
 
-async def test_what_cannot_be_sent_is_told() -> None:
+async def test_undeliverable_messages_are_reported() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         async with joined_room(ann):
@@ -138,20 +138,20 @@ async def test_what_cannot_be_sent_is_told() -> None:
                 await bob.listener.until(lambda: bob.listener.data)
 
 
-# -- first connects that fail, and later losses ------------------------------------------
+# -- failed first connects and lost signalling -------------------------------------------
 
 
-async def test_a_first_connect_that_fails_raises_and_leaves_nothing() -> None:
+async def test_a_failed_first_connect_raises_and_leaves_no_task() -> None:
     before = asyncio.all_tasks()
-    end = RoomAgent("ws://127.0.0.1:9", "ann")
+    agent = RoomAgent("ws://127.0.0.1:9", "ann")
     with pytest.raises(SignallingFailed, match="hubbub signal"):
-        await end.mesh.connect()
-    assert end.mesh.state == "stopped"
+        await agent.mesh.connect()
+    assert agent.mesh.state == "stopped"
     assert asyncio.all_tasks() == before
-    assert end.listener.events == []
+    assert agent.listener.events == []
 
 
-async def test_a_stream_id_that_is_taken_raises() -> None:
+async def test_connecting_with_a_stream_id_in_use_raises() -> None:
     async with signalling() as host:
         ann, second = RoomAgent(host, "ann"), RoomAgent(host, "ann")
         async with joined_room(ann):
@@ -159,12 +159,12 @@ async def test_a_stream_id_that_is_taken_raises() -> None:
                 await second.mesh.connect()
 
 
-async def test_enforcement_without_a_secret_is_refused() -> None:
+async def test_enforce_join_token_without_a_secret_is_refused() -> None:
     with pytest.raises(PeersError, match="join_token_secret"):
         await RoomAgent("ws://127.0.0.1:9", "ann", enforce_join_token=True).mesh.connect()
 
 
-async def test_channels_outlive_the_signalling_server() -> None:
+async def test_channels_stay_open_while_the_signalling_server_restarts() -> None:
     async with signalling() as host:
         port = int(host.rpartition(":")[2])
         ann, bob = RoomAgent(host, "ann", reconnect_s=0.1), RoomAgent(host, "bob", reconnect_s=0.1)
@@ -179,10 +179,10 @@ async def test_channels_outlive_the_signalling_server() -> None:
         ann.mesh.send("while it is away", to="bob")
         await bob.listener.until(lambda: bob.listener.data)
         async with signalling(port=port):
-            for end in (ann, bob):
-                await end.listener.until(lambda end=end: end.mesh.state == "connected")
-                assert len(end.listener.of("ready")) == len(end.listener.of("connected")) == 2
-                assert end.listener.of("ready")[0] == end.listener.of("ready")[1]
+            for agent in (ann, bob):
+                await agent.listener.until(lambda agent=agent: agent.mesh.state == "connected")
+                assert len(agent.listener.of("ready")) == len(agent.listener.of("connected")) == 2
+                assert agent.listener.of("ready")[0] == agent.listener.of("ready")[1]
             carol = RoomAgent(host, "carol")
             async with joined_room(carol):
                 await carol.wait_for_peers("ann", "bob")
@@ -202,39 +202,39 @@ async def test_channels_outlive_the_signalling_server() -> None:
         await bob.mesh.disconnect()
 
 
-# -- originals and strangers ---------------------------------------------------------------
+# -- VDO.Ninja bridges and unknown peers ---------------------------------------------------
 
 
 @pytest.mark.parametrize("role", ["viewer", "publisher"])
-async def test_an_original_is_understood_in_both_roles(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_vdo_bridge_is_served_in_both_roles(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if role == "publisher":
-        monkeypatch.setattr(limits, "PEER_ANSWER_S", 0.05)  # Who ignores our offer is asked for one soon.
+        monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)  # Ask a peer that ignores our offer for one soon.
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
-        async with joined_room(ann), ScriptedPeer(host, "vera") as original:
-            await (original.view("ann") if role == "viewer" else original.wait_for_viewer())
-            original.send_hello()
+        async with joined_room(ann), ScriptedPeer(host, "vera") as vdo_bridge:
+            await (vdo_bridge.view("ann") if role == "viewer" else vdo_bridge.wait_for_viewer())
+            vdo_bridge.send_hello()
             await ann.wait_for_peers("vera")
-            await ann.listener.until(lambda: original.envelopes("sync.hello_ack"))
-            first = original.received_frames[0]
+            await ann.listener.until(lambda: vdo_bridge.envelopes("sync.hello_ack"))
+            first = vdo_bridge.received_frames[0]
             assert first == (
                 {"info": {"label": "mcp_bridge"}}
                 if role == "viewer"
                 else {"audio": False, "video": False, "info": {"label": "mcp_bridge"}}
             )
-            original.send_frame({"pipe": {"n": 1}})
-            original.send_frame({"ping": 17})
-            original.send_frame({"pipe": {"type": "bridge.keepalive", "ts": 1, "streamID": "vera"}})
-            await ann.listener.until(lambda: {"pong": 17} in original.received_frames)
+            vdo_bridge.send_frame({"pipe": {"n": 1}})
+            vdo_bridge.send_frame({"ping": 17})
+            vdo_bridge.send_frame({"pipe": {"type": "bridge.keepalive", "ts": 1, "streamID": "vera"}})
+            await ann.listener.until(lambda: {"pong": 17} in vdo_bridge.received_frames)
             assert ann.listener.data == [("vera", {"n": 1})]
-            # Signed for it, and not counted; what it would lose is not sent.
+            # Its envelopes are signed without a counter; data that it would drop is not sent.
             assert ann.mesh.send_envelope("state.patch", PATCH, to="vera").ok
-            await ann.listener.until(lambda: original.envelopes("state.patch"))
-            assert original.envelopes("state.patch")[0]["nonce"].startswith("p_")
-            assert original.envelopes("state.patch")[0]["mac"]
+            await ann.listener.until(lambda: vdo_bridge.envelopes("state.patch"))
+            assert vdo_bridge.envelopes("state.patch")[0]["nonce"].startswith("p_")
+            assert vdo_bridge.envelopes("state.patch")[0]["mac"]
             assert ann.mesh.send(0, to="vera").failed == {ann.uuid("vera"): "undeliverable"}
             assert ann.mesh.bulk(ann.uuid("vera")) is None
-            original.send_frame({"bye": True})
+            vdo_bridge.send_frame({"bye": True})
             await ann.listener.until(lambda: ann.listener.gone == ["vera"])
 
 
@@ -247,7 +247,7 @@ GATES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("gate", GATES, ids=["token", "list", "mac"])
 @pytest.mark.parametrize("greeting", ["none", "plain", "keyless"])
-async def test_a_stranger_gets_nothing_through_a_gate(gate: dict[str, Any], greeting: str) -> None:
+async def test_an_unadmitted_peer_neither_sends_nor_receives_messages(gate: dict[str, Any], greeting: str) -> None:
     async with signalling() as host:
         ann = RoomAgent(host, "ann", **gate)
         async with joined_room(ann), ScriptedPeer(host, "mallory") as mallory:
@@ -273,7 +273,7 @@ async def test_a_stranger_gets_nothing_through_a_gate(gate: dict[str, Any], gree
                 assert ann.listener.of("sync_peer_rejected")
 
 
-async def test_a_token_of_somebody_else_does_not_help() -> None:
+async def test_a_join_token_of_another_peer_is_rejected() -> None:
     async with signalling() as host:
         ann = RoomAgent(host, "ann", enforce_join_token=True, join_token_secrets=(SECRET,))
         bob = RoomAgent(host, "bob", enforce_join_token=True, join_token_secrets=(SECRET,))
@@ -286,7 +286,7 @@ async def test_a_token_of_somebody_else_does_not_help() -> None:
             assert ann.listener.of("sync_peer_rejected")[0]["reason"] == "join token stream mismatch"
 
 
-async def test_a_hello_that_was_overheard_opens_no_gate() -> None:
+async def test_a_replayed_hello_does_not_admit_a_peer() -> None:
     gate: dict[str, Any] = {"enforce_join_token": True, "join_token_secrets": (SECRET,)}
     async with signalling() as host:
         bob, carol = RoomAgent(host, "bob", **gate), RoomAgent(host, "carol", **gate)
@@ -302,7 +302,7 @@ async def test_a_hello_that_was_overheard_opens_no_gate() -> None:
             assert not carol.mesh.send("secret").ok
 
 
-async def test_a_name_that_is_somebody_elses_is_refused() -> None:
+async def test_a_stream_id_of_another_peer_is_rejected() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         async with joined_room(ann, bob), ScriptedPeer(host, None) as mallory:
@@ -318,7 +318,7 @@ async def test_a_name_that_is_somebody_elses_is_refused() -> None:
             assert ann.knows("bob")
 
 
-async def test_a_name_is_bound_to_its_connection() -> None:
+async def test_envelopes_with_another_stream_id_or_room_are_refused() -> None:
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
         async with joined_room(ann), ScriptedPeer(host, "mallory") as mallory:
@@ -331,7 +331,7 @@ async def test_a_name_is_bound_to_its_connection() -> None:
             assert ann.listener.envelopes == []
 
 
-async def test_an_offer_in_the_name_of_somebody_else_is_not_taken() -> None:
+async def test_an_offer_under_the_stream_id_of_another_peer_is_ignored() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         async with joined_room(ann, bob):
@@ -342,11 +342,11 @@ async def test_an_offer_in_the_name_of_somebody_else_is_not_taken() -> None:
                 await mallory.send_offer(there, "bob")
                 assert mallory.connection is not None
                 await mallory.connection.close()
-                await mallory.offer(there, "carol")  # It comes after the other, and is the one that is answered.
+                await mallory.offer(there, "carol")  # Sent after the other; only this one is answered.
                 assert sorted(str(peer.stream_id) for peer in ann.mesh.peers) == ["bob", "carol"]
 
 
-async def test_a_name_that_was_only_said_in_an_offer_goes_to_who_has_it() -> None:
+async def test_a_name_stated_only_in_an_offer_is_cleared_when_its_owner_joins() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         async with joined_room(ann), ScriptedPeer(host, None) as mallory:
@@ -359,7 +359,7 @@ async def test_a_name_that_was_only_said_in_an_offer_goes_to_who_has_it() -> Non
                 assert ann.listener.data == [(None, "I am bob")]
 
 
-async def test_who_takes_a_name_at_a_restarted_server_does_not_speak_in_it() -> None:
+async def test_a_name_taken_at_a_restarted_server_does_not_displace_its_owner() -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(AsyncExitStack())
         host = await server.enter_async_context(signalling())
@@ -382,7 +382,7 @@ async def test_who_takes_a_name_at_a_restarted_server_does_not_speak_in_it() -> 
         assert ann.listener.data == [("bob", "so am I")]
 
 
-async def test_garbage_ends_a_connection_and_harms_no_other() -> None:
+async def test_unreadable_frames_close_only_their_own_connection() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         async with joined_room(ann, bob), ScriptedPeer(host, "mallory") as mallory:
@@ -406,7 +406,7 @@ async def test_garbage_ends_a_connection_and_harms_no_other() -> None:
             assert not ann.listener.of("sdk_error")
 
 
-async def test_endless_wishes_and_offers_are_bounded() -> None:
+async def test_repeated_play_requests_and_offers_are_limited() -> None:
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
         async with joined_room(ann), ScriptedPeer(host, "mallory") as mallory:
@@ -433,7 +433,7 @@ async def test_endless_wishes_and_offers_are_bounded() -> None:
             assert not ann.listener.of("sdk_error")
 
 
-async def test_a_full_mesh_takes_no_more() -> None:
+async def test_a_full_mesh_refuses_more_peers() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann", max_peers=1), RoomAgent(host, "bob")
         async with joined_room(ann, bob), ScriptedPeer(host, "mallory") as mallory:

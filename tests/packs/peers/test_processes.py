@@ -1,6 +1,6 @@
-"""Agents in separate processes: messages, bytes, sudden deaths, a signalling server that restarts.
+"""Agents in separate processes: messages, bytes, killed processes, a signalling server that restarts.
 
-Each of these starts several processes; what one process can show is in `test_mesh`.
+Each test starts several processes; tests within one process are in `test_mesh`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from tests.packs.peers.processes import MeshAgentProcess, SignalServerProcess, s
 
 
 @pytest.mark.parametrize("engines", [("wrtc", "wrtc"), ("wrtc", "aiortc")], ids="-".join)
-def test_two_processes_exchange_messages_and_bytes(stage: ExitStack, engines: tuple[str, str]) -> None:
-    place = started(stage, SignalServerProcess())
+def test_two_processes_exchange_messages_and_bytes(exit_stack: ExitStack, engines: tuple[str, str]) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
     ann, bob = (
-        started(stage, MeshAgentProcess(place.host, name, e)) for name, e in zip(("ann", "bob"), engines, strict=True)
+        started(exit_stack, MeshAgentProcess(signal_server.host, name, e))
+        for name, e in zip(("ann", "bob"), engines, strict=True)
     )
     ann.until("ready_peer", peer="bob")
     bob.until("ready_peer", peer="ann")
@@ -27,9 +28,11 @@ def test_two_processes_exchange_messages_and_bytes(stage: ExitStack, engines: tu
     ann.until("gone", peer="bob")
 
 
-def test_a_killed_process_is_missed_and_its_successor_found(stage: ExitStack) -> None:
-    place = started(stage, SignalServerProcess())
-    ann, bob, carol = (started(stage, MeshAgentProcess(place.host, name)) for name in ("ann", "bob", "carol"))
+def test_a_killed_process_is_detected_and_its_successor_connected(exit_stack: ExitStack) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
+    ann, bob, carol = (
+        started(exit_stack, MeshAgentProcess(signal_server.host, name)) for name in ("ann", "bob", "carol")
+    )
     met: set[str] = set()
     while met != {"bob", "carol"}:
         met.add(ann.until("ready_peer")["peer"])
@@ -38,30 +41,32 @@ def test_a_killed_process_is_missed_and_its_successor_found(stage: ExitStack) ->
     ann.do("send", "still here")
     assert ann.until("sent_to")["count"] == 1
     carol.until("data", data="still here")
-    started(stage, MeshAgentProcess(place.host, "bob"))
+    started(exit_stack, MeshAgentProcess(signal_server.host, "bob"))
     ann.until("ready_peer", peer="bob")
 
 
-def test_a_stopped_process_is_missed_too(stage: ExitStack) -> None:
-    """Nothing says that it is gone: its sockets are open, and nobody answers."""
+def test_a_stopped_process_is_detected(exit_stack: ExitStack) -> None:
+    """Its sockets stay open, but it answers nothing."""
     import signal
 
-    place = started(stage, SignalServerProcess())
-    ann, bob = (started(stage, MeshAgentProcess(place.host, name)) for name in ("ann", "bob"))
+    signal_server = started(exit_stack, SignalServerProcess())
+    ann, bob = (started(exit_stack, MeshAgentProcess(signal_server.host, name)) for name in ("ann", "bob"))
     ann.until("ready_peer", peer="bob")
     bob.process.send_signal(signal.SIGSTOP)
     ann.until("gone", peer="bob")
 
 
-def test_a_transfer_outlives_the_signalling_server(stage: ExitStack) -> None:
-    place = started(stage, SignalServerProcess())
-    ann, bob = (started(stage, MeshAgentProcess(place.host, name, reconnect_s=0.2)) for name in ("ann", "bob"))
+def test_a_transfer_continues_while_the_signalling_server_restarts(exit_stack: ExitStack) -> None:
+    signal_server = started(exit_stack, SignalServerProcess())
+    ann, bob = (
+        started(exit_stack, MeshAgentProcess(signal_server.host, name, reconnect_s=0.2)) for name in ("ann", "bob")
+    )
     ann.until("ready_peer", peer="bob")
     ann.do("bytes", "bob", 100_000_000)
-    place.process.kill()
+    signal_server.process.kill()
     ann.until("event", event="reconnect_scheduled")
-    again = started(stage, SignalServerProcess(place.port))
+    again = started(exit_stack, SignalServerProcess(signal_server.port))
     assert bob.until("bytes")["count"] == 100_000_000 // 65000 * 65000
     assert not any('"gone"' in line for line in ann.seen + bob.seen)
-    carol = started(stage, MeshAgentProcess(again.host, "carol"))
+    carol = started(exit_stack, MeshAgentProcess(again.host, "carol"))
     carol.until("ready_peer", peer="ann")

@@ -16,12 +16,12 @@ from hubbub.packs.peers.engine import IceServer
 
 
 def own_address() -> str:
-    """An address of this machine that is not loopback; nothing is sent."""
+    """Return an address of this machine that is not loopback; sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
         except OSError:
-            pytest.skip("no network besides loopback: a relay could not be reached")
+            pytest.skip("no network except loopback, so a relay cannot be reached")
         address: str = probe.getsockname()[0]
         return address
 
@@ -42,7 +42,7 @@ def wait_for(address: str, port: int) -> None:
 def relay(tmp_path: Path) -> Iterator[IceServer]:
     program = shutil.which("turnserver")
     if program is None:
-        pytest.skip("no coturn here (`apt install coturn`): connections through a relay are not tested")
+        pytest.skip("coturn is not installed (`apt install coturn`), so connections through a relay are not tested")
     address = own_address()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind((address, 0))
@@ -61,7 +61,7 @@ def relay(tmp_path: Path) -> Iterator[IceServer]:
 
 
 @pytest.mark.parametrize("engines", [("wrtc", "wrtc"), ("wrtc", "aiortc")], ids="-".join)
-async def test_two_ends_meet_through_a_relay_only(relay: IceServer, engines: tuple[str, str]) -> None:
+async def test_two_agents_connect_through_a_turn_relay_only(relay: IceServer, engines: tuple[str, str]) -> None:
     async with signalling() as host:
         ann, bob = (
             RoomAgent(host, name, engine, force_turn=True, ice_servers=(relay,))

@@ -37,7 +37,7 @@ def test_names_are_sanitised(text: str, name: str) -> None:
     assert names.sanitise(text) == name
 
 
-def test_rooms_and_streams_are_hashed_as_the_original_does() -> None:
+def test_wire_names_equal_those_of_the_vdo_bridge() -> None:
     default_names = names.WireNames()
     assert default_names.room_id("cap1") == "051dccbe9f26fe58"
     assert default_names.wire_stream_id("alice") == "alice808d64"
@@ -46,7 +46,7 @@ def test_rooms_and_streams_are_hashed_as_the_original_does() -> None:
     assert default_names.plain_stream_id("808d64") is None
 
 
-def test_long_names_are_cut_before_they_are_hashed() -> None:
+def test_long_names_are_truncated_before_they_are_hashed() -> None:
     default_names = names.WireNames()
     assert default_names.room_id("r" * 40) == default_names.room_id("r" * 30) != default_names.room_id("r" * 29)
     assert default_names.wire_stream_id("s" * 70) == "s" * 64 + "808d64"
@@ -63,7 +63,7 @@ def test_without_a_password_names_are_sent_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("password", [None, "", "   "])
-def test_no_password_means_the_usual_one(password: str | None) -> None:
+def test_no_password_means_the_default_password(password: str | None) -> None:
     assert names.WireNames(password).key == names.WireNames(names.DEFAULT_PASSWORD).key
 
 
@@ -78,25 +78,25 @@ def test_session_ids_are_short_and_differ() -> None:
     assert all(len(session) == 8 and session.isalnum() for session in found)
 
 
-# -- seals ---------------------------------------------------------------------
+# -- encryption ----------------------------------------------------------------
 
 
-def test_a_description_is_sealed_as_the_original_does() -> None:
+def test_descriptions_are_encrypted_like_the_vdo_bridge() -> None:
     key = names.WireNames().key
     assert key is not None
-    sealed, vector = encryption.encrypt(key, {"type": "offer", "sdp": "v=0"}, bytes(16))
-    assert sealed == "21ef9a455bd1a4162bd10cafa6798b944e8c50cff7e6b35e13716428e49407a3"
-    assert encryption.decrypt(key, sealed, vector) == {"type": "offer", "sdp": "v=0"}
+    ciphertext, vector = encryption.encrypt(key, {"type": "offer", "sdp": "v=0"}, bytes(16))
+    assert ciphertext == "21ef9a455bd1a4162bd10cafa6798b944e8c50cff7e6b35e13716428e49407a3"
+    assert encryption.decrypt(key, ciphertext, vector) == {"type": "offer", "sdp": "v=0"}
 
 
 @given(value=st.dictionaries(st.text(max_size=5), st.text(max_size=40), max_size=4))
-def test_what_is_sealed_can_be_opened(value: dict[str, str]) -> None:
+def test_encrypted_values_can_be_decrypted(value: dict[str, str]) -> None:
     key = names.WireNames("pass word").key
     assert key is not None
     assert encryption.decrypt(key, *encryption.encrypt(key, value)) == value
 
 
-def test_another_password_does_not_open_it() -> None:
+def test_another_password_does_not_decrypt() -> None:
     ours, theirs = names.WireNames("a").key, names.WireNames("b").key
     assert ours is not None
     assert theirs is not None
@@ -106,22 +106,22 @@ def test_another_password_does_not_open_it() -> None:
 
 
 @given(
-    sealed=st.text("0123456789abcdefg", max_size=70) | st.none() | st.integers(),
+    ciphertext=st.text("0123456789abcdefg", max_size=70) | st.none() | st.integers(),
     vector=st.none() | st.text("0123456789abcdef", max_size=34) | st.just("00" * 16),
 )
-def test_garbage_is_never_opened(sealed: object, vector: str | None) -> None:
+def test_garbage_is_never_decrypted(ciphertext: object, vector: str | None) -> None:
     with pytest.raises(encryption.DecryptionFailed):
-        encryption.decrypt(bytes(32), sealed, vector)
+        encryption.decrypt(bytes(32), ciphertext, vector)
 
 
 # -- keys ----------------------------------------------------------------------
 
 
 SPKI_HEAD = "MCowBQYDK2VuAyEA"
-"""How every X25519 key in SPKI begins, in base64 (RFC 8410)."""
+"""The prefix of every X25519 key in SPKI, in base64 (RFC 8410)."""
 
 
-def test_two_ends_come_to_the_same_key() -> None:
+def test_two_key_pairs_derive_the_same_secret() -> None:
     ours, theirs, stranger = encryption.KeyPair(), encryption.KeyPair(), encryption.KeyPair()
     assert ours.public.startswith(SPKI_HEAD)
     assert len(base64.b64decode(ours.public)) == 44
@@ -134,7 +134,7 @@ def test_two_ends_come_to_the_same_key() -> None:
     "public",
     ["", "x", "é", base64.b64encode(bytes(44)).decode(), SPKI_HEAD + base64.b64encode(bytes(32)).decode()],
 )
-def test_what_is_no_key_is_refused(public: str) -> None:
+def test_an_invalid_public_key_is_refused(public: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         encryption.KeyPair().derive_secret(public)
 
@@ -142,7 +142,7 @@ def test_what_is_no_key_is_refused(public: str) -> None:
 # -- tokens --------------------------------------------------------------------
 
 
-def test_a_token_is_made_as_the_original_does() -> None:
+def test_tokens_equal_those_of_the_vdo_bridge() -> None:
     assert tokens.mint(SECRET, "r", "a", 1700000600000, "join_00000000") == TOKEN
     tokens.check(TOKEN, (SECRET,), "r", "a", 1700000599999)
 
@@ -176,7 +176,7 @@ def test_a_signed_token_with_a_wrong_payload_is_refused(payload: bytes) -> None:
         tokens.check(f"{head}.{tail}", (SECRET,), "r", "a", 0)
 
 
-def test_an_old_secret_of_the_ring_still_opens() -> None:
+def test_a_token_of_an_old_secret_is_accepted() -> None:
     tokens.check(TOKEN, ("new", SECRET), "r", "a", 0)
     with pytest.raises(tokens.TokenRefused, match="signature"):
         tokens.check(TOKEN, ("new",), "r", "a", 0)
@@ -187,7 +187,7 @@ def test_without_a_secret_any_token_passes() -> None:
 
 
 @given(position=st.integers(0, len(TOKEN) - 1), letter=st.sampled_from("ABCxyz019-_."))
-def test_a_changed_token_never_passes(position: int, letter: str) -> None:
+def test_a_modified_token_is_refused(position: int, letter: str) -> None:
     forged = TOKEN[:position] + letter + TOKEN[position + 1 :]
     if forged != TOKEN:
         with pytest.raises(tokens.TokenRefused):
@@ -197,7 +197,7 @@ def test_a_changed_token_never_passes(position: int, letter: str) -> None:
 # -- MACs ----------------------------------------------------------------------
 
 
-def test_a_mac_is_made_as_the_original_does() -> None:
+def test_macs_equal_those_of_the_vdo_bridge() -> None:
     mac = session_mac.sign(bytes([1]) * 32, PATCH.signed_text)
     assert mac == "84c42b030d77668d11c2c5e4897435701c8a5bd3d58d36f2d1ba6c9ccfad8a1c"
     assert session_mac.is_valid_mac(bytes([1]) * 32, PATCH.signed_text, mac)
@@ -208,7 +208,7 @@ def test_a_mac_is_made_as_the_original_does() -> None:
 
 
 @given(order=st.permutations(range(1, 12)), again=st.lists(st.integers(1, 11), max_size=8))
-def test_every_number_is_taken_once_in_any_order(order: list[int], again: list[int]) -> None:
+def test_every_number_is_accepted_once_in_any_order(order: list[int], again: list[int]) -> None:
     window = session_mac.ReplayWindow(width=16)
     assert all(window.accept(number) for number in order)
     assert not any(window.accept(number) for number in again)
@@ -222,11 +222,11 @@ def test_numbers_older_than_the_window_are_refused() -> None:
 @pytest.mark.parametrize(
     "nonce", ["p_00000000", "", "h_1", "h_000000000000000G", "h_0000000000000001 ", "h_٠" + "0" * 15]
 )
-def test_a_nonce_that_does_not_count_is_refused(nonce: str) -> None:
+def test_a_nonce_without_a_counter_is_refused(nonce: str) -> None:
     assert not session_mac.ReplayWindow().accept_nonce(nonce)
 
 
-def test_a_forgotten_counter_goes_on_above_where_it_was() -> None:
+def test_a_dropped_counter_restarts_above_its_last_value() -> None:
     uses = session_mac.KeyCounterCache(limit=1)
     window = session_mac.ReplayWindow()
     for moment in (1000, 1001, 1002):
@@ -235,7 +235,7 @@ def test_a_forgotten_counter_goes_on_above_where_it_was() -> None:
         uses.get(b"b", moment)
 
 
-def test_frames_of_bytes_are_signed_and_numbered() -> None:
+def test_binary_frames_are_signed_and_numbered() -> None:
     key = session_mac.bulk_key(bytes(32), "alice")
     frame = session_mac.sign_frame(key, 7, b"data")
     assert session_mac.verify_frame(key, frame) == (7, b"data")
@@ -243,5 +243,5 @@ def test_frames_of_bytes_are_signed_and_numbered() -> None:
 
 
 @given(frame=st.binary(max_size=60))
-def test_forged_frames_are_refused(frame: bytes) -> None:
+def test_forged_binary_frames_are_refused(frame: bytes) -> None:
     assert session_mac.verify_frame(bytes(32), frame) is None

@@ -32,7 +32,7 @@ def read(settings: PeersSettings, secrets: tuple[str, ...] = ("sek", "old"), **g
 
 
 @given(st.booleans(), st.booleans(), st.lists(st.sampled_from(["ann", "bob"])), GIVEN)
-def test_whatever_a_caller_gives_the_result_is_at_least_as_strict(
+def test_arguments_never_loosen_the_security_settings(
     is_enforcing: bool, needs_mac: bool, allowed: list[str], given: dict[str, Any]
 ) -> None:
     settings = PeersSettings(
@@ -65,7 +65,7 @@ STRICT = PeersSettings(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"enforce_join_token": False}, "invalid enforce_join_token: the operator of this server has turned it on"),
         ({"require_session_mac": "off"}, "invalid require_session_mac: the operator of this server has turned it on"),
@@ -75,13 +75,13 @@ STRICT = PeersSettings(
         ({"enforce_join_token": "perhaps"}, "invalid enforce_join_token: it must be true or false"),
     ],
 )  # fmt: skip
-def test_an_argument_that_asks_for_less_is_refused_with_what_to_do(given: dict[str, Any], said: str) -> None:
+def test_an_argument_that_loosens_security_is_refused_with_advice(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentsInvalid) as refusal:
         read(STRICT, **given)
-    assert refusal.value.message.startswith(said)
+    assert refusal.value.message.startswith(message)
 
 
-def test_an_argument_that_asks_for_as_much_or_more_is_obeyed() -> None:
+def test_an_argument_that_keeps_or_tightens_security_is_accepted() -> None:
     same = read(STRICT, enforce_join_token=True, require_session_mac=True, join_token_secret="sek")
     assert same == read(STRICT) == read(STRICT, allow_peer_stream_ids=None, join_token_secret="")
     assert read(STRICT, allow_peer_stream_ids=["ann"]).allow_peer_stream_ids == ("ann",)
@@ -91,7 +91,7 @@ def test_an_argument_that_asks_for_as_much_or_more_is_obeyed() -> None:
     assert read(open_to_all, (), enforce_join_token=False, allow_peer_stream_ids=[]) == SessionSecurity()
 
 
-async def test_the_schema_has_what_the_operator_demands_as_default() -> None:
+async def test_the_schema_defaults_are_the_security_settings() -> None:
     settings: dict[str, Any] = {name: getattr(STRICT, name) for name in STRICT.__struct_fields__}
     async with connected_caller(**settings) as ann:
         (tool,) = [tool for tool in ann.server.tools if tool.name == "vdo_connect"]

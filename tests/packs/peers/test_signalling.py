@@ -26,9 +26,6 @@ from hubbub import SettingsError
 from hubbub.pack.http import Backoff
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.errors import SignallingFailed, StreamIdTaken, WireError
-from hubbub.packs.peers.signal_command import main
-from hubbub.packs.peers.signal_router import SignalLimits
-from hubbub.packs.peers.signal_server import client_network
 from hubbub.packs.peers.signalling import (
     Alert,
     Candidates,
@@ -41,14 +38,19 @@ from hubbub.packs.peers.signalling import (
     read_message,
 )
 from hubbub.packs.peers.signalling_client import SignallingClient
+from hubbub.packs.peers.signalling_command import main
+from hubbub.packs.peers.signalling_router import SignalLimits
+from hubbub.packs.peers.signalling_server import client_network
 
 HUBBUB = Path(sys.executable).parent / "hubbub"
 
 
-def client(host: str, name: str = "ann", room: str = "r") -> tuple[SignallingClient, asyncio.Queue[IncomingMessage]]:
-    made, heard = SignallingClient(host, room, name, Backoff((0.05,), jitter=0)), asyncio.Queue[IncomingMessage]()
-    made.on_message = heard.put_nowait
-    return made, heard
+def make_client(
+    host: str, name: str = "ann", room: str = "r"
+) -> tuple[SignallingClient, asyncio.Queue[IncomingMessage]]:
+    client, received = SignallingClient(host, room, name, Backoff((0.05,), jitter=0)), asyncio.Queue[IncomingMessage]()
+    client.on_message = received.put_nowait
+    return client, received
 
 
 async def fetch_path(host: str, path: str) -> tuple[int, str, str]:
@@ -66,9 +68,9 @@ async def fetch_path(host: str, path: str) -> tuple[int, str, str]:
 # -- the client with the server ------------------------------------------------------
 
 
-async def test_two_clients_meet_and_hand_on_what_they_say() -> None:
+async def test_two_clients_join_and_exchange_descriptions() -> None:
     async with signalling() as host:
-        (ann, to_ann), (bob, to_bob) = client(host), client(host, "bob")
+        (ann, to_ann), (bob, to_bob) = make_client(host), make_client(host, "bob")
         try:
             assert (await ann.join()).members == ()
             (listed,) = (await bob.join()).members
@@ -88,9 +90,9 @@ async def test_two_clients_meet_and_hand_on_what_they_say() -> None:
             await bob.close()
 
 
-async def test_a_stream_id_that_is_taken_is_an_error_at_once() -> None:
+async def test_joining_with_a_stream_id_in_use_raises() -> None:
     async with signalling() as host:
-        (ann, _), (second, _) = client(host), client(host)
+        (ann, _), (second, _) = make_client(host), make_client(host)
         try:
             await ann.join()
             with pytest.raises(StreamIdTaken, match="already in use"):
@@ -101,15 +103,15 @@ async def test_a_stream_id_that_is_taken_is_an_error_at_once() -> None:
 
 
 @pytest.mark.parametrize("host", ["ws://127.0.0.1:9", "http://127.0.0.1:9", "example", ""])
-async def test_no_server_there_says_what_to_do(host: str) -> None:
-    made, _ = client(host)
+async def test_joining_without_a_server_raises_an_error_with_advice(host: str) -> None:
+    client, _ = make_client(host)
     with pytest.raises(SignallingFailed, match=r"start one with `hubbub signal`|must begin with ws://"):
-        await made.join()
+        await client.join()
 
 
-async def test_a_full_room_is_told_in_the_servers_words() -> None:
-    async with signalling(SignalLimits(clients_of_one_room=1)) as host:
-        (ann, _), (bob, _) = client(host), client(host, "bob")
+async def test_joining_a_full_room_raises_with_the_message_of_the_server() -> None:
+    async with signalling(SignalLimits(clients_per_room=1)) as host:
+        (ann, _), (bob, _) = make_client(host), make_client(host, "bob")
         try:
             await ann.join()
             with pytest.raises(SignallingFailed, match="full"):
@@ -118,9 +120,9 @@ async def test_a_full_room_is_told_in_the_servers_words() -> None:
             await ann.close()
 
 
-async def test_a_client_comes_back_when_the_server_was_away() -> None:
+async def test_a_client_rejoins_after_a_server_restart_and_sends_queued_messages() -> None:
     async with signalling() as host:
-        ann, heard = client(host)
+        ann, received = make_client(host)
         port = int(host.rpartition(":")[2])
         await ann.join()
     lost: list[tuple[str, float]] = []
@@ -141,56 +143,56 @@ async def test_a_client_comes_back_when_the_server_was_away() -> None:
                 ann.send({"request": f"unknown {number}"})  # which the server answers with an error
             async with signalling(port=port):
                 await back.wait()
-                assert isinstance(await heard.get(), Listing)
+                assert isinstance(await received.get(), Listing)
                 assert ann.is_joined
                 for number in range(5, limits.SIGNAL_OFFLINE_MESSAGES + 5):
-                    assert await heard.get() == Alert(f"unknown request 'unknown {number}'", is_error=True)
+                    assert await received.get() == Alert(f"unknown request 'unknown {number}'", is_error=True)
     finally:
         await ann.close()
 
 
-async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_joining_a_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SIGNAL_JOIN_S", 0.2)
     async with signalling() as host, connect(host):
         pass
     from websockets.asyncio.server import serve
 
-    async def silence(socket: Any) -> None:
+    async def stay_silent(socket: Any) -> None:
         await socket.wait_closed()
 
-    async with serve(silence, "127.0.0.1", 0) as server:
-        made, _ = client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
+    async with serve(stay_silent, "127.0.0.1", 0) as server:
+        client, _ = make_client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
         with pytest.raises(SignallingFailed, match="did not confirm the join"):
-            await made.join()
+            await client.join()
 
 
-async def test_a_server_without_our_answer_to_seed_is_good_enough() -> None:
+async def test_a_server_that_does_not_answer_seed_is_accepted() -> None:
     from websockets.asyncio.server import serve
 
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
 
-    async def original(socket: Any) -> None:
+    async def serve_without_seeded(socket: Any) -> None:
         async for text in socket:
-            heard.append(json.loads(text))
-            if heard[-1]["request"] == "joinroom":
+            received.append(json.loads(text))
+            if received[-1]["request"] == "joinroom":
                 await socket.send(json.dumps({"request": "listing", "list": [{"UUID": "u", "streamID": "bob"}, 7, {}]}))
 
-    async with serve(original, "127.0.0.1", 0) as server:
-        made, _ = client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
+    async with serve(serve_without_seeded, "127.0.0.1", 0) as server:
+        client, _ = make_client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
         try:
-            listing = await made.join()
+            listing = await client.join()
         finally:
-            await made.close()
+            await client.close()
     assert [member.stream_id for member in listing.members] == ["bob"]
-    assert [message["request"] for message in heard] == ["joinroom", "seed"]
+    assert [message["request"] for message in received] == ["joinroom", "seed"]
 
 
 # -- the server alone ----------------------------------------------------------------
 
 
-async def test_health_and_metrics_are_told_over_http() -> None:
+async def test_health_and_metrics_are_served_over_http() -> None:
     async with signalling() as host:
-        ann, _ = client(host)
+        ann, _ = make_client(host)
         try:
             await ann.join()
             status, kind, body = await fetch_path(host, "/health")
@@ -217,7 +219,7 @@ async def test_health_and_metrics_are_told_over_http() -> None:
         ("http://[", False),
     ],
 )
-async def test_pages_of_strangers_may_not_use_it(origin: Origin | None, is_allowed: bool) -> None:
+async def test_browser_origins_that_are_not_allowed_are_refused(origin: Origin | None, is_allowed: bool) -> None:
     async with signalling(allowed_origins=("https://friend.example",)) as host:
         if is_allowed:
             async with connect(host, origin=origin):
@@ -227,7 +229,7 @@ async def test_pages_of_strangers_may_not_use_it(origin: Origin | None, is_allow
 
 
 async def close_code(host: str, *texts: str | bytes) -> int | None:
-    """Say these; the code with which the server ends it."""
+    """Send these; return the close code of the server."""
     async with connect(host, max_size=None) as socket:
         try:
             for text in texts:
@@ -239,35 +241,35 @@ async def close_code(host: str, *texts: str | bytes) -> int | None:
             return socket.close_code
 
 
-async def test_bad_messages_end_that_connection_and_no_other() -> None:
+async def test_invalid_messages_close_only_their_own_connection() -> None:
     async with signalling(SignalLimits(messages=20)) as host:
-        ann, heard = client(host)
+        ann, received = make_client(host)
         try:
             await ann.join()
             assert await close_code(host, "not json") == 1008
             assert await close_code(host, "x" * (limits.SIGNAL_MESSAGE_BYTES + 1)) == 1009
             assert await close_code(host, *(['{"a":1}'] * 30)) == 1008
-            bob, _ = client(host, "bob")
+            bob, _ = make_client(host, "bob")
             await bob.join()
             await bob.close()
-            assert isinstance(await heard.get(), MemberJoined)
+            assert isinstance(await received.get(), MemberJoined)
         finally:
             await ann.close()
 
 
-async def test_who_joins_no_room_is_parted_with() -> None:
+async def test_a_client_that_joins_no_room_in_time_is_disconnected() -> None:
     async with signalling(join_grace_s=0.1) as host:
         assert await close_code(host) == 1006
 
 
-async def test_who_publishes_or_plays_needs_no_room() -> None:
+async def test_a_client_that_publishes_or_plays_needs_no_room() -> None:
     async with signalling(join_grace_s=2) as host, connect(host) as publisher, connect(host) as viewer:
         await publisher.send('{"request":"seed","streamID":"ann"}')
         assert json.loads(await publisher.recv())["request"] == "seeded"
         await viewer.send('{"request":"play","streamID":"ann"}')
         asked = json.loads(await publisher.recv())
         assert asked["request"] == "offerSDP"
-        assert await close_code(host) == 1006  # Who asks for nothing is gone by now; these two stay.
+        assert await close_code(host) == 1006  # A client without requests is disconnected by now; these two stay.
         await publisher.send(json.dumps({"UUID": asked["UUID"], "description": "x"}))
         assert json.loads(await viewer.recv())["description"] == "x"
 
@@ -283,16 +285,16 @@ async def test_who_publishes_or_plays_needs_no_room() -> None:
         (None, ""),
     ],
 )
-def test_addresses_of_one_ipv6_network_count_as_one(remote: Any, network: str) -> None:
+def test_ipv6_addresses_of_one_64_network_count_as_one(remote: Any, network: str) -> None:
     class Connection:
         remote_address = remote
 
     assert client_network(Connection()) == network  # type: ignore[arg-type]
 
 
-async def test_who_does_not_answer_pings_is_parted_with() -> None:
+async def test_a_client_that_does_not_answer_pings_is_disconnected() -> None:
     async with signalling(idle_s=0.4) as host:
-        # A client that shakes hands and then never reads.
+        # A client that never reads after the handshake.
         reader, writer = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
         writer.write(
             b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -305,9 +307,9 @@ async def test_who_does_not_answer_pings_is_parted_with() -> None:
         assert json.loads((await fetch_path(host, "/health"))[2])["clients"] == 0
 
 
-async def test_clients_of_one_address_are_bounded() -> None:
-    async with signalling(SignalLimits(clients_of_one_address=1)) as host:
-        ann, _ = client(host)
+async def test_connections_of_one_address_are_limited() -> None:
+    async with signalling(SignalLimits(clients_per_address=1)) as host:
+        ann, _ = make_client(host)
         try:
             await ann.join()
             assert await close_code(host) == 1008
@@ -315,8 +317,8 @@ async def test_clients_of_one_address_are_bounded() -> None:
             await ann.close()
 
 
-async def test_who_only_begins_to_connect_takes_up_its_share_and_no_more() -> None:
-    async with signalling(SignalLimits(clients_of_one_address=2)) as host:
+async def test_unfinished_handshakes_count_against_the_limit_per_address() -> None:
+    async with signalling(SignalLimits(clients_per_address=2)) as host:
         port = int(host.rpartition(":")[2])
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
         try:
@@ -328,16 +330,18 @@ async def test_who_only_begins_to_connect_takes_up_its_share_and_no_more() -> No
         finally:
             for _, writer in silent:
                 writer.close()
-        ann, _ = client(host)
+        ann, _ = make_client(host)
         async with asyncio.timeout(WAIT_S):
             while not ann.is_joined:
-                ann, _ = client(host)
-                with contextlib.suppress(SignallingFailed):  # It may not have noticed yet that they are gone.
+                ann, _ = make_client(host)
+                with contextlib.suppress(
+                    SignallingFailed
+                ):  # The server may not have detected yet that they are closed.
                     await ann.join()
         await ann.close()
 
 
-# -- what the server may say ----------------------------------------------------------
+# -- messages of the server -----------------------------------------------------------
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6),
@@ -367,7 +371,7 @@ fields = ["UUID", "streamID", "list", "session", "description", "vector", "type"
     ),
     request=st.none() | requests | json_values,
 )
-def test_whatever_a_server_says_is_understood_or_refused(message: dict[str, Any], request: Any) -> None:
+def test_arbitrary_server_messages_are_read_or_refused(message: dict[str, Any], request: Any) -> None:
     if request is not None:
         message["request"] = request
     try:
@@ -378,7 +382,7 @@ def test_whatever_a_server_says_is_understood_or_refused(message: dict[str, Any]
 
 
 @given(message=json_values)
-def test_what_is_no_object_is_refused(message: Any) -> None:
+def test_a_server_message_that_is_not_an_object_is_refused(message: Any) -> None:
     if not isinstance(message, dict):
         with pytest.raises(WireError):
             read_message(message)
@@ -396,26 +400,26 @@ def test_messages_of_peers_are_read() -> None:
 # -- the command ----------------------------------------------------------------------
 
 
-def test_an_address_that_others_reach_must_be_meant() -> None:
+def test_a_host_beyond_loopback_needs_the_insecure_flag() -> None:
     with pytest.raises(SettingsError, match="--insecure"):
         main(["--host", "0.0.0.0"])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--port", "99999"], "port must be 0-65535; try another --port"),
         (["--host", "nowhere.invalid", "--insecure"], "try another --host"),
     ],
 )
-def test_an_address_that_cannot_be_had_is_told_in_one_line(arguments: list[str], told: str) -> None:
+def test_an_unusable_address_is_reported_in_one_line(arguments: list[str], message: str) -> None:
     done = subprocess.run([HUBBUB, "signal", *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("hubbub: cannot listen on ")
-    assert told in done.stderr
+    assert message in done.stderr
 
 
-def test_the_command_serves_until_it_is_told_to_stop() -> None:
+def test_the_signal_command_serves_until_sigterm() -> None:
     with subprocess.Popen([HUBBUB, "signal", "--port", "0"], stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
@@ -430,7 +434,7 @@ def test_the_command_serves_until_it_is_told_to_stop() -> None:
             process.kill()
 
 
-def test_a_port_that_is_taken_is_said_without_a_traceback() -> None:
+def test_a_port_in_use_is_reported_without_a_traceback() -> None:
     import socket
 
     with socket.socket() as taken:

@@ -30,7 +30,7 @@ def served(*packs: str, profile: str | None = None) -> Server:
 
 
 async def failure(client: RawClient, params: dict[str, Any]) -> dict[str, Any]:
-    """How a call fails, as the contract writes it."""
+    """Call a tool that must fail; return the error of the contract."""
     answer = await client.response_to(client.send_request("tools/call", params))
     assert "error" not in answer, answer
     result = answer["result"]
@@ -44,7 +44,7 @@ async def failure(client: RawClient, params: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_alone_every_failed_call_has_the_shape_of_the_contract(dialect: str) -> None:
+async def test_standalone_failed_calls_have_the_error_shape_of_the_contract(dialect: str) -> None:
     server = served("peers", profile="core")
     async with server.running(), connect_raw_client(server, dialect) as client:
         assert await failure(client, {"name": "vdo_x", "arguments": {}}) == {
@@ -66,7 +66,7 @@ async def test_alone_every_failed_call_has_the_shape_of_the_contract(dialect: st
 
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_beside_another_pack_a_call_of_nothing_is_an_error_of_the_protocol(dialect: str) -> None:
+async def test_with_another_pack_an_unknown_tool_is_a_protocol_error(dialect: str) -> None:
     server = served("peers", "demo")
     async with server.running(), connect_raw_client(server, dialect) as client:
         unknown = await client.response_to(client.send_request("tools/call", {"name": "vdo_x"}))
@@ -77,7 +77,7 @@ async def test_beside_another_pack_a_call_of_nothing_is_an_error_of_the_protocol
     assert (server.message_bytes, server.exit_notification) == (bounds.MESSAGE_BYTES, None)
 
 
-async def test_a_disabled_tool_fails_as_a_result_in_the_plain_dialect_beside_another_pack_too() -> None:
+async def test_with_another_pack_a_disabled_tool_is_an_error_result_in_the_plain_dialect() -> None:
     server = served("peers", "demo", profile="core")
     async with server.running(), connect_raw_client(server, "plain") as client:
         assert (await failure(client, {"name": "vdo_state_get"}))["type"] == "validation_error"
@@ -104,7 +104,7 @@ async def test_modern_clients_have_no_shutdown() -> None:
 def run(
     messages: list[Any], *flags: str, environ: dict[str, str] | None = None
 ) -> tuple[int, list[dict[str, Any]], str]:
-    """The exit code of a server, what it answers to these messages, and what it writes to stderr."""
+    """Send these messages to a server; return its exit code, its responses and its stderr."""
     lines = "".join(f"{message if isinstance(message, str) else json.dumps(message)}\n" for message in messages)
     done = subprocess.run(
         [*SERVE, *flags], input=lines, capture_output=True, text=True, timeout=60, env={**os.environ, **(environ or {})}
@@ -121,7 +121,7 @@ def ping(size: int) -> str:
     return head + "x" * (size - len(head) - 3) + '"}}'
 
 
-def test_exit_ends_the_process_after_what_was_asked_before() -> None:
+def test_exit_ends_the_process_after_earlier_requests() -> None:
     process = subprocess.Popen(list(SERVE), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -138,7 +138,7 @@ def test_exit_ends_the_process_after_what_was_asked_before() -> None:
         pass
 
 
-def test_alone_a_message_may_have_as_many_bytes_as_the_contract_says() -> None:
+def test_the_standalone_message_limit_is_that_of_the_contract() -> None:
     limit = limits.PEERS_MESSAGE_BYTES
     _, answers, _ = run([ping(limit), ping(limit + 1)])
     assert sorted(list(answer)[-1] for answer in answers) == ["error", "result"]
@@ -166,15 +166,15 @@ def test_variables_are_read_leniently() -> None:
     assert "error" in answers[1]
 
 
-def test_an_unknown_profile_in_the_environment_is_warned_about_and_ignored() -> None:
-    code, answers, said = run([INITIALIZE, request(1, "tools/list")], environ={"VDON_MCP_TOOL_PROFILE": "cores"})
+def test_an_unknown_profile_in_the_environment_is_ignored_with_a_warning() -> None:
+    code, answers, stderr = run([INITIALIZE, request(1, "tools/list")], environ={"VDON_MCP_TOOL_PROFILE": "cores"})
     (listed,) = [answer for answer in answers if answer["id"] == 1]
     assert (code, len(listed["result"]["tools"])) == (0, 20)
-    assert "VDON_MCP_TOOL_PROFILE: unknown profile 'cores'; did you mean 'core'?; it is ignored" in said
+    assert "VDON_MCP_TOOL_PROFILE: unknown profile 'cores'; did you mean 'core'?; it is ignored" in stderr
 
 
 @pytest.mark.parametrize(
-    ("flags", "environ", "said"),
+    ("flags", "environ", "expected"),
     [
         (("--tool-profile", "Core"), {}, "unknown profile 'Core'"),
         (("--enforce-join-token", "yes"), {}, "--enforce-join-token must be true or false, not 'yes'"),
@@ -184,9 +184,9 @@ def test_an_unknown_profile_in_the_environment_is_warned_about_and_ignored() -> 
         ((), {"VDON_MCP_ENFORCE_JOIN_TOKEN": "ture"}, "VDON_MCP_ENFORCE_JOIN_TOKEN must be true or false, not 'ture'"),
     ],
 )
-def test_flags_are_read_strictly_and_security_is_never_guessed(
-    flags: tuple[str, ...], environ: dict[str, str], said: str
+def test_flags_and_security_variables_are_parsed_strictly(
+    flags: tuple[str, ...], environ: dict[str, str], expected: str
 ) -> None:
-    code, _, told = run([], *flags, environ=environ)
+    code, _, stderr = run([], *flags, environ=environ)
     assert code == 2
-    assert said in told
+    assert expected in stderr

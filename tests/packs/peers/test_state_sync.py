@@ -1,6 +1,6 @@
 """Peers whose messages are lost, delayed, repeated or cut off converge once they can reach each other again.
 
-The network is played, so that hundreds of rooms cost nothing; the state and what is said about it are real.
+The network is a fake, so that hundreds of rooms are cheap; state and messages are real.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from hubbub.packs.peers.room import PeerView, RoomOptions, SendResult
 from hubbub.packs.peers.state_sync import StateSync, split_pages
 from hubbub.packs.peers.wire import Capabilities, Envelope
 
-ENDS = 4
+SESSIONS = 4
 NAMES = ("ann", "bob", "bob", "zoe")
-"""Two have the same name, as after a restart without memory."""
+"""Two have the same name, as after a restart without saved state."""
 
 
 def view(number: int, *, is_hubbub: bool = True) -> PeerView:
@@ -34,7 +34,7 @@ def view(number: int, *, is_hubbub: bool = True) -> PeerView:
 
 
 class FakeRoom:
-    """One end's room: what it sends waits in the network until somebody lets it through."""
+    """The room of one session: its messages wait in the network until they are delivered."""
 
     def __init__(self, network: Network, number: int) -> None:
         self.options = RoomOptions(room="hall", stream_id=NAMES[number])
@@ -43,7 +43,7 @@ class FakeRoom:
 
     @property
     def peers(self) -> list[PeerView]:
-        return [view(other) for other in range(ENDS) if self._network.can_reach(self._number, other)]
+        return [view(other) for other in range(SESSIONS) if self._network.can_reach(self._number, other)]
 
     def find(self, target: str) -> PeerView | None:
         return next((peer for peer in self.peers if peer.uuid == target), None)
@@ -61,7 +61,7 @@ class FakeRoom:
 
 
 class FakeSession:
-    """A session that has nothing but a state."""
+    """A session with shared state only."""
 
     def __init__(self, network: Network, number: int, page_entries: int) -> None:
         self.room: Any = FakeRoom(network, number)
@@ -79,12 +79,12 @@ class FakeSession:
 
 
 class Network:
-    """Who can reach whom, and what is on its way."""
+    """Which sessions can reach each other, and undelivered messages."""
 
     def __init__(self, page_entries: int) -> None:
         self.cut: set[frozenset[int]] = set()
         self.waiting: list[tuple[int, int, str, str]] = []
-        self.ends = [FakeSession(self, number, page_entries) for number in range(ENDS)]
+        self.sessions = [FakeSession(self, number, page_entries) for number in range(SESSIONS)]
 
     def can_reach(self, left: int, right: int) -> bool:
         return left != right and frozenset((left, right)) not in self.cut
@@ -92,15 +92,15 @@ class Network:
     def connect(self, left: int, right: int) -> None:
         if left != right and frozenset((left, right)) in self.cut:
             self.cut.remove(frozenset((left, right)))
-            self.ends[left].sync.on_peer_ready(view(right))
-            self.ends[right].sync.on_peer_ready(view(left))
+            self.sessions[left].sync.on_peer_ready(view(right))
+            self.sessions[right].sync.on_peer_ready(view(left))
 
     def disconnect(self, left: int, right: int) -> None:
         if self.can_reach(left, right):
             self.cut.add(frozenset((left, right)))
             self.waiting = [each for each in self.waiting if {each[0], each[1]} != {left, right}]
-            self.ends[left].sync.on_peer_gone(view(right))
-            self.ends[right].sync.on_peer_gone(view(left))
+            self.sessions[left].sync.on_peer_gone(view(right))
+            self.sessions[right].sync.on_peer_gone(view(left))
 
     async def deliver(self, number: int, *, keep: bool = False) -> None:
         if not self.waiting:
@@ -111,130 +111,130 @@ class Network:
         envelope = Envelope(
             kind=kind, ts=1, nonce="p_1", room="hall", from_stream_id=NAMES[sender], payload=parse(text)
         )
-        self.ends[receiver].sync.on_envelope(view(sender), envelope)
+        self.sessions[receiver].sync.on_envelope(view(sender), envelope)
         await self.settle()
 
     async def send_heartbeat(self, number: int) -> None:
-        """A heartbeat of one end reaches all that it can reach."""
-        for other in range(ENDS):
+        """Deliver a heartbeat of one session to all that it can reach."""
+        for other in range(SESSIONS):
             if self.can_reach(number, other):
-                self.ends[other].sync.on_heartbeat(view(number), self.ends[number].sync.shared.digest)
+                self.sessions[other].sync.on_heartbeat(view(number), self.sessions[number].sync.shared.digest)
 
     async def settle(self) -> None:
-        while any(end.tasks for end in self.ends):
+        while any(session.tasks for session in self.sessions):
             await asyncio.sleep(0)
 
     async def deliver_all(self) -> None:
-        """Everything that is on its way arrives."""
+        """Deliver all waiting messages."""
         while self.waiting:
             await self.deliver(0)
 
     @property
     def digests(self) -> set[str]:
-        return {end.sync.shared.digest for end in self.ends}
+        return {session.sync.shared.digest for session in self.sessions}
 
 
-numbers = st.integers(0, ENDS - 1)
+numbers = st.integers(0, SESSIONS - 1)
 keys = st.sampled_from(["a", "b", "c", "d"])
 values = st.none() | st.integers(-3, 3) | st.text(max_size=2) | st.lists(st.booleans(), max_size=2)
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("set"), numbers, keys, values),
-        st.tuples(st.just("quiet"), numbers, keys, values),
+        st.tuples(st.just("set_silently"), numbers, keys, values),
         st.tuples(st.just("deliver"), st.integers(0, 100)),
-        st.tuples(st.just("again"), st.integers(0, 100)),
+        st.tuples(st.just("repeat"), st.integers(0, 100)),
         st.tuples(st.just("lose"), st.integers(0, 100)),
-        st.tuples(st.just("part"), numbers, numbers),
-        st.tuples(st.just("meet"), numbers, numbers),
-        st.tuples(st.just("beat"), numbers),
+        st.tuples(st.just("disconnect"), numbers, numbers),
+        st.tuples(st.just("connect"), numbers, numbers),
+        st.tuples(st.just("heartbeat"), numbers),
     ),
     max_size=40,
 )
 
 
-async def act(network: Network, script: list[Any]) -> None:
+async def run_script(network: Network, script: list[Any]) -> None:
     for step in script:
         match step:
-            case ("set", end, key, value):
-                sync = network.ends[end].sync
+            case ("set", session, key, value):
+                sync = network.sessions[session].sync
                 sync.send(sync.set(key, value), None)
-            case ("quiet", end, key, value):
-                network.ends[end].sync.set(key, value)
+            case ("set_silently", session, key, value):
+                network.sessions[session].sync.set(key, value)
             case ("deliver", number):
                 await network.deliver(number)
-            case ("again", number):
+            case ("repeat", number):
                 await network.deliver(number, keep=True)
             case ("lose", number) if network.waiting:
                 del network.waiting[number % len(network.waiting)]
-            case ("part", left, right):
+            case ("disconnect", left, right):
                 network.disconnect(left, right)
-            case ("meet", left, right):
+            case ("connect", left, right):
                 network.connect(left, right)
-            case ("beat", end):
-                await network.send_heartbeat(end)
+            case ("heartbeat", session):
+                await network.send_heartbeat(session)
 
 
-LINES = st.permutations(range(ENDS))
+LINES = st.permutations(range(SESSIONS))
 
 
 @given(script=steps, line=LINES, page_entries=st.sampled_from([1, 2, 100]))
 @settings(max_examples=150)
-def test_all_ends_agree_when_they_form_a_line_again(script: list[Any], line: list[int], page_entries: int) -> None:
-    async def play() -> None:
+def test_sessions_converge_over_a_line_of_neighbours(script: list[Any], line: list[int], page_entries: int) -> None:
+    async def run_scenario() -> None:
         network = Network(page_entries)
-        await act(network, script)
-        # Only neighbours in the line reach each other from now on; the ends of it never do.
+        await run_script(network, script)
+        # From now on only neighbours in the line can reach each other.
         near = {frozenset(pair) for pair in itertools.pairwise(line)}
-        for left in range(ENDS):
-            for right in range(left + 1, ENDS):
+        for left in range(SESSIONS):
+            for right in range(left + 1, SESSIONS):
                 (network.connect if frozenset((left, right)) in near else network.disconnect)(left, right)
-        for _ in range(ENDS + 1):
+        for _ in range(SESSIONS + 1):
             await network.deliver_all()
-            for number in range(ENDS):
+            for number in range(SESSIONS):
                 await network.send_heartbeat(number)
         await network.deliver_all()
         assert len(network.digests) == 1
-        entries = [end.sync.shared.entries for end in network.ends]
+        entries = [session.sync.shared.entries for session in network.sessions]
         assert all(each == entries[0] for each in entries)
         await network.send_heartbeat(line[0])
-        assert network.waiting == []  # Who agrees has nothing more to say.
+        assert network.waiting == []  # Sessions with equal states send nothing more.
 
-    with without_pauses():
-        asyncio.run(play())
+    with no_snapshot_pauses():
+        asyncio.run(run_scenario())
 
 
-class without_pauses:
-    """No pauses between snapshots, which would only make the tests slow."""
+class no_snapshot_pauses:
+    """Disable the pauses between snapshots, which would only slow the tests down."""
 
     def __enter__(self) -> None:
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(limits, "STATE_SNAPSHOT_S", 0.0)
-        self._patch.setattr(limits, "STATE_SNAPSHOT_REST_S", 0.0)
+        self._patch.setattr(limits, "STATE_SNAPSHOT_PAUSE_MAX_S", 0.0)
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()
 
 
-def test_a_snapshot_in_pages_is_the_same_as_in_one() -> None:
-    async def play() -> None:
+def test_a_snapshot_in_pages_transfers_all_entries() -> None:
+    async def run_scenario() -> None:
         network = Network(7)
         network.disconnect(0, 1)
         for number in range(50):
-            network.ends[0].sync.set(f"k{number}", "x" * number)
+            network.sessions[0].sync.set(f"k{number}", "x" * number)
         network.connect(0, 1)
         await network.deliver_all()
-        assert network.ends[1].sync.shared.entries == network.ends[0].sync.shared.entries
-        merged = [fields for type, fields in network.ends[1].events if type == "state_snapshot_merged"]
+        assert network.sessions[1].sync.shared.entries == network.sessions[0].sync.shared.entries
+        merged = [fields for type, fields in network.sessions[1].events if type == "state_snapshot_merged"]
         assert [fields["offered"] for fields in merged] == [7] * 7 + [1]
 
-    with without_pauses():
-        asyncio.run(play())
+    with no_snapshot_pauses():
+        asyncio.run(run_scenario())
 
 
 def test_pages_fit_into_frames_whatever_the_entries_are() -> None:
-    async def play() -> None:
+    async def run_scenario() -> None:
         network = Network(4096)
-        sync = network.ends[0].sync
+        sync = network.sessions[0].sync
         for number in range(40):
             sync.set(f"k{number}", "\N{SNOWMAN}" * (number * 700))
         sync.set("large", "x" * (limits.STATE_ENTRY_BYTES - 10))
@@ -243,43 +243,43 @@ def test_pages_fit_into_frames_whatever_the_entries_are() -> None:
             assert len(stringify(payload).encode()) < limits.PEER_FRAME_BYTES - 2048
         assert list(split_pages([], 5)) == [[]]
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
-def test_endless_wishes_for_snapshots_are_answered_one_by_one() -> None:
-    async def play() -> None:
+def test_repeated_snapshot_requests_are_answered_one_at_a_time() -> None:
+    async def run_scenario() -> None:
         network = Network(100)
-        network.ends[0].sync.set("k", 1)
+        network.sessions[0].sync.set("k", 1)
         request = Envelope(kind="state.snapshot_req", ts=1, nonce="p", room="hall", from_stream_id="zoe", payload={})
         for _ in range(1000):
-            network.ends[0].sync.on_envelope(view(3), request)
-        assert len(network.ends[0].tasks) == 1
+            network.sessions[0].sync.on_envelope(view(3), request)
+        assert len(network.sessions[0].tasks) == 1
         for _ in range(10):
             await asyncio.sleep(0)
         assert len([each for each in network.waiting if each[2] == "state.snapshot"]) == 1
-        for task in list(network.ends[0].tasks):
+        for task in list(network.sessions[0].tasks):
             task.cancel()
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
-def test_ends_that_cannot_agree_ask_less_and_less() -> None:
-    async def play() -> None:
+def test_snapshot_requests_back_off_if_digests_stay_different() -> None:
+    async def run_scenario() -> None:
         network = Network(100)
         clock = 0.0
         patch.setattr("hubbub.packs.peers.state_sync.time.monotonic", lambda: clock)
         for number in range(600):
             clock = float(number)
-            network.ends[0].sync.on_heartbeat(view(1), "another digest")
+            network.sessions[0].sync.on_heartbeat(view(1), "another digest")
         asked = [each for each in network.waiting if each[2] == "state.snapshot_req"]
         assert 8 <= len(asked) <= 14  # At 1, 2, 4 … seconds, then every two minutes.
 
     with pytest.MonkeyPatch.context() as patch:
-        asyncio.run(play())
+        asyncio.run(run_scenario())
 
 
 @pytest.mark.parametrize("kind", ["state.patch", "state.snapshot"])
-def test_a_peer_that_fills_the_table_leaves_room_for_others(kind: str) -> None:
+def test_a_peer_that_fills_the_shared_state_leaves_room_for_others(kind: str) -> None:
     def send(sync: StateSync, number: int, entries: list[dict[str, Any]]) -> None:
         payloads = entries if kind == "state.patch" else [{"room": "hall", "entries": entries, "actor_clock": {}}]
         for payload in payloads:
@@ -288,37 +288,37 @@ def test_a_peer_that_fills_the_table_leaves_room_for_others(kind: str) -> None:
             )  # fmt: skip
             sync.on_envelope(view(number), envelope)
 
-    async def play() -> None:
-        sync = Network(100).ends[0].sync
+    async def run_scenario() -> None:
+        sync = Network(100).sessions[0].sync
         send(sync, 3, [{"key": f"k{n}", "value": n, "actor": f"a{n}", "clock": 1} for n in range(500)])
         assert len(sync.shared) == 100
         send(sync, 1, [{"key": "b", "value": 1, "actor": "bob", "clock": 1}])
         assert sync.shared.get("b") is not None
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
-def test_a_heartbeat_without_a_digest_asks_for_nothing() -> None:
-    async def play() -> None:
+def test_a_heartbeat_without_a_different_digest_requests_no_snapshot() -> None:
+    async def run_scenario() -> None:
         network = Network(100)
-        network.ends[0].sync.on_heartbeat(view(1), None)
-        network.ends[0].sync.on_heartbeat(view(1), network.ends[0].sync.shared.digest)
+        network.sessions[0].sync.on_heartbeat(view(1), None)
+        network.sessions[0].sync.on_heartbeat(view(1), network.sessions[0].sync.shared.digest)
         assert network.waiting == []
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())
 
 
-def test_an_original_is_asked_after_each_hello_and_another_hubbub_once() -> None:
-    async def play() -> None:
+def test_a_vdo_bridge_is_asked_for_a_snapshot_after_each_hello_and_a_hubbub_peer_once() -> None:
+    async def run_scenario() -> None:
         network = Network(100)
         for _ in range(3):
-            network.ends[0].sync.on_peer_ready(view(1, is_hubbub=False))
-            network.ends[0].sync.on_peer_ready(view(2))
+            network.sessions[0].sync.on_peer_ready(view(1, is_hubbub=False))
+            network.sessions[0].sync.on_peer_ready(view(2))
         assert [each[1] for each in network.waiting].count(1) == 3
         assert [each[1] for each in network.waiting].count(2) == 1
 
-    with without_pauses():
-        asyncio.run(play())
+    with no_snapshot_pauses():
+        asyncio.run(run_scenario())
 
 
 @given(
@@ -329,13 +329,13 @@ def test_an_original_is_asked_after_each_hello_and_another_hubbub_once() -> None
         | st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
     ),
 )  # fmt: skip
-def test_whatever_a_peer_says_nothing_breaks(kind: str, payload: dict[str, Any]) -> None:
-    async def play() -> None:
+def test_arbitrary_state_envelopes_break_nothing(kind: str, payload: dict[str, Any]) -> None:
+    async def run_scenario() -> None:
         network = Network(100)
-        network.ends[0].sync.set("k", 1)
+        network.sessions[0].sync.set("k", 1)
         envelope = Envelope(kind=kind, ts=1, nonce="p", room="hall", from_stream_id="bob", payload=payload)
-        network.ends[0].sync.on_envelope(view(1), envelope)
+        network.sessions[0].sync.on_envelope(view(1), envelope)
         await network.settle()
-        assert network.ends[0].sync.set("k", 2).clock < limits.STATE_CLOCK_MAX
+        assert network.sessions[0].sync.set("k", 2).clock < limits.STATE_CLOCK_MAX
 
-    asyncio.run(play())
+    asyncio.run(run_scenario())

@@ -19,9 +19,9 @@ async def wait_for_value(caller: Caller, key: str, value: Any) -> None:
 
 async def test_a_key_is_written_and_read() -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
-        told = await ann.call("vdo_state_set", key="plan", value={"step": 1})
-        entry = told.pop("entry")
-        assert told == {"ok": True, "session_id": ann.session_id}
+        result = await ann.call("vdo_state_set", key="plan", value={"step": 1})
+        entry = result.pop("entry")
+        assert result == {"ok": True, "session_id": ann.session_id}
         assert entry.pop("updated_at").endswith("Z")
         assert entry == {"key": "plan", "value": {"step": 1}, "actor": "ann", "clock": 1}
         await wait_for_value(bob, "plan", {"step": 1})
@@ -37,7 +37,7 @@ async def test_a_key_is_written_and_read() -> None:
         assert (await ann.call("vdo_status"))["state_keys"] == 1
 
 
-async def test_a_value_may_be_left_out_or_null() -> None:
+async def test_a_value_can_be_omitted_or_null() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann")
         assert "value" not in (await ann.call("vdo_state_set", key="k"))["entry"]
@@ -45,7 +45,7 @@ async def test_a_value_may_be_left_out_or_null() -> None:
         assert (await ann.call("vdo_state_get"))["value"] == {"k": None}
 
 
-async def test_what_the_tools_refuse() -> None:
+async def test_state_tools_refuse_invalid_arguments_and_a_full_state() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann", state_max_keys=1)
         for key in (None, "", "  ", 5):
@@ -54,8 +54,8 @@ async def test_what_the_tools_refuse() -> None:
         assert (error["type"], error["message"][:14]) == ("validation_error", "invalid value:")
         await ann.call("vdo_state_set", key="k", value=1)
         error = await ann.failure("vdo_state_set", key="more", value=1)
-        said = "the shared state is full: it has 1 keys; delete some with vdo_state_delete, or connect with a larger "
-        assert (error["type"], error["message"]) == ("tool_error", f"{said}state_max_keys")
+        advice = "delete some with vdo_state_delete, or connect with a larger state_max_keys"
+        assert (error["type"], error["message"]) == ("tool_error", f"the shared state is full: it has 1 keys; {advice}")
         assert (await ann.call("vdo_state_delete", key="k"))["deleted"] is True
         await ann.call("vdo_state_set", key="more", value=1)
         assert (await ann.call("vdo_state_delete", key="k"))["deleted"] is False
@@ -65,7 +65,7 @@ async def test_what_the_tools_refuse() -> None:
         assert (await ann.failure("vdo_state_get", key=5))["message"] == "key must be a string"
 
 
-async def test_a_write_may_be_for_one_or_for_nobody_yet() -> None:
+async def test_a_write_can_be_sent_to_one_peer_or_kept_until_sync() -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob", "carol") as (ann, bob, carol):
         await ann.call("vdo_state_set", key="a", value=1, target="bob", broadcast=False)
         await wait_for_value(bob, "a", 1)
@@ -85,7 +85,7 @@ async def test_a_write_may_be_for_one_or_for_nobody_yet() -> None:
         await wait_for_value(bob, "b", 2)
 
 
-async def test_alone_there_is_nobody_to_compare_with() -> None:
+async def test_state_sync_without_peers_is_not_ok() -> None:
     async with signalling() as host, connected_caller(host) as ann:
         await ann.connect("ann")
         for mode in ("request", "send"):
@@ -94,7 +94,7 @@ async def test_alone_there_is_nobody_to_compare_with() -> None:
         assert (await ann.call("vdo_state_set", key="k", value=1))["ok"] is True
 
 
-async def test_leaves_of_a_star_agree_though_they_never_meet() -> None:
+async def test_peers_of_a_star_converge_through_its_centre() -> None:
     async with (
         signalling() as host,
         connected_caller(host) as hub,
@@ -104,7 +104,7 @@ async def test_leaves_of_a_star_agree_though_they_never_meet() -> None:
         await hub.connect("hub", heartbeat_ms=200)
         for leaf, name in ((left, "left"), (right, "right")):
             await leaf.connect(name, target_stream_id="hub", heartbeat_ms=200)
-        # Names of leaves are heard by the hub alone; it asks them, so each has one peer.
+        # Leaves have a target, so only the hub connects to them.
         await left.wait_for_peers("hub")
         await right.wait_for_peers("hub")
         await left.call("vdo_state_set", key="k", value="from the left")
@@ -113,7 +113,7 @@ async def test_leaves_of_a_star_agree_though_they_never_meet() -> None:
         await wait_for_value(left, "k", "from the right")
 
 
-async def test_who_was_away_hears_what_it_missed_and_wins_with_what_it_wrote() -> None:
+async def test_a_returning_peer_gets_missed_writes_and_its_later_write_wins() -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob", heartbeat_ms=200) as (ann, bob):
         for number in range(5):
             await ann.call("vdo_state_set", key="k", value=number)
@@ -127,7 +127,7 @@ async def test_who_was_away_hears_what_it_missed_and_wins_with_what_it_wrote() -
         await wait_for_value(ann, "k", "later")
 
 
-async def test_a_deleted_key_goes_at_all_peers_and_at_one_that_was_away() -> None:
+async def test_a_deletion_reaches_all_peers_and_one_that_returns_later() -> None:
     async with (
         signalling() as host,
         callers_in_room(host, "ann", "bob", "carol", heartbeat_ms=200) as (ann, bob, carol),
@@ -137,8 +137,8 @@ async def test_a_deleted_key_goes_at_all_peers_and_at_one_that_was_away() -> Non
             await wait_for_value(bob, key, key)
             await wait_for_value(carol, key, key)
         await bob.call("vdo_state_delete", key="a")
-        told = await ann.wait_for_event("state_updated", key="a", source="remote")
-        assert (told["value"], told["deleted"], told["from_uuid"]) == (None, True, await ann.uuid("bob"))
+        event = await ann.wait_for_event("state_updated", key="a", source="remote")
+        assert (event["value"], event["deleted"], event["from_uuid"]) == (None, True, await ann.uuid("bob"))
         assert (await ann.call("vdo_state_get"))["value"] == {"b": "b"}
         await carol.call("vdo_disconnect")
         await ann.wait_for_event("peer_disconnected")
@@ -167,7 +167,7 @@ async def test_a_peer_that_fills_the_state_leaves_room_for_others() -> None:
 
 
 @pytest.mark.parametrize("clock", [2**52, 2**53 - 1, 10**15])
-async def test_an_admitted_peer_cannot_use_up_the_clock(clock: int) -> None:
+async def test_a_patch_with_a_clock_too_far_ahead_is_ignored(clock: int) -> None:
     async with (
         signalling() as host,
         callers_in_room(host, "ann", "bob") as (ann, bob),

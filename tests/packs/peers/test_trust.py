@@ -1,4 +1,4 @@
-"""Which peers are admitted, and which are refused whatever fields they omit."""
+"""Which peers are admitted, and which are refused even if they omit fields."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ def parse_envelope(frame: str) -> Envelope:
     return envelope
 
 
-def greet(
+def accept_hello(
     ours: Trust,
-    standing: PeerAuth,
+    auth: PeerAuth,
     theirs: Trust,
     kind: str = Hello.kind,
     signing: PeerAuth | None = None,
     **changes: Any,
 ) -> None:
     envelope = parse_envelope(theirs.frame(signing, kind, {**theirs.hello(), **changes}))
-    ours.check_origin(standing, envelope)
+    ours.check_origin(auth, envelope)
     hello = envelope.read_payload()
     assert isinstance(hello, Hello)
-    ours.accept_hello(standing, envelope, hello)
+    ours.accept_hello(auth, envelope, hello)
 
 
 def auth_after_hello(them: Trust, us: Trust) -> PeerAuth:
-    """What they know of us after our hello."""
-    standing = PeerAuth()
-    greet(them, standing, us)
-    return standing
+    """Return what a peer knows about us after our hello."""
+    auth = PeerAuth()
+    accept_hello(them, auth, us)
+    return auth
 
 
 def exchange_hellos(ours: Trust, theirs: Trust) -> tuple[PeerAuth, PeerAuth]:
-    """Two that have greeted each other: theirs as we see it, ours as they see it."""
+    """Exchange hellos; return the peer as we see it, and us as it sees us."""
     they, we = PeerAuth(), PeerAuth()
-    greet(ours, they, theirs)
-    greet(theirs, we, ours, HelloAck.kind)
+    accept_hello(ours, they, theirs)
+    accept_hello(theirs, we, ours, HelloAck.kind)
     return they, we
 
 
-def test_two_that_greet_each_other_sign_and_check() -> None:
+def test_two_peers_sign_and_verify_after_hellos() -> None:
     ann, bob = trust("ann", require_session_mac=True), trust("bob", require_session_mac=True)
     bob_seen, ann_seen = exchange_hellos(ann, bob)
     assert (bob_seen.handshake, ann_seen.handshake) == ("hello_received", "ready")
@@ -70,13 +70,13 @@ def test_two_that_greet_each_other_sign_and_check() -> None:
         ann.check_envelope(bob_seen, envelope)
 
 
-def test_what_was_played_back_is_refused_on_another_connection_too() -> None:
+def test_a_replayed_envelope_is_refused_on_another_connection() -> None:
     ann, bob = trust("ann"), trust("bob")
     bob_seen, ann_seen = exchange_hellos(ann, bob)
     envelope = parse_envelope(bob.frame(ann_seen, "state.patch", PATCH))
     ann.check_envelope(bob_seen, envelope)
     again = PeerAuth()
-    greet(ann, again, bob)
+    accept_hello(ann, again, bob)
     with pytest.raises(Refused, match="replayed"):
         ann.check_envelope(again, envelope)
     ann.check_envelope(again, parse_envelope(bob.frame(ann_seen, "state.patch", PATCH)))
@@ -94,7 +94,7 @@ def test_what_was_played_back_is_refused_on_another_connection_too() -> None:
         ({"payload": {**PATCH, "clock": 2}}, "mac invalid"),
     ],
 )
-def test_forged_messages_are_refused(changes: dict[str, Any], reason: str) -> None:
+def test_forged_envelopes_are_refused(changes: dict[str, Any], reason: str) -> None:
     ann, bob = trust("ann"), trust("bob")
     bob_seen, ann_seen = exchange_hellos(ann, bob)
     import msgspec
@@ -104,7 +104,7 @@ def test_forged_messages_are_refused(changes: dict[str, Any], reason: str) -> No
         ann.check_envelope(bob_seen, forged)
 
 
-def test_a_message_of_another_room_or_name_is_refused() -> None:
+def test_an_envelope_of_another_room_or_stream_id_is_refused() -> None:
     ann, bob, carol = trust("ann"), trust("bob"), trust("carol")
     elsewhere = Trust(RoomOptions(room="q", stream_id="bob"))
     bob_seen, _ = exchange_hellos(ann, bob)
@@ -113,9 +113,9 @@ def test_a_message_of_another_room_or_name_is_refused() -> None:
             ann.check_origin(bob_seen, parse_envelope(other.frame(None, "state.patch", PATCH)))
 
 
-def test_nobody_may_have_our_own_name() -> None:
+def test_a_hello_with_our_own_stream_id_is_refused() -> None:
     with pytest.raises(Refused, match=NAME_IS_OURS):
-        greet(trust("ann"), PeerAuth(), trust("ann"))
+        accept_hello(trust("ann"), PeerAuth(), trust("ann"))
 
 
 def vdo_bridge_hello(theirs: Trust) -> dict[str, Any]:
@@ -123,17 +123,17 @@ def vdo_bridge_hello(theirs: Trust) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["b" * 257, "b\ud800", "bob!", "_bob", "bob\n"])
-def test_a_name_that_no_end_gives_itself_is_refused(name: str) -> None:
+def test_an_invalid_stream_id_is_refused(name: str) -> None:
     with pytest.raises(Refused, match="invalid stream id"):
-        greet(trust("ann"), PeerAuth(), trust(name))
+        accept_hello(trust("ann"), PeerAuth(), trust(name))
 
 
-def test_an_original_may_leave_out_the_mac_unless_it_is_required() -> None:
+def test_a_vdo_bridge_may_omit_the_mac_unless_it_is_required() -> None:
     for is_required in (False, True):
         ann, bob = trust("ann", require_session_mac=is_required), trust("bob")
         seen, theirs = PeerAuth(), PeerAuth()
-        greet(ann, seen, bob, **vdo_bridge_hello(bob))
-        greet(bob, theirs, ann, HelloAck.kind)
+        accept_hello(ann, seen, bob, **vdo_bridge_hello(bob))
+        accept_hello(bob, theirs, ann, HelloAck.kind)
         unsigned = parse_envelope(bob.frame(None, "state.patch", PATCH))
         if is_required:
             with pytest.raises(Refused, match="mac missing"):
@@ -142,7 +142,7 @@ def test_an_original_may_leave_out_the_mac_unless_it_is_required() -> None:
             ann.check_envelope(seen, unsigned)
         signed = parse_envelope(bob.frame(theirs, "state.patch", PATCH))
         ann.check_envelope(seen, signed)
-        ann.check_envelope(seen, signed)  # An original does not count, so nothing can be told about replays.
+        ann.check_envelope(seen, signed)  # A VDO.Ninja bridge has no counter, so replays cannot be detected.
 
 
 def test_a_mac_without_a_key_is_refused() -> None:
@@ -160,7 +160,7 @@ GATES = [
 
 
 @pytest.mark.parametrize("gate", GATES)
-def test_before_its_hello_a_gated_room_lets_nothing_through(gate: dict[str, Any]) -> None:
+def test_nothing_is_accepted_before_the_hello_if_peers_must_authenticate(gate: dict[str, Any]) -> None:
     ann = trust("ann", **gate)
     assert not ann.admits(PeerAuth())
     with pytest.raises(Refused, match="not admitted"):
@@ -169,18 +169,18 @@ def test_before_its_hello_a_gated_room_lets_nothing_through(gate: dict[str, Any]
         ann.verify_bytes(PeerAuth(), b"x" * 100)
 
 
-def test_an_open_room_lets_data_through() -> None:
+def test_an_open_room_admits_peers_before_their_hello() -> None:
     assert trust().admits(PeerAuth())
 
 
-def test_who_is_not_on_the_list_is_rejected() -> None:
-    ann, standing = trust("ann", allow_peer_stream_ids=("carol",)), PeerAuth()
+def test_a_peer_that_is_not_on_the_allow_list_is_rejected() -> None:
+    ann, auth = trust("ann", allow_peer_stream_ids=("carol",)), PeerAuth()
     with pytest.raises(Refused, match=NOT_ALLOWED):
-        greet(ann, standing, trust("bob"))
-    assert (standing.handshake, standing.rejected_reason, standing.key) == ("rejected", NOT_ALLOWED, None)
-    assert not ann.admits(standing)
+        accept_hello(ann, auth, trust("bob"))
+    assert (auth.handshake, auth.rejected_reason, auth.key) == ("rejected", NOT_ALLOWED, None)
+    assert not ann.admits(auth)
     carol = PeerAuth()
-    greet(ann, carol, trust("carol"))
+    accept_hello(ann, carol, trust("carol"))
     assert ann.admits(carol)
 
 
@@ -197,82 +197,82 @@ def bad_tokens() -> list[tuple[str | None, str]]:
 
 
 @pytest.mark.parametrize(("token", "reason"), bad_tokens())
-def test_a_bad_token_is_rejected_where_tokens_are_enforced(token: str | None, reason: str) -> None:
+def test_an_invalid_token_is_rejected_if_tokens_are_enforced(token: str | None, reason: str) -> None:
     enforcing = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,))
-    standing = PeerAuth()
+    auth = PeerAuth()
     with pytest.raises(Refused, match=reason):
-        greet(enforcing, standing, trust("bob"), join_token=token)
-    assert not enforcing.admits(standing)
-    assert standing.key is None
+        accept_hello(enforcing, auth, trust("bob"), join_token=token)
+    assert not enforcing.admits(auth)
+    assert auth.key is None
 
 
 @pytest.mark.parametrize(("token", "reason"), bad_tokens()[1:])
-def test_elsewhere_it_only_is_no_proof(token: str, reason: str) -> None:
-    lenient, standing = trust("ann", join_token_secrets=(SECRET,)), PeerAuth()
-    greet(lenient, standing, trust("bob"), join_token=token)
-    assert not standing.is_authenticated
-    assert lenient.admits(standing)
+def test_an_invalid_token_only_leaves_a_peer_unauthenticated_if_tokens_are_optional(token: str, reason: str) -> None:
+    lenient, auth = trust("ann", join_token_secrets=(SECRET,)), PeerAuth()
+    accept_hello(lenient, auth, trust("bob"), join_token=token)
+    assert not auth.is_authenticated
+    assert lenient.admits(auth)
 
 
-def test_a_minted_token_is_good_and_a_later_hello_makes_up_for_a_bad_one() -> None:
+def test_a_rejected_peer_is_admitted_by_a_later_hello_with_a_valid_token() -> None:
     ann = trust("ann", enforce_join_token=True, join_token_secrets=("new", SECRET))
     bob = trust("bob", join_token_secrets=(SECRET,))
-    standing = PeerAuth()
+    auth = PeerAuth()
     with pytest.raises(Refused):
-        greet(ann, standing, bob, join_token=None)
-    greet(ann, standing, bob)
-    assert not ann.admits(standing)
-    greet(ann, standing, bob, HelloAck.kind, auth_after_hello(bob, ann))
-    assert ann.admits(standing)
-    greet(ann, standing, bob)
-    assert ann.admits(standing)
-    assert standing.rejected_reason is None
+        accept_hello(ann, auth, bob, join_token=None)
+    accept_hello(ann, auth, bob)
+    assert not ann.admits(auth)
+    accept_hello(ann, auth, bob, HelloAck.kind, auth_after_hello(bob, ann))
+    assert ann.admits(auth)
+    accept_hello(ann, auth, bob)
+    assert ann.admits(auth)
+    assert auth.rejected_reason is None
     with pytest.raises(Refused):
-        greet(ann, standing, bob, join_token="x")
-    assert not ann.admits(standing)
+        accept_hello(ann, auth, bob, join_token="x")
+    assert not ann.admits(auth)
 
 
-def test_a_token_that_was_overheard_is_of_no_use() -> None:
+def test_a_stolen_token_does_not_authenticate_without_its_key() -> None:
     ann = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,))
     bob, mallory = trust("bob", join_token_secrets=(SECRET,)), trust("bob")
     overheard = bob.hello()
     with pytest.raises(Refused, match="join token key mismatch"):
-        greet(ann, PeerAuth(), mallory, join_token=overheard["join_token"])
-    standing = PeerAuth()
-    greet(ann, standing, mallory, **overheard)
-    greet(ann, standing, mallory, HelloAck.kind, **overheard)
-    greet(ann, standing, mallory, HelloAck.kind, auth_after_hello(mallory, ann), **overheard)
-    assert not standing.is_authenticated
-    assert not ann.admits(standing)
+        accept_hello(ann, PeerAuth(), mallory, join_token=overheard["join_token"])
+    auth = PeerAuth()
+    accept_hello(ann, auth, mallory, **overheard)
+    accept_hello(ann, auth, mallory, HelloAck.kind, **overheard)
+    accept_hello(ann, auth, mallory, HelloAck.kind, auth_after_hello(mallory, ann), **overheard)
+    assert not auth.is_authenticated
+    assert not ann.admits(auth)
 
 
-def test_a_token_of_an_original_names_no_key_and_needs_no_proof() -> None:
-    ann, standing = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,)), PeerAuth()
+def test_a_vdo_bridge_token_without_a_key_needs_no_proof() -> None:
+    ann, auth = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,)), PeerAuth()
     token = tokens.mint(SECRET, "r", "bob", int(NOW * 1000) + 1000, "n")
-    greet(ann, standing, trust("bob"), join_token=token)
-    assert ann.admits(standing)
+    accept_hello(ann, auth, trust("bob"), join_token=token)
+    assert ann.admits(auth)
 
 
 @pytest.mark.parametrize("key", ["", "AAAA", "é", "MCowBQYDK2VuAyEA" + "A" * 43 + "="])
-def test_a_public_key_that_is_none_is_rejected(key: str) -> None:
+def test_an_invalid_public_key_is_rejected(key: str) -> None:
     with pytest.raises(Refused, match="invalid public key"):
-        greet(trust("ann"), PeerAuth(), trust("bob"), public_key=key)
+        accept_hello(trust("ann"), PeerAuth(), trust("bob"), public_key=key)
 
 
-def test_who_gave_a_key_cannot_take_it_back() -> None:
-    ann, bob, standing = trust("ann"), trust("bob"), PeerAuth()
-    greet(ann, standing, bob)
-    with pytest.raises(Refused, match="missing now"):
-        greet(ann, standing, bob, public_key=None)
+def test_a_later_hello_without_the_public_key_is_refused() -> None:
+    ann, bob, auth = trust("ann"), trust("bob"), PeerAuth()
+    accept_hello(ann, auth, bob)
+    with pytest.raises(Refused, match="public key missing, but an earlier hello had one"):
+        accept_hello(ann, auth, bob, public_key=None)
 
 
-def test_without_a_key_nothing_passes_where_macs_are_required() -> None:
-    ann, standing = trust("ann", require_session_mac=True), PeerAuth()
-    greet(ann, standing, trust("bob"), public_key=None)
-    assert not ann.admits(standing)
+def test_a_peer_without_a_key_is_not_admitted_if_macs_are_required() -> None:
+    ann, auth = trust("ann", require_session_mac=True), PeerAuth()
+    accept_hello(ann, auth, trust("bob"), public_key=None)
+    assert not ann.admits(auth)
 
 
-def test_bytes_are_signed_for_one_direction_and_taken_once() -> None:
+def test_binary_frames_are_valid_in_one_direction_and_once() -> None:
     ann, bob = trust("ann"), trust("bob")
     bob_seen, ann_seen = exchange_hellos(ann, bob)
     frame = bob.sign_bytes(ann_seen, b"data")
@@ -284,7 +284,7 @@ def test_bytes_are_signed_for_one_direction_and_taken_once() -> None:
         bob.sign_bytes(PeerAuth(), b"data")
 
 
-def test_frames_and_envelopes_have_windows_of_their_own() -> None:
+def test_binary_frames_and_envelopes_have_separate_replay_windows() -> None:
     """A flood of bytes must not make a slow envelope look old."""
     ann, bob = trust("ann"), trust("bob")
     bob_seen, ann_seen = exchange_hellos(ann, bob)

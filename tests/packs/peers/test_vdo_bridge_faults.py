@@ -34,8 +34,8 @@ MALFORMED_PINGS = (
 )
 
 
-async def test_an_end_that_ignores_our_offer_is_asked_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PEER_ANSWER_S", 0.05)
+async def test_a_peer_that_ignores_our_offer_is_asked_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)
     async with signalling() as host:
         ann, olga = RoomAgent(host, "ann"), EmulatedVdoBridge(host, "olga", accepts_unasked_offers=False)
         async with olga, joined_room(ann):
@@ -48,7 +48,7 @@ async def test_an_end_that_ignores_our_offer_is_asked_for_one(monkeypatch: pytes
 
 
 async def test_an_answer_after_the_offer_was_withdrawn_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PEER_ANSWER_S", 0.05)
+    monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         async with ScriptedPeer(host, "mallory") as mallory, joined_room(ann, bob):
@@ -72,7 +72,7 @@ async def test_a_request_that_crosses_our_offer_makes_no_second_connection() -> 
             await olga.until(lambda: olga.knows("ann"))
             await olga.sdk.view("ann")  # It crossed the offer, which is answered already.
             await exchange_messages(ann, olga, "ann")
-            clock.now += limits.PEER_ANSWER_S
+            clock.now += limits.PEER_RESPONSE_TIMEOUT_S
             await olga.sdk.view("ann")  # It wants another one, long after.
             await ann.listener.until(lambda: len(ann.listener.of("data_channel_open")) == 2)
             await olga.until(olga.sdk.open_peers)
@@ -93,7 +93,7 @@ async def test_a_peer_with_another_target_takes_our_offer() -> None:
             assert list(peer.links) == ["viewer"]
 
 
-async def test_malformed_and_repeated_pings_end_nothing() -> None:
+async def test_malformed_and_repeated_pings_close_nothing() -> None:
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
         async with joined_room(ann), ScriptedPeer(host, "vera") as vera:
@@ -112,8 +112,8 @@ async def test_malformed_and_repeated_pings_end_nothing() -> None:
             assert not ann.listener.of("data_channel_close")
 
 
-def test_repeated_offers_of_one_address_are_bounded() -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+def test_repeated_offers_of_one_address_are_limited() -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         before = len(network.connections)
         for number in range(200):
             description = {"type": "offer", "sdp": SDP}
@@ -123,27 +123,27 @@ def test_repeated_offers_of_one_address_are_bounded() -> None:
         assert before < len(network.connections) <= before + limits.PEER_OFFERS
         assert not notes.of("sdk_error")
 
-    run_with_peer(scene, password=False)
+    run_with_peer(scenario, password=False)
 
 
 @pytest.mark.parametrize("sdp", ["", "v=0", "x" * 100_000, None, 7, [SDP], SDP])
 def test_malformed_offers_leave_nothing_behind(sdp: Any) -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         for session in ("s", "s", "t"):
             network.on_message(Description("v", session, {"type": "offer", "sdp": sdp}, None, "mallory"))
         await run_pending()
         assert [peer.uuid for peer in mesh.peers] == ["u"]
         assert not notes.of("sdk_error")
 
-    run_with_peer(scene, password=False)
+    run_with_peer(scenario, password=False)
 
 
-def test_an_address_of_many_names_is_offered_one_connection() -> None:
-    async def scene(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
+def test_an_address_with_many_stream_ids_gets_one_offer() -> None:
+    async def scenario(mesh: Mesh, network: FakeNetwork, pipe: FakeChannel, notes: RecordingListener) -> None:
         before = len(network.connections)
         for number in range(5):
             network.on_message(MemberJoined(Member("v", f"name{number}")))
         await run_pending()
         assert len(network.connections) == before + 1
 
-    run_with_peer(scene, password=False)
+    run_with_peer(scenario, password=False)

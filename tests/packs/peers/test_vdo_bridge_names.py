@@ -13,16 +13,16 @@ SECRET = "the right secret"
 GATED: dict[str, Any] = {"enforce_join_token": True, "join_token_secrets": (SECRET,)}
 
 
-@pytest.mark.parametrize("who_comes_first", ["ours", "original"])
+@pytest.mark.parametrize("first_in_room", ["ours", "vdo_bridge"])
 @pytest.mark.parametrize("targets", [(None, None), (None, "olga"), ("ours", None), ("ours", "olga")])
 @pytest.mark.parametrize("name", ["ann", "zoe"])
-async def test_an_original_learns_our_name(
-    name: str, targets: tuple[str | None, str | None], who_comes_first: str
+async def test_a_vdo_bridge_learns_our_name(
+    name: str, targets: tuple[str | None, str | None], first_in_room: str
 ) -> None:
     async with signalling() as host:
         ours = RoomAgent(host, name, target_stream_id=targets[1], target_wait_s=0)
         olga = EmulatedVdoBridge(host, "olga", target=None if targets[0] is None else name)
-        if who_comes_first == "ours":
+        if first_in_room == "ours":
             async with joined_room(ours), olga:
                 await check_exchange(ours, olga, name)
         else:
@@ -50,7 +50,7 @@ async def test_tokens_of_the_same_secret_are_accepted_in_both_directions(target:
             await exchange_messages(ann, olga, "ann")
 
 
-async def test_an_allow_list_of_an_original_admits_us_by_our_name() -> None:
+async def test_an_allow_list_of_a_vdo_bridge_admits_us_by_our_name() -> None:
     async with signalling() as host:
         ann, olga = RoomAgent(host, "ann"), EmulatedVdoBridge(host, "olga", allow=("ann",))
         async with olga, joined_room(ann):

@@ -29,7 +29,7 @@ def envelope(**changes: Any) -> dict[str, Any]:
     return plain | changes
 
 
-def test_an_envelope_survives_its_frame() -> None:
+def test_an_envelope_round_trips_through_a_frame() -> None:
     text = (
         '{"kind":"file.ack","ts":1,"nonce":"n","room":"r","from_stream_id":"é",'
         '"payload":{"transfer_id":"t","seq":1,"next_seq":2}}'
@@ -43,15 +43,15 @@ def test_an_envelope_survives_its_frame() -> None:
 
 
 @given(data=json_values)
-def test_data_survives_its_pipe(data: Any) -> None:
+def test_data_round_trips_through_a_frame(data: Any) -> None:
     frame = wire.read_frame(wire.pipe_frame(data))
     assert isinstance(frame, wire.Pipe)
     assert stringify(frame.data) == stringify(data)
 
 
 @pytest.mark.parametrize("struct", wire.Payload.__subclasses__(), ids=lambda struct: struct.kind)
-def test_null_counts_as_left_out(struct: type[wire.Payload]) -> None:
-    """The original writes `null` for a text that it does not have."""
+def test_null_fields_count_as_missing(struct: type[wire.Payload]) -> None:
+    """A VDO.Ninja bridge writes `null` for a missing text."""
     fields = msgspec.structs.fields(struct)
     needed = {field.name: 1 if "int" in str(field.type) else "t" for field in fields if field.required}
     nulls = dict.fromkeys(field.name for field in fields if not field.required)
@@ -76,7 +76,7 @@ def test_a_payload_of_any_kind_is_read_or_refused(kind: str, payload: dict[str, 
 
 
 @given(changes=st.dictionaries(st.sampled_from([*envelope(), "mac", "more"]), json_values, max_size=4))
-def test_a_damaged_envelope_is_read_or_refused_or_only_data(changes: dict[str, Any]) -> None:
+def test_a_damaged_envelope_is_read_refused_or_treated_as_data(changes: dict[str, Any]) -> None:
     data = envelope() | changes
     try:
         read = wire.read_envelope(data)
@@ -89,7 +89,7 @@ def test_a_damaged_envelope_is_read_or_refused_or_only_data(changes: dict[str, A
 
 
 @given(text=st.text(max_size=40) | json_values.map(json.dumps))
-def test_any_text_is_a_frame_or_refused(text: str) -> None:
+def test_arbitrary_text_is_a_frame_or_refused(text: str) -> None:
     try:
         wire.read_frame(text)
     except WireError:
@@ -97,12 +97,12 @@ def test_any_text_is_a_frame_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "[]", "1", "null", '"pipe"', '{"pipe":', "{" * 9999, '{"pipe":NaN}'])
-def test_what_is_no_frame_is_refused(text: str) -> None:
+def test_invalid_frames_are_refused(text: str) -> None:
     with pytest.raises(WireError):
         wire.read_frame(text)
 
 
-def test_a_frame_too_large_is_refused_before_it_is_read() -> None:
+def test_a_frame_too_large_is_refused_before_it_is_parsed() -> None:
     with pytest.raises(WireError, match="large"):
         wire.read_frame('{"pipe":"' + "x" * limits.PEER_FRAME_BYTES + '"}')
 
@@ -121,23 +121,23 @@ def test_a_frame_too_large_is_refused_before_it_is_read() -> None:
         ({"whatever": 1}, "other"),
     ],
 )
-def test_messages_about_the_connection_are_told_apart(fields: dict[str, Any], kind: str) -> None:
+def test_control_messages_are_classified(fields: dict[str, Any], kind: str) -> None:
     frame = wire.read_frame(json.dumps(fields))
     assert isinstance(frame, wire.Control)
     assert frame.kind == kind
 
 
 @pytest.mark.parametrize("data", [0, "", False, None, 0.0, {"type": "subscribe"}, {"type": "response", "x": 1}])
-def test_what_an_original_would_swallow_is_known(data: Any) -> None:
+def test_data_that_a_vdo_bridge_drops_is_recognised(data: Any) -> None:
     assert wire.vdo_bridge_drops(data)
 
 
 @pytest.mark.parametrize("data", [1, "0", True, [], {}, {"type": "chat"}, [0], {"type": ["subscribe"]}])
-def test_what_an_original_delivers_is_known(data: Any) -> None:
+def test_data_that_a_vdo_bridge_delivers_is_recognised(data: Any) -> None:
     assert not wire.vdo_bridge_drops(data)
 
 
-def test_an_unknown_kind_is_said_so() -> None:
+def test_an_unknown_kind_of_envelope_is_marked() -> None:
     read = wire.read_envelope(envelope(kind="file.explode"))
     assert read is not None
     assert not read.is_known
@@ -145,6 +145,6 @@ def test_an_unknown_kind_is_said_so() -> None:
         read.read_payload()
 
 
-def test_what_json_cannot_say_cannot_be_sent() -> None:
+def test_values_outside_json_cannot_be_sent() -> None:
     with pytest.raises(JsonError):
         wire.pipe_frame({"x": b"bytes"})

@@ -17,7 +17,7 @@ class ConnectionThrottle:
     """Runs a limited number of connection attempts at once; further ones wait in order."""
 
     def __init__(self, limit: int | None = None, max_hold_s: float | None = None) -> None:
-        self._limit = limits.PEER_CONNECTS_AT_ONCE if limit is None else limit
+        self._limit = limits.PEER_CONCURRENT_CONNECTS if limit is None else limit
         self._max_hold_s = limits.PEER_CONNECT_SLOT_S if max_hold_s is None else max_hold_s
         self._active: dict[Hashable, asyncio.TimerHandle] = {}
         self._queue: dict[Hashable, Callable[[], None]] = {}

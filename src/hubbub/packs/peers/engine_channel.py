@@ -211,11 +211,9 @@ class EngineConnection:
 
     @property
     def state(self) -> State:
-        """The state of the connection."""
         return "closed" if self._is_closed else self._native_state()
 
     def create_channel(self, label: str) -> Channel:
-        """Create a channel."""
         if self._is_closed:
             raise ChannelClosed("the connection is closed")
         return self.track_channel(self._make_channel(label))

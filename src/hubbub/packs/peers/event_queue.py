@@ -29,7 +29,6 @@ class EventFilter(msgspec.Struct, frozen=True):
     types: tuple[str, ...] = ()
 
     def matches(self, event: Mapping[str, Any]) -> bool:
-        """Return whether an event matches."""
         return not self.types or any(_type_matches(event["type"], wanted) for wanted in self.types)
 
 

@@ -22,7 +22,7 @@ PEER_OFFERS: Final = 20
 """Offers and requests for offers of one peer within `PEER_OFFERS_S`; further ones are ignored."""
 PEER_OFFERS_S: Final = 60.0
 """See `PEER_OFFERS`."""
-PEER_CONNECTS_AT_ONCE: Final = 8
+PEER_CONCURRENT_CONNECTS: Final = 8
 """Connections that a process starts at once; further ones wait for their turn."""
 PEER_CONNECT_SLOT_S: Final = 2.0
 """Time after which the next connection starts even if this one is not finished: some peers never answer."""
@@ -36,11 +36,11 @@ PEER_PING_S: Final = 3.0
 """Silence of a peer before it is pinged, and time between pings."""
 PEER_PING_PUBLISHER_DELAY_S: Final = 1.0
 """Extra silence before the publisher of a connection pings: a ping of the viewer is a sign of life already."""
-PEER_DEAD_S: Final = 8.0
+PEER_SILENCE_TIMEOUT_S: Final = 8.0
 """Silence after which a peer counts as dead."""
 PEER_VIEW_GRACE_S: Final = 1.5
 """How long the peer with the greater stream id waits for an offer before it makes one itself."""
-PEER_ANSWER_S: Final = 5.0
+PEER_RESPONSE_TIMEOUT_S: Final = 5.0
 """How long an offer, or a request for one, may go unanswered."""
 PEER_CLAIM_S: Final = 2.0
 """How long a peer may take to answer when another one claims its name."""
@@ -82,7 +82,7 @@ STATE_PAGE_BYTES: Final = 48 * 1024
 """Size of the entries in one message of a snapshot, unless a single entry is larger."""
 STATE_SNAPSHOT_S: Final = 1.0
 """Minimum time between two snapshots to a peer, and between two requests for one."""
-STATE_SNAPSHOT_REST_S: Final = 30.0
+STATE_SNAPSHOT_PAUSE_MAX_S: Final = 30.0
 """The longest pause after a snapshot that took long to send."""
 STATE_SNAPSHOT_REQUEST_MAX_S: Final = 120.0
 """Longest time between requests to a peer whose snapshots bring nothing new, while the two states differ."""
@@ -104,7 +104,7 @@ PEER_EVENTS_READ: Final = 500
 """Events that one `vdo_receive` returns."""
 PEER_EVENTS_WAIT_MS: Final = 30_000
 """How long `vdo_receive` may wait for an event."""
-PEER_GOODBYE_S: Final = 5.0
+PEER_LEAVE_TIMEOUT_S: Final = 5.0
 """How long a session may take to leave its room when the server stops."""
 
 # -- files between peers ---------------------------------------------------------
@@ -132,7 +132,7 @@ FILE_ENVELOPE_OVERHEAD_BYTES: Final = 1024
 """Largest overhead of an envelope over the base64 of a chunk, with names of 64 and ids of 256 characters."""
 FILE_INCOMING_PER_PEER: Final = 8
 """Unfinished transfers of one peer."""
-FILE_INCOMING_IN_ALL: Final = 256
+FILE_INCOMING_TOTAL: Final = 256
 """Unfinished transfers of all peers."""
 FILE_QUOTA_FILES: Final = 4
 """Quota of one peer, as a multiple of the largest file size; finished files count."""
@@ -142,13 +142,13 @@ FILES_FINISHED_PER_PEER: Final = 12
 """Finished transfers that are kept: incoming ones of each peer, and outgoing ones of the session."""
 FILES_FINISHED_TOTAL: Final = 256
 """Finished incoming transfers of all peers that are kept."""
-FILES_SENT_AT_ONCE: Final = 32
+FILE_CONCURRENT_SENDS: Final = 32
 """Transfers that one session sends at once."""
 FILE_IDLE_S: Final = 900.0
 """How long an unfinished transfer waits for its sender before it may be discarded."""
-FILE_ANSWER_S: Final = 1.0
+FILE_RESPONSE_TIMEOUT_S: Final = 1.0
 """Minimum time to wait for the answer to an offer and to the end of a file, even if a caller sets less."""
-FILE_GREETING_S: Final = 1.0
+FILE_HELLO_TIMEOUT_S: Final = 1.0
 """How long a transfer waits for the hello of a peer that just connected, and for its bulk channel."""
 FILE_GAPS: Final = 64
 """Gaps that a receiver reports in one message."""
@@ -220,7 +220,7 @@ PEER_LABEL_CHARACTERS: Final = 200
 """The label of a session in a VDO.Ninja bridge; longer ones are cut."""
 PEER_EVENT_TYPES: Final = 100
 """Types of events that one `vdo_receive` filters by."""
-PEER_BYE_S: Final = 2.0
+PEER_BYE_TIMEOUT_S: Final = 2.0
 """How long a peer may take to close a connection after our goodbye."""
 PEER_CHECK_S: Final = 0.5
 """How often the peers of a room are checked."""

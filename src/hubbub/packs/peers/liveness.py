@@ -78,7 +78,7 @@ class LivenessMonitor:
         if was_suspended:
             peer.mark_alive()
             send_ping(peer)
-        elif peer.silent_s > limits.PEER_DEAD_S and (peer.answers_pings or peer.auth.capabilities.hubbub_v1):
+        elif peer.silent_s > limits.PEER_SILENCE_TIMEOUT_S and (peer.answers_pings or peer.auth.capabilities.hubbub_v1):
             for link in peer.open_links:
                 self._context.end_link(link, "no sign of life")
         elif _needs_ping(peer):

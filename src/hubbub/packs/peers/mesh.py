@@ -152,7 +152,7 @@ class Mesh:
 
     async def _leave_link(self, link: Link) -> None:
         try:
-            async with asyncio.timeout(limits.PEER_BYE_S):
+            async with asyncio.timeout(limits.PEER_BYE_TIMEOUT_S):
                 if link.is_open or link.is_opening:
                     await link.send_last(_BYE)
         except (PeersError, TimeoutError):

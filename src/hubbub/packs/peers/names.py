@@ -68,14 +68,14 @@ class WireNames:
         self._suffix = digest[:_SUFFIX_CHARACTERS]
 
     def room_id(self, room: str) -> str:
-        """Return the id of a room."""
+        """Return the hash of a room name; the name itself if there is no password."""
         short = room[: limits.ROOM_NAME_CHARACTERS]
         if self.password is None:
             return short
         return hashlib.sha256((short + self.password + SALT).encode()).hexdigest()[:_ROOM_ID_CHARACTERS]
 
     def wire_stream_id(self, stream_id: str) -> str:
-        """Return the id of a stream."""
+        """Return a stream id with the suffix of the password."""
         return stream_id[: limits.PEER_NAME_CHARACTERS] + self._suffix
 
     def plain_stream_id(self, wire_id: str) -> str | None:

@@ -58,7 +58,7 @@ class Negotiator:
 
     async def _offer(self, peer: Peer, link: Link, *, is_requested: bool) -> None:
         self._send_description(peer, link, "offer", await link.connection.offer())
-        wait_s = limits.PEER_CONNECT_S if is_requested else limits.PEER_ANSWER_S
+        wait_s = limits.PEER_CONNECT_S if is_requested else limits.PEER_RESPONSE_TIMEOUT_S
         timer = asyncio.get_running_loop().call_later(wait_s, self._withdraw, link)
         try:
             await link.wait_open()

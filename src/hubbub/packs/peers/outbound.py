@@ -49,7 +49,7 @@ class MessageSender:
         return self._send_frame(peer, self._trust.frame(peer.auth if is_signed else None, kind, payload)) is None
 
     def send_hello_to_peer(self, peer: Peer) -> None:
-        """Send a hello to one peer."""
+        """Send a hello to one peer, and emit `sync_hello_sent`."""
         ok = self.send_to_peer(peer, Hello.kind, self._trust.hello())
         self._context.emit("sync_hello_sent", ok=ok, target_uuid=peer.uuid)
 

@@ -63,7 +63,7 @@ pack = Pack(
     profiles=PROFILES,
     checks=tuple(f"hubbub.packs.peers.diagnosis:{name}" for name in ("engine", "addresses", "signalling")),
     commands={
-        "signal": Command("hubbub.packs.peers.signal_command:main", "Run a signalling server, which connects peers")
+        "signal": Command("hubbub.packs.peers.signalling_command:main", "Run a signalling server, which connects peers")
     },
     standalone=Standalone(
         message_bytes=limits.PEERS_MESSAGE_BYTES,

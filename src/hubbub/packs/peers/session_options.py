@@ -103,8 +103,6 @@ def connect_fields(settings: PeersSettings) -> dict[str, dict[str, Any]]:
 
 
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one session."""
-
     room: RoomOptions
     files: FileOptions = msgspec.field(default_factory=FileOptions)
     state_max_keys: int = msgspec.field(default_factory=lambda: limits.STATE_KEYS)

@@ -94,7 +94,7 @@ class Sessions:
         if not sessions:
             return
         closing = [asyncio.create_task(self._close_logged(session)) for session in sessions]
-        _, late = await asyncio.wait(closing, timeout=limits.PEER_GOODBYE_S)
+        _, late = await asyncio.wait(closing, timeout=limits.PEER_LEAVE_TIMEOUT_S)
         for task in late:
             task.cancel()
         if late:

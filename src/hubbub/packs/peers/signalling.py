@@ -1,7 +1,7 @@
 """The signalling protocol: messages to and from a signalling server, through which two peers find each other.
 
 Messages are JSON objects; sender and recipient are UUIDs that the server assigns. This module has the interface and the
-message types; `signalling_client` implements the client, `signal_router` the server.
+message types; `signalling_client` implements the client, `signalling_router` the server.
 """
 
 from __future__ import annotations

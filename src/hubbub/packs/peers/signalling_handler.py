@@ -123,7 +123,9 @@ class SignallingHandler:
     def retry_unanswered(self, now: float) -> None:
         """Schedule another try for peers that did not answer our request for an offer."""
         unanswered = [
-            stream for stream, moment in self._offer_requested_at.items() if now - moment > limits.PEER_ANSWER_S
+            stream
+            for stream, moment in self._offer_requested_at.items()
+            if now - moment > limits.PEER_RESPONSE_TIMEOUT_S
         ]
         for stream_id in unanswered:
             del self._offer_requested_at[stream_id]
@@ -213,7 +215,9 @@ class SignallingHandler:
 
     def _report_full(self, address: str) -> None:
         if self._may_emit("full"):
-            self._report_connection_failed(address, f"the limit of {self._context.options.max_peers} peers is reached")
+            limit = self._context.options.max_peers
+            reason = f"the limit of {limit} peers is reached; raise max_peers to allow more"
+            self._report_connection_failed(address, reason)
 
     def _report_connection_failed(self, uuid: str, reason: str) -> None:
         self._context.emit("connection_failed", detail={"uuid": uuid, "reason": reason})
@@ -268,7 +272,7 @@ class SignallingHandler:
 def _has_just_offered(peer: Peer) -> bool:
     """Return whether we just sent an offer that crossed this request: another would only replace the connection."""
     link = peer.links.get("publisher")
-    return link is not None and link.age_s < limits.PEER_ANSWER_S
+    return link is not None and link.age_s < limits.PEER_RESPONSE_TIMEOUT_S
 
 
 def _is_internal(data: object) -> bool:

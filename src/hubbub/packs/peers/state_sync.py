@@ -209,7 +209,7 @@ class StateSync:
                 timing.is_requested_again, started = False, time.monotonic()
                 await self._send_pages(uuid)
                 ended = time.monotonic()
-                pause_s = min(_PAUSE_FACTOR * (ended - started), limits.STATE_SNAPSHOT_REST_S)
+                pause_s = min(_PAUSE_FACTOR * (ended - started), limits.STATE_SNAPSHOT_PAUSE_MAX_S)
                 timing.next_at = ended + max(pause_s, limits.STATE_SNAPSHOT_S)
                 if not timing.is_requested_again:
                     return

@@ -1,8 +1,8 @@
 """The VDO.Ninja bridge, emulated: hellos, tokens, session MACs, heartbeats, and how it knows its peers.
 
-It takes a peer's name from the connection on which something arrives, never from what the peer says. So it knows a
-peer that it views under the right name, and a peer that views it under its own name: sends by name, the allow-list and
-join tokens then fail. It takes no action on a missing answer to a ping.
+It takes a peer's name from the connection on which a message arrives, never from the message. So it knows a peer that
+it views under the right name, and a peer that views it under its own name: sends by name, the allow-list and join
+tokens then fail. It ignores unanswered pings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CAPABILITIES = ("sync_v1", "file_transfer_v1", "state_v1", "resume_v1", "session
 
 
 class PeerRecord:
-    """What the original knows of one peer, by uuid."""
+    """What the bridge knows about one peer."""
 
     def __init__(self, uuid: str) -> None:
         self.uuid = uuid
@@ -35,7 +35,7 @@ class PeerRecord:
 
 
 class EmulatedVdoBridge:
-    """One original bridge in one room; an async context."""
+    """One VDO.Ninja bridge in one room; an async context manager."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class EmulatedVdoBridge:
         self.stream_id = stream_id
         self.peers: dict[str, PeerRecord] = {}
         self.received: list[tuple[str | None, Any]] = []
-        """Application data, each with the name of the connection on which it came."""
+        """Application data, each with the name of the connection on which it arrived."""
         self.envelopes: list[tuple[str | None, dict[str, Any]]] = []
         """File and state envelopes that passed the MAC check, likewise."""
         self.auth_failures: list[str] = []
         self.rejections: list[tuple[str | None, str]] = []
-        """Whom this end rejected, and why."""
+        """Peers that this bridge rejected, with the reason."""
         self.rejected_by: list[str] = []
-        """Why others rejected this end."""
+        """Reasons of peers that rejected this bridge."""
         self.closed_channels = 0
         self.handlers: dict[str, Callable[[PeerRecord, dict[str, Any]], None]] = {}
-        """Called with each file or state envelope of that kind; for tests that play more of the protocol."""
+        """Called with each file or state envelope of that kind; for tests that implement more of the protocol."""
         self.sdk = Sdk(self, host, room, stream_id, accepts_unasked_offers=accepts_unasked_offers)
         self._room, self._target = room, target
         self._secret, self._is_enforcing, self._allow = secret, enforce_join_token, allow
@@ -73,7 +73,7 @@ class EmulatedVdoBridge:
         self._keys = SessionKeys()
         self._heartbeats = 0
         self._heartbeat_task: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
 
     async def __aenter__(self) -> EmulatedVdoBridge:
         await self.sdk.connect()
@@ -87,18 +87,18 @@ class EmulatedVdoBridge:
         await self.leave()
 
     async def leave(self, *, sends_bye: bool = True) -> None:
-        """Stop; without a goodbye, as if the process were killed."""
+        """Stop; without `bye`, as if the process were killed."""
         if self._heartbeat_task is not None:
             self._heartbeat_task.cancel()
             await asyncio.wait([self._heartbeat_task])
         await self.sdk.close(sends_bye=sends_bye)
 
     async def until(self, condition: Callable[[], object], wait_s: float = WAIT_S) -> None:
-        """Wait until a condition holds; it is checked whenever something arrived."""
+        """Wait until a condition holds; it is checked after each arrival."""
         async with asyncio.timeout(wait_s):
             while not condition():
-                self._news.clear()
-                await self._news.wait()
+                self._arrived.clear()
+                await self._arrived.wait()
 
     @property
     def kinds(self) -> list[str]:
@@ -106,17 +106,17 @@ class EmulatedVdoBridge:
         return [envelope["kind"] for _, envelope in self.envelopes]
 
     def knows(self, stream_id: str) -> bool:
-        """Whether it has a peer of that name, and a key for it."""
+        """Whether it has a peer of that name with a key."""
         return any(peer.stream_id == stream_id and peer.key is not None for peer in self.peers.values())
 
-    # -- what tools of the original do -------------------------------------------------------
+    # -- tools of the bridge -----------------------------------------------------------------
 
     def resolve(self, target: str) -> str:
         """The uuid of the first peer of that name; any other text is taken for a uuid."""
         return next((peer.uuid for peer in self.peers.values() if peer.stream_id == target), target)
 
     def send(self, data: Any, target: str | None = None) -> bool:
-        """`vdo_send`: whether a channel took it."""
+        """`vdo_send`; return whether a channel accepted the data."""
         return self._send({"pipe": data}, target)
 
     def send_envelope(self, kind: str, payload: dict[str, Any], target: str | None = None) -> bool:
@@ -160,24 +160,24 @@ class EmulatedVdoBridge:
             await asyncio.sleep(heartbeat_s)
             self.send_heartbeat()
 
-    # -- what the SDK tells ------------------------------------------------------------------
+    # -- callbacks of the SDK ----------------------------------------------------------------
 
     def channel_opened(self, connection: PeerConnection) -> None:
         self._record(connection)
         self.send_hello(connection.uuid)
-        self._news.set()
+        self._arrived.set()
 
     def channel_closed(self, connection: PeerConnection) -> None:
         self.closed_channels += 1
-        self._news.set()
+        self._arrived.set()
 
     def data_received(self, connection: PeerConnection, data: Any) -> None:
         peer = self._record(connection)
         if isinstance(data, dict) and data.get("__vdo_mcp") == ENVELOPE_MARK:
-            self._take_envelope(peer, data)
+            self._handle_envelope(peer, data)
         else:
             self.received.append((peer.stream_id, data))
-        self._news.set()
+        self._arrived.set()
 
     def _record(self, connection: PeerConnection) -> PeerRecord:
         peer = self.peers.setdefault(connection.uuid, PeerRecord(connection.uuid))
@@ -186,10 +186,10 @@ class EmulatedVdoBridge:
 
     # -- envelopes ---------------------------------------------------------------------------
 
-    def _take_envelope(self, peer: PeerRecord, envelope: dict[str, Any]) -> None:
+    def _handle_envelope(self, peer: PeerRecord, envelope: dict[str, Any]) -> None:
         kind, payload = envelope["kind"], envelope["payload"]
         if kind.startswith("sync."):
-            self._take_sync(peer, kind, payload)
+            self._handle_sync(peer, kind, payload)
             return
         if not self._is_authentic(peer, envelope):
             self.auth_failures.append(kind)
@@ -206,7 +206,7 @@ class EmulatedVdoBridge:
             return not self._requires_mac
         return peer.key is not None and envelope["mac"] == envelope_mac(peer.key, envelope)
 
-    def _take_sync(self, peer: PeerRecord, kind: str, payload: dict[str, Any]) -> None:
+    def _handle_sync(self, peer: PeerRecord, kind: str, payload: dict[str, Any]) -> None:
         if self._allow and peer.stream_id not in self._allow:
             self._reject(peer, "peer not on allowlist")
         elif kind == "sync.heartbeat":
@@ -215,9 +215,9 @@ class EmulatedVdoBridge:
             self.rejected_by.append(payload["reason"])
             peer.handshake_state, peer.rejected_reason = "rejected", payload["reason"]
         elif kind in ("sync.hello", "sync.hello_ack"):
-            self._take_hello(peer, kind, payload)
+            self._handle_hello(peer, kind, payload)
 
-    def _take_hello(self, peer: PeerRecord, kind: str, payload: dict[str, Any]) -> None:
+    def _handle_hello(self, peer: PeerRecord, kind: str, payload: dict[str, Any]) -> None:
         token, is_enforcing = payload.get("join_token"), self._is_enforcing
         refusal = check_token(token, self._secret, self._room, peer.stream_id, enforce=is_enforcing)
         peer.auth_ok = refusal is None

@@ -90,7 +90,7 @@ def mint_token(secret: str, room: str, stream_id: str, ttl_ms: int = 600_000) ->
 def check_token(
     token: str | None, secret: str | None, room: str, stream_id: str | None, *, enforce: bool
 ) -> str | None:
-    """Why a token is refused, in the original's words; None if it is accepted."""
+    """Return the bridge's reason for refusing a token; None if it is accepted."""
     if token is None:
         return "join token required" if enforce else None
     if secret is None:

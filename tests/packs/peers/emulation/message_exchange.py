@@ -7,8 +7,8 @@ from tests.packs.peers.room_agents import RoomAgent
 
 
 async def exchange_messages(ours: RoomAgent, vdo_bridge: EmulatedVdoBridge, name: str) -> None:
-    """A message in each direction, each addressed by name."""
-    assert vdo_bridge.send({"from": vdo_bridge.stream_id}, name), f"the original knows no {name}"
+    """Send a message in each direction, addressed by name."""
+    assert vdo_bridge.send({"from": vdo_bridge.stream_id}, name), f"the bridge does not know {name}"
     await ours.listener.until(lambda: (vdo_bridge.stream_id, {"from": vdo_bridge.stream_id}) in ours.listener.data)
     assert ours.mesh.send({"from": name}, to=vdo_bridge.stream_id).ok
     await vdo_bridge.until(lambda: (name, {"from": name}) in vdo_bridge.received)

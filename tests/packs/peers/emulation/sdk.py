@@ -1,7 +1,7 @@
 """VDO.Ninja's SDK, emulated: signalling, at most two connections per peer, and which channel it sends on.
 
-The publisher of a stream offers, its viewer answers. A peer may be connected in both ways at once; whatever is sent to
-it, answers to pings included, then goes through the channel on which we are the publisher. A publisher labels its
+The publisher of a stream offers, its viewer answers. A peer may be connected in both directions at once; all messages
+to it, including pongs, then use the channel on which we are the publisher. A publisher labels its
 viewer's connection with its *own* stream id.
 """
 
@@ -44,9 +44,9 @@ class PeerConnection:
         self.is_described = False
         self.early_candidates: list[dict[str, Any]] = []
         self.pings: list[Any] = []
-        """What the other end asked on this connection."""
+        """Pings that arrived on this connection."""
         self.pongs = 0
-        """How many answers came on this connection."""
+        """Number of pongs that arrived on this connection."""
 
     def send(self, frame: dict[str, Any]) -> None:
         self.channel.send(to_json(frame))
@@ -69,15 +69,15 @@ class PeerConnection:
         assert self.native.local_description is not None
         return {"type": "offer" if is_offer else "answer", "sdp": self.native.local_description.sdp}
 
-    async def take_description(self, description: dict[str, Any]) -> None:
+    async def set_description(self, description: dict[str, Any]) -> None:
         await self.native.set_remote_description(
             webrtc.RTCSessionDescriptionInit(description["type"], description["sdp"])
         )
         self.is_described = True
         early, self.early_candidates = self.early_candidates, []
-        await self.take_candidates(early)
+        await self.add_candidates(early)
 
-    async def take_candidates(self, candidates: list[dict[str, Any]]) -> None:
+    async def add_candidates(self, candidates: list[dict[str, Any]]) -> None:
         if not self.is_described:
             self.early_candidates += candidates
             return
@@ -92,7 +92,7 @@ class PeerConnection:
 
 
 class SdkListener(Protocol):
-    """What the bridge is told."""
+    """Callbacks of the bridge."""
 
     def channel_opened(self, connection: PeerConnection) -> None: ...
 
@@ -109,10 +109,10 @@ class Sdk:
     ) -> None:
         self.connections: dict[tuple[str, ConnectionType], PeerConnection] = {}
         self.members: dict[str, str] = {}
-        """By uuid, the streams that the server told of."""
+        """By uuid, the stream ids that the server listed."""
         self.unasked_offers = 0
         self.is_hung = False
-        """Set by tests: neither reads its channels nor writes to them, as a stopped process."""
+        """Set by tests: neither reads nor writes its channels, like a stopped process."""
         self._listener = listener
         self._host, self._room, self._stream_id = host, room, stream_id
         self._accepts_unasked_offers = accepts_unasked_offers
@@ -122,7 +122,7 @@ class Sdk:
         self._reader: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # -- coming and going --------------------------------------------------------------------
+    # -- joining and leaving -----------------------------------------------------------------
 
     async def connect(self) -> None:
         """Connect, join the room and publish our stream."""
@@ -132,7 +132,7 @@ class Sdk:
             while (message := json.loads(await self._socket.recv())).get("request") != "listing":
                 pass
         for member in message["list"]:
-            self._note_member(member)
+            self._record_member(member)
         await self._send_signal({"request": "seed", "streamID": self._stream_id + self._cipher.suffix})
         self._reader = asyncio.create_task(self._read())
 
@@ -196,23 +196,23 @@ class Sdk:
     async def _handle_signal(self, message: dict[str, Any]) -> None:
         match message.get("request"):
             case "someonejoined":
-                self._note_member(message)
+                self._record_member(message)
             case "videoaddedtoroom":
-                self._note_member(message)
+                self._record_member(message)
                 stream_id = self.members[message["UUID"]]
                 if stream_id in self._viewed:
                     self._schedule_play(VIEW_AFTER_ARRIVAL_S, stream_id)
             case "offerSDP" | "play":
                 await self._publish(message["UUID"])
             case None if "description" in message:
-                await self._take_description(message)
+                await self._handle_description(message)
             case None if "candidates" in message:
                 type: ConnectionType = "viewer" if message["type"] == "local" else "publisher"
                 connection = self.connections.get((message["UUID"], type))
                 if connection is not None and connection.session == message["session"]:
-                    await connection.take_candidates(self._cipher.decrypt(message["candidates"], message["vector"]))
+                    await connection.add_candidates(self._cipher.decrypt(message["candidates"], message["vector"]))
 
-    def _note_member(self, member: dict[str, Any]) -> None:
+    def _record_member(self, member: dict[str, Any]) -> None:
         if "streamID" in member:
             self.members[member["UUID"]] = member["streamID"].removesuffix(self._cipher.suffix)
 
@@ -240,13 +240,13 @@ class Sdk:
         self._attach_channel(connection, connection.native.create_data_channel(LABEL))
         await self._send_description(connection)
 
-    async def _take_description(self, message: dict[str, Any]) -> None:
+    async def _handle_description(self, message: dict[str, Any]) -> None:
         description = self._cipher.decrypt(message["description"], message["vector"])
         uuid, session = message["UUID"], message["session"]
         if description["type"] == "answer":
             connection = self.connections.get((uuid, "publisher"))
             if connection is not None and connection.session == session:
-                await connection.take_description(description)
+                await connection.set_description(description)
             return
         stream_id = message["streamID"].removesuffix(self._cipher.suffix)
         if stream_id not in self._viewed:
@@ -258,7 +258,7 @@ class Sdk:
             known = self._add(PeerConnection(uuid, "viewer", stream_id, session))
             connection = known
             known.native.on("datachannel", lambda event: self._attach_channel(connection, event.channel))
-        await known.take_description(description)
+        await known.set_description(description)
         await self._send_description(known)
 
     async def _send_description(self, connection: PeerConnection) -> None:

@@ -2,10 +2,10 @@
 
     python -m tests.packs.peers.emulation.soak --minutes 3
 
-Every second each original and each of our ends send each other a message by name. Olga and Ann name each other as
-target; Oscar names nobody; Otto ignores offers that he did not ask for, so that Bob asks him, and views Bob later: two
-connections, of which Otto uses one. Prints what happened as JSON and exits with 1 if a message was lost, a channel was
-closed or anybody was rejected after the first seconds.
+Every second each bridge and each of our agents send each other a message by name. Olga and Ann have each other as
+target; Oscar has no target; Otto ignores unrequested offers, so that Bob requests one, and views Bob later: two
+connections, of which Otto uses one. Prints the counts as JSON and exits with 1 if a message was lost, a channel was
+closed or a peer was rejected after the first seconds.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ ASK_S = 7.0
 EVERY_S = 1.0
 
 
-class Tally:
-    """Messages from one end to another, by number."""
+class MessageCounter:
+    """Counts numbered messages from one peer to another."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -42,7 +42,7 @@ class Tally:
         self._last_at = time.monotonic()
         self.longest_gap_s = 0.0
 
-    def take(self, number: int) -> None:
+    def record(self, number: int) -> None:
         now = time.monotonic()
         self.longest_gap_s = max(self.longest_gap_s, now - self._last_at)
         self._last_at = now
@@ -55,7 +55,7 @@ class Tally:
 
 
 class SoakAgent(RecordingListener):
-    """One of our ends."""
+    """One of our agents."""
 
     def __init__(self, host: str, name: str, heartbeat_s: float, target: str | None) -> None:
         super().__init__()
@@ -72,12 +72,14 @@ class SoakAgent(RecordingListener):
         self.mesh = Mesh(options, self, engine=load_engine("wrtc"))
 
 
-def count_received(inbox: list[tuple[str | None, Any]], to: str, tallies: dict[tuple[str, str], Tally]) -> None:
-    """Count what came; the sender is who the receiver says it is."""
+def count_received(
+    inbox: list[tuple[str | None, Any]], to: str, counters: dict[tuple[str, str], MessageCounter]
+) -> None:
+    """Count received messages by the sender that the receiver reports."""
     for sender, data in inbox:
-        tally = tallies.get((str(sender), to))
-        if tally is not None:
-            tally.take(data["n"])
+        counter = counters.get((str(sender), to))
+        if counter is not None:
+            counter.record(data["n"])
     inbox.clear()
 
 
@@ -88,10 +90,10 @@ async def run(minutes: float, heartbeat_s: float) -> dict[str, Any]:
         olga = await stack.enter_async_context(EmulatedVdoBridge(host, "olga", target="ann", **gate))
         oscar = await stack.enter_async_context(EmulatedVdoBridge(host, "oscar", **gate))
         otto = await stack.enter_async_context(EmulatedVdoBridge(host, "otto", accepts_unasked_offers=False, **gate))
-        ends = [SoakAgent(host, "ann", heartbeat_s, "olga"), SoakAgent(host, "bob", heartbeat_s, None)]
-        for end in ends:
-            stack.push_async_callback(end.mesh.disconnect)
-            await end.mesh.connect()
+        agents = [SoakAgent(host, "ann", heartbeat_s, "olga"), SoakAgent(host, "bob", heartbeat_s, None)]
+        for agent in agents:
+            stack.push_async_callback(agent.mesh.disconnect)
+            await agent.mesh.connect()
         pairs = [("ann", "olga"), ("bob", "olga"), ("bob", "oscar"), ("bob", "otto")]
         await asyncio.sleep(ASK_S)
         await otto.sdk.view("bob")
@@ -101,11 +103,11 @@ async def run(minutes: float, heartbeat_s: float) -> dict[str, Any]:
             vdo_bridge.received.clear()
             vdo_bridge.rejections.clear()
             vdo_bridge.closed_channels = 0
-        for end in ends:
-            end.events.clear()
-            end.data.clear()
-        tallies = {way: Tally() for pair in pairs for way in (pair, pair[::-1])}
-        ours = {end.name: end for end in ends}
+        for agent in agents:
+            agent.events.clear()
+            agent.data.clear()
+        counters = {way: MessageCounter() for pair in pairs for way in (pair, pair[::-1])}
+        ours = {agent.name: agent for agent in agents}
         deadline, number = time.monotonic() + 60 * minutes, 0
         while time.monotonic() < deadline:
             number += 1
@@ -113,20 +115,20 @@ async def run(minutes: float, heartbeat_s: float) -> dict[str, Any]:
                 is_sent = ours[ours_name].mesh.send({"n": number}, to=vdo_bridge_name).ok
                 is_back = vdo_bridges[vdo_bridge_name].send({"n": number}, ours_name)
                 for way, is_taken in (((ours_name, vdo_bridge_name), is_sent), ((vdo_bridge_name, ours_name), is_back)):
-                    tallies[way].sent += 1
-                    tallies[way].refused += not is_taken
+                    counters[way].sent += 1
+                    counters[way].refused += not is_taken
             await asyncio.sleep(EVERY_S)
-            for name, end in ours.items():
-                count_received(end.data, name, tallies)
+            for name, agent in ours.items():
+                count_received(agent.data, name, counters)
             for name, vdo_bridge in vdo_bridges.items():
-                count_received(vdo_bridge.received, name, tallies)
+                count_received(vdo_bridge.received, name, counters)
         types = ("data_channel_close", "connection_failed", "sync_peer_rejected", "peer_disconnected")
         return {
-            "messages": {f"{a} to {b}": tally.close() for (a, b), tally in tallies.items()},
+            "messages": {f"{a} to {b}": counter.close() for (a, b), counter in counters.items()},
             "channels_closed": {name: vdo_bridge.closed_channels for name, vdo_bridge in vdo_bridges.items()},
             "connections": {name: len(vdo_bridge.sdk.connections) for name, vdo_bridge in vdo_bridges.items()},
             "rejected_by_originals": {name: vdo_bridge.rejections for name, vdo_bridge in vdo_bridges.items()},
-            "events": {name: {type: len(end.of(type)) for type in types} for name, end in ours.items()},
+            "events": {name: {type: len(agent.of(type)) for type in types} for name, agent in ours.items()},
         }
 
 

@@ -31,13 +31,13 @@ def limit_file_size(size: int) -> Iterator[None]:
 
 
 class FileListener(RecordingListener):
-    """An upper half with files."""
+    """A listener that passes file messages to `Files`."""
 
     files: Files | None = None
     received_bytes = 0
 
     def loses(self, frame: bytes | Envelope) -> bool:
-        """Whether the way here loses something; a test may say so."""
+        """Whether a frame is lost; tests override this."""
         return False
 
     def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
@@ -68,7 +68,7 @@ class FileListener(RecordingListener):
 
 
 class FileAgent(RoomAgent):
-    """One agent in a room, with files below a folder of its own."""
+    """One agent in a room, with files below its own folder."""
 
     listener: FileListener
     make_listener = FileListener
@@ -99,13 +99,13 @@ class FileAgent(RoomAgent):
         self.listener.on_event(type, fields)
 
     def write(self, name: str, size: int) -> str:
-        """A file with bytes that no other has."""
+        """Write a file of random bytes; return its path."""
         path = self.folder / name
         path.write_bytes(os.urandom(size))
         return str(path)
 
     def received_payloads(self, kind: str) -> list[dict[str, Any]]:
-        """What it was told in envelopes of a kind."""
+        """Payloads of the received envelopes of one kind."""
         return [envelope.payload for _, envelope in self.listener.envelopes if envelope.kind == kind]
 
     def content(self, transfer: IncomingTransfer) -> bytes:
@@ -113,7 +113,7 @@ class FileAgent(RoomAgent):
         return transfer.store.read(0, transfer.layout.total_bytes)
 
     async def wait_until_ready_for(self, name: str) -> None:
-        """Until it has a way of bytes to another end."""
+        """Wait until the bulk channel to a peer is open."""
         await self.wait_for_peers(name)
         await self.listener.until(lambda: self.mesh.bulk(self.uuid(name)))
 
@@ -123,12 +123,12 @@ class FileAgent(RoomAgent):
 
 
 @asynccontextmanager
-async def joined_file_room(*ends: FileAgent) -> AsyncIterator[None]:
-    """Let these come in, and leave together."""
+async def joined_file_room(*agents: FileAgent) -> AsyncIterator[None]:
+    """Connect these agents in order; all leave at the end."""
     async with AsyncExitStack() as stack:
-        for end in ends:
-            stack.push_async_callback(end.leave)
-            await end.mesh.connect()
+        for agent in agents:
+            stack.push_async_callback(agent.leave)
+            await agent.mesh.connect()
         yield
 
 
@@ -136,7 +136,7 @@ async def joined_file_room(*ends: FileAgent) -> AsyncIterator[None]:
 async def file_agent_pair(
     folder: Path, engines: tuple[str, str] = ("wrtc", "wrtc"), **options: Any
 ) -> AsyncIterator[tuple[FileAgent, FileAgent]]:
-    """Ann and Bob, who know each other."""
+    """Ann and Bob, connected to each other."""
     async with signalling() as host:
         ann = FileAgent(host, "ann", folder, engines[0], **options)
         bob = FileAgent(host, "bob", folder, engines[1], **options)
@@ -147,7 +147,7 @@ async def file_agent_pair(
 
 
 async def start_transfer(ann: FileAgent, path: str, sending: SendRequest | None = None) -> asyncio.Task[Any]:
-    """A transfer that is on its way."""
+    """Start a transfer, and wait until some of it is confirmed."""
     task = asyncio.create_task(ann.files.send_path(path, sending or SendRequest()))
     await ann.listener.until(lambda: any(each.confirmed_bytes and not each.is_over for each in ann.files.outgoing))
     return task

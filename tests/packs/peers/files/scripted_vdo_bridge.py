@@ -44,7 +44,7 @@ class ScriptedVdoBridge:
     def __init__(self, scripted_peer: ScriptedPeer) -> None:
         self.scripted_peer = scripted_peer
         self.on_envelope: Callable[[str, dict[str, Any]], object] = lambda kind, payload: None
-        self._read = 0
+        self._handled = 0
 
     def send(self, kind: str, payload: dict[str, Any]) -> None:
         self.scripted_peer.send_frame(self.scripted_peer.trust.frame(None, kind, payload))
@@ -70,10 +70,10 @@ class ScriptedVdoBridge:
             pipes = [
                 frame["pipe"] for frame in self.scripted_peer.received_frames if isinstance(frame.get("pipe"), dict)
             ]
-            for pipe in pipes[self._read :]:
+            for pipe in pipes[self._handled :]:
                 if str(pipe.get("kind")).startswith("file."):
                     self.on_envelope(pipe["kind"], pipe["payload"])
-            self._read = len(pipes)
+            self._handled = len(pipes)
             await asyncio.sleep(0.002)
 
 

@@ -1,10 +1,9 @@
 """A VDO.Ninja bridge that transfers files at full speed: one chunk in flight, each chunk acknowledged.
 
-Unlike `scripted_vdo_bridge`, which follows a script, this end keeps nothing of what it was sent but
-the file, so that the speed of a transfer can be measured. As a program it is one end of a
-room in a process of its own (`bench.rooms` measures with it):
+Unlike `scripted_vdo_bridge`, it stores only the file and no messages, so that the speed of a transfer
+can be measured. As a program it is one peer of a room in its own process (`bench.rooms` measures with it):
 
-    python -m tests.packs.peers.files.stop_and_wait take HOST ROOM FOLDER [PEER]    takes files
+    python -m tests.packs.peers.files.stop_and_wait take HOST ROOM FOLDER [PEER]    receives files
     python -m tests.packs.peers.files.stop_and_wait send HOST ROOM FILE COUNT       sends a file several times
 """
 
@@ -33,7 +32,7 @@ MAX_EVENTS = 2000
 
 
 class ReceivedFile:
-    """A file that is being taken: spooled to disk if it is large, as the original does."""
+    """A file that is being received: spooled to disk if it is large, as a VDO.Ninja bridge does."""
 
     def __init__(self, offer: dict[str, Any], folder: Path | None) -> None:
         self.offer = offer
@@ -49,7 +48,7 @@ class ReceivedFile:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
 
     def write_chunk(self, seq: int, data: bytes) -> None:
-        """Put one chunk at its place; a second time it changes nothing."""
+        """Write one chunk; a repeated chunk changes nothing."""
         if self.got[seq]:
             return
         self.got[seq] = True
@@ -62,7 +61,7 @@ class ReceivedFile:
             self.next_seq += 1
 
     def digest(self) -> str:
-        """The hash of what is here."""
+        """The hash of the received bytes."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -71,7 +70,7 @@ class ReceivedFile:
 
 
 class StopAndWaitBridge(ScriptedPeer):
-    """Sends and takes files as the original does, with MACs, and answers pings."""
+    """Sends and receives files as a VDO.Ninja bridge does, with MACs, and answers pings."""
 
     def __init__(self, host: str, name: str = "olga", room: str = "hall", *, folder: Path | None = None) -> None:
         super().__init__(host, name, room)
@@ -91,7 +90,7 @@ class StopAndWaitBridge(ScriptedPeer):
         """Send an envelope, with a MAC once there is a key."""
         self.send_frame(self.trust.frame(self._peer_auth, kind, payload))
 
-    # -- what comes --------------------------------------------------------------------------
+    # -- receiving ---------------------------------------------------------------------------
 
     def _handle_frame(self, text: bytes | str) -> None:
         frame = json.loads(text)
@@ -108,7 +107,7 @@ class StopAndWaitBridge(ScriptedPeer):
         reply = envelope.read_payload()
         if isinstance(reply, Hello):
             self.trust.accept_hello(self._peer_auth, envelope, reply)
-            self._peer_auth.capabilities = Capabilities()  # An original knows nothing of ours.
+            self._peer_auth.capabilities = Capabilities()  # A VDO.Ninja bridge ignores our own capabilities.
             self.is_known.set()
         if type(reply) is Hello:
             self.send_hello()
@@ -120,7 +119,7 @@ class StopAndWaitBridge(ScriptedPeer):
                 received_file = self.incoming.setdefault(name, ReceivedFile(payload, self.folder))
                 self.send_envelope("file.accept", {"transfer_id": name, "next_seq": received_file.next_seq})
             case "file.chunk":
-                self.take_chunk(name, payload)
+                self.receive_chunk(name, payload)
             case "file.complete":
                 self._complete(name, payload)
             case "file.resume_req":
@@ -130,7 +129,7 @@ class StopAndWaitBridge(ScriptedPeer):
             case _:
                 self._reply_queue.put_nowait((kind, payload))
 
-    def take_chunk(self, name: str, payload: dict[str, Any]) -> None:
+    def receive_chunk(self, name: str, payload: dict[str, Any]) -> None:
         received_file = self.incoming[name]
         data = base64.b64decode(payload["data_base64"])
         assert hashlib.sha256(data).hexdigest() == payload["chunk_hash"]
@@ -141,7 +140,7 @@ class StopAndWaitBridge(ScriptedPeer):
             "received_bytes": received_file.received_bytes,
         }
         self.send_envelope("file.ack", {"transfer_id": name, **ack})
-        # The original keeps an event for each chunk.
+        # A VDO.Ninja bridge queues an event for each chunk.
         self.events = [*self.events[1 - MAX_EVENTS :], {"type": "file_chunk_received", "transfer_id": name, **ack}]
 
     def _complete(self, name: str, payload: dict[str, Any]) -> None:
@@ -156,7 +155,7 @@ class StopAndWaitBridge(ScriptedPeer):
     # -- sending -----------------------------------------------------------------------------
 
     async def send_file(self, data: bytes, transfer_id: str, *, file_name: str | None = None) -> float:
-        """Send a file, one chunk at a time; the seconds from the offer to the confirmed hash."""
+        """Send a file, one chunk at a time; return the seconds from the offer to the confirmed hash."""
         start = time.perf_counter()
         chunks = [data[offset : offset + CHUNK_BYTES] for offset in range(0, len(data), CHUNK_BYTES)]
         whole = {"transfer_id": transfer_id, "total_bytes": len(data), "file_hash": hashlib.sha256(data).hexdigest()}
@@ -181,7 +180,7 @@ class StopAndWaitBridge(ScriptedPeer):
 # -- as a program ----------------------------------------------------------------------------
 
 
-async def _take_files(host: str, room: str, folder: str, peer: str | None = None) -> None:
+async def _receive_files(host: str, room: str, folder: str, peer: str | None = None) -> None:
     async with StopAndWaitBridge(host, room=room, folder=Path(folder)) as olga:
         _print_json(is_in_room=True)
         await (olga.wait_for_viewer() if peer is None else olga.view(peer))
@@ -208,5 +207,5 @@ def _print_json(**fields: Any) -> None:
 
 
 if __name__ == "__main__":
-    commands: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {"take": _take_files, "send": _send_files}
+    commands: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {"take": _receive_files, "send": _send_files}
     asyncio.run(commands[sys.argv[1]](*sys.argv[2:]))

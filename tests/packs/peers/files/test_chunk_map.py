@@ -20,7 +20,7 @@ def test_chunks_cover_a_file_exactly(size: tuple[int, int]) -> None:
 
 
 @given(SIZES, st.integers(-2, 500), st.integers(-2, 500))
-def test_only_whole_chunks_have_an_end(size: tuple[int, int], first: int, count: int) -> None:
+def test_only_runs_of_whole_chunks_have_an_end(size: tuple[int, int], first: int, count: int) -> None:
     layout = ChunkLayout(*size)
     whole = [
         last for last in range(first + 1, layout.total_chunks + 1) if first >= 0 and layout.size(first, last) == count
@@ -29,7 +29,9 @@ def test_only_whole_chunks_have_an_end(size: tuple[int, int], first: int, count:
 
 
 @given(SIZES, st.lists(st.tuples(st.integers(0, 399), st.integers(1, 6)), max_size=80))
-def test_parts_know_what_is_here_whatever_the_order(size: tuple[int, int], runs: list[tuple[int, int]]) -> None:
+def test_the_chunk_map_knows_received_and_missing_chunks_in_any_order(
+    size: tuple[int, int], runs: list[tuple[int, int]]
+) -> None:
     layout = ChunkLayout(*size)
     parts, here = ChunkMap(layout), set[int]()
     for start, length in runs:
@@ -54,7 +56,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_gaps_that_a_peer_tells_of_are_in_order_and_within_the_file(value: Any) -> None:
+def test_gaps_from_a_peer_are_sorted_and_within_the_file(value: Any) -> None:
     spans = read_spans(value, 40)
     if spans is not None:
         flat = [edge for span in spans for edge in span]
@@ -62,7 +64,7 @@ def test_gaps_that_a_peer_tells_of_are_in_order_and_within_the_file(value: Any) 
         assert all(0 <= first < last <= 40 for first, last in spans)
 
 
-def test_gaps_survive_being_written_and_read() -> None:
+def test_gaps_round_trip() -> None:
     parts = ChunkMap(ChunkLayout(100, 10))
     parts.add(0, 2)
     parts.add(5, 6)

@@ -23,19 +23,19 @@ from hubbub.packs.peers.errors import PeersError
 from hubbub.packs.peers.files.options import SendRequest
 
 
-class ForgetfulOriginal(StopAndWaitBridge):
-    """Confirms only the first chunks."""
+class ForgetfulVdoBridge(StopAndWaitBridge):
+    """Acknowledges only the first chunks."""
 
-    def take_chunk(self, name: str, payload: dict[str, Any]) -> None:
+    def receive_chunk(self, name: str, payload: dict[str, Any]) -> None:
         if payload["seq"] <= 3:
-            super().take_chunk(name, payload)
+            super().receive_chunk(name, payload)
 
 
-async def test_an_original_that_dies_while_it_takes_a_file_fails_that_file_only(tmp_path: Path) -> None:
+async def test_a_vdo_bridge_that_dies_while_receiving_fails_only_that_transfer(tmp_path: Path) -> None:
     async with signalling() as host:
         bob = FileAgent(host, "bob", tmp_path, files={"ack_timeout_s": 0.2, "max_retries": 1})
         ann = FileAgent(host, "ann", tmp_path)
-        async with joined_file_room(bob, ann), ForgetfulOriginal(host) as olga:
+        async with joined_file_room(bob, ann), ForgetfulVdoBridge(host) as olga:
             await ann.wait_until_ready_for("bob")
             await bob.wait_until_ready_for("ann")
             await olga.view("bob")
@@ -54,7 +54,7 @@ async def test_an_original_that_dies_while_it_takes_a_file_fails_that_file_only(
             assert not bob.files.is_busy
 
 
-async def test_an_original_that_dies_while_it_sends_leaves_nothing_that_looks_complete(tmp_path: Path) -> None:
+async def test_a_vdo_bridge_that_dies_while_sending_leaves_an_incomplete_transfer(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         await olga.request("file.offer", offer(), "file.accept")
         await olga.request("file.chunk", chunk(0), "file.ack")
@@ -68,7 +68,7 @@ async def test_an_original_that_dies_while_it_sends_leaves_nothing_that_looks_co
             bob.files.get_received("t")
 
 
-async def test_what_comes_after_the_end_changes_nothing(tmp_path: Path) -> None:
+async def test_messages_after_completion_change_nothing(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         await olga.request("file.offer", offer(), "file.accept")
         for seq in reversed(range(TOTAL)):
@@ -82,7 +82,7 @@ async def test_what_comes_after_the_end_changes_nothing(tmp_path: Path) -> None:
         assert len(bob.listener.of("file_received")) == 1
 
 
-async def test_a_disk_that_fills_up_fails_the_file_at_both_ends_and_no_other(tmp_path: Path) -> None:
+async def test_a_full_disk_fails_only_that_transfer_at_both_peers(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path, files={"spool_threshold_bytes": 1_000_000}) as (ann, bob):
         path = ann.write("x", 3_000_000)
         with limit_file_size(1_000_000):
@@ -97,7 +97,7 @@ async def test_a_disk_that_fills_up_fails_the_file_at_both_ends_and_no_other(tmp
         assert again.status == "completed"
 
 
-async def test_a_file_that_cannot_be_saved_is_still_there(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_saved_stays_available(tmp_path: Path) -> None:
     read_only = "/sys"
     assert Path(read_only).is_dir()
     async with file_agent_pair(tmp_path) as (ann, bob):

@@ -11,7 +11,7 @@ IDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, ma
 
 
 @given(IDS, st.integers(0, 2**53), st.binary(min_size=1, max_size=100))
-def test_a_frame_says_what_it_carries(transfer_id: str, seq: int, data: bytes) -> None:
+def test_a_frame_round_trips(transfer_id: str, seq: int, data: bytes) -> None:
     written = write_frame(transfer_id, seq, data)
     assert len(written) == header_size(transfer_id) + len(data)
     frame = read_frame(written)
@@ -20,7 +20,7 @@ def test_a_frame_says_what_it_carries(transfer_id: str, seq: int, data: bytes) -
 
 
 @given(st.binary(max_size=64))
-def test_any_bytes_are_a_frame_or_none(data: bytes) -> None:
+def test_arbitrary_bytes_are_a_frame_or_none(data: bytes) -> None:
     frame = read_frame(data)
     if frame is not None:
         assert write_frame(frame.transfer_id, frame.seq, frame.data) == data

@@ -26,11 +26,11 @@ KINDS = (
 
 
 class SilentRoom:
-    """A room in which everything is heard by nobody."""
+    """A room that records sent envelopes and delivers none."""
 
     def __init__(self, peers: Sequence[PeerView] = ()) -> None:
         self.peers = peers
-        self.said: list[tuple[str, Mapping[str, Any]]] = []
+        self.sent: list[tuple[str, Mapping[str, Any]]] = []
 
     def find(self, target: str) -> PeerView | None:
         return next((peer for peer in self.peers if target in (peer.uuid, peer.stream_id)), None)
@@ -44,7 +44,7 @@ class SilentRoom:
         return 0
 
     def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
-        self.said.append((kind, payload))
+        self.sent.append((kind, payload))
         return SendResult((to or "",))
 
 
@@ -105,10 +105,12 @@ FRAMES = st.binary(max_size=20) | st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), ENVELOPES | FRAMES), max_size=40), st.booleans())
-def test_anything_may_be_said(said: list[tuple[int, Any]], is_hubbub: bool) -> None:
+def test_arbitrary_file_messages_break_nothing_and_complete_nothing(
+    messages: list[tuple[int, Any]], is_hubbub: bool
+) -> None:
     async def run(folder: str) -> None:
         session = FileOnlySession(folder)
-        for number, thing in said:
+        for number, thing in messages:
             if isinstance(thing, bytes):
                 session.files.on_bytes(make_peer(number, is_hubbub=is_hubbub), thing)
             else:
@@ -124,18 +126,18 @@ def test_anything_may_be_said(said: list[tuple[int, Any]], is_hubbub: bool) -> N
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(KINDS), FIELDS), max_size=30), st.integers(1, 5000))
-def test_a_sender_may_be_told_anything(said: list[tuple[str, dict[str, Any]]], size: int) -> None:
+def test_arbitrary_replies_do_not_complete_a_transfer(messages: list[tuple[str, dict[str, Any]]], size: int) -> None:
     async def run(folder: str) -> None:
         session = FileOnlySession(folder, [make_peer(0)])
         sending = asyncio.create_task(session.files.send_data(bytes(size), SendRequest(transfer_id="a", max_retries=1)))
-        for kind, payload in said:
+        for kind, payload in messages:
             session.files.on_envelope(make_peer(0), make_envelope(kind, {**payload, "transfer_id": "a"}))
             for _ in range(5):
                 await asyncio.sleep(0)
         await session.files.close()
         await asyncio.wait([sending])
         assert sending.exception() is not None
-        assert not {kind for kind, _ in session.silent_room.said} - {f"file.{kind}" for kind in KINDS}
+        assert not {kind for kind, _ in session.silent_room.sent} - {f"file.{kind}" for kind in KINDS}
         assert "file_transfer_complete" not in session.events
 
     with tempfile.TemporaryDirectory() as folder:
@@ -150,20 +152,20 @@ def make_offer(name: str, size: int = 5001) -> Envelope:
     )
 
 
-async def test_peers_that_come_and_go_under_ever_new_names_are_bounded(tmp_path: Path) -> None:
+async def test_transfers_of_departed_peers_are_limited(tmp_path: Path) -> None:
     session = FileOnlySession(str(tmp_path))
-    for number in range(2 * limits.FILE_INCOMING_IN_ALL):
+    for number in range(2 * limits.FILE_INCOMING_TOTAL):
         session.files.on_envelope(make_peer(number), make_offer(f"t{number}"))
     unfinished = [each for each in session.files.incoming if not each.is_over]
-    assert len(unfinished) == limits.FILE_INCOMING_IN_ALL
-    assert unfinished[-1].transfer_id == f"t{2 * limits.FILE_INCOMING_IN_ALL - 1}"
+    assert len(unfinished) == limits.FILE_INCOMING_TOTAL
+    assert unfinished[-1].transfer_id == f"t{2 * limits.FILE_INCOMING_TOTAL - 1}"
     assert len([path for path in tmp_path.rglob("incoming_*") if path.is_file()]) == len(unfinished)
-    assert len(session.files.incoming) <= limits.FILE_INCOMING_IN_ALL + limits.FILES_FINISHED_TOTAL
+    assert len(session.files.incoming) <= limits.FILE_INCOMING_TOTAL + limits.FILES_FINISHED_TOTAL
     await session.files.close()
 
 
-async def test_peers_that_are_here_keep_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hubbub.packs.peers.limits.FILE_INCOMING_IN_ALL", 3)
+async def test_connected_peers_keep_their_transfer_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.packs.peers.limits.FILE_INCOMING_TOTAL", 3)
     session = FileOnlySession(str(tmp_path), [make_peer(number) for number in range(4)])
     for number in range(4):
         session.files.on_envelope(make_peer(number), make_offer(f"t{number}"))
@@ -172,7 +174,7 @@ async def test_peers_that_are_here_keep_their_places(tmp_path: Path, monkeypatch
     await session.files.close()
 
 
-async def test_a_forsaken_transfer_gives_its_place_to_the_next_of_its_sender(
+async def test_an_abandoned_transfer_is_replaced_by_the_next_of_its_sender(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = FileOnlySession(str(tmp_path))

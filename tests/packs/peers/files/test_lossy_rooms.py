@@ -1,4 +1,4 @@
-"""Both ends of a transfer over a room that loses, repeats and reorders messages."""
+"""Sender and receiver of a transfer over a room that loses, repeats and reorders messages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hubbub.packs.peers.files.files import Files
 from hubbub.packs.peers.files.options import FileOptions, SendRequest
 from hubbub.packs.peers.room import PeerView, Room, SendResult
 
-# Not hypothesis' own randomness: how often it is asked depends on the clock.
+# Not hypothesis' own randomness: the number of draws depends on the clock.
 CHANCES = st.integers(0, 2**32).map(random.Random)
 
 
 class LossyNetwork:
-    """How bad it is: how much is lost, comes twice, comes late."""
+    """Loses, repeats and delays messages with given probabilities."""
 
     def __init__(self, chance: random.Random, lost: float, twice: float, late: float) -> None:
         self._chance = chance
@@ -38,7 +38,7 @@ class LossyNetwork:
 
 
 class LossyAgent:
-    """One end: its files, and a room in which there is one other."""
+    """One agent: its files, and a room with one other peer."""
 
     max_frame = 20_000
     buffered_amount = 0
@@ -77,15 +77,15 @@ class LossyAgent:
         return 0
 
     def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
-        said = make_envelope(kind.removeprefix("file."), dict(payload))
-        self.network.carry(self.other.files.on_envelope, self.view, said)
+        envelope = make_envelope(kind.removeprefix("file."), dict(payload))
+        self.network.carry(self.other.files.on_envelope, self.view, envelope)
         return SendResult((to or "",))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def short_timeouts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hubbub.packs.peers.limits.FILE_ANSWER_S", 0.05)
+        patch.setattr("hubbub.packs.peers.limits.FILE_RESPONSE_TIMEOUT_S", 0.05)
         yield
 
 
@@ -99,7 +99,7 @@ def short_timeouts() -> Iterator[None]:
     st.floats(0, 1),
     st.booleans(),
 )
-def test_a_file_arrives_whole_through_any_weather(
+def test_a_file_arrives_complete_despite_loss_repetition_and_reordering(
     chance: random.Random, size: int, chunk: int, lost: float, twice: float, late: float, has_bytes: bool
 ) -> None:
     async def run(folder: str) -> None:
@@ -122,7 +122,7 @@ def test_a_file_arrives_whole_through_any_weather(
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHANCES, st.integers(1, 50_000), st.booleans())
-def test_bytes_that_change_on_the_way_complete_nothing(chance: random.Random, size: int, has_bytes: bool) -> None:
+def test_a_file_with_a_wrong_hash_fails_at_both_ends(chance: random.Random, size: int, has_bytes: bool) -> None:
     async def run(folder: str) -> None:
         ann, bob = (
             LossyAgent(number, folder, LossyNetwork(chance, 0, 0, 0.5), has_bytes=has_bytes) for number in (0, 1)
@@ -131,12 +131,12 @@ def test_bytes_that_change_on_the_way_complete_nothing(chance: random.Random, si
         data = chance.randbytes(size)
         sending = SendRequest(chunk_bytes=1024, transfer_id="t")
         wrong = hashlib.sha256(data + b"x").hexdigest()
-        offered = ann.send_envelope
+        send_envelope = ann.send_envelope
 
-        def lie(kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
-            return offered(kind, {**payload, "file_hash": wrong} if "file_hash" in payload else payload, to=to)
+        def send_wrong_hash(kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> SendResult:
+            return send_envelope(kind, {**payload, "file_hash": wrong} if "file_hash" in payload else payload, to=to)
 
-        ann.send_envelope = lie  # type: ignore[method-assign]
+        ann.send_envelope = send_wrong_hash  # type: ignore[method-assign]
         with pytest.raises(ToolFailure, match="file hash mismatch"):
             await ann.files.send_data(data, sending)
         assert [each.status for each in (*ann.files.outgoing, *bob.files.incoming)] == ["failed", "failed"]

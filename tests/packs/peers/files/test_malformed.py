@@ -27,7 +27,7 @@ def without(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "first", [offer(name=None, mime=None), without(offer(), "name", "mime")], ids=["null", "left out"]
 )
-async def test_an_original_sends_a_file_without_a_name(first: dict[str, Any], tmp_path: Path) -> None:
+async def test_a_vdo_bridge_can_send_a_file_without_a_name(first: dict[str, Any], tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         await olga.request("file.offer", first, "file.accept")
         for seq in range(TOTAL):
@@ -55,7 +55,7 @@ async def test_an_original_sends_a_file_without_a_name(first: dict[str, Any], tm
         {"transfer_id": "t"},
     ],
 )
-async def test_every_offer_that_cannot_be_taken_is_answered_and_told(wrong: dict[str, Any], tmp_path: Path) -> None:
+async def test_a_malformed_offer_is_answered_with_a_nack_and_reported(wrong: dict[str, Any], tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         nack = await olga.request("file.offer", wrong, "file.nack")
         assert (nack["transfer_id"], nack["expected_seq"]) == (wrong["transfer_id"], 0)
@@ -67,7 +67,7 @@ async def test_every_offer_that_cannot_be_taken_is_answered_and_told(wrong: dict
         await olga.request("file.offer", offer(transfer_id="next"), "file.accept")
 
 
-async def test_chunks_of_the_wrong_form_are_answered_and_spoil_nothing(tmp_path: Path) -> None:
+async def test_malformed_chunks_are_answered_with_a_nack_and_change_nothing(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         await olga.request("file.offer", offer(), "file.accept")
         await olga.request("file.chunk", chunk(0), "file.ack")
@@ -94,23 +94,23 @@ async def test_chunks_of_the_wrong_form_are_answered_and_spoil_nothing(tmp_path:
         assert bob.content(bob.files.get_received("t")) == DATA
 
 
-async def test_answers_of_an_original_may_say_null(tmp_path: Path) -> None:
+async def test_replies_of_a_vdo_bridge_may_contain_null(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
-        keeper = VdoBridgeReceiver(olga)
-        answer = keeper.handle_envelope
+        receiver = VdoBridgeReceiver(olga)
+        answer = receiver.handle_envelope
 
-        def tersely(kind: str, payload: dict[str, Any]) -> None:
+        def accept_with_null(kind: str, payload: dict[str, Any]) -> None:
             if kind == "file.offer":
-                keeper.offer = payload
+                receiver.offer = payload
                 olga.send("file.accept", {"transfer_id": payload["transfer_id"], "next_seq": None})
             else:
                 answer(kind, payload)
 
-        olga.on_envelope = tersely
+        olga.on_envelope = accept_with_null
         assert (await bob.files.send_data(DATA, SendRequest())).status == "completed"
 
 
-async def test_other_messages_of_the_wrong_form_are_told(tmp_path: Path) -> None:
+async def test_other_malformed_file_messages_are_reported(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         olga.send("file.complete", {"transfer_id": "t", "total_bytes": "all"})
         await bob.listener.until(lambda: bob.listener.of("file_protocol_error"))

@@ -25,12 +25,12 @@ from hubbub.packs.peers.names import display_name, is_transfer_id
         ("Übersicht ✓.pdf", "Übersicht ✓.pdf"),
     ],
 )
-def test_a_name_is_shown_without_path_and_tricks(given_name: str, shown: str) -> None:
+def test_display_names_have_no_path_and_no_control_characters(given_name: str, shown: str) -> None:
     assert display_name(given_name) == shown
 
 
 @given(st.text(st.characters(), max_size=300))
-def test_a_shown_name_is_never_a_path(name: str) -> None:
+def test_a_display_name_is_never_a_path(name: str) -> None:
     shown = display_name(name)
     assert shown
     assert shown not in (".", "..")
@@ -51,5 +51,5 @@ def test_a_shown_name_is_never_a_path(name: str) -> None:
         ("a\n", False),
     ],
 )
-def test_ids_are_short_and_plain(transfer_id: str, is_one: bool) -> None:
+def test_transfer_ids_are_short_printable_ascii(transfer_id: str, is_one: bool) -> None:
     assert is_transfer_id(transfer_id) is is_one

@@ -63,7 +63,9 @@ def test_relative_paths_are_below_the_working_directory_or_else_the_first_folder
 
 
 @pytest.mark.parametrize("path", ["../outside/secret", "a/../../outside/secret", "/etc/hostname", "~/x", "", "."])
-def test_paths_that_lead_elsewhere_are_refused(path: str, allowed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_outside_the_allowed_folders_are_refused(
+    path: str, allowed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(allowed)
     folders = PathSandbox([str(allowed)])
     with pytest.raises(PeersError):
@@ -73,7 +75,7 @@ def test_paths_that_lead_elsewhere_are_refused(path: str, allowed: Path, monkeyp
     assert (allowed.parent / "outside" / "secret").read_bytes() == b"secret"
 
 
-def test_a_folder_whose_name_only_begins_alike_is_another(allowed: Path) -> None:
+def test_a_folder_with_the_same_name_prefix_is_not_allowed(allowed: Path) -> None:
     (allowed.parent / "allowed-not").mkdir()
     with pytest.raises(OutsideFolders):
         write(PathSandbox([str(allowed)]), allowed.parent / "allowed-not" / "x")
@@ -106,7 +108,7 @@ def test_an_allowed_folder_may_itself_be_a_link(allowed: Path) -> None:
 
 @contextmanager
 def swapping(allowed: Path) -> Iterator[None]:
-    """A folder that is one moment itself and the next a link to elsewhere."""
+    """A folder that is repeatedly replaced by a link to another folder."""
     swapped, over = allowed / "door", threading.Event()
 
     def swap() -> None:
@@ -116,7 +118,7 @@ def swapping(allowed: Path) -> Iterator[None]:
             try:
                 swapped.symlink_to(allowed.parent / "outside")
                 swapped.unlink()
-            except FileExistsError:  # The one who writes made a folder there.
+            except FileExistsError:  # The writer created a folder there.
                 swapped.rename(allowed / f"old{number}")
 
     thread = threading.Thread(target=swap)
@@ -128,7 +130,7 @@ def swapping(allowed: Path) -> Iterator[None]:
         thread.join()
 
 
-def test_a_folder_that_turns_into_a_link_lets_nobody_out(allowed: Path) -> None:
+def test_a_folder_that_is_replaced_by_a_link_does_not_escape_the_sandbox(allowed: Path) -> None:
     folders = PathSandbox([str(allowed)])
     written = refused = 0
     with swapping(allowed):
@@ -144,7 +146,7 @@ def test_a_folder_that_turns_into_a_link_lets_nobody_out(allowed: Path) -> None:
     assert names(allowed.parent / "outside") == ["secret"]
 
 
-def test_nothing_is_overwritten_unless_asked(allowed: Path) -> None:
+def test_files_are_overwritten_only_on_request(allowed: Path) -> None:
     folders, path = PathSandbox([str(allowed)]), allowed / "x"
     path.write_bytes(b"old")
     with pytest.raises(PeersError, match=f"output exists: {path}"):
@@ -154,7 +156,7 @@ def test_nothing_is_overwritten_unless_asked(allowed: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
-def test_a_file_that_appears_meanwhile_is_not_overwritten(allowed: Path) -> None:
+def test_a_file_that_appears_during_writing_is_not_overwritten(allowed: Path) -> None:
     folders, path = PathSandbox([str(allowed)]), allowed / "x"
 
     def write_slowly() -> None:
@@ -167,7 +169,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(allowed: Path) -> None
     assert names(allowed) == ["x"]
 
 
-def test_a_file_that_could_not_be_written_is_not_there(allowed: Path) -> None:
+def test_a_failed_write_leaves_no_file(allowed: Path) -> None:
 
     def write_half() -> None:
         with PathSandbox([str(allowed)]).new_file(str(allowed / "x"), overwrite=False) as (file, _):
@@ -190,12 +192,12 @@ def test_only_regular_files_are_read(allowed: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["a\0b", "a\ud800b", "~nobody-of-this-name/x"])
-def test_what_is_no_path_is_refused(path: str, allowed: Path) -> None:
+def test_invalid_paths_are_refused(path: str, allowed: Path) -> None:
     with pytest.raises(ArgumentsInvalid, match="invalid path"):
         read(PathSandbox([str(allowed)]), path)
 
 
-def test_names_may_be_as_long_as_the_disk_allows(allowed: Path) -> None:
+def test_file_names_can_be_as_long_as_the_file_system_allows(allowed: Path) -> None:
     folders = PathSandbox([str(allowed)])
     write(folders, allowed / ("ä" * 127))
     assert read(folders, allowed / ("ä" * 127)) == b"new"

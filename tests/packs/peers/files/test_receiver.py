@@ -1,4 +1,4 @@
-"""The receiving end, with chunks in any order, repeated, wrong or missing."""
+"""The receiver, with chunks in any order, repeated, wrong or missing."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from hubbub.packs.peers.wire import FileChunk, FileComplete
 
 
 class RecordingCallbacks:
-    """What the receiver says, written down."""
+    """Records what the receiver sends and emits."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, Mapping[str, Any]]] = []
+        self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.events: list[tuple[str, Mapping[str, Any]]] = []
         self.over: list[IncomingTransfer] = []
 
     def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None) -> None:
-        self.said.append((kind, payload))
+        self.sent.append((kind, payload))
 
     def emit(self, type: str, /, **fields: Any) -> None:
         self.events.append((type, fields))
@@ -43,10 +43,10 @@ class RecordingCallbacks:
         self.over.append(transfer)
 
     def sent_payloads(self, kind: str) -> list[Mapping[str, Any]]:
-        return [payload for said, payload in self.said if said == kind]
+        return [payload for sent_kind, payload in self.sent if sent_kind == kind]
 
     def events_of(self, type: str) -> list[Mapping[str, Any]]:
-        return [fields for told, fields in self.events if told == type]
+        return [fields for emitted_type, fields in self.events if emitted_type == type]
 
 
 class ReceiverHarness:
@@ -92,7 +92,7 @@ class ReceiverHarness:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 16), st.randoms(use_true_random=False), st.booleans(), st.booleans())
-def test_parts_in_any_order_more_than_once_make_the_file(
+def test_chunks_in_any_order_and_repeated_make_the_file(
     size: int, chunk: int, chance: random.Random, is_spooled: bool, is_hubbub: bool
 ) -> None:
     async def run(folder: Path | None) -> None:
@@ -116,7 +116,7 @@ def test_parts_in_any_order_more_than_once_make_the_file(
         harness.complete()
         assert (
             len(harness.callbacks.sent_payloads("file.complete_ack")) == 1 + is_hubbub
-        )  # Which is told before it asks, too.
+        )  # A Hubbub sender also gets one before file.complete.
         assert len(harness.callbacks.events_of("file_received")) == 1
         await harness.receiver.close(keep=False)
 
@@ -127,7 +127,9 @@ def test_parts_in_any_order_more_than_once_make_the_file(
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 300), st.integers(1, 16), st.randoms(use_true_random=False))
-def test_what_is_lost_is_asked_for_and_nothing_is_called_complete(size: int, chunk: int, chance: random.Random) -> None:
+def test_missing_chunks_are_requested_and_the_transfer_stays_incomplete(
+    size: int, chunk: int, chance: random.Random
+) -> None:
     async def run() -> None:
         harness = ReceiverHarness(chance.randbytes(size), chunk)
         harness.receiver.replies.is_hubbub = True
@@ -155,7 +157,7 @@ def test_what_is_lost_is_asked_for_and_nothing_is_called_complete(size: int, chu
     asyncio.run(run())
 
 
-async def test_a_part_that_came_once_is_not_replaced() -> None:
+async def test_a_received_chunk_is_not_replaced() -> None:
     harness = ReceiverHarness(b"a" * 10 + b"b" * 10, 10)
     harness.receiver.handle_bytes(0, harness.part(0, 1))
     harness.receiver.handle_bytes(0, memoryview(b"x" * 10))
@@ -168,7 +170,7 @@ async def test_a_part_that_came_once_is_not_replaced() -> None:
 
 
 @pytest.mark.parametrize("is_spooled", [False, True])
-async def test_a_file_with_another_hash_fails_and_is_removed(is_spooled: bool, tmp_path: Path) -> None:
+async def test_a_file_with_a_wrong_hash_fails_and_is_removed(is_spooled: bool, tmp_path: Path) -> None:
     harness = ReceiverHarness(b"abc" * 10, 10, tmp_path if is_spooled else None, file_hash="0" * 64)
     harness.receiver.handle_bytes(0, harness.part(0, 3))
     await harness.wait_idle()
@@ -179,7 +181,7 @@ async def test_a_file_with_another_hash_fails_and_is_removed(is_spooled: bool, t
     harness.complete()
     assert not harness.callbacks.sent_payloads("file.complete_ack")
     harness.receiver.replies.send_state()
-    # An original would take the number of the last chunk for success.
+    # A VDO.Ninja bridge would take the number of the last chunk for success.
     assert harness.callbacks.sent_payloads("file.resume_state")[-1]["next_seq"] == 0
     assert not harness.callbacks.events_of("file_received")
 
@@ -191,7 +193,7 @@ async def test_a_file_with_another_hash_fails_and_is_removed(is_spooled: bool, t
         ({"file_hash": "1" * 64}, "file hash mismatch"),
     ],
 )
-async def test_a_sender_that_changes_its_mind_about_the_file_fails(change: dict[str, Any], reason: str) -> None:
+async def test_file_complete_that_contradicts_the_offer_fails_the_transfer(change: dict[str, Any], reason: str) -> None:
     harness = ReceiverHarness(b"abc" * 10, 10)
     harness.receiver.handle_bytes(0, harness.part(0, 2))
     await harness.wait_idle()
@@ -209,7 +211,7 @@ async def test_a_sender_that_changes_its_mind_about_the_file_fails(change: dict[
         ({"chunk_hash": "0" * 64}, "chunk_hash_mismatch"),
     ],
 )
-async def test_a_wrong_chunk_is_rejected_and_the_right_one_taken(changes: dict[str, Any], reason: str) -> None:
+async def test_an_invalid_chunk_is_rejected_and_the_valid_one_accepted(changes: dict[str, Any], reason: str) -> None:
     harness = ReceiverHarness(b"abc" * 10, 10)
     harness.receiver.handle_chunk(harness.chunk(1, **changes))
     assert harness.callbacks.events_of("file_chunk_rejected") == [
@@ -230,7 +232,7 @@ async def test_bytes_that_are_not_whole_chunks_are_rejected(seq: int, size: int)
     assert harness.transfer.chunk_map.count == 0
 
 
-async def test_each_chunk_of_an_original_is_confirmed_where_it_stands() -> None:
+async def test_each_chunk_of_a_vdo_bridge_is_acknowledged_with_its_own_seq() -> None:
     harness = ReceiverHarness(b"abc" * 10, 10)
     harness.receiver.handle_chunk(harness.chunk(0))
     await harness.wait_idle()
@@ -240,7 +242,7 @@ async def test_each_chunk_of_an_original_is_confirmed_where_it_stands() -> None:
     assert acks == [(0, 1, 10), (2, 1, 20)]
 
 
-async def test_an_original_that_asks_is_told_the_chunk_that_it_still_holds() -> None:
+async def test_resume_state_names_the_last_acknowledged_chunk_to_a_vdo_bridge() -> None:
     harness = ReceiverHarness(b"abc" * 10, 10)
     harness.receiver.replies.send_state()
     harness.receiver.handle_chunk(harness.chunk(0))
@@ -251,9 +253,7 @@ async def test_an_original_that_asks_is_told_the_chunk_that_it_still_holds() -> 
     assert "missing" not in harness.callbacks.sent_payloads("file.resume_state")[0]
 
 
-async def test_a_sender_that_does_not_wait_is_not_kept_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_chunks_over_the_backlog_limit_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hubbub.packs.peers.limits.FILE_BACKLOG_BYTES", 40)
     harness = ReceiverHarness(b"abc" * 30, 10, tmp_path)
     for seq in range(9):
@@ -269,18 +269,24 @@ async def test_a_sender_that_does_not_wait_is_not_kept_in_memory(
     await harness.receiver.close(keep=False)
 
 
-async def test_long_transfers_are_told_of_in_few_events() -> None:
+async def test_long_transfers_emit_few_progress_events() -> None:
     harness = ReceiverHarness(os.urandom(2000), 1)
     for seq in range(2000):
         harness.receiver.handle_bytes(seq, harness.part(seq, seq + 1))
         await asyncio.sleep(0)
     await harness.wait_idle()
-    told = harness.callbacks.events_of("file_chunk_received")
-    assert 10 < len(told) < 40
-    assert told[-1] == {"transfer_id": "t", "seq": 1999, "next_seq": 2000, "received_bytes": 2000, "total_bytes": 2000}
+    progress_events = harness.callbacks.events_of("file_chunk_received")
+    assert 10 < len(progress_events) < 40
+    assert progress_events[-1] == {
+        "transfer_id": "t",
+        "seq": 1999,
+        "next_seq": 2000,
+        "received_bytes": 2000,
+        "total_bytes": 2000,
+    }
 
 
-async def test_a_disk_that_cannot_be_written_fails_the_transfer(tmp_path: Path) -> None:
+async def test_a_disk_error_fails_the_transfer(tmp_path: Path) -> None:
     harness = ReceiverHarness(b"abc" * 10, 10, tmp_path)
     assert isinstance(harness.store, SpoolStore)
     with limit_file_size(20):

@@ -13,7 +13,7 @@ from hubbub import ToolFailure
 from hubbub.packs.peers.files.options import SendRequest
 
 
-async def test_a_receiver_that_comes_back_with_what_it_had_gets_the_rest(tmp_path: Path) -> None:
+async def test_a_receiver_that_returns_with_its_chunks_gets_the_rest(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path, files={"max_retries": 0}) as (ann, bob):
         path = ann.write("x", 20_000_000)
         task = await start_transfer(ann, path, SendRequest(transfer_id="t"))
@@ -32,7 +32,7 @@ async def test_a_receiver_that_comes_back_with_what_it_had_gets_the_rest(tmp_pat
         assert bob.listener.received_bytes - before < 20_500_000 - had
 
 
-async def test_a_connection_that_breaks_and_comes_back_is_waited_for(tmp_path: Path) -> None:
+async def test_a_transfer_waits_for_a_lost_connection_to_return(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         path = ann.write("x", 20_000_000)
         task = await start_transfer(ann, path)
@@ -43,7 +43,7 @@ async def test_a_connection_that_breaks_and_comes_back_is_waited_for(tmp_path: P
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
-async def test_a_receiver_that_died_and_came_back_gets_all_of_it(tmp_path: Path) -> None:
+async def test_a_receiver_that_returns_without_its_chunks_gets_the_whole_file(tmp_path: Path) -> None:
     async with signalling() as host:
         ann, bob = FileAgent(host, "ann", tmp_path), FileAgent(host, "bob", tmp_path)
         async with joined_file_room(ann):
@@ -58,7 +58,7 @@ async def test_a_receiver_that_died_and_came_back_gets_all_of_it(tmp_path: Path)
                 assert again.content(again.files.incoming[0]) == Path(path).read_bytes()
 
 
-async def test_what_the_receiver_forgot_is_offered_anew(tmp_path: Path) -> None:
+async def test_a_transfer_that_the_receiver_forgot_is_offered_again(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path, files={"max_retries": 1, "ack_timeout_s": 0.2}) as (ann, bob):
         bob.listener.loses = lambda frame: isinstance(frame, bytes)  # type: ignore[method-assign]
         with pytest.raises(ToolFailure):
@@ -73,7 +73,7 @@ async def test_what_the_receiver_forgot_is_offered_anew(tmp_path: Path) -> None:
             await ann.files.resume("u", SendRequest())
 
 
-async def test_a_signalling_server_that_restarts_does_not_matter(tmp_path: Path) -> None:
+async def test_a_transfer_continues_while_signalling_restarts(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         first = signalling()
         host = await first.__aenter__()
@@ -92,7 +92,7 @@ async def test_a_signalling_server_that_restarts_does_not_matter(tmp_path: Path)
         assert not ann.listener.gone
 
 
-async def test_a_file_that_changed_is_not_sent_on(tmp_path: Path) -> None:
+async def test_a_changed_file_is_not_resumed(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path, files={"max_retries": 0, "ack_timeout_s": 0.2}) as (ann, bob):
         bob.listener.loses = lambda frame: isinstance(frame, bytes)  # type: ignore[method-assign]
         path = ann.write("x", 100_000)
@@ -103,7 +103,7 @@ async def test_a_file_that_changed_is_not_sent_on(tmp_path: Path) -> None:
             await ann.files.resume("t", SendRequest())
 
 
-async def test_a_file_that_changes_on_its_way_is_complete_nowhere(tmp_path: Path) -> None:
+async def test_a_file_that_changes_during_transfer_is_not_completed(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         path = ann.write("x", 20_000_000)
         task = await start_transfer(ann, path)
@@ -119,7 +119,7 @@ async def test_a_file_that_changes_on_its_way_is_complete_nowhere(tmp_path: Path
         assert not list((bob.folder / "spool").rglob("incoming_*"))
 
 
-async def test_a_file_that_shrinks_on_its_way_fails(tmp_path: Path) -> None:
+async def test_a_file_that_shrinks_during_transfer_fails(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         path = ann.write("x", 20_000_000)
         task = await start_transfer(ann, path)

@@ -40,7 +40,7 @@ def test_spooled_files_are_private_and_removed(temporary: Path) -> None:
     )
     assert Path(store.path).name.startswith("incoming_we_ird____id_")
     path, folder = store.path, Path(store.path).parent
-    file, _ = folders.open(path)  # What came may be sent on.
+    file, _ = folders.open(path)  # A received file may be sent again.
     os.close(file)
     another = Spool(PathSandbox([]), None)
     of_another = another.create_store("b", 1)
@@ -55,7 +55,7 @@ def test_spooled_files_are_private_and_removed(temporary: Path) -> None:
     assert not folder.exists()
 
 
-def test_spooled_files_stay_if_they_are_to_be_kept(temporary: Path) -> None:
+def test_spooled_files_stay_if_keep_is_set(temporary: Path) -> None:
     spool = Spool(PathSandbox([]), None, keep=True)
     store = spool.create_store("a", 3)
     store.write(0, b"abc")
@@ -65,7 +65,7 @@ def test_spooled_files_stay_if_they_are_to_be_kept(temporary: Path) -> None:
     assert Path(store.path).read_bytes() == b"abc"
 
 
-def test_a_spool_folder_of_somebody_else_is_not_used(temporary: Path) -> None:
+def test_a_spool_folder_that_is_not_private_is_refused(temporary: Path) -> None:
     folder = Path(default_spool_folder())
     folder.chmod(0o755)
     with pytest.raises(PeersError, match="private"):
@@ -76,7 +76,7 @@ def test_a_spool_folder_of_somebody_else_is_not_used(temporary: Path) -> None:
         default_spool_folder()
 
 
-def test_a_spool_folder_outside_the_folders_is_refused(tmp_path: Path) -> None:
+def test_a_spool_directory_outside_the_allowed_folders_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     with pytest.raises(OutsideFolders):
         Spool(PathSandbox([str(tmp_path / "in")]), str(tmp_path / "out"))
@@ -88,7 +88,7 @@ def test_a_spool_folder_outside_the_folders_is_refused(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_spool_folder_that_turns_into_a_link_lets_nothing_out(tmp_path: Path) -> None:
+def test_a_spool_folder_that_is_replaced_by_a_link_is_not_followed(tmp_path: Path) -> None:
     for name in ("in", "out"):
         (tmp_path / name).mkdir()
     spool = Spool(PathSandbox([str(tmp_path / "in")]), str(tmp_path / "in" / "spool"))
@@ -108,7 +108,7 @@ def test_a_spool_folder_that_turns_into_a_link_lets_nothing_out(tmp_path: Path) 
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_a_file_that_is_larger_than_the_disk_is_refused(temporary: Path) -> None:
+def test_a_file_larger_than_the_free_disk_space_is_refused(temporary: Path) -> None:
     free = shutil.disk_usage(temporary).free
     with pytest.raises(PeersError, match="no space"):
         Spool(PathSandbox([]), None).create_store("a", free + 10**12)
@@ -124,7 +124,7 @@ def test_bytes_are_read_where_they_were_written(where: str, temporary: Path) -> 
     store.close()
 
 
-def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(temporary: Path) -> None:
+def test_spools_of_killed_processes_are_removed_and_those_in_use_are_kept(temporary: Path) -> None:
     script = (
         "import os, signal; from hubbub.packs.peers.files.path_sandbox import PathSandbox; "
         "from hubbub.packs.peers.files.spool import Spool; "
@@ -147,7 +147,7 @@ def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(tempor
 
 
 @pytest.mark.parametrize("name", ["session_notes", "session_0123456789abcdef"])
-def test_what_lies_beside_spool_folders_is_not_ours_to_remove(name: str, tmp_path: Path) -> None:
+def test_other_files_beside_spool_folders_are_not_removed(name: str, tmp_path: Path) -> None:
     theirs = tmp_path / name
     theirs.mkdir()
     for file in ("lock", "diary.txt"):

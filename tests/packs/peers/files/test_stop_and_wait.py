@@ -12,7 +12,7 @@ from tests.packs.peers.room_agents import signalling
 from hubbub.packs.peers.files.options import SendRequest
 
 
-async def test_an_original_takes_and_sends_large_files_without_names(tmp_path: Path) -> None:
+async def test_a_vdo_bridge_receives_and_sends_large_files_without_names(tmp_path: Path) -> None:
     async with signalling() as host:
         bob = FileAgent(host, "bob", tmp_path, files={"ack_timeout_s": 5.0}, require_session_mac=True)
         async with joined_file_room(bob), StopAndWaitBridge(host, folder=tmp_path) as olga:

@@ -16,13 +16,13 @@ from hubbub.packs.peers import limits
 from hubbub.packs.peers.files.options import SendRequest
 from hubbub.packs.peers.wire import Envelope
 
-# -- arriving ------------------------------------------------------------------------
+# -- complete transfers --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "engines", [("wrtc", "wrtc"), ("aiortc", "aiortc"), ("wrtc", "aiortc"), ("aiortc", "wrtc")], ids="-".join
 )
-async def test_a_file_arrives_whole(engines: tuple[str, str], tmp_path: Path) -> None:
+async def test_a_file_arrives_complete(engines: tuple[str, str], tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path, engines) as (ann, bob):
         path = ann.write("report.bin", 5_000_001)
         sent = await ann.files.send_path(path, SendRequest(mime="text/x-report"))
@@ -39,10 +39,10 @@ async def test_a_file_arrives_whole(engines: tuple[str, str], tmp_path: Path) ->
         assert not bob.received_payloads("file.chunk")
 
 
-async def test_a_file_for_a_peer_that_just_came_goes_as_soon_as_its_channel_of_bytes_opens(
+async def test_a_file_to_a_new_peer_starts_when_its_bulk_channel_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "FILE_GREETING_S", 3600.0)
+    monkeypatch.setattr(limits, "FILE_HELLO_TIMEOUT_S", 3600.0)
     async with signalling() as host:
         ann, bob = FileAgent(host, "ann", tmp_path), FileAgent(host, "bob", tmp_path)
         async with joined_file_room(ann, bob):
@@ -63,7 +63,7 @@ async def test_small_files_are_kept_in_memory(size: int, tmp_path: Path) -> None
         assert bob.content(came) == data
 
 
-async def test_several_files_go_both_ways_at_once(tmp_path: Path) -> None:
+async def test_several_files_transfer_in_both_directions_at_once(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         there = [ann.write(f"a{number}", 3_000_000 + number) for number in range(3)]
         back = [bob.write(f"b{number}", 3_000_000 + number) for number in range(3)]
@@ -77,7 +77,7 @@ async def test_several_files_go_both_ways_at_once(tmp_path: Path) -> None:
             }
 
 
-async def test_a_file_goes_to_the_one_it_is_for(tmp_path: Path) -> None:
+async def test_a_file_goes_to_its_target_only(tmp_path: Path) -> None:
     async with signalling() as host:
         ann, bob, carol = (FileAgent(host, name, tmp_path) for name in ("ann", "bob", "carol"))
         async with joined_file_room(ann, bob, carol):
@@ -92,7 +92,7 @@ async def test_a_file_goes_to_the_one_it_is_for(tmp_path: Path) -> None:
                 await ann.files.send_data(b"x", SendRequest(target="zoe"))
 
 
-async def test_alone_there_is_nobody_to_send_to(tmp_path: Path) -> None:
+async def test_sending_a_file_without_peers_is_an_error(tmp_path: Path) -> None:
     async with signalling() as host:
         ann = FileAgent(host, "ann", tmp_path)
         async with joined_file_room(ann):
@@ -100,7 +100,7 @@ async def test_alone_there_is_nobody_to_send_to(tmp_path: Path) -> None:
                 await ann.files.send_data(b"x", SendRequest())
 
 
-async def test_without_a_way_of_bytes_chunks_go_in_envelopes(tmp_path: Path) -> None:
+async def test_without_a_bulk_channel_chunks_are_sent_in_envelopes(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         channel = ann.mesh.roster.get(ann.uuid("bob")).bulk  # type: ignore[union-attr]
         assert channel is not None
@@ -112,7 +112,7 @@ async def test_without_a_way_of_bytes_chunks_go_in_envelopes(tmp_path: Path) -> 
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
-async def test_several_connections_may_mix_up_the_order(tmp_path: Path) -> None:
+async def test_chunks_over_several_connections_can_arrive_out_of_order(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path, bulk_connections=4) as (ann, bob):
         peer = ann.mesh.roster.get(ann.uuid("bob"))
         assert peer is not None
@@ -123,7 +123,7 @@ async def test_several_connections_may_mix_up_the_order(tmp_path: Path) -> None:
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
-async def test_a_connection_of_several_that_breaks_loses_nothing_for_good(tmp_path: Path) -> None:
+async def test_chunks_lost_with_one_of_several_connections_are_sent_again(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path, bulk_connections=3) as (ann, bob):
         peer = ann.mesh.roster.get(ann.uuid("bob"))
         assert peer is not None
@@ -136,7 +136,7 @@ async def test_a_connection_of_several_that_breaks_loses_nothing_for_good(tmp_pa
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
-# -- what gets lost --------------------------------------------------------------------
+# -- lost messages ---------------------------------------------------------------------
 
 
 async def test_lost_frames_are_sent_again(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ async def test_lost_frames_are_sent_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file.offer", "file.complete", "file.accept", "file.ack", "file.complete_ack"])
-async def test_one_lost_envelope_of_each_kind_does_no_harm(kind: str, tmp_path: Path) -> None:
+async def test_one_lost_envelope_of_each_kind_is_recovered(kind: str, tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         lost: list[str] = []
 
@@ -174,15 +174,15 @@ async def test_one_lost_envelope_of_each_kind_does_no_harm(kind: str, tmp_path: 
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
-async def test_a_receiver_that_leaves_as_soon_as_it_has_the_file_has_confirmed_it(tmp_path: Path) -> None:
+async def test_a_receiver_that_leaves_after_completion_has_confirmed_the_file(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         leaving: list[asyncio.Task[None]] = []
-        told = bob.listener.on_event
+        record_event = bob.listener.on_event
 
         def on_event(type: str, fields: Mapping[str, Any]) -> None:
-            told(type, fields)
+            record_event(type, fields)
             if type == "file_received":
-                bob.listener.files = None  # It hears no more of it, whatever the sender still says.
+                bob.listener.files = None  # It ignores all further messages of the transfer.
                 leaving.append(asyncio.create_task(bob.mesh.disconnect()))
 
         bob.listener.on_event = on_event  # type: ignore[method-assign]
@@ -191,7 +191,7 @@ async def test_a_receiver_that_leaves_as_soon_as_it_has_the_file_has_confirmed_i
         await asyncio.wait(leaving)
 
 
-async def test_a_receiver_that_never_answers_is_given_up(tmp_path: Path) -> None:
+async def test_a_transfer_to_a_silent_receiver_fails(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path, files={"ack_timeout_s": 0.1, "max_retries": 2}) as (ann, bob):
         bob.listener.files = None
         with pytest.raises(ToolFailure, match="max retries exceeded at chunk 0"):
@@ -201,14 +201,14 @@ async def test_a_receiver_that_never_answers_is_given_up(tmp_path: Path) -> None
         assert [event["reason"] for event in ann.listener.of("file_transfer_failed")] == [mine.last_error]
 
 
-async def test_a_transfer_may_have_a_deadline(tmp_path: Path) -> None:
+async def test_a_transfer_can_have_a_deadline(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         bob.listener.files = None
         with pytest.raises(ToolFailure, match="timed out"):
             await ann.files.send_data(b"x", SendRequest(timeout_s=0.2))
 
 
-async def test_a_transfer_may_end_before_it_began(tmp_path: Path) -> None:
+async def test_a_transfer_can_be_cancelled_before_its_first_chunk(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         with pytest.raises(ToolFailure, match="timed out"):
             await ann.files.send_data(b"x", SendRequest(timeout_s=0, transfer_id="t"))
@@ -238,10 +238,10 @@ async def test_a_call_that_is_cancelled_stops_and_can_be_resumed(tmp_path: Path)
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
 
 
-# -- what is not sent ----------------------------------------------------------------------
+# -- refused files -------------------------------------------------------------------------
 
 
-async def test_files_that_may_not_be_sent_are_refused(tmp_path: Path) -> None:
+async def test_files_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path, files={"max_bytes": 1000}) as (ann, bob):
         (tmp_path / "outside").write_bytes(b"x")
         (ann.folder / "empty").write_bytes(b"")
@@ -276,7 +276,7 @@ async def test_an_id_is_used_for_one_transfer_at_a_time(tmp_path: Path) -> None:
 # -- cancelling ------------------------------------------------------------------------------
 
 
-async def test_the_sender_may_cancel(tmp_path: Path) -> None:
+async def test_the_sender_can_cancel(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         task = await start_transfer(ann, ann.write("x", 20_000_000), SendRequest(transfer_id="t"))
         assert ann.files.cancel("t").status == "cancelled"
@@ -293,7 +293,7 @@ async def test_the_sender_may_cancel(tmp_path: Path) -> None:
             await ann.files.resume("t", SendRequest())
 
 
-async def test_the_receiver_may_cancel(tmp_path: Path) -> None:
+async def test_the_receiver_can_cancel(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         task = await start_transfer(ann, ann.write("x", 20_000_000), SendRequest(transfer_id="t"))
         assert bob.files.cancel("t").status == "cancelled"
@@ -305,7 +305,7 @@ async def test_the_receiver_may_cancel(tmp_path: Path) -> None:
             bob.files.get_received("t")
 
 
-async def test_what_is_over_cannot_be_cancelled(tmp_path: Path) -> None:
+async def test_a_finished_transfer_cannot_be_cancelled(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         await ann.files.send_data(b"x", SendRequest(transfer_id="t"))
         assert ann.files.cancel("t").status == "completed"
@@ -315,10 +315,10 @@ async def test_what_is_over_cannot_be_cancelled(tmp_path: Path) -> None:
             ann.files.cancel("u")
 
 
-# -- saving, events, the end -------------------------------------------------------------------
+# -- saving, events, closing -------------------------------------------------------------------
 
 
-async def test_a_file_that_came_is_saved(tmp_path: Path) -> None:
+async def test_a_received_file_can_be_saved(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         path = ann.write("x", 5_000_000)
         sent = await ann.files.send_path(path, SendRequest())
@@ -333,7 +333,7 @@ async def test_a_file_that_came_is_saved(tmp_path: Path) -> None:
             await bob.files.save(came, str(tmp_path / "x"), overwrite=False)
 
 
-async def test_both_ends_are_told_what_happens(tmp_path: Path) -> None:
+async def test_both_peers_emit_the_events_of_a_transfer(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         sent = await ann.files.send_data(
             b"abc" * 1000, SendRequest(transfer_id="t", name="n", mime="m", chunk_bytes=1024)
@@ -382,20 +382,20 @@ async def test_both_ends_are_told_what_happens(tmp_path: Path) -> None:
         assert (chunk["seq"], chunk["next_seq"], chunk["received_bytes"], chunk["total_bytes"]) == (2, 3, 3000, 3000)
 
 
-async def test_progress_grows_to_the_end(tmp_path: Path) -> None:
+async def test_progress_increases_to_the_total(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, _):
-        told: list[tuple[int, int]] = []
+        reports: list[tuple[int, int]] = []
 
-        async def tell(done: int, total: int) -> None:
-            told.append((done, total))
+        async def record_progress(done: int, total: int) -> None:
+            reports.append((done, total))
 
-        await ann.files.send_path(ann.write("x", 30_000_000), SendRequest(on_progress=tell))
-        assert told[-1] == (30_000_000, 30_000_000)
-        assert [done for done, _ in told] == sorted({done for done, _ in told})
-        assert len(told) > 1
+        await ann.files.send_path(ann.write("x", 30_000_000), SendRequest(on_progress=record_progress))
+        assert reports[-1] == (30_000_000, 30_000_000)
+        assert [done for done, _ in reports] == sorted({done for done, _ in reports})
+        assert len(reports) > 1
 
 
-async def test_nothing_is_left_when_a_session_ends(tmp_path: Path) -> None:
+async def test_no_spool_files_are_left_when_a_session_ends(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path) as (ann, bob):
         await ann.files.send_path(ann.write("done", 5_000_000), SendRequest())
         task = await start_transfer(ann, ann.write("x", 30_000_000))
@@ -407,7 +407,7 @@ async def test_nothing_is_left_when_a_session_ends(tmp_path: Path) -> None:
             await task
 
 
-async def test_finished_files_stay_if_they_are_to_be_kept(tmp_path: Path) -> None:
+async def test_finished_files_stay_if_keep_spool_files_is_set(tmp_path: Path) -> None:
     async with file_agent_pair(tmp_path, files={"keep_spool_files": True}) as (ann, bob):
         path = ann.write("done", 5_000_000)
         await ann.files.send_path(path, SendRequest())

@@ -23,10 +23,10 @@ from hubbub import ToolFailure
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.files.options import SendRequest
 
-# -- from an original ------------------------------------------------------------------
+# -- from a VDO.Ninja bridge -----------------------------------------------------------
 
 
-async def test_an_original_sends_a_file(tmp_path: Path) -> None:
+async def test_a_vdo_bridge_sends_a_file(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         assert await olga.request("file.offer", offer(), "file.accept") == {"transfer_id": "t", "next_seq": 0}
         for seq in range(TOTAL):
@@ -37,8 +37,8 @@ async def test_an_original_sends_a_file(tmp_path: Path) -> None:
         assert bob.content(bob.files.get_received("t")) == DATA
 
 
-async def test_an_original_that_goes_on_with_old_bytes_spoils_nothing(tmp_path: Path) -> None:
-    """It asks where we are after a lost ack, and sends the bytes of the chunk it still holds as what we name."""
+async def test_repeated_bytes_of_a_vdo_bridge_under_a_new_seq_do_not_corrupt_the_file(tmp_path: Path) -> None:
+    """After a lost ack it requests our state, and sends the bytes of its last chunk under the seq that we return."""
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         await olga.request("file.offer", offer(), "file.accept")
         for seq in range(4):
@@ -52,7 +52,7 @@ async def test_an_original_that_goes_on_with_old_bytes_spoils_nothing(tmp_path: 
         assert bob.content(bob.files.get_received("t")) == DATA
 
 
-async def test_a_file_of_an_original_with_a_wrong_hash_is_never_complete(tmp_path: Path) -> None:
+async def test_a_file_of_a_vdo_bridge_with_a_wrong_hash_is_never_complete(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         await olga.request("file.offer", offer(file_hash="0" * 64), "file.accept")
         for seq in range(TOTAL):
@@ -67,7 +67,7 @@ async def test_a_file_of_an_original_with_a_wrong_hash_is_never_complete(tmp_pat
         assert bob.listener.of("file_transfer_failed")
 
 
-async def test_an_original_may_cancel(tmp_path: Path) -> None:
+async def test_a_vdo_bridge_can_cancel(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         await olga.request("file.offer", offer(), "file.accept")
         olga.send("file.cancel", {"transfer_id": "t"})
@@ -77,17 +77,17 @@ async def test_an_original_may_cancel(tmp_path: Path) -> None:
         assert nack["reason"] == "cancelled by the sender"
 
 
-# -- to an original ----------------------------------------------------------------------
+# -- to a VDO.Ninja bridge ---------------------------------------------------------------
 
 
-async def test_an_original_receives_a_file(tmp_path: Path) -> None:
+async def test_a_vdo_bridge_receives_a_file(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
-        keeper = VdoBridgeReceiver(olga)
+        receiver = VdoBridgeReceiver(olga)
         path = bob.write("x", 1_000_001)
         sent = await bob.files.send_path(path, SendRequest(mime="text/plain"))
         assert sent.status == "completed"
-        assert b"".join(data for _, data in sorted(keeper.chunks.items())) == Path(path).read_bytes()
-        assert keeper.offer == {
+        assert b"".join(data for _, data in sorted(receiver.chunks.items())) == Path(path).read_bytes()
+        assert receiver.offer == {
             "transfer_id": sent.transfer_id,
             "name": "x",
             "mime": "text/plain",
@@ -99,51 +99,51 @@ async def test_an_original_receives_a_file(tmp_path: Path) -> None:
         assert len(olga.received("file.chunk")) == 16
 
 
-async def test_chunks_are_cut_to_what_fits_into_a_frame(tmp_path: Path) -> None:
+async def test_chunks_are_limited_to_what_fits_into_a_frame(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
-        keeper = VdoBridgeReceiver(olga)
+        receiver = VdoBridgeReceiver(olga)
         sent = await bob.files.send_data(DATA * 2, SendRequest(chunk_bytes=262_144))
         assert sent.layout.chunk_bytes == (limits.PEER_FRAME_BYTES - limits.FILE_ENVELOPE_OVERHEAD_BYTES) // 4 * 3
-        assert b"".join(data for _, data in sorted(keeper.chunks.items())) == DATA * 2
+        assert b"".join(data for _, data in sorted(receiver.chunks.items())) == DATA * 2
 
 
-async def test_a_lost_ack_and_a_jump_do_not_corrupt(tmp_path: Path) -> None:
+async def test_a_lost_ack_and_a_skipped_seq_do_not_corrupt_the_file(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
-        keeper, lost = VdoBridgeReceiver(olga), []
-        answer = keeper.handle_envelope
+        receiver, lost = VdoBridgeReceiver(olga), []
+        answer = receiver.handle_envelope
 
-        def forgetful(kind: str, payload: dict[str, Any]) -> None:
+        def drop_some_chunks(kind: str, payload: dict[str, Any]) -> None:
             if kind == "file.chunk" and payload["seq"] in (3, 7) and payload["seq"] not in lost:
                 lost.append(payload["seq"])
             else:
                 answer(kind, payload)
 
-        olga.on_envelope = forgetful
+        olga.on_envelope = drop_some_chunks
         sent = await bob.files.send_data(DATA, SendRequest(chunk_bytes=CHUNK))
         assert (sent.status, lost) == ("completed", [3, 7])
-        assert b"".join(data for _, data in sorted(keeper.chunks.items())) == DATA
+        assert b"".join(data for _, data in sorted(receiver.chunks.items())) == DATA
 
 
 @pytest.mark.parametrize("reason", ["file hash mismatch", "byte size mismatch expected=1 got=2"])
-async def test_a_receiver_that_finds_the_file_wrong_is_believed(reason: str, tmp_path: Path) -> None:
+async def test_a_nack_of_the_complete_file_fails_the_transfer(reason: str, tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
-        keeper = VdoBridgeReceiver(olga)
-        answer = keeper.handle_envelope
+        receiver = VdoBridgeReceiver(olga)
+        answer = receiver.handle_envelope
 
-        def unhappy(kind: str, payload: dict[str, Any]) -> None:
+        def refuse_completion(kind: str, payload: dict[str, Any]) -> None:
             if kind == "file.complete":
                 olga.send("file.nack", {"transfer_id": payload["transfer_id"], "expected_seq": 0, "reason": reason})
             else:
                 answer(kind, payload)
 
-        olga.on_envelope = unhappy
+        olga.on_envelope = refuse_completion
         with pytest.raises(ToolFailure, match=reason):
             await bob.files.send_data(DATA, SendRequest())
         assert bob.files.outgoing[0].status == "failed"
         assert not bob.listener.of("file_transfer_complete")
 
 
-async def test_an_offer_that_is_refused_fails_at_once(tmp_path: Path) -> None:
+async def test_a_refused_offer_fails_at_once(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         refusal = "total_bytes must be 1..10"
         olga.on_envelope = lambda kind, payload: olga.send(
@@ -154,7 +154,7 @@ async def test_an_offer_that_is_refused_fails_at_once(tmp_path: Path) -> None:
         assert str(failure.value).isprintable()
 
 
-# -- liars -----------------------------------------------------------------------------------
+# -- dishonest peers -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,10 @@ async def test_an_offer_that_is_refused_fails_at_once(tmp_path: Path) -> None:
         {"seq": 99, "next_seq": 0, "received_bytes": 0},
     ],
 )
-async def test_acks_that_lie_complete_nothing(ack: dict[str, Any], tmp_path: Path) -> None:
+async def test_false_acks_do_not_complete_a_transfer(ack: dict[str, Any], tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path, files={"ack_timeout_s": 0.1, "max_retries": 2}) as (bob, olga):
 
-        def lie(kind: str, payload: dict[str, Any]) -> None:
+        def send_false_replies(kind: str, payload: dict[str, Any]) -> None:
             name = {"transfer_id": payload["transfer_id"]}
             match kind:
                 case "file.offer":
@@ -180,26 +180,26 @@ async def test_acks_that_lie_complete_nothing(ack: dict[str, Any], tmp_path: Pat
                 case "file.complete":
                     olga.send("file.complete_ack", {**name, "file_hash": "0" * 64, "total_bytes": 1})
 
-        olga.on_envelope = lie
+        olga.on_envelope = send_false_replies
         with pytest.raises(ToolFailure):
             await bob.files.send_data(DATA, SendRequest(chunk_bytes=CHUNK))
         assert bob.files.outgoing[0].status == "failed"
         assert not bob.listener.of("file_transfer_complete")
 
 
-async def test_a_receiver_that_always_wants_to_go_back_is_given_up(tmp_path: Path) -> None:
+async def test_a_transfer_fails_if_the_receiver_always_goes_back(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path, files={"ack_timeout_s": 0.1, "max_retries": 3}) as (bob, olga):
-        keeper = VdoBridgeReceiver(olga)
-        answer = keeper.handle_envelope
+        receiver = VdoBridgeReceiver(olga)
+        answer = receiver.handle_envelope
 
-        def never_content(kind: str, payload: dict[str, Any]) -> None:
+        def refuse_chunks(kind: str, payload: dict[str, Any]) -> None:
             name = payload["transfer_id"]
             if kind == "file.chunk":
                 olga.send("file.nack", {"transfer_id": name, "expected_seq": 0, "reason": "chunk_hash_mismatch"})
             else:
                 answer(kind, payload)
 
-        olga.on_envelope = never_content
+        olga.on_envelope = refuse_chunks
         with pytest.raises(ToolFailure, match="max retries exceeded at chunk 0"):
             await bob.files.send_data(DATA, SendRequest(chunk_bytes=CHUNK))
         assert len(olga.received("file.chunk")) < 10 * TOTAL
@@ -222,7 +222,9 @@ async def test_a_receiver_that_always_wants_to_go_back_is_given_up(tmp_path: Pat
         ({"file_hash": "xyz"}, "invalid file_hash"),
     ],
 )
-async def test_offers_that_make_no_sense_are_refused(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+async def test_offers_with_invalid_sizes_ids_or_hashes_are_refused(
+    changes: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         nack = await olga.request("file.offer", offer(**changes), "file.nack")
         assert (nack["transfer_id"], nack["reason"]) == (offer(**changes)["transfer_id"], reason)
@@ -231,7 +233,7 @@ async def test_offers_that_make_no_sense_are_refused(changes: dict[str, Any], re
         assert not bob.files.incoming
 
 
-async def test_endless_offers_are_bounded(tmp_path: Path) -> None:
+async def test_unfinished_offers_are_limited(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         for number in range(300):
             olga.send("file.offer", offer(transfer_id=f"t{number}", total_bytes=67_000_000, total_chunks=4090))
@@ -248,7 +250,7 @@ async def test_endless_offers_are_bounded(tmp_path: Path) -> None:
         }
 
 
-async def test_endless_files_are_forgotten_one_by_one(tmp_path: Path) -> None:
+async def test_the_oldest_finished_files_are_dropped_at_the_limit(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         data = b"x" * 2000
         for number in range(30):
@@ -260,7 +262,7 @@ async def test_endless_files_are_forgotten_one_by_one(tmp_path: Path) -> None:
         assert [each.transfer_id for each in bob.files.incoming] == [f"t{number}" for number in range(18, 30)]
 
 
-async def test_nobody_can_touch_the_transfer_of_another(tmp_path: Path) -> None:
+async def test_a_peer_cannot_change_the_transfer_of_another(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         await olga.request("file.offer", offer(), "file.accept")
         ann = FileAgent(bob.mesh.options.host, "ann", tmp_path)
@@ -283,7 +285,7 @@ async def test_nobody_can_touch_the_transfer_of_another(tmp_path: Path) -> None:
             assert (transfer.status, transfer.chunk_map.count, transfer.peer_stream_id) == ("receiving", 0, "olga")
 
 
-async def test_a_finished_file_is_not_replaced_by_another_of_its_id(tmp_path: Path) -> None:
+async def test_a_finished_file_is_not_replaced_by_another_with_the_same_id(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         data = b"x" * 2000
         small = offer(total_bytes=2000, total_chunks=1, file_hash=digest(data))
@@ -297,7 +299,7 @@ async def test_a_finished_file_is_not_replaced_by_another_of_its_id(tmp_path: Pa
         assert bob.content(bob.files.get_received("t")) == data
 
 
-async def test_answers_that_nobody_waits_for_are_told(tmp_path: Path) -> None:
+async def test_unexpected_replies_are_reported(tmp_path: Path) -> None:
     async with with_vdo_bridge(tmp_path) as (bob, olga):
         olga.send("file.accept", {"transfer_id": "who", "next_seq": 0})
         await bob.listener.until(lambda: bob.listener.of("file_protocol_unhandled"))

@@ -200,10 +200,10 @@ class IncomingTransfers:
                 f"the receiver has {limits.FILE_INCOMING_PER_PEER} unfinished transfers of this peer already"
             )
         for receiver in _oldest_first(each for each in absent if not each.transfer.is_over):
-            if _unfinished(all_receivers) < limits.FILE_INCOMING_IN_ALL:
+            if _unfinished(all_receivers) < limits.FILE_INCOMING_TOTAL:
                 break
             receiver.stop("the sender did not return, and the limit of unfinished transfers was reached")
-        if _unfinished(all_receivers) >= limits.FILE_INCOMING_IN_ALL:
+        if _unfinished(all_receivers) >= limits.FILE_INCOMING_TOTAL:
             raise PeersError("the receiver has too many unfinished transfers; try again later")
         quota = limits.FILE_QUOTA_FILES * self._options.max_bytes
         _shrink(own, own, quota - offer.total_bytes)

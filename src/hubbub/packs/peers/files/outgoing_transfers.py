@@ -83,8 +83,8 @@ class OutgoingTransfers:
         """Run a transfer in its own task, which ends with the call that waits for it."""
         if self._is_closed:
             raise ToolError("the session was closed")
-        if len(self._running) >= limits.FILES_SENT_AT_ONCE:
-            raise ToolError(f"{limits.FILES_SENT_AT_ONCE} files are being sent already; wait until one is complete")
+        if len(self._running) >= limits.FILE_CONCURRENT_SENDS:
+            raise ToolError(f"{limits.FILE_CONCURRENT_SENDS} files are being sent already; wait until one is complete")
         name = transfer.transfer_id
         previous = self.transfers.get(name)
         self.transfers[name] = transfer

@@ -111,9 +111,9 @@ class Sender:
             peer = named or room.find(transfer.peer_uuid or "")
             return peer if peer is not None and peer.is_connected and peer.is_admitted else None
 
-        wait_s = max(self._ack_timeout_s * (self._max_retries + 1), limits.FILE_ANSWER_S)
+        wait_s = max(self._ack_timeout_s * (self._max_retries + 1), limits.FILE_RESPONSE_TIMEOUT_S)
         await self._replies.wait_until(lambda: found() is not None, wait_s)
-        await self._replies.wait_until(lambda: _is_handshake_done(found()), limits.FILE_GREETING_S)
+        await self._replies.wait_until(lambda: _is_handshake_done(found()), limits.FILE_HELLO_TIMEOUT_S)
         peer = found()
         if peer is None:
             reason = explain_unadmitted(room, transfer.peer_stream_id or transfer.peer_uuid or "")
@@ -138,7 +138,7 @@ class Sender:
         }
         if not self._send_envelope("file.offer", offer):
             raise ChannelClosed("failed to send file.offer")
-        wait_s = max(self._ack_timeout_s, limits.FILE_ANSWER_S)
+        wait_s = max(self._ack_timeout_s, limits.FILE_RESPONSE_TIMEOUT_S)
         if not await self._replies.wait_until(lambda: self._replies.accept or self._replies.refusal, wait_s):
             raise OfferAgain("timed out waiting for file.accept")
         self._replies.check_refusal()
@@ -261,7 +261,7 @@ class Sender:
         }
         if not self._send_envelope("file.complete", complete):
             raise ChannelClosed("failed to send file.complete")
-        wait_s = max(2 * self._ack_timeout_s, limits.FILE_ANSWER_S)
+        wait_s = max(2 * self._ack_timeout_s, limits.FILE_RESPONSE_TIMEOUT_S)
         await self._replies.wait_until(
             lambda: self._replies.complete or self._replies.refusal or self._replies.resend_reason, wait_s
         )

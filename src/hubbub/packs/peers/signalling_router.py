@@ -3,7 +3,7 @@
 Each client gets a UUID from the server and never states it itself. Rooms are isolated from each other. A message with a
 UUID and no request is relayed to that client, with the sender's UUID in its place. Clients without a room reach each
 other by stream id only, and never those in a room: to join a room one has to know its name. Limits keep one client, one
-address and one room from using up the server. `signal_server` calls it.
+address and one room from using up the server. `signalling_server` calls it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from hubbub.packs.peers.js_json import JsonError, parse
 
 STREAM_ID_TAKEN: Final = "Stream ID is already in use."
 """The VDO.Ninja bridge searches for these words."""
-_NAME_RULE: Final = f"must be a string of 1 to {limits.SIGNAL_NAME_CHARACTERS} characters"
 
 
 class ClientDisconnected(PeersError):
@@ -32,8 +31,8 @@ class SignalLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one server."""
 
     clients: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS)
-    clients_of_one_address: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS_PER_ADDRESS)
-    clients_of_one_room: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS_PER_ROOM)
+    clients_per_address: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS_PER_ADDRESS)
+    clients_per_room: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS_PER_ROOM)
     messages: int = msgspec.field(default_factory=lambda: limits.SIGNAL_MESSAGES)
     bytes: int = msgspec.field(default_factory=lambda: limits.SIGNAL_BYTES)
     messages_s: float = msgspec.field(default_factory=lambda: limits.SIGNAL_MESSAGES_S)
@@ -126,7 +125,7 @@ class SignalRouter:
         """
         if len(self._clients) >= self._limits.clients:
             raise self._refusal("too many clients; try again later")
-        if self._addresses[address] >= self._limits.clients_of_one_address:
+        if self._addresses[address] >= self._limits.clients_per_address:
             raise self._refusal("too many clients from one address; close some of them")
         client = Client(address)
         self._clients[client.uuid] = client
@@ -181,11 +180,11 @@ class SignalRouter:
 
     def _join(self, client: Client, name: object, *, claims: bool) -> list[Delivery]:
         if not _is_valid_name(name):
-            return [(client, _error("invalid_room", f"roomid {_NAME_RULE}"))]
+            return [(client, _name_error("invalid_room", "roomid"))]
         room = self._rooms.get(name) or _Room()
         deliveries: list[Delivery] = []
         if client.room != name:
-            if len(room.members) >= self._limits.clients_of_one_room:
+            if len(room.members) >= self._limits.clients_per_room:
                 self.refused += 1
                 return [(client, _error("room_full", "The room is full"))]
             self._leave(client)
@@ -209,7 +208,7 @@ class SignalRouter:
 
     def _seed(self, client: Client, stream_id: object) -> list[Delivery]:
         if not _is_valid_name(stream_id):
-            return [(client, _error("invalid_stream_id", f"streamID {_NAME_RULE}"))]
+            return [(client, _name_error("invalid_stream_id", "streamID"))]
         current_room, is_new = self._current_room(client), client.stream_id != stream_id
         if current_room.streams.get(stream_id, client) is not client:
             self.refused += 1
@@ -225,7 +224,7 @@ class SignalRouter:
 
     def _play(self, client: Client, stream_id: object) -> list[Delivery]:
         if not _is_valid_name(stream_id):
-            return [(client, _error("invalid_stream_id", f"streamID {_NAME_RULE}"))]
+            return [(client, _name_error("invalid_stream_id", "streamID"))]
         client.is_active = True
         publisher = self._current_room(client).streams.get(stream_id, client)
         return [] if publisher is client else [(publisher, {"request": "offerSDP", "UUID": client.uuid})]
@@ -283,6 +282,10 @@ def _is_valid_name(value: object) -> TypeGuard[str]:
 
 def _error(code: str, message: str) -> dict[str, Any]:
     return {"request": "error", "code": code, "message": message}
+
+
+def _name_error(code: str, field: str) -> dict[str, Any]:
+    return _error(code, f"{field} must be a string of 1 to {limits.SIGNAL_NAME_CHARACTERS} characters")
 
 
 def _alert_taken() -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """VDO.Ninja bridges in a room for minutes: healthy connections stay open, and dead peers are detected.
 
-Time is a clock that the tests move. The same in real minutes: `python -m tests.packs.peers.emulation.soak`.
+The tests advance a virtual clock. The same in real minutes: `python -m tests.packs.peers.emulation.soak`.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ MINUTES_S = 180
 
 
 async def pass_time(
-    clock: Clock, seconds: float, *ends: RoomAgent, originals: tuple[EmulatedVdoBridge, ...] = ()
+    clock: Clock, seconds: float, *agents: RoomAgent, vdo_bridges: tuple[EmulatedVdoBridge, ...] = ()
 ) -> None:
     """Move the clock in small steps; every ping that is due is sent, and answered before the next step."""
     for step in range(1, round(seconds / TICK_S) + 1):
         clock.now += TICK_S
-        for end in ends:
-            end.mesh.liveness.tick()
+        for agent in agents:
+            agent.mesh.liveness.tick()
         if step % 10 == 0:
-            for original in originals:
-                original.send_heartbeat()
-        asked = [peer for end in ends for peer in end.mesh.roster if peer.last_pinged_at == clock.now]
+            for vdo_bridge in vdo_bridges:
+                vdo_bridge.send_heartbeat()
+        asked = [peer for agent in agents for peer in agent.mesh.roster if peer.last_pinged_at == clock.now]
         async with asyncio.timeout(60):
             while any(peer.last_received_at < clock.now for peer in asked):
                 await asyncio.sleep(0.001)
 
 
-def disconnect_events(end: RoomAgent) -> list[dict[str, Any]]:
+def disconnect_events(agent: RoomAgent) -> list[dict[str, Any]]:
     return [
-        *end.listener.of("data_channel_close"),
-        *end.listener.of("peer_disconnected"),
-        *end.listener.of("connection_failed"),
+        *agent.listener.of("data_channel_close"),
+        *agent.listener.of("peer_disconnected"),
+        *agent.listener.of("connection_failed"),
     ]
 
 
@@ -52,8 +52,8 @@ def disconnect_events(end: RoomAgent) -> list[dict[str, Any]]:
 async def connected_both_ways(
     monkeypatch: pytest.MonkeyPatch, ours: dict[str, Any], theirs: dict[str, Any]
 ) -> AsyncIterator[tuple[Clock, RoomAgent, EmulatedVdoBridge, str]]:
-    """Ann and an original, each of whom views the other: two connections, of which the original uses one."""
-    monkeypatch.setattr(limits, "PEER_ANSWER_S", 0.05)  # It ignores our offer, so it is asked for one.
+    """Ann and a VDO.Ninja bridge view each other: two connections, of which the bridge uses one."""
+    monkeypatch.setattr(limits, "PEER_RESPONSE_TIMEOUT_S", 0.05)  # It ignores our offer, so we ask it for one.
     clock = Clock()
     async with signalling() as host:
         ann = RoomAgent(host, "ann", clock=clock, **ours)
@@ -68,7 +68,7 @@ async def connected_both_ways(
             yield clock, ann, olga, host
 
 
-async def test_an_original_that_answers_on_the_channel_it_prefers_stays_connected(
+async def test_a_vdo_bridge_that_answers_pings_on_its_other_channel_stays_connected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with connected_both_ways(monkeypatch, {}, {}) as (clock, ann, olga, _):
@@ -79,13 +79,13 @@ async def test_an_original_that_answers_on_the_channel_it_prefers_stays_connecte
         await exchange_messages(ann, olga, "ann")
 
 
-async def test_tokens_are_enforced_for_minutes_with_a_heartbeat_of_five_seconds(
+async def test_enforced_tokens_keep_peers_connected_for_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     theirs = {"secret": SECRET, "enforce_join_token": True}
     async with connected_both_ways(monkeypatch, GATED, theirs) as (clock, ann, olga, _):
         for _ in range(MINUTES_S // 20):
-            await pass_time(clock, 20, ann, originals=(olga,))
+            await pass_time(clock, 20, ann, vdo_bridges=(olga,))
             await exchange_messages(ann, olga, "ann")
             ann.listener.data.clear()
             olga.received.clear()
@@ -95,32 +95,32 @@ async def test_tokens_are_enforced_for_minutes_with_a_heartbeat_of_five_seconds(
 
 
 @pytest.mark.parametrize("target", [None, "ann"])
-async def test_three_parties_are_in_a_room_for_minutes(target: str | None) -> None:
+async def test_two_agents_and_a_vdo_bridge_stay_connected_for_minutes(target: str | None) -> None:
     clock = Clock()
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann", clock=clock, **GATED), RoomAgent(host, "bob", clock=clock, **GATED)
         olga = EmulatedVdoBridge(host, "olga", target=target, secret=SECRET, enforce_join_token=True)
         async with olga, joined_room(ann, bob):
-            for end, others in ((ann, ("bob", "olga")), (bob, ("ann", "olga"))):
-                await end.wait_for_peers(*others)
+            for agent, others in ((ann, ("bob", "olga")), (bob, ("ann", "olga"))):
+                await agent.wait_for_peers(*others)
             await olga.until(lambda: olga.knows("ann") and olga.knows("bob"))
-            await pass_time(clock, 20, ann, bob, originals=(olga,))
+            await pass_time(clock, 20, ann, bob, vdo_bridges=(olga,))
             await exchange_messages(ann, olga, "ann")
             ann.listener.events.clear()
             for _ in range(MINUTES_S // 20):
-                await pass_time(clock, 20, ann, bob, originals=(olga,))
-                for end, name in ((ann, "ann"), (bob, "bob")):
-                    await exchange_messages(end, olga, name)
-                    end.listener.data.clear()
+                await pass_time(clock, 20, ann, bob, vdo_bridges=(olga,))
+                for agent, name in ((ann, "ann"), (bob, "bob")):
+                    await exchange_messages(agent, olga, name)
+                    agent.listener.data.clear()
                 olga.received.clear()
             assert disconnect_events(ann) + disconnect_events(bob) == []
             assert (olga.closed_channels, olga.rejections, olga.rejected_by) == (0, [], [])
             assert ann.knows("bob", "olga")
-            assert ann.listener.events == []  # Nothing of the routine wakes whoever waits for events.
+            assert ann.listener.events == []  # Periodic messages emit no events.
 
 
 @pytest.mark.parametrize("is_connected_twice", [False, True])
-async def test_an_original_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch, is_connected_twice: bool) -> None:
+async def test_a_hung_vdo_bridge_is_detected(monkeypatch: pytest.MonkeyPatch, is_connected_twice: bool) -> None:
     async with connected_both_ways(monkeypatch, {}, {}) as (clock, ann, olga, _):
         if not is_connected_twice:
             peer = ann.mesh.roster.find("olga")
@@ -130,7 +130,7 @@ async def test_an_original_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch
         await pass_time(clock, 20, ann)
         olga.sdk.is_hung = True
         (peer,) = ann.mesh.roster
-        while clock.now + TICK_S <= peer.last_received_at + limits.PEER_DEAD_S:
+        while clock.now + TICK_S <= peer.last_received_at + limits.PEER_SILENCE_TIMEOUT_S:
             clock.now += TICK_S
             ann.mesh.liveness.tick()
         assert ann.listener.gone == []
@@ -140,11 +140,11 @@ async def test_an_original_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch
         assert ann.listener.of("peer_disconnected")[0]["detail"]["reason"] == "no sign of life"
 
 
-async def test_an_impostor_does_not_take_the_name_of_an_original_that_answers_elsewhere(
+async def test_an_impostor_does_not_take_the_name_of_a_vdo_bridge_that_still_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with connected_both_ways(monkeypatch, {}, {}) as (clock, ann, olga, host):
-        await olga.sdk.lose_signalling()  # The server gives its name to whoever comes next; its channels live on.
+        await olga.sdk.lose_signalling()  # The server gives its name to the next client; its channels stay open.
         async with EmulatedVdoBridge(host, "olga", target="ann") as impostor:
             await impostor.until(impostor.sdk.open_peers)
             await ann.listener.until(lambda: any(peer.claim is not None for peer in ann.mesh.roster))
@@ -158,7 +158,7 @@ async def test_an_impostor_does_not_take_the_name_of_an_original_that_answers_el
             await ann.listener.until(lambda: ann.listener.data == [("olga", "it is me")])
 
 
-async def test_an_original_that_comes_back_after_a_crash_gets_its_name_again() -> None:
+async def test_a_vdo_bridge_that_returns_after_a_crash_gets_its_name_again() -> None:
     clock = Clock()
     async with signalling() as host:
         ann = RoomAgent(host, "ann", clock=clock)

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 from hubbub.pack import format_address, listen_error, require_loopback, run_service
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.signal_router import SignalLimits
+from hubbub.packs.peers.signalling_router import SignalLimits
 
 
 def main(arguments: list[str]) -> int:
@@ -83,12 +83,12 @@ def _positive_int(text: str) -> int:
 
 @asynccontextmanager
 async def _serve(options: Namespace) -> AsyncIterator[str]:
-    from hubbub.packs.peers.signal_server import SignalServer
+    from hubbub.packs.peers.signalling_server import SignalServer
 
     signal_limits = SignalLimits(
         clients=options.max_clients,
-        clients_of_one_address=options.max_clients_per_address,
-        clients_of_one_room=options.max_clients_per_room,
+        clients_per_address=options.max_clients_per_address,
+        clients_per_room=options.max_clients_per_room,
     )
     server = SignalServer(signal_limits, allowed_origins=options.allowed_origin, idle_s=options.idle_s)
     try:

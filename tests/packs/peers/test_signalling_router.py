@@ -1,4 +1,4 @@
-"""What a signalling server does with each message, without a network."""
+"""How the signalling router handles each message, without a network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.packs.peers import limits
-from hubbub.packs.peers.signal_router import STREAM_ID_TAKEN, Client, ClientDisconnected, SignalLimits, SignalRouter
+from hubbub.packs.peers.signalling_router import STREAM_ID_TAKEN, Client, ClientDisconnected, SignalLimits, SignalRouter
 
 OFFER = {"session": "abc", "streamID": "s808d64", "description": "00ff", "vector": "11"}
 
@@ -39,56 +39,56 @@ def join(router: SignalRouter, room: str = "r", stream_id: str | None = None, ad
     return client
 
 
-def test_each_client_gets_another_uuid() -> None:
-    all_of_them = router()
-    assert len({all_of_them.connect("a").uuid for _ in range(50)}) == 50
+def test_each_client_gets_its_own_uuid() -> None:
+    signal_router = router()
+    assert len({signal_router.connect("a").uuid for _ in range(50)}) == 50
 
 
-def test_who_joins_hears_who_is_there_and_the_others_hear_of_them() -> None:
+def test_joining_returns_the_listing_and_notifies_the_members() -> None:
     room = router()
     ann = join(room, stream_id="ann")
     bob = join(room)
     carol = room.connect("a")
-    told = send(room, carol, request="joinroom", roomid="r")
-    assert told[0][0] is carol
-    assert told[0][1]["request"] == "listing"
-    assert told[0][1]["list"] == [{"UUID": ann.uuid, "streamID": "ann"}, {"UUID": bob.uuid}]
-    assert told[1:] == [(other, {"request": "someonejoined", "UUID": carol.uuid}) for other in (ann, bob)]
+    outgoing = send(room, carol, request="joinroom", roomid="r")
+    assert outgoing[0][0] is carol
+    assert outgoing[0][1]["request"] == "listing"
+    assert outgoing[0][1]["list"] == [{"UUID": ann.uuid, "streamID": "ann"}, {"UUID": bob.uuid}]
+    assert outgoing[1:] == [(other, {"request": "someonejoined", "UUID": carol.uuid}) for other in (ann, bob)]
 
 
-def test_the_first_of_a_room_gets_an_empty_listing() -> None:
+def test_the_first_member_gets_an_empty_listing() -> None:
     room = router()
     alone = room.connect("a")
-    ((to, told),) = send(room, alone, request="joinroom", roomid="r")
+    ((to, reply),) = send(room, alone, request="joinroom", roomid="r")
     assert to is alone
-    assert told["list"] == []
+    assert reply["list"] == []
 
 
-def test_a_stream_id_is_told_to_the_room() -> None:
+def test_a_seeded_stream_id_is_announced_in_its_room_only() -> None:
     room = router()
-    ann, bob, stranger = join(room), join(room), join(room, "other")
-    told = send(room, ann, request="seed", streamID="ann")
-    assert (bob, {"request": "videoaddedtoroom", "UUID": ann.uuid, "streamID": "ann"}) in told
-    assert all(to is not stranger for to, _ in told)
+    ann, bob, outsider = join(room), join(room), join(room, "other")
+    outgoing = send(room, ann, request="seed", streamID="ann")
+    assert (bob, {"request": "videoaddedtoroom", "UUID": ann.uuid, "streamID": "ann"}) in outgoing
+    assert all(to is not outsider for to, _ in outgoing)
 
 
-def test_a_stream_id_is_given_once_in_a_room_and_again_in_another() -> None:
+def test_a_stream_id_is_unique_within_a_room() -> None:
     room = router()
     join(room, stream_id="ann")
     second, elsewhere = join(room), join(room, "other")
-    ((to, told),) = send(room, second, request="seed", streamID="ann")
-    assert (to, told) == (second, {"request": "alert", "code": "stream_id_taken", "message": STREAM_ID_TAKEN})
+    ((to, reply),) = send(room, second, request="seed", streamID="ann")
+    assert (to, reply) == (second, {"request": "alert", "code": "stream_id_taken", "message": STREAM_ID_TAKEN})
     assert send(room, elsewhere, request="seed", streamID="ann")[0][1]["request"] == "seeded"
 
 
-def test_a_stream_id_is_free_again_when_its_owner_is_gone() -> None:
+def test_a_stream_id_is_free_after_its_owner_disconnects() -> None:
     room = router()
     first = join(room, stream_id="ann")
     room.disconnect(first)
     assert send(room, join(room), request="seed", streamID="ann")[0][1]["request"] == "seeded"
 
 
-def test_who_wants_a_stream_is_told_to_its_owner() -> None:
+def test_a_play_request_is_forwarded_to_the_owner_of_the_stream() -> None:
     room = router()
     ann, bob = join(room, stream_id="ann"), join(room, stream_id="bob")
     assert send(room, bob, request="play", streamID="ann") == [(ann, {"request": "offerSDP", "UUID": bob.uuid})]
@@ -98,7 +98,7 @@ def test_who_wants_a_stream_is_told_to_its_owner() -> None:
     assert send(room, bob, request="play")[0][1]["code"] == "invalid_stream_id"
 
 
-def test_what_has_a_uuid_is_handed_on_with_the_senders() -> None:
+def test_a_message_with_a_uuid_is_relayed_with_the_uuid_of_its_sender() -> None:
     room = router()
     ann, bob = join(room), join(room)
     assert send(room, ann, UUID=bob.uuid, **OFFER) == [(bob, {"UUID": ann.uuid, **OFFER})]
@@ -106,19 +106,19 @@ def test_what_has_a_uuid_is_handed_on_with_the_senders() -> None:
 
 
 @pytest.mark.parametrize("to", ["", "nobody", None, 5, ["x"], {"a": 1}])
-def test_what_is_for_nobody_goes_nowhere(to: Any) -> None:
+def test_a_message_to_an_unknown_uuid_is_dropped(to: Any) -> None:
     room = router()
     assert send(room, join(room), UUID=to, description="x") == []
 
 
-def test_rooms_know_nothing_of_each_other() -> None:
+def test_messages_do_not_cross_rooms() -> None:
     room = router()
-    ann, stranger, homeless = join(room, "r"), join(room, "q"), room.connect("a")
-    assert send(room, stranger, UUID=ann.uuid, **OFFER) == []
-    assert send(room, homeless, UUID=ann.uuid, **OFFER) == []
-    assert send(room, ann, UUID=homeless.uuid, **OFFER) == []
+    ann, outsider, roomless = join(room, "r"), join(room, "q"), room.connect("a")
+    assert send(room, outsider, UUID=ann.uuid, **OFFER) == []
+    assert send(room, roomless, UUID=ann.uuid, **OFFER) == []
+    assert send(room, ann, UUID=roomless.uuid, **OFFER) == []
     send(room, ann, request="seed", streamID="ann")
-    assert send(room, homeless, request="play", streamID="ann") == []
+    assert send(room, roomless, request="play", streamID="ann") == []
 
 
 def test_clients_without_a_room_publish_and_play_among_themselves() -> None:
@@ -133,24 +133,24 @@ def test_clients_without_a_room_publish_and_play_among_themselves() -> None:
     assert bob.is_active
     assert not other.is_active
     assert send(room, ann, UUID=bob.uuid, **OFFER) == [(bob, {"UUID": ann.uuid, **OFFER})]
-    # A room hears of the stream id that its client brings along.
+    # The room is notified of the stream id that a client had before it joined.
     carol = join(room)
-    told = send(room, ann, request="joinroom", roomid="r")
-    assert (carol, {"request": "someonejoined", "UUID": ann.uuid, "streamID": "ann"}) in told
+    outgoing = send(room, ann, request="joinroom", roomid="r")
+    assert (carol, {"request": "someonejoined", "UUID": ann.uuid, "streamID": "ann"}) in outgoing
     assert send(room, bob, request="play", streamID="ann") == []
     assert send(room, other, request="seed", streamID="ann")[0][1]["request"] == "seeded"
 
 
-def test_a_stream_id_that_the_room_has_already_is_not_brought_along() -> None:
+def test_joining_a_room_drops_a_stream_id_that_is_taken_there() -> None:
     room = router()
     ann, second = join(room, stream_id="ann"), room.connect("a")
     send(room, second, request="seed", streamID="ann")
-    told = send(room, second, request="joinroom", roomid="r")
-    assert (second, {"request": "alert", "code": "stream_id_taken", "message": STREAM_ID_TAKEN}) in told
-    assert (ann, {"request": "someonejoined", "UUID": second.uuid}) in told
+    outgoing = send(room, second, request="joinroom", roomid="r")
+    assert (second, {"request": "alert", "code": "stream_id_taken", "message": STREAM_ID_TAKEN}) in outgoing
+    assert (ann, {"request": "someonejoined", "UUID": second.uuid}) in outgoing
 
 
-def test_the_first_that_claims_a_room_is_its_director_until_it_leaves() -> None:
+def test_the_first_client_that_claims_a_room_is_its_director_until_it_leaves() -> None:
     room = router()
     plain, ann, bob = join(room), room.connect("a"), room.connect("b")
     (_, listing), *_ = send(room, ann, request="joinroom", roomid="r", claim=True)
@@ -167,7 +167,7 @@ def test_the_first_that_claims_a_room_is_its_director_until_it_leaves() -> None:
     assert listing["claim"] is True
 
 
-def test_who_repeats_itself_is_answered_and_others_are_not_told_again() -> None:
+def test_a_repeated_request_is_answered_but_not_announced_again() -> None:
     room = router()
     ann, bob = join(room, stream_id="ann"), join(room)
     for message in ({"request": "joinroom", "roomid": "r"}, {"request": "seed", "streamID": "ann"}):
@@ -176,35 +176,35 @@ def test_who_repeats_itself_is_answered_and_others_are_not_told_again() -> None:
 
 
 @pytest.mark.parametrize("request_", ["migrate", "transfer", "", 7, ["seed"], {"a": 1}, True])
-def test_a_request_that_there_is_not_gets_an_error(request_: Any) -> None:
+def test_an_unsupported_request_is_answered_with_an_error(request_: Any) -> None:
     room = router()
-    ((_, told),) = send(room, join(room), request=request_, UUID="x")
-    assert (told["request"], told["code"]) == ("error", "unsupported_request")
+    ((_, reply),) = send(room, join(room), request=request_, UUID="x")
+    assert (reply["request"], reply["code"]) == ("error", "unsupported_request")
 
 
-def test_data_for_everybody_goes_to_the_room_and_to_nobody_else() -> None:
+def test_fallback_broadcasts_go_to_the_other_members_of_the_room_only() -> None:
     room = router()
-    ann, bob, carol, _, homeless = join(room), join(room), join(room), join(room, "q"), room.connect("a")
+    ann, bob, carol, _, roomless = join(room), join(room), join(room), join(room, "q"), room.connect("a")
     data = {"pipe": {"x": 1}, "__fallback": True}
     assert send(room, ann, **data) == [(each, {**data, "UUID": ann.uuid}) for each in (bob, carol)]
     assert send(room, ann, UUID=bob.uuid, **data) == [(bob, {**data, "UUID": ann.uuid})]
-    assert send(room, homeless, **data) == []
+    assert send(room, roomless, **data) == []
     for other in ({"pipe": 1}, {"pipe": 1, "__fallback": "yes"}, {"__fallback": True}):
         assert send(room, ann, **other) == []
 
 
-def test_data_for_everybody_counts_for_each_and_what_is_too_much_is_refused() -> None:
+def test_a_fallback_broadcast_counts_once_per_recipient_against_the_rate_limit() -> None:
     room = router(messages=20, bytes=2000)
     ann, *_ = [join(room) for _ in range(10)]
     assert len(send(room, ann, pipe=1, __fallback=True)) == 9
-    ((_, told),) = send(room, ann, pipe=1, __fallback=True)
-    assert (told["request"], told["code"]) == ("error", "rate_limited")
+    ((_, reply),) = send(room, ann, pipe=1, __fallback=True)
+    assert (reply["request"], reply["code"]) == ("error", "rate_limited")
     room = router(bytes=2000)
     ann, *_ = [join(room) for _ in range(10)]
     assert send(room, ann, pipe="x" * 300, __fallback=True)[0][1]["code"] == "rate_limited"
 
 
-def test_who_sends_too_many_bytes_is_parted_with() -> None:
+def test_a_client_that_sends_too_many_bytes_is_disconnected() -> None:
     room = router(bytes=1000)
     ann, bob = join(room), join(room)
     for _ in range(3):
@@ -214,7 +214,7 @@ def test_who_sends_too_many_bytes_is_parted_with() -> None:
     assert limits.SIGNAL_BYTES < limits.SIGNAL_QUEUE_BYTES
 
 
-def test_who_leaves_or_joins_another_room_is_out_of_the_first() -> None:
+def test_leaving_or_joining_another_room_removes_a_client_from_the_first() -> None:
     room = router()
     ann, bob = join(room, stream_id="ann"), join(room)
     send(room, ann, leave=True)
@@ -226,20 +226,20 @@ def test_who_leaves_or_joins_another_room_is_out_of_the_first() -> None:
     assert (room.rooms, room.clients) == (0, 1)
 
 
-def test_a_full_room_is_refused_and_others_are_not() -> None:
-    room = router(clients_of_one_room=2)
+def test_joining_a_full_room_is_refused() -> None:
+    room = router(clients_per_room=2)
     join(room)
     second = join(room)
     third = room.connect("a")
-    ((to, told),) = send(room, third, request="joinroom", roomid="r")
+    ((to, reply),) = send(room, third, request="joinroom", roomid="r")
     assert to is third
-    assert (told["request"], "full" in told["message"]) == ("error", True)
+    assert (reply["request"], "full" in reply["message"]) == ("error", True)
     assert send(room, second, request="joinroom", roomid="r")[0][1]["request"] == "listing"
     assert send(room, third, request="joinroom", roomid="q")[0][1]["request"] == "listing"
 
 
-def test_clients_are_bounded_in_all_and_of_one_address() -> None:
-    room = router(clients=3, clients_of_one_address=2)
+def test_clients_are_limited_in_total_and_per_address() -> None:
+    room = router(clients=3, clients_per_address=2)
     first = room.connect("a")
     room.connect("a")
     with pytest.raises(ClientDisconnected, match="address"):
@@ -251,7 +251,7 @@ def test_clients_are_bounded_in_all_and_of_one_address() -> None:
     room.connect("a")
 
 
-def test_who_says_too_much_is_parted_with() -> None:
+def test_a_client_that_sends_too_many_messages_is_disconnected() -> None:
     clock = Clock()
     room = router(clock, messages=3, messages_s=10)
     client = room.connect("a")
@@ -265,14 +265,14 @@ def test_who_says_too_much_is_parted_with() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "[]", "1", '"x"', "null", "[" * 5000, b"\xff"])
-def test_what_is_no_object_ends_the_conversation(text: str | bytes) -> None:
+def test_a_message_that_is_not_an_object_disconnects_the_client(text: str | bytes) -> None:
     room = router()
     with pytest.raises(ClientDisconnected):
         room.receive(room.connect("a"), text)
 
 
 @pytest.mark.parametrize("name", ["", None, 3, ["r"], "n" * (limits.SIGNAL_NAME_CHARACTERS + 1)])
-def test_names_are_short_texts(name: Any) -> None:
+def test_invalid_room_and_stream_ids_are_refused(name: Any) -> None:
     room = router()
     client = join(room)
     assert send(room, client, request="joinroom", roomid=name)[0][1]["request"] == "error"
@@ -303,17 +303,17 @@ messages = st.fixed_dictionaries(
 
 
 @given(script=st.lists(st.tuples(st.integers(0, 3), messages), max_size=30))
-def test_whatever_is_said_everybody_is_in_one_room_with_one_name(script: list[tuple[int, dict[str, Any]]]) -> None:
+def test_arbitrary_messages_keep_rooms_and_stream_ids_consistent(script: list[tuple[int, dict[str, Any]]]) -> None:
     room = router()
     clients = [room.connect(str(number)) for number in range(4)]
     for number, message in script:
         if isinstance(message.get("UUID"), int) and not isinstance(message["UUID"], bool) and 0 <= message["UUID"] < 4:
             message["UUID"] = clients[message["UUID"]].uuid
-        for to, told in room.receive(clients[number], json.dumps(message)):
+        for to, outgoing in room.receive(clients[number], json.dumps(message)):
             assert to in clients
-            json.dumps(told)
-            if told.get("request") != "listing" and to is not clients[number]:
-                assert told["UUID"] == clients[number].uuid
+            json.dumps(outgoing)
+            if outgoing.get("request") != "listing" and to is not clients[number]:
+                assert outgoing["UUID"] == clients[number].uuid
                 assert to.room == clients[number].room
     held = [(client.room, client.stream_id) for client in clients if client.stream_id is not None]
     assert len(held) == len(set(held))

@@ -1,4 +1,4 @@
-"""The signalling server on a port: WebSockets around `signal_router`, with health and metrics.
+"""The signalling server on a port: WebSockets around `signalling_router`, with health and metrics.
 
 The only module of the pack that imports `websockets`. It sees no data of peers, and of their descriptions only what the
 room's password does not encrypt. The `Origin` header is checked, so that pages of other web sites cannot use it from a
@@ -25,7 +25,7 @@ from websockets.http11 import Request, Response
 from hubbub.pack import Metrics, network_prefix, rate_limit_logger
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.js_json import stringify
-from hubbub.packs.peers.signal_router import Client, ClientDisconnected, SignalLimits, SignalRouter
+from hubbub.packs.peers.signalling_router import Client, ClientDisconnected, SignalLimits, SignalRouter
 
 _POLICY: Final = 1008
 _LOOPBACK: Final = frozenset(("127.0.0.1", "localhost", "::1"))
@@ -99,7 +99,7 @@ class SignalServer:
         signal_limits = signal_limits or SignalLimits()
         self.router = SignalRouter(signal_limits, clock=time.monotonic)
         # Twice the limit of clients, so that clients above the limit still receive the reason.
-        self._connection_class = _limit_per_address(2 * signal_limits.clients_of_one_address)
+        self._connection_class = _limit_per_address(2 * signal_limits.clients_per_address)
         self._allowed_origins = frozenset(allowed_origins)
         self._idle_s = limits.SIGNAL_IDLE_S if idle_s is None else idle_s
         self._join_grace_s = limits.SIGNAL_JOIN_GRACE_S if join_grace_s is None else join_grace_s

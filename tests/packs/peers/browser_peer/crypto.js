@@ -1,5 +1,5 @@
-// What an end hashes, seals and signs, with the browser's own cryptography and JSON.
-const USUAL_PASSWORD = "someEncryptionKey123";
+// Hashes, encryption and MACs of a VDO.Ninja bridge, with the cryptography and JSON of the browser.
+const DEFAULT_PASSWORD = "someEncryptionKey123";
 const SALT = "vdo.ninja";
 const encode = (text) => new TextEncoder().encode(text);
 
@@ -17,27 +17,27 @@ export function base64(bytes) {
 
 export const unbase64 = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
-// Names as the signalling server sees them, and the seal that keeps descriptions from it.
-export async function sealing(password = USUAL_PASSWORD) {
+// Room and stream ids as the signalling server sees them, and encryption of descriptions.
+export async function createRoomCipher(password = DEFAULT_PASSWORD) {
   const secret = encodeURIComponent(password.trim());
   const digest = await sha256(secret + SALT);
   const key = await crypto.subtle.importKey("raw", digest, "AES-CBC", false, ["encrypt", "decrypt"]);
   return {
     room: async (name) => hex(await sha256(name + secret + SALT)).slice(0, 16),
     stream: (name) => name + hex(digest).slice(0, 6),
-    async seal(value) {
+    async encrypt(value) {
       const iv = crypto.getRandomValues(new Uint8Array(16));
-      const sealed = await crypto.subtle.encrypt({ name: "AES-CBC", iv }, key, encode(JSON.stringify(value)));
-      return [hex(sealed), hex(iv)];
+      const ciphertext = await crypto.subtle.encrypt({ name: "AES-CBC", iv }, key, encode(JSON.stringify(value)));
+      return [hex(ciphertext), hex(iv)];
     },
-    async unseal(text, vector) {
-      const opened = await crypto.subtle.decrypt({ name: "AES-CBC", iv: unhex(vector) }, key, unhex(text));
-      return JSON.parse(new TextDecoder().decode(opened));
+    async decrypt(text, vector) {
+      const plaintext = await crypto.subtle.decrypt({ name: "AES-CBC", iv: unhex(vector) }, key, unhex(text));
+      return JSON.parse(new TextDecoder().decode(plaintext));
     },
   };
 }
 
-// One pair of keys for the whole stay; the secret shared with a peer signs what is said to it.
+// One key pair for the session; the secret shared with a peer signs the envelopes to it.
 export async function keyPair() {
   const pair = await crypto.subtle.generateKey({ name: "X25519" }, true, ["deriveBits"]);
   const publicKey = base64(new Uint8Array(await crypto.subtle.exportKey("spki", pair.publicKey)));

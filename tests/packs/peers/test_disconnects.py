@@ -13,13 +13,13 @@ from hubbub.packs.peers.engine import load_engine
 
 
 @pytest.fixture
-def silence_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is missed for being silent: what is noticed was said."""
-    monkeypatch.setattr(limits, "PEER_DEAD_S", 3600.0)
+def no_silence_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disable the silence timeout, so that only `bye` and closes are detected."""
+    monkeypatch.setattr(limits, "PEER_SILENCE_TIMEOUT_S", 3600.0)
 
 
-@pytest.mark.usefixtures("silence_is_ignored")
-async def test_who_leaves_is_missed_at_once_and_found_again() -> None:
+@pytest.mark.usefixtures("no_silence_timeout")
+async def test_a_peer_that_leaves_is_detected_at_once_and_found_again() -> None:
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         async with joined_room(ann, bob):
@@ -33,11 +33,8 @@ async def test_who_leaves_is_missed_at_once_and_found_again() -> None:
                 await ann.wait_for_peers("bob")
 
 
-# -- events --------------------------------------------------------------------------
-
-
-async def test_who_lost_its_memory_takes_its_name_back() -> None:
-    """A peer that was killed comes back before it was missed; the dead connection gives way."""
+async def test_a_restarted_peer_takes_over_its_name() -> None:
+    """A killed peer returns before its death is detected; its old connection is replaced."""
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
         async with joined_room(ann), ScriptedPeer(host, "vera") as vera:
@@ -54,7 +51,7 @@ async def test_who_lost_its_memory_takes_its_name_back() -> None:
                 await ann.listener.until(lambda: ann.uuid("vera") != first and ann.knows("vera"))
 
 
-async def test_a_silent_peer_is_taken_for_dead_within_ten_seconds() -> None:
+async def test_a_silent_peer_counts_as_dead_within_ten_seconds() -> None:
     clock = Clock()
     async with signalling() as host:
         ann = RoomAgent(host, "ann", clock=clock)
@@ -73,12 +70,9 @@ async def test_a_silent_peer_is_taken_for_dead_within_ten_seconds() -> None:
             assert any("ping" in frame for frame in vera.received_frames)
 
 
-# -- more connections for bytes --------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("silence_is_ignored")
-async def test_who_says_goodbye_is_gone_with_what_was_still_being_made() -> None:
-    """Else it would be there for a while by name, and its successor could not be reached."""
+@pytest.mark.usefixtures("no_silence_timeout")
+async def test_bye_also_ends_a_connection_that_is_still_being_made() -> None:
+    """Otherwise its name would stay in use for a while, and its successor could not be reached."""
     async with signalling() as host:
         ann = RoomAgent(host, "ann")
         async with joined_room(ann), ScriptedPeer(host) as mallory:
@@ -97,8 +91,10 @@ async def test_who_says_goodbye_is_gone_with_what_was_still_being_made() -> None
             await never.close()
 
 
-async def test_two_that_leave_at_the_same_time_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PEER_BYE_S", 3600.0)
+async def test_two_peers_that_leave_at_the_same_time_do_not_wait_for_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "PEER_BYE_TIMEOUT_S", 3600.0)
     async with signalling() as host:
         ann, bob = RoomAgent(host, "ann"), RoomAgent(host, "bob")
         async with joined_room(ann, bob):

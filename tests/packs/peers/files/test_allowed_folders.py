@@ -1,4 +1,4 @@
-"""Where files are read and written by default, and reading them in pieces; over real connections."""
+"""The default folders of the file tools, and reading files in ranges; over real connections."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hubbub.pack import data_folder
 from hubbub.packs.peers import limits
 
 
-async def read_pieces(caller: Caller, **arguments: Any) -> list[dict[str, Any]]:
-    """All pieces of a file, read as the tool's description says."""
+async def read_ranges(caller: Caller, **arguments: Any) -> list[dict[str, Any]]:
+    """Read all ranges of a file, following `next_offset`."""
     read = [await caller.call("vdo_file_receive", **{"offset": 0, **arguments})]
     while (offset := read[-1]["next_offset"]) is not None:
         assert offset > read[-1]["offset"]
@@ -27,7 +27,7 @@ async def read_pieces(caller: Caller, **arguments: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user of our own, whose client starts servers in `/`."""
+    """Set the data and temporary folders below `tmp_path`, and `/` as the working directory."""
     for name in ("home", "temporary"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir("/")
@@ -36,15 +36,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# -- pieces --------------------------------------------------------------------------------------
+# -- ranges --------------------------------------------------------------------------------------
 
 
-async def test_a_large_file_is_read_in_pieces(home: Path) -> None:
+async def test_a_large_file_is_read_in_ranges(home: Path) -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         data = os.urandom(2 * limits.FILE_ANSWER_BYTES + 1)
         (data_folder() / "peers" / "files" / "x").write_bytes(data)
         await ann.call("vdo_file_send_path", file_path="x", transfer_id="t")
-        read = await read_pieces(bob, transfer_id="t")
+        read = await read_ranges(bob, transfer_id="t")
         assert [piece["length"] for piece in read] == [limits.FILE_ANSWER_BYTES, limits.FILE_ANSWER_BYTES, 1]
         assert b"".join(base64.b64decode(piece["data_base64"]) for piece in read) == data
         one = await bob.call("vdo_file_receive", transfer_id="t", offset=len(data) - 3, length=2)
@@ -62,14 +62,14 @@ async def test_a_large_file_is_read_in_pieces(home: Path) -> None:
             assert message in error["message"]
 
 
-async def test_pieces_of_text_end_between_characters(home: Path) -> None:
+async def test_text_ranges_end_between_characters(home: Path) -> None:
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
         text = "a\u00e9\u65e5\U0001f600" * 50
         broken = text.encode() + b"\xff\xf0\x9f"
         for name, data in (("t", text.encode()), ("u", broken)):
             await ann.call("vdo_file_send", data_base64=base64.b64encode(data).decode(), transfer_id=name)
             for length in (1, 4, 7, 10**6):
-                read = await read_pieces(bob, transfer_id=name, encoding="utf8", length=length)
+                read = await read_ranges(bob, transfer_id=name, encoding="utf8", length=length)
                 assert "".join(piece["data_text"] for piece in read) == data.decode("utf-8", "replace")
                 assert sum(piece["length"] for piece in read) == len(data)
         whole = await bob.call("vdo_file_receive", transfer_id="t", encoding="utf8")
@@ -79,11 +79,11 @@ async def test_pieces_of_text_end_between_characters(home: Path) -> None:
 # -- folders -------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_was_started_at_the_root_has_a_folder_of_its_own(home: Path) -> None:
+async def test_a_server_started_in_the_root_directory_uses_its_data_folder(home: Path) -> None:
     own = home / "home" / "hubbub" / "peers" / "files"
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
-        told = (await ann.call("vdo_capabilities"))["files"]
-        assert told == {"folders": [str(own)], "relative_to": str(own), "receive_max_bytes": limits.FILE_ANSWER_BYTES}
+        result = (await ann.call("vdo_capabilities"))["files"]
+        assert result == {"folders": [str(own)], "relative_to": str(own), "receive_max_bytes": limits.FILE_ANSWER_BYTES}
         assert own.stat().st_mode & 0o777 == 0o700
         (own / "x").write_bytes(os.urandom(2_000_000))
         await ann.call("vdo_file_send_path", file_path="x", transfer_id="t")
@@ -100,16 +100,16 @@ async def test_a_server_that_was_started_at_the_root_has_a_folder_of_its_own(hom
         assert (home / "secret").read_text() == "s"
 
 
-async def test_the_folders_of_the_operator_are_the_only_ones(home: Path) -> None:
+async def test_configured_folders_replace_the_default_folder(home: Path) -> None:
     (home / "given").mkdir()
     async with signalling() as host, connected_caller(host, files=(str(home / "given"),)) as ann:
-        told = (await ann.call("vdo_capabilities"))["files"]
-        assert (told["folders"], told["relative_to"]) == ([str(home / "given")], str(home / "given"))
+        result = (await ann.call("vdo_capabilities"))["files"]
+        assert (result["folders"], result["relative_to"]) == ([str(home / "given")], str(home / "given"))
         await ann.connect("ann")
         assert not (home / "home" / "hubbub").exists()
 
 
-async def test_without_file_tools_no_folder_is_told_of_or_made(home: Path) -> None:
+async def test_without_file_tools_no_folder_is_listed_or_created(home: Path) -> None:
     async with signalling() as host, connected_caller(host, profile="core") as ann:
         assert "files" not in await ann.call("vdo_capabilities")
         await ann.connect("ann")
@@ -127,7 +127,7 @@ def make_open_to_all(home: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [make_occupied, make_open_to_all])
-async def test_where_the_data_folder_cannot_be_used_a_private_temporary_one_is(spoil: Any, home: Path) -> None:
+async def test_a_private_temporary_folder_replaces_an_unusable_data_folder(spoil: Any, home: Path) -> None:
     spoil(home)
     async with connected_caller() as ann:
         [folder] = (await ann.call("vdo_capabilities"))["files"]["folders"]
@@ -135,14 +135,14 @@ async def test_where_the_data_folder_cannot_be_used_a_private_temporary_one_is(s
         assert Path(folder).stat().st_mode & 0o777 == 0o700
 
 
-async def test_where_nothing_can_be_made_nothing_is_allowed(home: Path) -> None:
+async def test_no_folder_is_allowed_if_none_can_be_created(home: Path) -> None:
     make_occupied(home)
     (home / "temporary" / f"hubbub-peers-{os.getuid()}").write_text("a file is in the way")
     async with signalling() as host, connected_caller(host) as ann:
         assert (await ann.call("vdo_capabilities"))["files"]["folders"] == []
 
 
-async def test_a_working_directory_that_was_removed_is_not_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_removed_working_directory_is_not_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = home / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -153,33 +153,37 @@ async def test_a_working_directory_that_was_removed_is_not_used(home: Path, monk
         await ann.connect("ann")
 
 
-@pytest.mark.parametrize("place", ["user", ".", "user/.ssh", "user/work/.git/hooks", "user/Library/x", "user/AppData"])
-async def test_a_home_and_where_programs_keep_their_files_are_no_default(
-    place: str, home: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "folder_name", ["user", ".", "user/.ssh", "user/work/.git/hooks", "user/Library/x", "user/AppData"]
+)
+async def test_a_home_directory_or_application_folder_is_not_the_default(
+    folder_name: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = home / "user"
-    (home / place).mkdir(parents=True, exist_ok=True)
+    (home / folder_name).mkdir(parents=True, exist_ok=True)
     user.mkdir(exist_ok=True)
     (home / "alias").symlink_to(user)
     monkeypatch.setenv("HOME", str(home / "alias"))
     monkeypatch.setenv("USERPROFILE", str(home / "alias"))
-    (home / place / "key").write_text("secret")
-    monkeypatch.chdir(home / place)
+    (home / folder_name / "key").write_text("secret")
+    monkeypatch.chdir(home / folder_name)
     async with signalling() as host, callers_in_room(host, "ann", "bob") as (ann, bob):
-        told = (await ann.call("vdo_capabilities"))["files"]
+        result = (await ann.call("vdo_capabilities"))["files"]
         own = home / "home" / "hubbub" / "peers" / "files"
-        assert (told["folders"], told["relative_to"]) == ([str(own)], str(own))
-        error = await ann.failure("vdo_file_send_path", file_path=str(home / place / "key"))
+        assert (result["folders"], result["relative_to"]) == ([str(own)], str(own))
+        error = await ann.failure("vdo_file_send_path", file_path=str(home / folder_name / "key"))
         assert "not below an allowed folder" in error["message"]
         await ann.call("vdo_file_send", data_base64="aaaa", transfer_id="t")
         error = await bob.failure(
-            "vdo_file_save", transfer_id="t", output_path=str(home / place / "key"), overwrite=True
+            "vdo_file_save", transfer_id="t", output_path=str(home / folder_name / "key"), overwrite=True
         )
         assert "not below an allowed folder" in error["message"]
-        assert (home / place / "key").read_text() == "secret"
+        assert (home / folder_name / "key").read_text() == "secret"
 
 
-async def test_the_home_that_the_system_knows_is_no_default_either(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+async def test_the_home_directory_of_the_user_database_is_not_the_default(
+    monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
     pwd = pytest.importorskip("pwd")
     known = [each.pw_dir for each in pwd.getpwall() if each.pw_uid == os.getuid() and os.access(each.pw_dir, os.W_OK)]
     if not known:
@@ -191,9 +195,7 @@ async def test_the_home_that_the_system_knows_is_no_default_either(monkeypatch: 
         assert folder.startswith(str(home / "home"))
 
 
-async def test_hidden_files_of_the_working_directory_are_neither_read_nor_written(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hidden_files_of_the_working_directory_are_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = home / "user" / "work"
     (work / ".git").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home / "user"))
@@ -220,5 +222,5 @@ async def test_hidden_files_of_the_working_directory_are_neither_read_nor_writte
     async with (
         signalling() as host,
         connected_caller(host, files=(str(work),)) as eve,
-    ):  # The operator chose it for files.
+    ):  # Configured explicitly, so hidden folders are allowed.
         await eve.connect("eve", file_spool_dir=".spool")
