@@ -103,7 +103,7 @@ async def test_an_error_that_makes_no_sense_is_still_an_error() -> None:
     waiting = asyncio.create_task(rpc.request("m"))
     await asyncio.sleep(0)
     transport.deliver(id=1, error="no", result={})
-    with pytest.raises(RemoteError, match="cannot be read"):
+    with pytest.raises(RemoteError, match="invalid error object"):
         await waiting
     await rpc.close()
 

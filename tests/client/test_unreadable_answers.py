@@ -42,7 +42,7 @@ UNREADABLE = {
     b'{"jsonrpc":"2.0","id":ID,"result":{"x":"\\ud800"}}': "surrogate",
     b'{"jsonrpc":"2.0","id":ID,"result":{"x":"LONG"}}': "larger than",
     b'{"jsonrpc":"2.0","id":ID,"result":{"x":tru}}': "cannot be read",
-    b'{"jsonrpc":"2.0","id":ID}': "needs a `method`",
+    b'{"jsonrpc":"2.0","id":ID}': "must have a `method`",
 }
 WITHOUT_ID = {
     b'{"jsonrpc":"2.0","result":{"x":"LONG"},"id":ID}': "larger than",

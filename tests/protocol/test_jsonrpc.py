@@ -167,7 +167,7 @@ def test_unknown_members_are_ignored() -> None:
     ],
 )
 def test_a_doubled_member_is_refused(data: bytes) -> None:
-    with pytest.raises(InvalidRequest, match="Doubled"):
+    with pytest.raises(InvalidRequest, match="Duplicate member"):
         decode_envelope(data)
 
 

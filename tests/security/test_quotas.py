@@ -149,7 +149,7 @@ def test_the_number_of_remembered_requests_is_bounded(clock: Clock, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("written", "told", "wait_s"),
+    ("written", "limit", "wait_s"),
     [
         ("1/second", "1 per second", 1),
         ("1 / MINUTES ", "1 per minute", 60),
@@ -159,11 +159,11 @@ def test_the_number_of_remembered_requests_is_bounded(clock: Clock, monkeypatch:
         ("1/3year", "1 per 3 years", 3 * 360 * 86400),
     ],
 )
-def test_a_rate_may_be_written_in_several_ways(clock: Clock, written: str, told: str, wait_s: int) -> None:
+def test_a_rate_may_be_written_in_several_ways(clock: Clock, written: str, limit: str, wait_s: int) -> None:
     quotas = Quotas([f"mcp={written}"], clock=clock)
     assert quotas.check("mcp", "alice") is None
     assert (
-        assert_refused(quotas, "mcp", "alice").message == f"Too many requests: {told} on /mcp; try again in {wait_s} s"
+        assert_refused(quotas, "mcp", "alice").message == f"Too many requests: {limit} on /mcp; try again in {wait_s} s"
     )
 
 
@@ -193,8 +193,8 @@ def test_a_limit_that_is_none_is_refused(wrong: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"), [("mpc", "did you mean 'mcp'"), ("nope", "known: "), ("", "write it as mcp=")]
 )
-def test_a_route_that_is_none_is_refused_with_the_nearest(wrong: str, told: str) -> None:
-    with pytest.raises(SettingsError, match=told):
+def test_a_route_that_is_none_is_refused_with_the_nearest(wrong: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         Quotas([f"{wrong}=5/minute"])
 
 

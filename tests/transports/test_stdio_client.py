@@ -366,7 +366,7 @@ async def test_questions_are_told_from_answers_by_their_method() -> None:
 
 async def test_a_list_that_loops_is_an_error() -> None:
     async with Client(odd_server_config("loop-cursor")) as client:
-        with pytest.raises(TransportError, match="already gave"):
+        with pytest.raises(TransportError, match="repeats a cursor"):
             await client.tools()
 
 
