@@ -62,7 +62,7 @@ def scripted_policy(*decisions: Callable[[Question], Decision]) -> Decide:
 PAY = ModelToolCall("c1", "pay", '{"amount": 5}')
 
 
-async def test_a_run_pauses_before_any_call_of_that_answer_runs() -> None:
+async def test_a_run_pauses_before_any_call_of_the_response_runs() -> None:
     harness = ApprovalHarness(calls("now", PAY, "now"))
     result = await harness.runner.run("pay them", on_event=harness.recorder)
     assert result.status == "paused"
@@ -74,7 +74,7 @@ async def test_a_run_pauses_before_any_call_of_that_answer_runs() -> None:
     assert [message["role"] for message in result.history] == ["user"]
 
 
-async def test_an_allowed_run_goes_on_with_exactly_what_was_shown() -> None:
+async def test_an_approved_run_continues_with_exactly_the_shown_arguments() -> None:
     harness = ApprovalHarness(calls("now", PAY), text_answer("paid"))
     paused = await harness.runner.run("pay them")
     result = await harness.runner.resume(paused.continuation, {"c1": "allow"}, on_event=harness.recorder)
@@ -85,7 +85,7 @@ async def test_an_allowed_run_goes_on_with_exactly_what_was_shown() -> None:
     assert [event.turn for event in harness.recorder.events][:1] == [1]
 
 
-async def test_a_refused_call_is_told_and_the_others_run() -> None:
+async def test_a_rejected_call_is_reported_to_the_model_and_the_others_run() -> None:
     harness = ApprovalHarness(calls(PAY, "now"), text_answer("well then"))
     paused = await harness.runner.run("pay them")
     result = await harness.runner.resume(paused.continuation, {"c1": "deny"})
@@ -114,7 +114,7 @@ async def test_a_run_is_not_resumed_twice() -> None:
     assert harness.own.names == ["pay"]
 
 
-async def test_a_run_that_waited_too_long_is_refused() -> None:
+async def test_an_expired_continuation_is_refused() -> None:
     harness = ApprovalHarness(calls(PAY))
     paused = await harness.runner.run("pay")
     harness.clock.now += 61
@@ -133,7 +133,7 @@ async def test_a_run_that_waited_too_long_is_refused() -> None:
         lambda text: Sealer().seal("agent-continuation", {}),
     ],
 )
-async def test_a_changed_continuation_is_refused(change: Callable[[str], str]) -> None:
+async def test_a_modified_continuation_is_refused(change: Callable[[str], str]) -> None:
     harness = ApprovalHarness(calls(PAY))
     paused = await harness.runner.run("pay")
     with pytest.raises(ContinuationRefused):
@@ -141,7 +141,7 @@ async def test_a_changed_continuation_is_refused(change: Callable[[str], str]) -
     assert harness.own.calls == []
 
 
-async def test_a_text_sealed_for_something_else_is_refused() -> None:
+async def test_a_continuation_sealed_for_another_purpose_is_refused() -> None:
     sealer = Sealer()
     harness = ApprovalHarness(calls(PAY), sealer=sealer)
     with pytest.raises(ContinuationRefused):
@@ -154,7 +154,7 @@ async def test_a_text_sealed_for_something_else_is_refused() -> None:
     ("answers", "told"),
     [({}, "c1"), ({"c2": "allow"}, "c2"), ({"c1": "yes"}, "allow or deny"), ({"c1": "allow", "id0": "allow"}, "id0")],
 )
-async def test_answers_must_fit_the_questions_and_may_be_given_again(answers: dict[str, str], told: str) -> None:
+async def test_decisions_must_match_the_pending_calls_and_can_be_corrected(answers: dict[str, str], told: str) -> None:
     harness = ApprovalHarness(calls("now", PAY), text_answer("x"))
     paused = await harness.runner.run("pay")
     with pytest.raises(ContinuationRefused, match=told):
@@ -173,7 +173,7 @@ async def test_another_process_with_the_same_key_can_resume() -> None:
     assert (await harness.new_runner().resume(paused.continuation, {"c1": "allow"})).assistant_text == "paid"
 
 
-async def test_a_tool_that_is_gone_meanwhile_does_not_run() -> None:
+async def test_a_tool_removed_during_the_pause_does_not_run() -> None:
     key = bytes(range(32))
     harness = ApprovalHarness(calls(PAY), text_answer("x"), sealer=Sealer([key]))
     paused = await harness.runner.run("pay")
@@ -182,7 +182,7 @@ async def test_a_tool_that_is_gone_meanwhile_does_not_run() -> None:
     assert "TOOL_NOT_ALLOWED" in result.history[2]["content"]
 
 
-async def test_a_policy_that_has_changed_its_mind_wins_over_the_person() -> None:
+async def test_a_policy_that_now_denies_overrides_the_approval() -> None:
     decisions: tuple[Callable[[Question], Decision], ...] = (
         lambda question: Confirm(question.digest, 1060.0, "Sure?"),
         lambda question: Deny("Not any more"),
@@ -194,7 +194,7 @@ async def test_a_policy_that_has_changed_its_mind_wins_over_the_person() -> None
     assert harness.own.calls == []
 
 
-async def test_a_person_who_says_no_wins_over_a_policy_that_now_allows() -> None:
+async def test_a_rejection_overrides_a_policy_that_now_allows() -> None:
     decisions: tuple[Callable[[Question], Decision], ...] = (
         lambda question: Confirm(question.digest, 1060.0),
         lambda question: Allow(),
@@ -205,7 +205,7 @@ async def test_a_person_who_says_no_wins_over_a_policy_that_now_allows() -> None
     assert harness.own.calls == []
 
 
-async def test_a_confirmation_of_something_else_counts_as_none() -> None:
+async def test_a_confirmation_of_another_call_is_ignored() -> None:
     harness = ApprovalHarness(calls(PAY), text_answer("x"), decide=lambda question: Confirm("another digest", 1060.0))
     result = await harness.runner.run("pay")
     assert result.status == "finished"
@@ -213,19 +213,19 @@ async def test_a_confirmation_of_something_else_counts_as_none() -> None:
     assert "TOOL_POLICY_ERROR" in result.history[2]["content"]
 
 
-async def test_calls_that_cannot_run_need_no_person() -> None:
+async def test_calls_that_cannot_run_need_no_confirmation() -> None:
     harness = ApprovalHarness(calls(ModelToolCall("c", "pay", "{oops")), text_answer("x"))
     assert (await harness.runner.run("pay")).status == "finished"
 
 
-async def test_a_continuation_shows_nothing_of_the_run() -> None:
+async def test_a_continuation_is_encrypted() -> None:
     harness = ApprovalHarness(calls(PAY))
     paused = await harness.runner.run("CANARY")
     assert "CANARY" not in paused.continuation
     assert paused.continuation.isascii()
 
 
-async def test_arguments_of_any_size_come_back_exactly() -> None:
+async def test_arguments_of_any_size_are_restored_exactly() -> None:
     wanted = ModelToolCall(
         "c1", "pay", '{"a": 123456789012345678901234567890, "b": 1.5, "c": {"d": [null, "\\u0000é"]}}'
     )

@@ -24,14 +24,14 @@ from hubbub import (
 )
 
 
-async def test_an_answer_without_calls_ends_the_run() -> None:
+async def test_a_response_without_calls_ends_the_run() -> None:
     play = LoopHarness(text_answer("hello"))
     result = await play.run("hi")
     assert (result.status, result.assistant_text) == ("finished", "hello")
     assert result.history == [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
 
 
-async def test_a_call_is_run_and_the_model_told() -> None:
+async def test_a_call_is_run_and_its_result_is_sent_to_the_model() -> None:
     play = LoopHarness(
         calls(ModelToolCall("c1", "now", '{"zone": "UTC"}'), text="Let me see."),
         text_answer("noon"),
@@ -59,20 +59,20 @@ async def test_a_call_is_run_and_the_model_told() -> None:
     }
 
 
-async def test_a_run_goes_on_from_a_history() -> None:
+async def test_a_run_continues_from_a_history() -> None:
     play = LoopHarness(text_answer("first"), text_answer("second"))
     history = (await play.run("one")).history
     await play.run("two", history=history)
     assert [message["content"] for message in play.model.requests[1].messages] == ["one", "first", "two"]
 
 
-async def test_the_history_that_was_given_is_not_changed() -> None:
+async def test_the_history_passed_in_is_not_changed() -> None:
     history = [{"role": "user", "content": "one"}]
     await LoopHarness(calls("now"), text_answer("x")).run("two", history=history)
     assert history == [{"role": "user", "content": "one"}]
 
 
-async def test_a_history_alone_is_enough_and_nothing_is_not() -> None:
+async def test_a_run_needs_a_prompt_or_a_history() -> None:
     play = LoopHarness(text_answer("x"))
     await play.run("", history=[{"role": "user", "content": "one"}])
     assert len(play.model.requests[0].messages) == 1
@@ -80,14 +80,14 @@ async def test_a_history_alone_is_enough_and_nothing_is_not() -> None:
         await play.run(" ")
 
 
-async def test_the_system_prompt_leads_and_is_not_part_of_the_history() -> None:
+async def test_the_system_prompt_comes_first_and_is_not_part_of_the_history() -> None:
     play = LoopHarness(text_answer("x"), system="Be brief.")
     result = await play.run()
     assert play.model.requests[0].messages[0] == {"role": "system", "content": "Be brief."}
     assert [message["role"] for message in result.history] == ["user", "assistant"]
 
 
-async def test_tools_are_shown_with_the_choice() -> None:
+async def test_tools_are_sent_with_the_tool_choice() -> None:
     play = LoopHarness(text_answer("x"))
     await play.run()
     request = play.model.requests[0]
@@ -95,20 +95,20 @@ async def test_tools_are_shown_with_the_choice() -> None:
     assert (request.tool_choice, request.parallel_tool_calls) == ("auto", None)
 
 
-async def test_the_choice_of_tools_can_be_set() -> None:
+async def test_the_tool_choice_can_be_set() -> None:
     play = LoopHarness(text_answer("x"), tool_choice="required", parallel_tool_calls=True)
     await play.run()
     request = play.model.requests[0]
     assert (request.tool_choice, request.parallel_tool_calls) == ("required", True)
 
 
-async def test_words_arrive_as_they_are_written_when_asked_for() -> None:
+async def test_text_is_streamed_if_requested() -> None:
     texts: list[str] = []
     await LoopHarness(calls("now", text="one"), text_answer("two")).run(on_text=texts.append)
     assert texts == ["one", "two"]
 
 
-async def test_turns_have_an_end() -> None:
+async def test_the_number_of_turns_is_limited() -> None:
     play = LoopHarness(*[calls("now")] * 3)
     with pytest.raises(ToolUseError, match="3 turns") as caught:
         await play.run(max_turns=3)
@@ -119,7 +119,7 @@ async def test_turns_have_an_end() -> None:
         await play.run(max_turns=0)
 
 
-async def test_runs_can_go_on_side_by_side() -> None:
+async def test_runs_can_be_concurrent() -> None:
     play = LoopHarness(*[text_answer("x")] * 8)
     results = await asyncio.gather(*(play.run(str(number)) for number in range(8)))
     assert len({result.run_id for result in results}) == 8
@@ -145,7 +145,7 @@ async def test_cancelling_a_run_cancels_its_calls() -> None:
     assert ended.is_set()
 
 
-def test_tools_without_anybody_to_run_them_are_refused() -> None:
+def test_tools_without_an_executor_are_refused() -> None:
     registry = ToolsBuilder.build(definitions("now"))
     with pytest.raises(SettingsError, match="executor"):
         ToolLoopRunner(registry, None, chat=ScriptedModel())
@@ -163,7 +163,7 @@ def test_tools_without_anybody_to_run_them_are_refused() -> None:
         {"max_output_bytes": 0},
     ],
 )
-def test_options_that_do_not_exist_are_refused(option: dict[str, Any]) -> None:
+def test_unknown_options_are_refused(option: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(option))):
         LoopOptions(**option)
 
@@ -171,7 +171,7 @@ def test_options_that_do_not_exist_are_refused(option: dict[str, Any]) -> None:
 # -- modes ------------------------------------------------------------------------
 
 
-async def test_disabled_tools_are_neither_shown_nor_run() -> None:
+async def test_disabled_tools_are_neither_listed_nor_run() -> None:
     play = LoopHarness(calls("now", text="anyway"), tool_use_mode="disabled")
     result = await play.run()
     assert play.model.requests[0].tools == []
@@ -186,11 +186,11 @@ async def test_an_enforced_run_without_a_call_is_an_error() -> None:
     assert caught.value.code == "NO_TOOL_CALLS"
 
 
-async def test_a_relaxed_run_without_a_call_is_none() -> None:
+async def test_a_relaxed_run_without_a_call_succeeds() -> None:
     assert (await LoopHarness(text_answer("x")).run()).assistant_text == "x"
 
 
-async def test_an_enforced_run_needs_one_success() -> None:
+async def test_an_enforced_run_needs_one_successful_call() -> None:
     with pytest.raises(ToolUseError) as caught:
         await LoopHarness(
             calls("now"), text_answer("x"), own=FakeTools(now=FAILED_ENVELOPE), tool_use_mode="enforced"
@@ -208,7 +208,7 @@ async def test_a_relaxed_run_tolerates_failures() -> None:
     ).assistant_text == "x"
 
 
-async def test_a_failure_is_fatal_if_it_was_the_last_of_its_tool() -> None:
+async def test_a_failure_is_fatal_if_it_is_the_last_result_of_its_tool() -> None:
     with pytest.raises(ToolUseError, match="now") as caught:
         await LoopHarness(
             calls("now"), text_answer("x"), own=FakeTools(now=FAILED_ENVELOPE), tool_failure_policy="fatal"
@@ -216,7 +216,7 @@ async def test_a_failure_is_fatal_if_it_was_the_last_of_its_tool() -> None:
     assert caught.value.code == "TOOL_ERROR"
 
 
-async def test_a_failure_that_was_made_good_is_not_fatal() -> None:
+async def test_a_failure_followed_by_a_success_is_not_fatal() -> None:
     outcomes: list[Any] = [FAILED_ENVELOPE, "noon"]
 
     async def own(name: str, arguments: Mapping[str, Any]) -> Any:
@@ -229,7 +229,7 @@ async def test_a_failure_that_was_made_good_is_not_fatal() -> None:
 # -- silence and errors of the model ----------------------------------------------
 
 
-async def test_a_model_that_falls_silent_is_asked_once_without_tools() -> None:
+async def test_an_empty_response_is_followed_by_one_request_without_tools() -> None:
     play = LoopHarness(calls("now"), text_answer(" "), text_answer("noon"))
     result = await play.run()
     last = play.model.requests[2]
@@ -240,7 +240,7 @@ async def test_a_model_that_falls_silent_is_asked_once_without_tools() -> None:
     assert [message["role"] for message in result.history] == ["user", "assistant", "tool", "assistant"]
 
 
-async def test_the_question_after_silence_can_be_worded_and_keep_the_tools() -> None:
+async def test_the_prompt_after_an_empty_response_can_be_set_and_keep_the_tools() -> None:
     play = LoopHarness(
         calls("now"), text_answer(""), text_answer("x"), empty_final_text="Well?", empty_final_keeps_tools=True
     )
@@ -249,18 +249,18 @@ async def test_the_question_after_silence_can_be_worded_and_keep_the_tools() -> 
     assert len(play.model.requests[2].tools) == 2
 
 
-async def test_a_model_that_stays_silent_is_not_asked_again() -> None:
+async def test_a_second_empty_response_ends_the_run() -> None:
     play = LoopHarness(calls("now"), text_answer(""), text_answer(""))
     assert (await play.run()).assistant_text == ""
     assert len(play.model.requests) == 3
 
 
-async def test_silence_is_accepted_when_told_to_and_without_calls() -> None:
+async def test_an_empty_response_is_accepted_if_configured_or_without_calls() -> None:
     assert (await LoopHarness(calls("now"), text_answer(""), fix_empty_final=False).run()).assistant_text == ""
     assert (await LoopHarness(text_answer("")).run()).assistant_text == ""
 
 
-async def test_an_http_error_is_tried_again_without_tools_when_told_to() -> None:
+async def test_an_http_error_is_retried_without_tools_if_configured() -> None:
     play = LoopHarness(ModelHttpError("no", status=400), text_answer("x"), fallback_retry_count=1)
     assert (await play.run()).assistant_text == "x"
     assert [len(request.tools) for request in play.model.requests] == [2, 0]
@@ -287,7 +287,7 @@ def busy_error(status: int = 429, retry_after_s: float | None = None) -> ModelEr
     return ModelHttpError("later", status=status, retryable=True, retry_after_s=retry_after_s)
 
 
-async def test_a_busy_endpoint_is_asked_again_after_the_time_it_names() -> None:
+async def test_a_busy_endpoint_is_retried_after_its_retry_after_time() -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -310,7 +310,7 @@ async def test_a_busy_endpoint_is_asked_again_after_the_time_it_names() -> None:
         ([ModelTimeout("slow", retryable=True)], 1),
     ],
 )
-async def test_a_model_is_not_asked_again_without_end(errors: list[ModelError], requests: int) -> None:
+async def test_the_number_of_retries_is_limited(errors: list[ModelError], requests: int) -> None:
     async def sleep(seconds: float) -> None:
         pass
 
@@ -330,7 +330,7 @@ async def test_images_of_a_turn_follow_its_results_in_one_message() -> None:
     assert result.history[4]["content"][1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,MTIz"}}
 
 
-async def test_an_error_of_the_model_keeps_what_was_done() -> None:
+async def test_an_error_of_the_model_has_the_conversation_so_far() -> None:
     play = LoopHarness(calls("now"), ModelTimeout("slow"), text_answer("noon"))
     with pytest.raises(ModelError) as caught:
         await play.run()

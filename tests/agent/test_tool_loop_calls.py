@@ -37,7 +37,7 @@ class RendezvousTools:
         return name
 
 
-async def test_calls_run_at_the_same_time_when_asked_to_and_results_stay_in_order() -> None:
+async def test_parallel_calls_run_concurrently_and_results_stay_in_order() -> None:
     rendezvous = RendezvousTools()
     play = LoopHarness(calls("now", "search"), text_answer("x"), own=rendezvous, runs_in_parallel=True)
     await play.run()
@@ -48,14 +48,14 @@ async def test_calls_run_at_the_same_time_when_asked_to_and_results_stay_in_orde
 
 
 @pytest.mark.parametrize("runs_in_parallel", [False, True])
-async def test_one_failing_call_does_not_keep_the_others_from_running(runs_in_parallel: bool) -> None:
+async def test_a_failing_call_does_not_stop_the_others(runs_in_parallel: bool) -> None:
     own = FakeTools(now=RuntimeError("broken"))
     play = LoopHarness(calls("now", "search"), text_answer("x"), own=own, runs_in_parallel=runs_in_parallel)
     await play.run()
     assert [result["ok"] for result in play.results()] == [False, True]
 
 
-async def test_only_the_first_call_counts_when_parallel_calls_are_off() -> None:
+async def test_without_parallel_calls_only_the_first_call_runs() -> None:
     play = LoopHarness(calls("now", "search"), text_answer("x"), parallel_tool_calls=False)
     result = await play.run()
     assert play.own.names == ["now"]
@@ -63,13 +63,13 @@ async def test_only_the_first_call_counts_when_parallel_calls_are_off() -> None:
     assert len(play.model.requests[1].messages[1]["tool_calls"]) == 1
 
 
-async def test_calls_beyond_the_limit_are_left_out() -> None:
+async def test_calls_beyond_the_limit_are_dropped() -> None:
     play = LoopHarness(calls(*["now"] * 5), text_answer("x"), max_calls_per_turn=3)
     result = await play.run()
     assert (len(play.own.calls), result.trace[0].ignored_calls) == (3, 2)
 
 
-async def test_ids_are_trimmed_made_up_and_made_unique() -> None:
+async def test_ids_are_trimmed_generated_and_made_unique() -> None:
     wanted = [ModelToolCall(identifier, "now", "{}") for identifier in (" a ", "a", "", "a")]
     play = LoopHarness(
         calls(*wanted), calls(ModelToolCall("a", "now", "{}"), ModelToolCall("", "now", "{}")), text_answer("x")
@@ -78,7 +78,7 @@ async def test_ids_are_trimmed_made_up_and_made_unique() -> None:
     assert [identifier for _, _, identifier in play.own.calls] == ["a", "a__2", "tc_3", "a__3", "a__4", "tc_6"]
 
 
-async def test_names_are_trimmed_and_dots_found() -> None:
+async def test_names_are_trimmed_and_found_with_dots() -> None:
     play = LoopHarness(
         calls(ModelToolCall("1", " now "), ModelToolCall("2", "a.b")), text_answer("x"), tools=("now", "a_b")
     )
@@ -100,7 +100,7 @@ async def test_names_are_trimmed_and_dots_found() -> None:
         (None, {}, "blank"),
     ],
 )
-async def test_arguments_are_mended_before_the_call(arguments: Any, value: Any, status: str) -> None:
+async def test_arguments_are_repaired_before_the_call(arguments: Any, value: Any, status: str) -> None:
     play = LoopHarness(calls(ModelToolCall("c", "now", arguments)), text_answer("x"))
     await play.run()
     assert play.own.calls == [("now", value, "c")]
@@ -109,7 +109,7 @@ async def test_arguments_are_mended_before_the_call(arguments: Any, value: Any, 
     assert json.loads(sent) == value
 
 
-async def test_arguments_that_cannot_be_read_are_told_and_the_run_goes_on() -> None:
+async def test_invalid_arguments_are_reported_to_the_model_and_the_run_continues() -> None:
     play = LoopHarness(calls(ModelToolCall("c", "now", "{oops")), text_answer("sorry"))
     result = await play.run()
     assert play.own.calls == []
@@ -119,7 +119,7 @@ async def test_arguments_that_cannot_be_read_are_told_and_the_run_goes_on() -> N
 
 
 @pytest.mark.parametrize("arguments", ['{"a": "' + "x" * 100 + '"}', {"a": "x" * 100}])
-async def test_arguments_that_are_too_large_are_told(arguments: Any) -> None:
+async def test_arguments_over_the_limit_are_reported_to_the_model(arguments: Any) -> None:
     play = LoopHarness(calls(ModelToolCall("c", "now", arguments)), text_answer("x"), max_argument_bytes=50)
     await play.run()
     assert play.own.calls == []
@@ -129,20 +129,20 @@ async def test_arguments_that_are_too_large_are_told(arguments: Any) -> None:
 # -- results ----------------------------------------------------------------------
 
 
-async def test_output_that_is_too_large_is_replaced() -> None:
+async def test_output_over_the_limit_is_replaced() -> None:
     play = LoopHarness(calls("now"), text_answer("x"), own=FakeTools(now="x" * 5000), max_output_bytes=2000)
     await play.run()
     assert play.codes() == ["TOOL_OUTPUT_TOO_LARGE"]
     assert play.recorder.only("tool_call_end").details["output_replaced"] is True
 
 
-async def test_output_that_is_no_json_is_replaced() -> None:
+async def test_output_without_a_json_form_is_replaced() -> None:
     play = LoopHarness(calls("now"), text_answer("x"), own=FakeTools(now=object()))
     await play.run()
     assert play.codes() == ["TOOL_OUTPUT_SERIALIZATION_ERROR"]
 
 
-async def test_an_executor_that_raises_is_told_and_the_run_goes_on() -> None:
+async def test_an_exception_of_the_executor_is_reported_to_the_model_and_the_run_continues() -> None:
     class Raising:
         async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> ToolEnvelope:
             raise RuntimeError("the executor broke")

@@ -10,7 +10,7 @@ from tests.agent.loop_harness import FAILED_ENVELOPE, LoopHarness
 from hubbub import ModelAnswer, ModelToolCall
 
 
-async def test_events_tell_the_run_in_order() -> None:
+async def test_events_describe_the_run_in_order() -> None:
     play = LoopHarness(calls("now"), text_answer("x"))
     result = await play.run(context={"tenant": "t" * 1000})
     assert play.recorder.types() == [
@@ -27,7 +27,7 @@ async def test_events_tell_the_run_in_order() -> None:
     assert all(event.context == {"tenant": "t" * 200} for event in play.recorder.events)
 
 
-async def test_events_hold_no_arguments_and_no_outputs() -> None:
+async def test_events_contain_no_arguments_and_no_outputs() -> None:
     own = FakeTools(now="OUTPUT-CANARY", search=RuntimeError("ERROR-CANARY"))
     wanted = [ModelToolCall("c", name, '{"a": "ARGUMENT-CANARY"}') for name in ("now", "search", "other")]
     play = LoopHarness(calls(*wanted, text="TEXT-CANARY"), text_answer("FINAL-CANARY"), own=own)

@@ -12,7 +12,7 @@ from hubbub import Allow, Definition, Deny, ModelToolCall, Question, ToolLoopRun
 # -- what is shown ----------------------------------------------------------------
 
 
-async def test_a_tool_that_there_is_not_is_told() -> None:
+async def test_an_unknown_tool_is_reported_to_the_model() -> None:
     play = LoopHarness(calls(ModelToolCall("c", "rm -rf /", "{}")), text_answer("x"))
     await play.run()
     assert play.own.calls == []
@@ -21,7 +21,7 @@ async def test_a_tool_that_there_is_not_is_told() -> None:
     assert play.model.requests[1].messages[1]["tool_calls"][0]["function"]["name"] == "rm_-rf__"
 
 
-async def test_a_tool_that_the_model_is_not_shown_cannot_be_guessed() -> None:
+async def test_a_hidden_tool_cannot_be_called() -> None:
     own = FakeTools()
     registry = ToolsBuilder.build([Definition("now"), Definition("secret", exposed_to_model=False)])
     model = ScriptedModel(calls("secret"), text_answer("x"))
@@ -30,7 +30,7 @@ async def test_a_tool_that_the_model_is_not_shown_cannot_be_guessed() -> None:
     assert own.calls == []
 
 
-async def test_a_denied_tool_is_neither_shown_nor_run() -> None:
+async def test_a_denied_tool_is_neither_listed_nor_run() -> None:
     own = FakeTools()
     model = ScriptedModel(calls("search"), text_answer("x"))
     await ToolLoopRunner(ToolsBuilder.build(definitions("now", "search"), deny=["s*"]), own, chat=model).run("hi")
@@ -38,7 +38,7 @@ async def test_a_denied_tool_is_neither_shown_nor_run() -> None:
     assert own.calls == []
 
 
-async def test_a_filter_narrows_what_is_shown_and_what_can_be_called() -> None:
+async def test_a_filter_limits_the_tools_that_are_listed_and_callable() -> None:
     play = LoopHarness(calls("now", "search"), text_answer("x"), narrow=lambda tools, context: ["now"])
     await play.run()
     assert [tool["function"]["name"] for tool in play.model.requests[0].tools] == ["now"]
@@ -56,7 +56,7 @@ def broken_filter(tools: Sequence[Definition], context: Mapping[str, str]) -> li
 
 
 @pytest.mark.parametrize("narrow", [broken_filter, lambda tools, context: ["other"], lambda tools, context: None])
-async def test_a_filter_that_fails_shows_nothing(narrow: Any) -> None:
+async def test_a_failing_filter_lists_no_tools(narrow: Any) -> None:
     play = LoopHarness(calls("now"), narrow=narrow)
     await play.run()
     assert play.model.requests[0].tools == []
@@ -67,7 +67,7 @@ async def test_a_filter_that_fails_shows_nothing(narrow: Any) -> None:
     assert len(error["message"]) <= 200
 
 
-async def test_a_filter_that_fails_can_be_an_error() -> None:
+async def test_a_failing_filter_can_be_an_error() -> None:
     with pytest.raises(ToolUseError) as caught:
         await LoopHarness(text_answer("x"), narrow=broken_filter, policy_error_mode="raise").run()
     assert caught.value.code == "POLICY_ERROR"
@@ -76,7 +76,7 @@ async def test_a_filter_that_fails_can_be_an_error() -> None:
 # -- what is decided --------------------------------------------------------------
 
 
-async def test_a_denied_call_is_told_with_its_reason() -> None:
+async def test_a_denied_call_is_reported_to_the_model_with_the_reason() -> None:
     def decide(question: Question) -> Allow | Deny:
         return Deny("Not on Sundays") if question.tool == "now" else Allow()
 
@@ -101,7 +101,7 @@ def broken_policy(question: Question) -> Allow:
         (lambda question: "allow", "POLICY_INVALID_DECISION"),
     ],
 )
-async def test_a_policy_that_fails_never_means_yes(decide: Any, reason: str) -> None:
+async def test_a_failing_policy_blocks_the_call(decide: Any, reason: str) -> None:
     play = LoopHarness(calls("now"), text_answer("x"), decide=decide)
     await play.run()
     assert play.own.calls == []
@@ -110,7 +110,7 @@ async def test_a_policy_that_fails_never_means_yes(decide: Any, reason: str) -> 
     assert play.recorder.only("policy_error").details["reason"] == reason
 
 
-async def test_a_policy_that_fails_can_be_an_error_that_keeps_the_conversation() -> None:
+async def test_a_failing_policy_can_be_an_error_with_the_conversation() -> None:
     with pytest.raises(ToolUseError) as caught:
         await LoopHarness(calls("now"), decide=broken_policy, policy_error_mode="raise").run()
     assert caught.value.code == "POLICY_ERROR"

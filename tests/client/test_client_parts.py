@@ -49,7 +49,7 @@ def page(**members: Any) -> ToolsPage:
     return decode_result(Raw(msgspec.json.encode({"tools": [], **members})), ToolsPage)
 
 
-def test_a_result_is_kept_for_as_long_as_it_says() -> None:
+def test_a_result_is_cached_for_its_ttl() -> None:
     now = [0.0]
     cache = ResultCache(clock=lambda: now[0])
     kept = page(ttlMs=1000)
@@ -66,7 +66,7 @@ def test_a_result_is_kept_for_as_long_as_it_says() -> None:
     assert cache.get("tools/list", None) is None
 
 
-def test_kept_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "CACHED_BYTES", 3000)
     cache = ResultCache()
 
@@ -88,7 +88,7 @@ def test_kept_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> N
     assert kept() == ["d"]
 
 
-def test_private_results_are_not_kept_where_the_caller_may_change() -> None:
+def test_private_results_are_not_cached_if_the_caller_may_change() -> None:
     cache = ResultCache(keeps_private=False)
     cache.put("tools/list", None, page(ttlMs=1000))
     cache.put("tools/list", "a", page(ttlMs=1000, cacheScope="private"))
@@ -96,7 +96,7 @@ def test_private_results_are_not_kept_where_the_caller_may_change() -> None:
     assert len(cache) == 1
 
 
-def test_what_has_changed_is_forgotten() -> None:
+def test_changed_results_are_removed_from_the_cache() -> None:
     cache = ResultCache()
     for key in ("a", "b"):
         cache.put("resources/read", key, page(ttlMs=1000))
@@ -117,7 +117,7 @@ INPUT_REQUIRED = {
 }
 
 
-async def test_a_round_sends_the_same_request_with_answers_and_state() -> None:
+async def test_a_round_repeats_the_request_with_responses_and_state() -> None:
     sent: list[dict[str, Any]] = []
 
     async def send(params: dict[str, Any]) -> Raw:
@@ -134,7 +134,7 @@ async def test_a_round_sends_the_same_request_with_answers_and_state() -> None:
     ]
 
 
-async def test_a_state_that_was_not_sent_is_not_returned() -> None:
+async def test_without_a_request_state_none_is_returned() -> None:
     sent: list[dict[str, Any]] = []
 
     async def send(params: dict[str, Any]) -> Raw:
@@ -150,7 +150,7 @@ async def test_a_state_that_was_not_sent_is_not_returned() -> None:
     assert sent == [{"inputResponses": {"k": {}}}, {"requestState": "x"}]
 
 
-async def test_rounds_have_an_end() -> None:
+async def test_the_number_of_rounds_is_limited() -> None:
     count = 0
 
     async def send(params: dict[str, Any]) -> Raw:
@@ -166,7 +166,7 @@ async def test_rounds_have_an_end() -> None:
     assert count == 10
 
 
-async def test_questions_that_nobody_answers_are_refused() -> None:
+async def test_input_requests_without_a_handler_are_refused() -> None:
     async def send(params: dict[str, Any]) -> Raw:
         raise AssertionError
 
@@ -185,7 +185,7 @@ async def test_questions_that_nobody_answers_are_refused() -> None:
 # -- pages ---------------------------------------------------------------------------
 
 
-async def test_an_empty_cursor_is_a_cursor_and_only_its_absence_ends() -> None:
+async def test_an_empty_cursor_is_valid_and_only_a_missing_one_ends_the_list() -> None:
     asked: list[str | None] = []
     following = {None: {"nextCursor": ""}, "": {"nextCursor": "b"}, "b": {}}
 
@@ -201,7 +201,7 @@ async def test_an_empty_cursor_is_a_cursor_and_only_its_absence_ends() -> None:
     assert asked == [None, "", "b"]
 
 
-async def test_a_list_without_end_is_an_error() -> None:
+async def test_an_endless_list_is_an_error() -> None:
     count = 0
 
     async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
@@ -217,7 +217,7 @@ async def test_a_list_without_end_is_an_error() -> None:
     ("bound", "limit", "message"),
     [("LIST_BYTES", 5000, "more than 5000 bytes"), ("LIST_ITEMS", 5, "more than 5 items")],
 )
-async def test_a_list_is_bounded_over_all_its_pages(
+async def test_the_size_limit_of_a_list_covers_all_its_pages(
     bound: str, limit: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, bound, limit)
@@ -234,7 +234,7 @@ async def test_a_list_is_bounded_over_all_its_pages(
     assert count <= 6
 
 
-async def test_the_last_page_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_size_limit_includes_the_last_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LIST_ITEMS", 2)
 
     async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
@@ -244,7 +244,7 @@ async def test_the_last_page_counts_too(monkeypatch: pytest.MonkeyPatch) -> None
         await fetch_all_pages(fetch, lambda found: found.tools, limit_s=60)
 
 
-async def test_slow_pages_do_not_add_up_beyond_the_time_limit() -> None:
+async def test_the_time_limit_of_a_list_covers_all_its_pages() -> None:
     asked = 0
 
     async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
@@ -262,7 +262,7 @@ async def test_slow_pages_do_not_add_up_beyond_the_time_limit() -> None:
 # -- results -------------------------------------------------------------------------
 
 
-def test_schemas_are_kept_as_they_are() -> None:
+def test_schemas_are_unchanged() -> None:
     schema = {
         "$schema": "x",
         "$defs": {"a": {"$anchor": "b"}},
@@ -276,7 +276,7 @@ def test_schemas_are_kept_as_they_are() -> None:
     assert tool.output_schema == {"type": "array"}
 
 
-def test_an_answer_of_another_kind_is_refused() -> None:
+def test_a_result_of_another_type_is_refused() -> None:
     for wrong in (b"[]", b"1", b'{"tools": 5}'):
         with pytest.raises(TransportError, match="not a valid ToolsPage"):
             decode_result(Raw(wrong), ToolsPage)
@@ -284,19 +284,19 @@ def test_an_answer_of_another_kind_is_refused() -> None:
         decode_result(Raw(b"{}"), ResourceResult)
 
 
-def test_lists_that_a_server_leaves_out_are_empty() -> None:
+def test_missing_lists_are_empty() -> None:
     assert decode_result(Raw(b"{}"), ToolResult).content == []
     for prompts in (b'[{"name": "p"}]', b'[{"name": "p"}, 7]'):
         page = decode_result(Raw(b'{"prompts": %b}' % prompts), PromptsPage)
         assert [prompt.arguments for prompt in page.prompts] == [[]]
 
 
-def test_odd_messages_of_a_prompt_are_kept() -> None:
+def test_unusual_messages_of_a_prompt_are_kept() -> None:
     result = decode_result(Raw(b'{"messages":[{"role":"user","content":{"type":"scent","x":1}}]}'), PromptResult)
     assert result.messages[0].content.fields == {"type": "scent", "x": 1}  # type: ignore[union-attr]
 
 
-def test_texts_are_texts() -> None:
+def test_a_text_block_is_decoded_as_text() -> None:
     result = decode_result(
         raw({"content": [{"type": "text", "text": "a", "annotations": {"priority": 1}}]}), ToolResult
     )
@@ -307,7 +307,7 @@ def test_texts_are_texts() -> None:
 # -- headers of tools ----------------------------------------------------------------
 
 
-def test_what_is_known_of_tools_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_tool_definitions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LIST_ITEMS", 3)
     headers = ToolHeaders()
     schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}

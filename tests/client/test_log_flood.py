@@ -24,7 +24,7 @@ for line in sys.stdin:
 """
 
 
-async def test_questions_that_are_dropped_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_dropped_server_requests_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
     may_answer, asked = asyncio.Event(), []
 
     async def roots() -> list[Any]:
@@ -55,7 +55,7 @@ for line in sys.stdin:
 """
 
 
-async def test_a_log_that_makes_no_sense_is_left_out_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_invalid_log_message_is_dropped_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     log_messages: list[Any] = []
     config = stdio_config("-c", LOGS, protocol_version="2025-11-25")
     async with assert_no_leaks(), Client(config, on_log=log_messages.append) as client:

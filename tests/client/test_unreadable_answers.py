@@ -64,7 +64,7 @@ async def two_calls(line: bytes) -> AsyncIterator[tuple[Client, list[asyncio.Tas
 
 
 @pytest.mark.parametrize("line", UNREADABLE, ids=lambda line: UNREADABLE[line])
-async def test_only_the_call_that_was_answered_fails(line: bytes) -> None:
+async def test_only_the_call_with_the_unreadable_response_fails(line: bytes) -> None:
     async with two_calls(line) as (client, (first, second), errors):
         with pytest.raises(TransportError, match=UNREADABLE[line]) as raised:
             await first
@@ -76,7 +76,7 @@ async def test_only_the_call_that_was_answered_fails(line: bytes) -> None:
 
 
 @pytest.mark.parametrize("line", WITHOUT_ID, ids=lambda line: WITHOUT_ID[line])
-async def test_if_it_may_be_any_call_all_fail(line: bytes) -> None:
+async def test_all_calls_fail_if_the_response_may_belong_to_any(line: bytes) -> None:
     async with two_calls(line) as (client, calls, errors):
         for call in calls:
             with pytest.raises(TransportError, match=WITHOUT_ID[line]):
@@ -85,7 +85,7 @@ async def test_if_it_may_be_any_call_all_fail(line: bytes) -> None:
         assert errors == ["call", "call"]
 
 
-async def test_what_is_no_number_is_null() -> None:
+async def test_nan_and_infinity_are_null() -> None:
     line = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"x":NaN,"y":[-Infinity,"NaN"]}}}'
     async with two_calls(line) as (client, (first, second), _):
         result = await first
@@ -113,14 +113,14 @@ for line in sys.stdin:
 """
 
 
-async def test_a_question_that_cannot_be_read_is_refused_so_that_nobody_waits() -> None:
+async def test_an_unreadable_server_request_is_answered_with_an_error() -> None:
     config = stdio_config("-c", UNREADABLE_REQUEST_PROGRAM, protocol_version="2025-11-25")
     async with assert_no_leaks(), Client(config) as client, asyncio.timeout(RESPONSE_LIMIT_S):
         result = await client.call_tool("a", timeout_s=1000)
         assert result.text == "-32700"
 
 
-async def test_half_a_character_in_an_argument_is_refused_before_it_is_sent() -> None:
+async def test_a_lone_surrogate_in_an_argument_is_refused_before_it_is_sent() -> None:
     async with two_calls(b"{}") as (client, calls, _):
         with pytest.raises(InvalidParams, match="surrogate"):
             await client.call_tool("a", {"x": "\ud800"})
@@ -153,7 +153,7 @@ def handler_with_body(body: bytes, kind: str) -> Handler:
         (b'{"jsonrpc":"2.0","id":ID,"result":' + b"[" * 300 + b"]" * 300 + b"}", "nested deeper"),
     ],
 )
-async def test_over_http_the_reason_is_told_too(kind: str, body: bytes, reason: str) -> None:
+async def test_over_http_the_error_has_the_reason(kind: str, body: bytes, reason: str) -> None:
     async with assert_no_leaks(), scripted_server(handler_with_body(body, kind)) as server:
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-11-25")
         async with Client(config) as client, asyncio.timeout(RESPONSE_LIMIT_S):
@@ -163,7 +163,7 @@ async def test_over_http_the_reason_is_told_too(kind: str, body: bytes, reason: 
 
 
 @pytest.mark.parametrize("kind", ["json", "sse"])
-async def test_over_http_what_is_no_number_is_null(kind: str) -> None:
+async def test_over_http_nan_and_infinity_are_null(kind: str) -> None:
     body = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"x":NaN}}}'
     async with assert_no_leaks(), scripted_server(handler_with_body(body, kind)) as server:
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-11-25")
@@ -172,7 +172,7 @@ async def test_over_http_what_is_no_number_is_null(kind: str) -> None:
 
 
 @pytest.mark.parametrize("is_binary", [True, False])
-async def test_over_a_socket_only_the_call_that_was_answered_fails(is_binary: bool) -> None:
+async def test_over_websocket_only_the_call_with_the_unreadable_response_fails(is_binary: bool) -> None:
     async def serve(request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(protocols=("mcp.v1",))
         await socket.prepare(request)

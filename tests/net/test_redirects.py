@@ -118,7 +118,7 @@ def test_the_message_names_the_origin_and_nothing_else() -> None:
         ("", None),
     ],
 )
-def test_only_a_target_at_the_same_origin_may_be_followed(location: str, target: str | None) -> None:
+def test_only_redirects_to_the_same_origin_can_be_followed(location: str, target: str | None) -> None:
     assert same_origin_target("https://a.example/mcp", location) == target
 
 
@@ -145,7 +145,7 @@ def redirect_to_slash(status: int = 307) -> Callable[[ScriptedRequest], Awaitabl
 
 
 @pytest.mark.parametrize("status", [307, 308])
-async def test_an_endpoint_that_adds_a_slash_is_followed_once_and_remembered(status: int) -> None:
+async def test_a_redirect_that_adds_a_slash_is_followed_once_and_remembered(status: int) -> None:
     config: dict[str, Any] = {"protocol_version": "2025-03-26", "headers": SECRETS}
     async with assert_no_leaks(), scripted_server(redirect_to_slash(status)) as server:
         async with Client(ServerConfig(id="h", transport="http", url=server.url, **config)) as client:
@@ -156,7 +156,7 @@ async def test_an_endpoint_that_adds_a_slash_is_followed_once_and_remembered(sta
         assert server.count("DELETE") == 1
 
 
-async def test_a_redirect_behind_a_redirect_is_not_followed() -> None:
+async def test_a_second_redirect_is_not_followed() -> None:
     async def handle(asked: ScriptedRequest) -> None:
         await asked.reply(307, location=asked.path + "/")
 

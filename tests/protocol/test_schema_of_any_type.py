@@ -73,7 +73,7 @@ def _taking(kind: Any) -> Callable[..., Any]:
 
 
 @given(st.data())
-def test_values_of_any_type_fit_its_schema_and_come_back_equal(data: st.DataObject) -> None:
+def test_values_of_any_type_match_its_schema_and_decode_to_equal_values(data: st.DataObject) -> None:
     kind, values = data.draw(_cases)
     function = _taking(kind)
     arguments, output = Arguments.from_function(function), Output.from_function(function)
@@ -97,7 +97,7 @@ _json = st.recursive(
 
 
 @given(_cases, _json.map(json.dumps).map(str.encode) | st.binary())
-def test_no_input_raises_anything_but_a_refusal(case: Case, raw: bytes) -> None:
+def test_any_input_is_decoded_or_raises_a_validation_error(case: Case, raw: bytes) -> None:
     arguments = Arguments.from_function(_taking(case[0]))
     for given_bytes in (raw, b'{"value":' + raw + b"}"):
         with contextlib.suppress(ArgumentsInvalid):

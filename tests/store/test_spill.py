@@ -36,7 +36,7 @@ class Clock:
         return self.now
 
 
-def test_what_was_kept_is_read_back(make_spill: MakeSpill) -> None:
+def test_a_stored_piece_is_read_back(make_spill: MakeSpill) -> None:
     spill = make_spill()
     kept = spill.store(ME, b"a long story", TEXT)
     assert kept is not None
@@ -47,7 +47,7 @@ def test_what_was_kept_is_read_back(make_spill: MakeSpill) -> None:
 
 
 @pytest.mark.parametrize("other", [Owner("me"), Owner("me", "session-2"), Owner("you", "session-1")])
-def test_nobody_else_learns_of_a_piece(make_spill: MakeSpill, other: Owner) -> None:
+def test_only_the_owner_can_read_a_piece(make_spill: MakeSpill, other: Owner) -> None:
     spill = make_spill()
     kept = spill.store(ME, b"mine", TEXT)
     assert kept is not None
@@ -56,7 +56,7 @@ def test_nobody_else_learns_of_a_piece(make_spill: MakeSpill, other: Owner) -> N
     assert spill.find(ME, kept.id) == kept
 
 
-def test_no_id_can_be_guessed_from_another(make_spill: MakeSpill) -> None:
+def test_ids_are_unpredictable(make_spill: MakeSpill) -> None:
     spill = make_spill()
     ids = {kept.id for _ in range(100) if (kept := spill.store(ME, b"x", TEXT)) is not None}
     assert len(ids) == 100
@@ -64,7 +64,7 @@ def test_no_id_can_be_guessed_from_another(make_spill: MakeSpill) -> None:
     assert len({identifier[:6] for identifier in ids}) == 100
 
 
-def test_a_piece_whose_time_is_over_is_known_but_cannot_be_read(make_spill: MakeSpill) -> None:
+def test_an_expired_piece_is_found_as_removed_but_cannot_be_read(make_spill: MakeSpill) -> None:
     clock = Clock()
     spill = make_spill(lifetime_s=60, clock=clock)
     kept = spill.store(ME, b"soon gone", TEXT)
@@ -81,7 +81,7 @@ def test_a_piece_whose_time_is_over_is_known_but_cannot_be_read(make_spill: Make
     assert len(spill) == 0
 
 
-def test_a_shorter_lifetime_holds_for_what_is_kept_from_then_on(make_spill: MakeSpill) -> None:
+def test_a_shorter_lifetime_applies_to_pieces_stored_afterwards(make_spill: MakeSpill) -> None:
     clock = Clock()
     spill = make_spill(lifetime_s=60, clock=clock)
     first = spill.store(ME, b"first", TEXT)
@@ -94,7 +94,7 @@ def test_a_shorter_lifetime_holds_for_what_is_kept_from_then_on(make_spill: Make
     assert spill.read(ME, second.id, 0, 10) is None
 
 
-def test_the_oldest_make_room(make_spill: MakeSpill) -> None:
+def test_the_oldest_pieces_are_evicted_first(make_spill: MakeSpill) -> None:
     spill = make_spill(total_bytes=100)
     kept = [spill.store(ME, bytes(40), TEXT) for _ in range(4)]
     readable = [spill.read(ME, piece.id, 0, 100) is not None for piece in kept if piece is not None]
@@ -103,7 +103,7 @@ def test_the_oldest_make_room(make_spill: MakeSpill) -> None:
 
 
 @pytest.mark.parametrize("limits", [{"total_bytes": 1000}, {"max_pieces": 5}])
-def test_who_keeps_most_cannot_push_out_what_others_keep(make_spill: MakeSpill, limits: dict[str, int]) -> None:
+def test_the_owner_of_most_pieces_cannot_evict_those_of_others(make_spill: MakeSpill, limits: dict[str, int]) -> None:
     spill = make_spill(**limits)
     mine = spill.store(Owner("bob", "s", is_authenticated=True), b"mine", TEXT)
     for number in range(20):
@@ -112,7 +112,7 @@ def test_who_keeps_most_cannot_push_out_what_others_keep(make_spill: MakeSpill, 
     assert spill.read(Owner("bob", "s", is_authenticated=True), mine.id, 0, 10) is not None
 
 
-def test_pieces_that_come_and_go_never_meet_in_the_file(make_spill: MakeSpill) -> None:
+def test_pieces_never_overlap_in_the_file(make_spill: MakeSpill) -> None:
     spill = make_spill(total_bytes=5_000)
     random = Random(5)
     kept: list[tuple[str, bytes]] = []
@@ -127,7 +127,7 @@ def test_pieces_that_come_and_go_never_meet_in_the_file(make_spill: MakeSpill) -
     assert spill.read(ME, kept[-1][0], 0, 10_000) is not None
 
 
-def test_all_pieces_take_one_descriptor(make_spill: MakeSpill) -> None:
+def test_all_pieces_share_one_file_descriptor(make_spill: MakeSpill) -> None:
     descriptors = Path("/proc/self/fd") if Path("/proc/self/fd").exists() else Path("/dev/fd")
     spill = make_spill()
     before = len(list(descriptors.iterdir()))
@@ -137,7 +137,7 @@ def test_all_pieces_take_one_descriptor(make_spill: MakeSpill) -> None:
     assert len(list(descriptors.iterdir())) == before + 1
 
 
-def test_the_number_of_pieces_is_bounded_and_so_is_what_is_remembered_of_the_gone(make_spill: MakeSpill) -> None:
+def test_the_numbers_of_pieces_and_of_remembered_expired_ids_are_bounded(make_spill: MakeSpill) -> None:
     spill = make_spill(max_pieces=3)
     kept = [spill.store(ME, b"x", TEXT) for _ in range(10)]
     known = [spill.find(ME, piece.id) for piece in kept if piece is not None]
@@ -145,7 +145,7 @@ def test_the_number_of_pieces_is_bounded_and_so_is_what_is_remembered_of_the_gon
     assert [piece.is_removed for piece in known if piece is not None] == [True] * 3 + [False] * 3
 
 
-def test_a_piece_larger_than_everything_is_not_kept_and_costs_the_others_nothing(make_spill: MakeSpill) -> None:
+def test_a_piece_larger_than_the_whole_limit_is_not_stored_and_evicts_nothing(make_spill: MakeSpill) -> None:
     spill = make_spill(total_bytes=100)
     small = spill.store(ME, b"small", TEXT)
     assert spill.store(ME, bytes(101), TEXT) is None
@@ -153,7 +153,7 @@ def test_a_piece_larger_than_everything_is_not_kept_and_costs_the_others_nothing
     assert spill.read(ME, small.id, 0, 10) is not None
 
 
-def test_a_full_disk_keeps_nothing_and_raises_nothing(make_spill: MakeSpill, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_stores_nothing_and_raises_nothing(make_spill: MakeSpill, caplog: pytest.LogCaptureFixture) -> None:
     spill = make_spill()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3, limits[1]))
@@ -166,7 +166,7 @@ def test_a_full_disk_keeps_nothing_and_raises_nothing(make_spill: MakeSpill, cap
     assert len(spill) == 0
 
 
-def test_closing_lets_go_of_every_file(make_spill: MakeSpill) -> None:
+def test_closing_closes_every_file(make_spill: MakeSpill) -> None:
     spill = make_spill()
     before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").exists() else None
     kept = [spill.store(ME, b"x", TEXT) for _ in range(5)]
@@ -178,7 +178,7 @@ def test_closing_lets_go_of_every_file(make_spill: MakeSpill) -> None:
         assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_nothing_has_a_name_so_nothing_is_left_after_a_kill(tmp_path: Path) -> None:
+def test_the_file_has_no_name_so_nothing_is_left_after_a_kill(tmp_path: Path) -> None:
     program = (
         "import os, signal\n"
         "from hubbub.store.spill import Owner, Spill\n"
@@ -195,7 +195,7 @@ def test_nothing_has_a_name_so_nothing_is_left_after_a_kill(tmp_path: Path) -> N
 
 
 @given(text=st.text(), limit=st.integers(1, 40), start=st.integers(0, 50))
-def test_pages_are_whole_characters_and_together_the_whole_text(text: str, limit: int, start: int) -> None:
+def test_pages_end_between_characters_and_together_give_the_whole_text(text: str, limit: int, start: int) -> None:
     data = text.encode(errors="replace")
     wanted = data[start:].decode(errors="ignore").encode()
     read: list[bytes] = []
@@ -215,7 +215,7 @@ def test_pages_are_whole_characters_and_together_the_whole_text(text: str, limit
 
 
 @given(text=st.text(), limit=st.integers(0, 40))
-def test_a_beginning_is_the_longest_that_fits(text: str, limit: int) -> None:
+def test_a_prefix_is_the_longest_that_fits(text: str, limit: int) -> None:
     data = text.encode(errors="replace")
     cut = cut_utf8(data, limit)
     assert data.startswith(cut)

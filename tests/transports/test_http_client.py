@@ -39,7 +39,7 @@ async def test_the_headers_of_each_step() -> None:
 
 
 @pytest.mark.parametrize("provider", [lambda: "x", lambda: 1 / 0, lambda: {"Accept": "x"}, lambda: {"X": "a\nb"}])
-async def test_a_provider_that_fails_fails_the_start(provider: Any) -> None:
+async def test_a_failing_header_provider_fails_the_start(provider: Any) -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler()) as server:
         with pytest.raises(TransportError) as raised:
             await Client(make_config(server, headers_provider=provider)).start()
@@ -73,7 +73,7 @@ async def test_a_provider_that_fails_fails_the_start(provider: Any) -> None:
         (lambda asked: asyncio.sleep(0, asked.reset()), "TRANSPORT_ERROR"),
     ],
 )
-async def test_what_a_server_answers_wrongly_has_a_code(answer: Handler, code: str) -> None:
+async def test_invalid_responses_have_an_error_code(answer: Handler, code: str) -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("tools/call", answer))) as server:
         async with Client(make_config(server, max_response_bytes=2000)) as client:
             with pytest.raises(TransportError) as raised:
@@ -83,7 +83,7 @@ async def test_what_a_server_answers_wrongly_has_a_code(answer: Handler, code: s
         assert server.count("tools/call") == 1, "a call is never repeated"
 
 
-async def test_an_error_in_the_body_counts_for_more_than_the_status() -> None:
+async def test_an_error_in_the_body_has_precedence_over_the_status() -> None:
     handler = legacy_handler(handle_method("tools/call", lambda asked: asked.error(400, -32602, "bad", {"x": 1})))
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(RemoteError, match="bad") as raised:
@@ -91,7 +91,7 @@ async def test_an_error_in_the_body_counts_for_more_than_the_status() -> None:
         assert (raised.value.code, raised.value.status, raised.value.data) == (-32602, 400, {"x": 1})
 
 
-async def test_who_is_not_let_in_learns_how_to() -> None:
+async def test_an_authentication_error_has_the_challenge() -> None:
     async def refuse(asked: ScriptedRequest) -> None:
         await asked.reply(401, b'{"error":"x"}', www_authenticate='Bearer resource_metadata="https://x.example/"')
 
@@ -103,7 +103,7 @@ async def test_who_is_not_let_in_learns_how_to() -> None:
         assert len(server.asked) == 1, "401 says nothing about the era"
 
 
-async def test_too_many_requests_tell_when_to_come_back() -> None:
+async def test_a_429_has_the_retry_after_time() -> None:
     handler = legacy_handler(handle_method("tools/list", lambda asked: asked.reply(429, b"slow down", retry_after="7")))
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(HttpError) as raised:
@@ -111,7 +111,7 @@ async def test_too_many_requests_tell_when_to_come_back() -> None:
         assert raised.value.data == {"status": 429, "body": "slow down", "retry_after": "7"}
 
 
-async def test_batches_of_answers_are_taken_apart() -> None:
+async def test_batches_of_responses_are_split() -> None:
     async def batch(asked: ScriptedRequest) -> None:
         note = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'
         await asked.reply(
@@ -128,7 +128,7 @@ async def test_batches_of_answers_are_taken_apart() -> None:
 # -- answers that do not come ---------------------------------------------------------
 
 
-async def test_a_timeout_tells_the_server_which_request_and_why() -> None:
+async def test_a_timeout_sends_a_cancellation_with_id_and_reason() -> None:
     async with (
         assert_no_leaks(),
         scripted_server(legacy_handler(handle_method("tools/call", hang))) as server,
@@ -144,7 +144,7 @@ async def test_a_timeout_tells_the_server_which_request_and_why() -> None:
         assert params == {"requestId": 2, "reason": "timeout"}
 
 
-async def test_a_longer_timeout_of_one_call_really_governs() -> None:
+async def test_a_longer_timeout_of_one_call_applies() -> None:
     async def slow(asked: ScriptedRequest) -> None:
         advance_clock(40)
         await asyncio.sleep(0)
@@ -157,7 +157,7 @@ async def test_a_longer_timeout_of_one_call_really_governs() -> None:
         assert (await client.call_tool("echo", timeout_s=80)).text == "called"
 
 
-async def test_a_silent_answer_is_given_up_after_the_read_timeout() -> None:
+async def test_a_silent_response_fails_after_the_read_timeout() -> None:
     async def begin(asked: ScriptedRequest) -> None:
         await asked.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
         await wait_until(lambda: server.count("answer") == 1)  # it was read: from here on there is silence
@@ -201,7 +201,7 @@ async def test_slow_requests_do_not_delay_others() -> None:
         ("text/html", b"<html>a page</html>", "status 403"),
     ],
 )
-async def test_the_body_of_a_refusal_is_shown_bounded_and_masked(kind: str, body: bytes, shown: str) -> None:
+async def test_the_body_of_an_error_response_is_quoted_bounded_and_masked(kind: str, body: bytes, shown: str) -> None:
     async def refuse(asked: ScriptedRequest) -> None:
         await asked.reply(403, body, content_type=kind)
 
@@ -213,7 +213,7 @@ async def test_the_body_of_a_refusal_is_shown_bounded_and_masked(kind: str, body
     assert len(raised.value.message) < 400
 
 
-async def test_a_public_name_that_leads_home_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_public_name_that_resolves_to_loopback_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler()) as server:
         for fields in ({"allow_private_network": False}, {"url": "http://169.254.169.254/mcp", "open_timeout_s": 2}):
             with pytest.raises(EgressRefused) as raised:
@@ -223,7 +223,7 @@ async def test_a_public_name_that_leads_home_is_refused(monkeypatch: pytest.Monk
         assert server.asked == []
 
 
-async def test_a_server_that_is_not_there() -> None:
+async def test_an_unreachable_server_is_an_error() -> None:
     async with scripted_server(legacy_handler()) as server:
         gone = make_config(server)
     with pytest.raises(TransportError, match="cannot be reached") as raised:
@@ -234,7 +234,7 @@ async def test_a_server_that_is_not_there() -> None:
 # -- secrets --------------------------------------------------------------------------
 
 
-async def test_a_secret_that_the_server_repeats_is_masked() -> None:
+async def test_a_secret_repeated_by_the_server_is_masked() -> None:
     async def echo(asked: ScriptedRequest) -> None:
         await asked.reply(500, asked.headers["authorization"].encode() + b" was wrong")
 

@@ -27,7 +27,7 @@ from hubbub import Client, DeadlineExceeded, HttpError, KnownEras, Note, Protoco
         lambda asked: asked.error(400, -32022, "Unsupported", {"supported": ["2025-06-18"], "requested": "2026-07-28"}),
     ],
 )
-async def test_the_signs_of_the_legacy_era(refuse: Handler) -> None:
+async def test_a_legacy_server_is_detected(refuse: Handler) -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("server/discover", refuse))) as server:
         known = KnownEras()
         for _ in range(2):
@@ -40,7 +40,7 @@ async def test_the_signs_of_the_legacy_era(refuse: Handler) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 502, 503])
-async def test_what_is_no_sign_of_any_era(status: int) -> None:
+async def test_other_failures_do_not_select_an_era(status: int) -> None:
     async with scripted_server(
         legacy_handler(handle_method("server/discover", lambda asked: asked.reply(status)))
     ) as server:
@@ -49,7 +49,7 @@ async def test_what_is_no_sign_of_any_era(status: int) -> None:
         assert server.count("initialize") == 0
 
 
-async def test_a_version_that_is_refused_and_offered_again_is_tried_again() -> None:
+async def test_a_version_that_is_refused_but_offered_is_tried_again() -> None:
     tries = itertools.count()
 
     async def handle(asked: ScriptedRequest) -> None:
@@ -63,7 +63,7 @@ async def test_a_version_that_is_refused_and_offered_again_is_tried_again() -> N
         assert client.server_info.name == "m"
 
 
-async def test_versions_that_nobody_here_speaks_fail_the_start() -> None:
+async def test_unsupported_versions_fail_the_start() -> None:
     async def handle(asked: ScriptedRequest) -> None:
         await asked.error(400, -32022, "Unsupported", {"supported": ["2031-01-01"], "requested": "2026-07-28"})
 
@@ -72,7 +72,7 @@ async def test_versions_that_nobody_here_speaks_fail_the_start() -> None:
             await Client(make_config(server, protocol_version=None)).start()
 
 
-async def test_a_modern_server_without_discovery_is_modern_all_the_same() -> None:
+async def test_a_modern_server_without_discovery_is_detected_as_modern() -> None:
     async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc == "server/discover":
             await asked.error(404, -32601, "Method not found")
@@ -92,7 +92,7 @@ async def test_a_pinned_version_is_not_probed() -> None:
         assert server.all("initialize")[0].message["params"]["protocolVersion"] == "2025-06-18"
 
 
-async def test_the_timeout_governs_the_probe() -> None:
+async def test_the_timeout_applies_to_the_probe() -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("server/discover", hang))) as server:
         starting = asyncio.create_task(Client(make_config(server, protocol_version=None, timeout_s=25)).start())
         await wait_until(lambda: server.count("server/discover") == 1)
@@ -102,7 +102,7 @@ async def test_the_timeout_governs_the_probe() -> None:
         assert server.count("initialize") == 0
 
 
-async def test_a_handshake_names_its_methods_in_headers_and_what_follows_need_not() -> None:
+async def test_the_handshake_has_method_headers_and_later_requests_need_none() -> None:
     async with scripted_server(legacy_handler()) as server:
         async with Client(make_config(server)) as client:
             await client.tools()
@@ -126,7 +126,7 @@ async def test_a_modern_notification_has_the_headers_of_a_request() -> None:
         assert told.message == {"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": 1}}
 
 
-async def test_a_modern_stream_that_breaks_is_a_lost_request() -> None:
+async def test_a_truncated_modern_stream_is_an_error() -> None:
     async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc == "server/discover":
             await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
@@ -145,7 +145,7 @@ async def test_a_modern_stream_that_breaks_is_a_lost_request() -> None:
         assert server.count("tools/call") == 1
 
 
-async def test_a_mirrored_header_that_is_missing_makes_us_look_again() -> None:
+async def test_a_missing_mirrored_header_refreshes_the_tool_list() -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string", "x-mcp-header": "City"}}}
 
     async def handle(asked: ScriptedRequest) -> None:
@@ -177,7 +177,7 @@ async def test_a_mirrored_header_that_is_missing_makes_us_look_again() -> None:
         assert server.count("tools/call") == 3
 
 
-async def test_looking_again_takes_no_longer_than_the_call_may() -> None:
+async def test_refreshing_the_tool_list_respects_the_timeout_of_the_call() -> None:
     async def handle(asked: ScriptedRequest) -> None:
         match asked.rpc:
             case "server/discover":

@@ -12,7 +12,7 @@ from tests.transports.http_configs import handle_method, make_config
 from hubbub import Client, ConnectionClosed, DeadlineExceeded, RemoteError, SessionLost, TransportError, bounds
 
 
-async def test_a_question_during_the_opening_is_answered_in_the_new_session() -> None:
+async def test_a_server_request_during_initialization_is_answered_in_the_new_session() -> None:
     async def handle(asked: ScriptedRequest) -> None:
         await asked.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n', mcp_session_id="s1")
         await wait_until(lambda: server.count("answer") == 1)
@@ -26,7 +26,7 @@ async def test_a_question_during_the_opening_is_answered_in_the_new_session() ->
         assert server.all("answer")[0].headers["mcp-session-id"] == "s1"
 
 
-async def test_a_session_id_that_is_none_is_refused() -> None:
+async def test_an_invalid_session_id_is_refused() -> None:
     async def handle(asked: ScriptedRequest) -> None:
         await asked.result({"protocolVersion": "2025-11-25"}, mcp_session_id="a b")
 
@@ -62,7 +62,7 @@ def lose_first_session(lost: str, status: int = 404, body: bytes = b"") -> tuple
     [(404, b""), (404, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}'),
      (400, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID"}}')],
 )  # fmt: skip
-async def test_a_lost_session_is_renewed_once_and_lists_are_asked_again(status: int, answer: bytes) -> None:
+async def test_a_lost_session_is_renewed_once_and_lists_are_repeated(status: int, answer: bytes) -> None:
     handler, renewed = lose_first_session("tools/list", status, answer)
     async with (
         assert_no_leaks(),
@@ -86,7 +86,7 @@ async def test_a_call_on_a_lost_session_is_not_repeated() -> None:
         assert (await client.call_tool("echo")).text == "called"
 
 
-async def test_a_session_that_is_lost_twice_is_an_error() -> None:
+async def test_losing_the_session_twice_is_an_error() -> None:
     handler = legacy_handler(handle_method("tools/list", lambda asked: asked.reply(404)))
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(SessionLost):
@@ -107,7 +107,7 @@ async def _broken(asked: ScriptedRequest) -> None:
 
 
 @pytest.mark.parametrize("fail", [_unavailable, _refused, _broken])
-async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_asks(fail: Handler) -> None:
+async def test_a_failed_renewal_of_a_session_is_repeated_by_the_next_request(fail: Handler) -> None:
     opened: list[str] = []
 
     async def handle(asked: ScriptedRequest) -> None:
@@ -152,7 +152,7 @@ def hang_on_renewal() -> Handler:
     return legacy_handler(handle)
 
 
-async def test_a_renewal_that_hangs_is_tried_once_for_all_who_wait() -> None:
+async def test_a_hanging_renewal_is_shared_by_all_waiting_requests() -> None:
     async with (
         assert_no_leaks(),
         scripted_server(hang_on_renewal()) as server,
@@ -170,7 +170,7 @@ async def test_a_renewal_that_hangs_is_tried_once_for_all_who_wait() -> None:
         assert server.count("initialize") == 2
 
 
-async def test_who_waits_for_a_renewal_waits_no_longer_than_it_wants() -> None:
+async def test_waiting_for_a_renewal_respects_the_timeout_of_the_request() -> None:
     async with (
         assert_no_leaks(),
         scripted_server(hang_on_renewal()) as server,
@@ -195,7 +195,7 @@ async def test_who_waits_for_a_renewal_waits_no_longer_than_it_wants() -> None:
         await patient
 
 
-async def test_a_call_that_waited_for_a_session_in_vain_was_not_sent() -> None:
+async def test_a_call_that_waited_for_a_failed_renewal_was_not_sent() -> None:
     may_fail = asyncio.Event()
 
     async def handle(asked: ScriptedRequest) -> None:
@@ -221,7 +221,7 @@ async def test_a_call_that_waited_for_a_session_in_vain_was_not_sent() -> None:
             await listing
 
 
-async def test_an_unknown_method_is_no_lost_session() -> None:
+async def test_an_unknown_method_does_not_mean_a_lost_session() -> None:
     handler = legacy_handler(handle_method("ping", lambda asked: asked.error(404, -32601, "Method not found")))
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(RemoteError) as raised:
@@ -233,7 +233,7 @@ async def test_an_unknown_method_is_no_lost_session() -> None:
 # -- the end ---------------------------------------------------------------------------
 
 
-async def test_closing_tells_those_who_wait_and_ends_the_session() -> None:
+async def test_closing_fails_waiting_requests_and_deletes_the_session() -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("tools/call", hang))) as server:
         client = await Client(make_config(server)).start()
         call = asyncio.create_task(client.call_tool("echo", timeout_s=3600))

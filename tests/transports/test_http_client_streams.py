@@ -16,7 +16,7 @@ PING_EVENT = 'data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n'
 # -- the stream of an answer -----------------------------------------------------------
 
 
-async def test_a_stream_answers_in_one_go() -> None:
+async def test_a_stream_may_arrive_in_one_chunk() -> None:
     async def stream(asked: ScriptedRequest) -> None:
         await asked.stream(": hello\n\n", "event: message\r\n", asked.event({"tools": []}))
 
@@ -28,7 +28,7 @@ async def test_a_stream_answers_in_one_go() -> None:
         assert await client.tools() == []
 
 
-async def test_a_last_event_without_its_empty_line_still_counts() -> None:
+async def test_a_last_event_without_its_empty_line_is_accepted() -> None:
     async def stream(asked: ScriptedRequest) -> None:
         await asked.stream(asked.event({"tools": []}).rstrip("\n"))
         asked.close()
@@ -41,7 +41,7 @@ async def test_a_last_event_without_its_empty_line_still_counts() -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
-async def test_a_broken_stream_is_taken_up_after_exactly_the_time_asked_for(how: str) -> None:
+async def test_a_broken_stream_is_resumed_after_exactly_the_retry_time(how: str) -> None:
     first: list[ScriptedRequest] = []
     times: list[float] = []
 
@@ -81,7 +81,7 @@ async def test_a_broken_stream_is_taken_up_after_exactly_the_time_asked_for(how:
         assert server.count("tools/call") == 1
 
 
-async def test_a_stream_without_event_ids_is_not_taken_up() -> None:
+async def test_a_stream_without_event_ids_is_not_resumed() -> None:
     async def stream(asked: ScriptedRequest) -> None:
         await asked.stream(": nothing yet\n\n")
         asked.close()
@@ -97,7 +97,7 @@ async def test_a_stream_without_event_ids_is_not_taken_up() -> None:
         assert raised.value.may_have_executed
 
 
-async def test_taking_up_a_stream_has_an_end() -> None:
+async def test_the_number_of_resumptions_is_limited() -> None:
     async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc != "tools/call" and "last-event-id" not in asked.headers:
             raise NotImplementedError
@@ -119,7 +119,7 @@ async def test_taking_up_a_stream_has_an_end() -> None:
 @pytest.mark.parametrize(
     ("status", "code"), [(404, "MCP_SESSION_NOT_FOUND"), (500, "HTTP_ERROR"), (405, "HTTP_ERROR"), (200, "HTTP_ERROR")]
 )
-async def test_a_stream_that_cannot_be_taken_up_says_why(status: int, code: str) -> None:
+async def test_the_error_of_a_failed_resumption_has_the_reason(status: int, code: str) -> None:
     async def handle(asked: ScriptedRequest) -> None:
         if asked.rpc == "tools/call":
             await asked.stream("id: e1\nretry: 1\ndata:\n\n")
@@ -142,7 +142,7 @@ async def test_a_stream_that_cannot_be_taken_up_says_why(status: int, code: str)
 # -- the stream of what is said unasked -----------------------------------------------
 
 
-async def test_what_the_server_says_unasked_arrives_and_questions_are_answered() -> None:
+async def test_server_notifications_are_delivered_and_server_requests_answered() -> None:
     changes: list[str] = []
 
     async def handle(asked: ScriptedRequest) -> None:
@@ -165,7 +165,7 @@ async def _ends_soon(asked: ScriptedRequest) -> None:
     asked.close()
 
 
-async def test_a_stream_that_lives_long_is_opened_again_however_often_it_ends() -> None:
+async def test_a_long_lived_stream_is_reopened_without_limit() -> None:
     async def ends_late(asked: ScriptedRequest) -> None:
         await asked.stream("retry: 1\n\n", PING_EVENT)
         await wait_until(lambda: server.count("answer") == server.count("GET"))
@@ -180,7 +180,7 @@ async def test_a_stream_that_lives_long_is_opened_again_however_often_it_ends() 
         await wait_until(lambda: server.count("GET") > 30)
 
 
-async def test_a_stream_that_never_lives_long_is_given_up_and_the_hook_is_told() -> None:
+async def test_a_short_lived_stream_is_abandoned_and_the_hook_is_called() -> None:
     diagnostics: list[str] = []
     handler = legacy_handler(handle_method("GET", _ends_soon))
     async with (
@@ -192,7 +192,7 @@ async def test_a_stream_that_never_lives_long_is_given_up_and_the_hook_is_told()
         assert len(await client.tools()) == 1
 
 
-async def test_an_answer_may_come_on_the_other_stream() -> None:
+async def test_a_response_may_arrive_on_the_other_stream() -> None:
     streams: list[ScriptedRequest] = []
 
     async def handle(asked: ScriptedRequest) -> None:
@@ -215,7 +215,7 @@ async def test_an_answer_may_come_on_the_other_stream() -> None:
         assert (await client.call_tool("echo")).text == "elsewhere"
 
 
-async def test_a_question_on_a_stream_that_opens_late_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_request_on_a_late_stream_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "SERVER_STREAM_WAIT_S", 3600)
     streams: list[ScriptedRequest] = []
     may_open = asyncio.Event()
@@ -245,7 +245,7 @@ async def test_a_question_on_a_stream_that_opens_late_is_not_missed(monkeypatch:
         await wait_until(lambda: server.count("answer") == 1)
 
 
-async def test_a_stream_that_never_opens_holds_up_the_first_call_only_for_a_while(
+async def test_a_stream_that_never_opens_delays_the_first_call_for_a_limited_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bounds, "SERVER_STREAM_WAIT_S", 3600)

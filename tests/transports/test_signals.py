@@ -23,7 +23,7 @@ asyncio.run(main())
 """
 
 
-def test_a_hang_up_is_a_wish_to_look_again() -> None:
+def test_sighup_reloads_the_settings() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True
     ) as process:
@@ -36,7 +36,7 @@ def test_a_hang_up_is_a_wish_to_look_again() -> None:
         assert process.stdout.read() == "stopped\n"
 
 
-def test_a_hang_up_of_a_terminal_that_is_still_there_is_one_too_and_its_end_is_the_end() -> None:
+def test_sighup_reloads_while_the_terminal_exists_and_stops_after_its_end() -> None:
     master, slave = pty.openpty()
 
     def take_terminal() -> None:

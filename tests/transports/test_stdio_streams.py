@@ -55,7 +55,7 @@ def test_input_and_output_may_both_be_files(start: Start, tmp_path: Path) -> Non
     assert (tmp_path / "out").read_bytes() == PONG
 
 
-def test_the_null_device_is_an_input_that_has_ended(start: Start) -> None:
+def test_the_null_device_is_an_input_at_its_end(start: Start) -> None:
     server = start(stdin=subprocess.DEVNULL)
     assert server.rest() == b""
     assert server.wait() == 0
@@ -69,7 +69,7 @@ def test_output_may_go_to_the_null_device(start: Start) -> None:
 
 
 @pytest.mark.parametrize("descriptor", [0, 1])
-def test_a_closed_stream_ends_the_process_instead_of_confusing_it(start: Start, descriptor: int) -> None:
+def test_a_closed_stdin_or_stdout_ends_the_process(start: Start, descriptor: int) -> None:
     server = start(preexec_fn=lambda: os.close(descriptor))
     if descriptor == 1:
         server.send(server.request(1, "ping"))
@@ -97,14 +97,14 @@ def test_input_and_output_may_be_a_terminal(start: Start) -> None:
     assert b"Ctrl+D" in told
 
 
-def test_nothing_is_said_about_terminals_to_a_client_on_pipes(server: Any) -> None:
+def test_the_terminal_hint_is_not_shown_on_pipes(server: Any) -> None:
     assert server.ask(server.request(1, "ping"))["result"] == {}
     server.end_input()
     assert server.wait() == 0
     assert server.errors() == b""
 
 
-def test_a_terminal_that_others_made_non_blocking_is_served_all_the_same(start: Start) -> None:
+def test_a_non_blocking_terminal_is_served(start: Start) -> None:
     control, terminal = pty.openpty()
     server = start(stdin=terminal, stdout=terminal)
     os.set_blocking(terminal, False)
@@ -164,7 +164,7 @@ def test_input_and_output_may_be_one_socket(start: Start) -> None:
 # -- what tools do to the streams ----------------------------------------------
 
 
-def test_tools_that_print_disturb_nobody(server: Any) -> None:
+def test_tools_that_print_do_not_corrupt_the_protocol(server: Any) -> None:
     answer = server.ask(server.call(1, "noisy"))
     assert answer["result"]["content"] == [{"type": "text", "text": "quiet"}]
     assert server.ask(server.request(2, "ping"))["result"] == {}
@@ -198,7 +198,7 @@ def memory_growth(server: Any, before: int, *, action: Callable[[], None]) -> in
     return largest
 
 
-def test_a_client_that_does_not_read_its_progress_stops_the_tool(server: Any) -> None:
+def test_unread_progress_blocks_the_tool(server: Any) -> None:
     server.initialize()
     before = memory_bytes(server)
     server.send(server.call_with_progress(1, "flood", messages=200, size=MEGABYTE))
@@ -214,9 +214,7 @@ def test_a_client_that_does_not_read_its_progress_stops_the_tool(server: Any) ->
     [("echo", {"text": "x" * MEGABYTE}), ("gift", {"size": 100_000})],
     ids=["long questions", "short questions with long answers"],
 )
-def test_a_client_that_does_not_read_its_answers_is_not_read_from(
-    server: Any, tool: str, arguments: dict[str, Any]
-) -> None:
+def test_unread_responses_stop_the_reading_of_requests(server: Any, tool: str, arguments: dict[str, Any]) -> None:
     server.initialize()
     before = memory_bytes(server)
     ids = itertools.count()
@@ -238,7 +236,7 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_from(
     assert memory_growth(server, before, action=push) < 96 * MEGABYTE
 
 
-def test_a_client_that_stops_reading_for_good_can_still_end_the_server(server: Any) -> None:
+def test_a_client_that_stopped_reading_can_still_end_the_server(server: Any) -> None:
     server.initialize()
     server.send(server.call_with_progress(1, "flood", messages=200, size=MEGABYTE))
     server.receive()
