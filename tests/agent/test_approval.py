@@ -30,7 +30,7 @@ class Clock:
 
 
 class ApprovalHarness:
-    """A runner whose tool `pay` needs a person's word."""
+    """A runner whose tool `pay` needs confirmation."""
 
     def __init__(self, *answers: ModelAnswer, decide: Decide | None = None, **options: Any) -> None:
         self.clock = Clock()
@@ -50,7 +50,7 @@ class ApprovalHarness:
 
 
 def scripted_policy(*decisions: Callable[[Question], Decision]) -> Decide:
-    """A policy that decides anew each time."""
+    """A policy that returns the next scripted decision at each call."""
     remaining = list(decisions)
 
     def decide(question: Question) -> Decision:
@@ -151,13 +151,15 @@ async def test_a_continuation_sealed_for_another_purpose_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"),
+    ("answers", "message"),
     [({}, "c1"), ({"c2": "allow"}, "c2"), ({"c1": "yes"}, "allow or deny"), ({"c1": "allow", "id0": "allow"}, "id0")],
 )
-async def test_decisions_must_match_the_pending_calls_and_can_be_corrected(answers: dict[str, str], told: str) -> None:
+async def test_decisions_must_match_the_pending_calls_and_can_be_corrected(
+    answers: dict[str, str], message: str
+) -> None:
     harness = ApprovalHarness(calls("now", PAY), text_answer("x"))
     paused = await harness.runner.run("pay")
-    with pytest.raises(ContinuationRefused, match=told):
+    with pytest.raises(ContinuationRefused, match=message):
         await harness.runner.resume(paused.continuation, answers)
     assert harness.own.calls == []
     assert (await harness.runner.resume(paused.continuation, {"c1": "allow"})).status == "finished"

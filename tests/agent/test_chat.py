@@ -182,7 +182,7 @@ async def test_an_invalid_response_is_an_error(body: Any) -> None:
 
 async def never_answer(request: web.Request) -> web.StreamResponse:
     await asyncio.sleep(600)
-    raise AssertionError("nobody waits that long")
+    raise AssertionError("the client did not time out")
 
 
 async def endless_stream(request: web.Request) -> web.StreamResponse:

@@ -72,7 +72,7 @@ async def test_requested_images_are_separate_and_have_no_warning() -> None:
     found = await executor.call("mcp_srv__do_it", {})
     assert found["data"]["images"] == [{"mimeType": "image/png", "data": "MTIz"}]
     assert "MTIz" not in str(found["data"]["mcp"])
-    assert [warning["code"] for warning in found["warnings"]] == ["BINARY_TRUNCATED"]  # of the two others
+    assert [warning["code"] for warning in found["warnings"]] == ["BINARY_TRUNCATED"]  # of the two other images
     assert found["data"]["text"].startswith("[image: image/png, 3 bytes]")
 
 
@@ -135,8 +135,8 @@ async def test_every_failure_says_whether_it_is_retryable_and_may_have_run(
     error: Exception, code: str, retryable: bool, may_have_executed: bool
 ) -> None:
     envelope = await call(error)
-    (told,) = envelope["errors"]
-    assert (told["code"], told["retryable"], told["may_have_executed"]) == (code, retryable, may_have_executed)
+    (problem,) = envelope["errors"]
+    assert (problem["code"], problem["retryable"], problem["may_have_executed"]) == (code, retryable, may_have_executed)
     assert envelope["ok"] is False
     assert envelope["data"]["mcp"] == {"server_id": "srv", "remote_tool_name": "do.it"}
 
@@ -208,7 +208,7 @@ async def test_cancelling_a_call_raises() -> None:
         await task
 
 
-# -- the application's own --------------------------------------------------------
+# -- the application's own tools --------------------------------------------------------
 
 
 async def test_any_value_of_a_function_becomes_an_envelope() -> None:
@@ -267,8 +267,8 @@ async def test_an_exception_of_a_function_is_an_error_envelope(error: Exception,
     async def function(name: str, arguments: Mapping[str, Any]) -> Any:
         raise error
 
-    (told,) = (await FunctionExecutor(function).call("now", {}))["errors"]
-    assert (told["code"], told["message"]) == (code, message)
+    (problem,) = (await FunctionExecutor(function).call("now", {}))["errors"]
+    assert (problem["code"], problem["message"]) == (code, message)
 
 
 async def test_a_name_without_a_route_is_not_implemented() -> None:

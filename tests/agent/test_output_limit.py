@@ -55,11 +55,11 @@ def endless() -> Any:
 )
 def test_output_over_the_limit_or_without_a_json_form_is_replaced(value: Any, code: str) -> None:
     limited = limit_output(success_envelope("t", {"value": value}), bounds.TOOL_OUTPUT_BYTES)
-    told = json.loads(limited.text)
+    output = json.loads(limited.text)
     assert limited.was_replaced
-    assert (told["ok"], told["tool_name"], told["data"]) == (False, "t", {})
-    assert [error["code"] for error in told["errors"]] == [code]
-    assert told["errors"][0]["may_have_executed"] is True
+    assert (output["ok"], output["tool_name"], output["data"]) == (False, "t", {})
+    assert [error["code"] for error in output["errors"]] == [code]
+    assert output["errors"][0]["may_have_executed"] is True
 
 
 @given(JSON_VALUES, st.integers(1024, 2000))

@@ -45,13 +45,13 @@ def missing(id: str) -> ServerConfig:
 
 
 def running_children() -> set[psutil.Process]:
-    """Without the guardian, a shell that the first stdio server starts and that stays as long as the process."""
+    """Without the orphan reaper, a shell that the first stdio client starts and that runs as long as this process."""
     return {child for child in psutil.Process().children() if is_running(child) and child.name() != "sh"}
 
 
 @pytest.fixture
 def children() -> Children:
-    """The processes that run since the test began: servers for other tests of this worker may run beside it."""
+    """The processes started since the test began; servers of other tests of this worker may also be running."""
     before = running_children()
     return lambda: running_children() - before
 
@@ -121,7 +121,7 @@ async def test_cancelling_a_build_closes_all_clients(children: Children) -> None
 
 
 @pytest.mark.parametrize(
-    ("configs", "options", "told"),
+    ("configs", "options", "message"),
     [
         ([stdio("a"), stdio("a")], {}, "Two servers"),
         ([{"id": "a"}], {}, "command"),
@@ -129,9 +129,9 @@ async def test_cancelling_a_build_closes_all_clients(children: Children) -> None
     ],
 )
 def test_invalid_settings_are_refused_before_anything_starts(
-    configs: list[Any], options: dict[str, Any], told: str
+    configs: list[Any], options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(SettingsError, match=told):
+    with pytest.raises(SettingsError, match=message):
         ToolRegistryBuilder(configs, **options)
 
 
@@ -153,7 +153,7 @@ async def test_a_renewed_snapshot_has_the_new_tools_and_the_old_one_does_not(tmp
         assert renewed.clients["s"] is snapshot.clients["s"]
 
 
-# -- put together by hand ------------------------------------------------------------
+# -- constructed directly ------------------------------------------------------------
 
 
 async def test_closing_closes_all_clients_and_suppresses_errors() -> None:

@@ -40,7 +40,7 @@ async def test_a_call_is_run_and_its_result_is_sent_to_the_model() -> None:
     result = await play.run("what time is it?")
     assert result.assistant_text == "noon"
     assert play.own.calls == [("now", {"zone": "UTC"}, "c1")]
-    user, assistant, told = play.model.requests[1].messages
+    user, assistant, tool_message = play.model.requests[1].messages
     assert user["content"] == "what time is it?"
     assert assistant == {
         "role": "assistant",
@@ -49,8 +49,8 @@ async def test_a_call_is_run_and_its_result_is_sent_to_the_model() -> None:
             {"id": "c1", "type": "function", "function": {"name": "now", "arguments": '{"zone":"UTC"}'}},
         ],
     }
-    assert (told["role"], told["tool_call_id"]) == ("tool", "c1")
-    assert json.loads(told["content"]) == {
+    assert (tool_message["role"], tool_message["tool_call_id"]) == ("tool", "c1")
+    assert json.loads(tool_message["content"]) == {
         "ok": True,
         "tool_name": "now",
         "data": {"value": 12},
@@ -226,7 +226,7 @@ async def test_a_failure_followed_by_a_success_is_not_fatal() -> None:
     assert (await play.run()).assistant_text == "x"
 
 
-# -- silence and errors of the model ----------------------------------------------
+# -- empty responses and errors of the model ----------------------------------------------
 
 
 async def test_an_empty_response_is_followed_by_one_request_without_tools() -> None:

@@ -9,7 +9,7 @@ from tests.agent.loop_harness import LoopHarness
 
 from hubbub import Allow, Definition, Deny, ModelToolCall, Question, ToolLoopRunner, ToolsBuilder, ToolUseError
 
-# -- what is shown ----------------------------------------------------------------
+# -- filters ----------------------------------------------------------------
 
 
 async def test_an_unknown_tool_is_reported_to_the_model() -> None:
@@ -73,7 +73,7 @@ async def test_a_failing_filter_can_be_an_error() -> None:
     assert caught.value.code == "POLICY_ERROR"
 
 
-# -- what is decided --------------------------------------------------------------
+# -- policies --------------------------------------------------------------
 
 
 async def test_a_denied_call_is_reported_to_the_model_with_the_reason() -> None:

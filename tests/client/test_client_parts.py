@@ -52,9 +52,9 @@ def page(**members: Any) -> ToolsPage:
 def test_a_result_is_cached_for_its_ttl() -> None:
     now = [0.0]
     cache = ResultCache(clock=lambda: now[0])
-    kept = page(ttlMs=1000)
-    cache.put("tools/list", None, kept)
-    assert cache.get("tools/list", None) is kept
+    cached = page(ttlMs=1000)
+    cache.put("tools/list", None, cached)
+    assert cache.get("tools/list", None) is cached
     assert cache.get("tools/list", "") is None
     now[0] = 1.0
     assert cache.get("tools/list", None) is None
@@ -73,19 +73,19 @@ def test_cached_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) ->
     def put(key: str, size: int) -> None:
         cache.put("tools/list", key, page(ttlMs=1000, x="x" * size))
 
-    def kept() -> list[str]:
+    def cached_names() -> list[str]:
         return [key for key in ("a", "b", "c", "d") if cache.get("tools/list", key) is not None]
 
     put("a", 1000)
     put("b", 1000)
-    put("b", 1000)  # in place of the other, not besides
-    assert kept() == ["a", "b"]
+    put("b", 1000)  # replaces the other entry
+    assert cached_names() == ["a", "b"]
     put("c", 1000)
-    assert kept() == ["b", "c"]
-    put("d", 4000)  # too large for any room that could be made
-    assert kept() == ["b", "c"]
+    assert cached_names() == ["b", "c"]
+    put("d", 4000)  # larger than the whole cache
+    assert cached_names() == ["b", "c"]
     put("d", 2900)
-    assert kept() == ["d"]
+    assert cached_names() == ["d"]
 
 
 def test_private_results_are_not_cached_if_the_caller_may_change() -> None:
@@ -186,19 +186,19 @@ async def test_input_requests_without_a_handler_are_refused() -> None:
 
 
 async def test_an_empty_cursor_is_valid_and_only_a_missing_one_ends_the_list() -> None:
-    asked: list[str | None] = []
+    cursors: list[str | None] = []
     following = {None: {"nextCursor": ""}, "": {"nextCursor": "b"}, "b": {}}
 
     async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
-        asked.append(cursor)
-        return page(tools=[{"name": f"t{len(asked)}"}], **following[cursor])
+        cursors.append(cursor)
+        return page(tools=[{"name": f"t{len(cursors)}"}], **following[cursor])
 
     assert [tool.name for tool in await fetch_all_pages(fetch, lambda found: found.tools, limit_s=60)] == [
         "t1",
         "t2",
         "t3",
     ]
-    assert asked == [None, "", "b"]
+    assert cursors == [None, "", "b"]
 
 
 async def test_an_endless_list_is_an_error() -> None:
@@ -245,18 +245,18 @@ async def test_the_size_limit_includes_the_last_page(monkeypatch: pytest.MonkeyP
 
 
 async def test_the_time_limit_of_a_list_covers_all_its_pages() -> None:
-    asked = 0
+    fetched = 0
 
     async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
-        nonlocal asked
-        asked += 1
-        assert left_s <= 200 - 50 * (asked - 1)
+        nonlocal fetched
+        fetched += 1
+        assert left_s <= 200 - 50 * (fetched - 1)
         advance_clock(50)
-        return page(nextCursor=str(asked))
+        return page(nextCursor=str(fetched))
 
     with pytest.raises(DeadlineExceeded, match="after 200 s"):
         await fetch_all_pages(fetch, lambda found: found.tools, limit_s=200)
-    assert asked == 4
+    assert fetched == 4
 
 
 # -- results -------------------------------------------------------------------------
@@ -345,11 +345,11 @@ def test_arguments_become_headers() -> None:
         headers.headers_for({"name": "t", "arguments": {"b": 7.5}})
 
 
-# -- passing on ----------------------------------------------------------------------
+# -- forwarding ----------------------------------------------------------------------
 
 
 class RecordingReturnPath:
-    """Whoever asked us."""
+    """The return path of a caller; records what is sent through it."""
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
@@ -388,8 +388,8 @@ async def test_a_client_is_a_peer(transport: str, version: str | None) -> None:
         assert b"2 steps" in bytes(reply.body)
         progress_notes = [note.params for note in back.notes if note.method == "notifications/progress"]
         assert [bytes(progress.progress_token) for progress in progress_notes] == [b'"theirs"'] * 2
-        asked = await client.request(make_call("tools/call", {"name": "ask_name", "arguments": {}}, back))
-        assert b"Grace is 1" in bytes(asked.body)  # type: ignore[attr-defined]
+        elicited = await client.request(make_call("tools/call", {"name": "ask_name", "arguments": {}}, back))
+        assert b"Grace is 1" in bytes(elicited.body)  # type: ignore[attr-defined]
         assert [question.method for question in back.questions] == ["elicitation/create"]
         listed = await client.request(make_call("tools/list", {}, back))
         assert b'"echo"' in bytes(listed.body)  # type: ignore[attr-defined]

@@ -51,7 +51,7 @@ async def test_progress_is_delivered_before_the_result(transport: str, version: 
     async with interop_client(transport, version) as client:
         steps: list[tuple[float, Any]] = []
         result = await client.call_tool(
-            "slow", {"steps": 3}, progress=lambda told: steps.append((told.progress, told.total))
+            "slow", {"steps": 3}, progress=lambda update: steps.append((update.progress, update.total))
         )
         assert join_text(result) == "3 steps"
         assert steps == [(1, 3), (2, 3), (3, 3)]
@@ -144,7 +144,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(transport: str, versi
 async def test_list_changes_are_reported(transport: str, version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         bounds, "SERVER_STREAM_WAIT_S", 20
-    )  # so long may a first call wait for the stream of a legacy session
+    )  # the longest wait of a first call for the stream of a legacy session
     changes: list[str] = []
     async with (
         assert_no_leaks(),
@@ -180,14 +180,14 @@ async def test_a_subscribed_resource_reports_its_update(
 
 @every_transport
 async def test_log_messages_are_delivered(transport: str, version: str | None) -> None:
-    told: list[Any] = []
-    async with interop_client(transport, version, on_log=lambda message: told.append(message.data)) as client:
+    logged: list[Any] = []
+    async with interop_client(transport, version, on_log=lambda message: logged.append(message.data)) as client:
         if "logging" not in client.server_capabilities and client.era == "legacy":
             pytest.skip("this server does not log in this revision")
         await client.set_level("debug")
         await client.call_tool("slow", {"steps": 2})
-        await wait_until(lambda: len(told) >= 2)
-        assert "did step 1" in str(told[0])
+        await wait_until(lambda: len(logged) >= 2)
+        assert "did step 1" in str(logged[0])
 
 
 @pytest.mark.parametrize("transport", ["stdio", "streamable_http"])
@@ -201,7 +201,7 @@ async def test_an_elicitation_without_a_handler_is_a_typed_error(transport: str)
 async def test_a_stream_closed_by_the_server_is_resumed() -> None:
     async with assert_no_leaks(), interop_client("streamable_http", "2025-11-25") as client:
         steps: list[Any] = []
-        result = await client.call_tool("polled", progress=lambda told: steps.append(told.message))
+        result = await client.call_tool("polled", progress=lambda update: steps.append(update.message))
         assert join_text(result) == "fetched"
         assert steps == ["before", "after"]
 

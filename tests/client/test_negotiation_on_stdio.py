@@ -21,7 +21,7 @@ Wait = Callable[[str], None]
 
 @pytest.fixture(autouse=True)
 def set_probe_wait(monkeypatch: pytest.MonkeyPatch) -> Wait:
-    """Sets how long the probe is waited for: as long as a machine may need where it is answered, else only shortly."""
+    """Set the timeout of the probe: long for servers that answer it, short for others."""
 
     def wait_for(mode: str) -> None:
         seconds = LONG_WAIT_S if mode in ANSWERS_THE_PROBE else SHORT_WAIT_S
@@ -43,7 +43,7 @@ class RecordingKnownEras(KnownEras):
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A folder in which verdicts outlive the process."""
+    """The folder in which eras are stored."""
     return tmp_path / "state"
 
 
@@ -58,15 +58,15 @@ def logged_methods(log: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("mode", "era", "expected"),
     [
-        # The server that answers at once is asked one thing.
+        # A server that answers at once gets one request.
         ("modern", "modern", ["start", "server/discover"]),
         ("legacy", "legacy", ["start", "server/discover", "initialize"]),
-        # One that starts late is not started again, and a modern one is not taken for an old one.
+        # A slow server is not restarted, and a modern one is not classified as legacy.
         ("late-modern", "modern", ["start", "server/discover", "initialize"]),
         ("late-both", "modern", ["start", "server/discover", "initialize"]),
         ("late-legacy", "legacy", ["start", "server/discover", "initialize"]),
         ("ignores", "legacy", ["start", "server/discover", "initialize"]),
-        # One that does not survive the probe is.
+        # A server that exits at the probe is restarted.
         ("breaks", "legacy", ["start", "server/discover", "initialize", "start", "initialize"]),
         ("ends", "legacy", ["start", "server/discover", "start", "initialize"]),
     ],
@@ -155,7 +155,7 @@ async def test_a_server_that_exits_during_a_call_is_not_restarted(tmp_path: Path
         assert logged_methods(log) == ["start", "server/discover", "initialize", "tools/call"]
 
 
-# -- what outlives the process -------------------------------------------------------------
+# -- stored eras -------------------------------------------------------------
 
 
 async def test_an_era_that_was_slow_to_detect_is_stored_in_the_state_folder_without_the_command(

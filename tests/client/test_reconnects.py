@@ -14,7 +14,7 @@ TOOL = {"name": "echo", "inputSchema": {"type": "object"}}
 
 
 def lose_first_session(sessions: list[str]) -> Handler:
-    """Forgets its first session when it is asked for tools."""
+    """Forgets its first session when it receives `tools/list`."""
 
     async def handle(request: ScriptedRequest) -> None:
         match request.rpc:
@@ -95,7 +95,7 @@ async def test_a_reopened_listen_stream_reports_changes_it_may_have_missed() -> 
         async with Client(remote, on_change=changes.append) as client:
             assert len(await client.tools()) == 1
             assert len(await client.tools()) == 1
-            assert server.count("tools/list") == 1  # It may be kept.
+            assert server.count("tools/list") == 1  # The list may be cached.
             may_break.set()
             await wait_until(lambda: changes == [Change("tools")])
             assert len(await client.tools()) == 1

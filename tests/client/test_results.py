@@ -42,10 +42,10 @@ def test_any_json_gives_a_result_or_our_error(kind: type[Any], value: Any) -> No
 
 @pytest.mark.parametrize("messages", [["a text"], [None], [7], [[]], 7, "text"])
 async def test_a_prompt_with_invalid_messages_is_an_invalid_response(messages: Any) -> None:
-    async def special(asked: ScriptedRequest) -> None:
-        if asked.rpc != "prompts/get":
+    async def special(request: ScriptedRequest) -> None:
+        if request.rpc != "prompts/get":
             raise NotImplementedError
-        await asked.result({"messages": messages})
+        await request.result({"messages": messages})
 
     async with assert_no_leaks(), scripted_server(legacy_handler(special)) as server:
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-11-25")

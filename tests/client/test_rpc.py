@@ -24,7 +24,7 @@ from hubbub.ports import hide_nothing
 
 
 class FakeTransport:
-    """A link whose other end is the test."""
+    """A transport whose other end is the test."""
 
     address = "test"
     is_http = is_legacy = False
@@ -227,7 +227,7 @@ async def test_a_deadline_is_paused_until_the_last_server_request_is_answered() 
     await asyncio.sleep(0)
     answered["first"].set()
     await advance_and_settle(40)
-    assert not waiting.done(), "the clock ran while the second question was open"
+    assert not waiting.done(), "the deadline was not paused while the second request was pending"
     answered["second"].set()
     await wait_until(lambda: len(transport.sent) == 3)
     advance_clock(20)
@@ -238,7 +238,7 @@ async def test_a_deadline_is_paused_until_the_last_server_request_is_answered() 
 
 
 class FailingStartTransport(FakeTransport):
-    """A link that fails to start when the test says so."""
+    """A transport whose start fails when the test decides."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,28 +12,28 @@ from tests.client.scripted_server import Handler, ScriptedRequest, legacy_handle
 
 from hubbub import Client, InvalidParams, ServerConfig, TransportError
 
-RESPONSE_LIMIT_S = 60.0  # and the limit of a call is much longer
+RESPONSE_LIMIT_S = 60.0  # the timeout of a call is much longer
 
 PROGRAM = r"""
 import json, os, sys
 info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
 calls = []
 for line in sys.stdin:
-    asked = json.loads(line)
-    if asked["method"] == "initialize":
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": info}), flush=True)
-    elif asked["method"] == "tools/call":
+    request = json.loads(line)
+    if request["method"] == "initialize":
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": info}), flush=True)
+    elif request["method"] == "tools/call":
         print("call", file=sys.stderr, flush=True)
-        calls.append(asked["id"])
+        calls.append(request["id"])
         if len(calls) == 2:
             line = bytes.fromhex(os.environ["LINE"]).replace(b"ID", b"%d" % calls[0])
             line = line.replace(b"LONG", b"x" * (20 << 20)).replace(b"DEEP", b"[" * 300 + b"]" * 300)
             sys.stdout.buffer.write(b"a line of a log \xff NaN\n{\"level\": \"\xff\"}\n" + line + b"\n")
             sys.stdout.buffer.flush()
-    elif asked["method"] == "ping":
+    elif request["method"] == "ping":
         answer = {"jsonrpc": "2.0", "id": calls[1], "result": {"content": [{"type": "text", "text": "second"}]}}
         print(json.dumps(answer), flush=True)
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {}}), flush=True)
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": {}}), flush=True)
 """
 UNREADABLE = {
     b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"\xff"}]}}': "not UTF-8",
@@ -99,16 +99,16 @@ UNREADABLE_REQUEST_PROGRAM = r"""
 import json, sys
 info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
 for line in sys.stdin:
-    asked = json.loads(line)
-    if asked.get("method") == "initialize":
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": info}), flush=True)
-    elif asked.get("method") == "tools/call":
-        call = asked["id"]
+    request = json.loads(line)
+    if request.get("method") == "initialize":
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": info}), flush=True)
+    elif request.get("method") == "tools/call":
+        call = request["id"]
         question = b'{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"\xff"}}'
         sys.stdout.buffer.write(question + bytes([10]))
         sys.stdout.buffer.flush()
-    elif asked.get("id") == "q1":
-        content = [{"type": "text", "text": str(asked["error"]["code"])}]
+    elif request.get("id") == "q1":
+        content = [{"type": "text", "text": str(request["error"]["code"])}]
         print(json.dumps({"jsonrpc": "2.0", "id": call, "result": {"content": content}}), flush=True)
 """
 
@@ -133,14 +133,14 @@ async def test_a_lone_surrogate_in_an_argument_is_refused_before_it_is_sent() ->
 
 
 def handler_with_body(body: bytes, kind: str) -> Handler:
-    async def special(asked: ScriptedRequest) -> None:
-        if asked.rpc != "tools/call":
+    async def special(request: ScriptedRequest) -> None:
+        if request.rpc != "tools/call":
             raise NotImplementedError
-        answer = body.replace(b"ID", str(asked.message["id"]).encode())
+        answer = body.replace(b"ID", str(request.message["id"]).encode())
         if kind == "sse":
-            await asked.reply(200, b"data: " + answer + b"\n\n", content_type="text/event-stream")
+            await request.reply(200, b"data: " + answer + b"\n\n", content_type="text/event-stream")
         else:
-            await asked.reply(200, answer)
+            await request.reply(200, answer)
 
     return legacy_handler(special)
 
@@ -177,12 +177,12 @@ async def test_over_websocket_only_the_call_with_the_unreadable_response_fails(i
         socket = web.WebSocketResponse(protocols=("mcp.v1",))
         await socket.prepare(request)
         async for message in socket:
-            asked = json.loads(message.data)
+            rpc = json.loads(message.data)
             info = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "w", "version": "1"}}
-            if asked["method"] == "initialize":
-                await socket.send_json({"jsonrpc": "2.0", "id": asked["id"], "result": info})
-            elif asked["method"] == "tools/call":
-                answer = b'{"jsonrpc":"2.0","id":%d,"result":{"x":"\xff"}}' % asked["id"]
+            if rpc["method"] == "initialize":
+                await socket.send_json({"jsonrpc": "2.0", "id": rpc["id"], "result": info})
+            elif rpc["method"] == "tools/call":
+                answer = b'{"jsonrpc":"2.0","id":%d,"result":{"x":"\xff"}}' % rpc["id"]
                 await socket.send_frame(answer, WSMsgType.BINARY if is_binary else WSMsgType.TEXT)
         return socket
 

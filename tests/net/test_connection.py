@@ -234,7 +234,7 @@ async def test_reading_slowly_applies_backpressure_to_the_server() -> None:
     async with assert_no_leaks(), run_raw_server(head, last_handler=flood) as served, open_client() as http_client:
         answer = await http_client.send("POST", served.url, headers={}, body=b"")
         before = -1
-        while sent != before:  # until it stands still
+        while sent != before:  # until no more is sent
             before = sent
             await yield_to_loop(200)
         assert sent < size / 2

@@ -47,7 +47,7 @@ def test_kinds_of_addresses(address: str, kind: str) -> None:
     assert address_kind(address) == kind
 
 
-# The special-purpose registries of IANA: all that is not marked as globally reachable.
+# The special-purpose registries of IANA: everything that is not marked as globally reachable.
 SPECIAL = [
     "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/29",
     "192.0.0.8/32", "192.0.0.170/31", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
@@ -63,7 +63,7 @@ def test_no_special_purpose_address_is_public(
     network: ipaddress.IPv4Network | ipaddress.IPv6Network, offset: int
 ) -> None:
     if network == ipaddress.ip_network("64:ff9b:1::/56"):
-        offset %= 2**32 - 2**24  # the IPv4 address within, which may be any
+        offset %= 2**32 - 2**24  # any embedded IPv4 address
         assert address_kind(str(network[offset])) == address_kind(str(ipaddress.IPv4Address(offset)))
     else:
         assert address_kind(str(network[offset % network.num_addresses])) != "public"
@@ -90,7 +90,7 @@ def test_no_embedded_form_makes_an_address_public(network: str, offset: int) -> 
     assert address_kind(address) != "public"
     for disguise in embedded_forms(address):
         assert address_kind(disguise) == address_kind(address), disguise
-    # Behind a NAT64 prefix of 64 bits; read as if it had 96 it may be something worse, but never public.
+    # Behind a NAT64 prefix of 64 bits; read with 96 bits it may be a more restricted kind, but never public.
     assert (
         address_kind(str(ipaddress.IPv6Address(0x64FF9B0001 << 80 | int(ipaddress.IPv4Address(address)) << 24)))
         != "public"

@@ -116,7 +116,7 @@ async def test_closing_the_client_ends_a_connection_that_is_being_opened() -> No
     ):
         url = served.url.replace("127.0.0.1", "localhost")
         pending = asyncio.create_task(http_client.send("GET", url, headers={}))
-        await asyncio.sleep(0)  # it looks the name up
+        await asyncio.sleep(0)  # name resolution
         await http_client.close()
         with pytest.raises(TransportError, match="closed before") as closed:
             await pending
@@ -191,7 +191,7 @@ async def test_a_request_cancelled_at_its_turn_passes_the_connection_on(monkeypa
 
         async def ask_and_end_the_next() -> bytes:
             found = await send_request(http_client, served)
-            second.cancel()  # who has been called, and has not come yet
+            second.cancel()  # it was notified, and has not run yet
             return found
 
         first = asyncio.create_task(ask_and_end_the_next())
@@ -210,7 +210,7 @@ def test_cancelling_a_half_written_first_request_closes_its_connection(make_loop
     async def give_up(url: str) -> None:
         http_client = HttpClient(ANY_ADDRESS)
         pending = asyncio.create_task(http_client.send("POST", url, headers={}, body=b"x" * 30_000_000))
-        await asyncio.sleep(0)  # it writes what the socket takes
+        await asyncio.sleep(0)  # it writes until the socket buffer is full
         pending.cancel()
         await asyncio.wait([pending])
         async with run_raw_server(OK) as served:
@@ -228,7 +228,7 @@ async def test_a_connection_with_an_early_response_is_not_reused(
     monkeypatch.setattr(bounds, "IN_FLIGHT", 1)  # so a new connection waits until the last one is gone
 
     async def answer_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")  # and hear no more
+        await reader.readuntil(b"\r\n\r\n")  # and read nothing after it
         writer.write(OK.replace(b"content-length", closing + b"content-length"))
         await writer.wait_closed()
 
@@ -331,7 +331,7 @@ async def test_a_request_admitted_before_closing_opens_no_connection(
         waiting = asyncio.create_task(client.send("GET", served.url, headers={}))
         await yield_to_loop(3)
         first.close()
-        await yield_to_loop(1)  # the next request may go on, but has not run yet
+        await yield_to_loop(1)  # the next request was notified, but has not run yet
         await client.close()
         with pytest.raises(TransportError):
             await waiting

@@ -1,4 +1,4 @@
-"""Each row of the era ladder: what a transport knows of a message, and the dialect or the refusal that follows."""
+"""Each case of `classify`: the facts of a message, and the revision or error that follows."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def http_facts(**facts: Any) -> MessageFacts:
         (MessageFacts(meta=MODERN_META, plain_allowed=False), NEWEST_MODERN),
         (http_facts(meta=MODERN_META, version_header=MODERN_VERSION), NEWEST_MODERN),
         (http_facts(meta=MODERN_META, version_header=MODERN_VERSION, names_session=True), NEWEST_MODERN),
-        # legacy: a known session, whatever the header says of older versions
+        # legacy: a known session, with any legacy version in the header
         (MessageFacts(session=R2025_03_26), R2025_03_26),
         (http_facts(session=R2025_06_18, names_session=True, version_header="2025-06-18"), R2025_06_18),
         (http_facts(session=R2025_03_26, names_session=True), R2025_03_26),
@@ -69,11 +69,11 @@ def http_facts(**facts: Any) -> MessageFacts:
         (http_facts(method="initialize", version_header="2025-06-18"), PLAIN),
         (http_facts(method="initialize", plain_allowed=False), PLAIN),
         (http_facts(method="initialize", names_session=True), PLAIN),
-        # plain: none of these
+        # plain: everything else
         (MessageFacts(), PLAIN),
         (http_facts(), PLAIN),
         (http_facts(method="aw.get_state"), PLAIN),
-        # notifications and answers are acknowledged without looking at what a modern request must say
+        # notifications and responses are acknowledged without checking the required fields of modern requests
         (http_facts(version_header=MODERN_VERSION, is_request=False), NEWEST_MODERN),
         (http_facts(meta=Meta(version="2030-01-01"), is_request=False), NEWEST_MODERN),
         # GET and DELETE, which have no body
@@ -89,7 +89,7 @@ def test_a_message_is_served_in_its_dialect(facts: MessageFacts, revision: Revis
 @pytest.mark.parametrize(
     ("facts", "error", "status", "code"),
     [
-        # modern by its header, but without what a modern message must say
+        # modern by its header, but without required fields
         (http_facts(version_header=MODERN_VERSION), InvalidParams, 400, -32602),
         (http_facts(version_header="2030-01-01"), InvalidParams, 400, -32602),
         (http_facts(version_header=MODERN_VERSION, method="initialize"), InvalidParams, 400, -32602),
@@ -101,7 +101,7 @@ def test_a_message_is_served_in_its_dialect(facts: MessageFacts, revision: Revis
         ),
         (http_facts(version_header=MODERN_VERSION, meta=Meta(version=MODERN_VERSION)), InvalidParams, 400, -32602),
         (MessageFacts(meta=Meta(version=MODERN_VERSION)), InvalidParams, 400, -32602),
-        # what is missing is told before what contradicts, and that before what is unknown
+        # missing values are reported before mismatches, and mismatches before unknown versions
         (http_facts(version_header="2025-06-18", meta=Meta(version=MODERN_VERSION)), InvalidParams, 400, -32602),
         (http_facts(version_header="2025-06-18", meta=MODERN_META), HeaderMismatch, 400, -32020),
         (http_facts(meta=MODERN_META), HeaderMismatch, 400, -32020),

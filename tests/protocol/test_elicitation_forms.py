@@ -1,4 +1,4 @@
-"""Forms: which types can be filled in by a person, and what their schemas say."""
+"""Elicitation forms: supported types and their schemas."""
 
 import dataclasses
 import datetime

@@ -12,7 +12,7 @@ LIMIT = 64
 
 
 def run(*chunks: bytes, limit: int = LIMIT) -> list[object]:
-    """Feed the chunks, finish, and show errors by their class."""
+    """Feed the chunks and finish; return errors as their class."""
     framer = Framer(limit)
     output: list[bytes | MessageError] = []
     for chunk in chunks:
@@ -26,7 +26,7 @@ def split_bytes(data: bytes) -> list[bytes]:
 
 
 def feed_whole_and_split(data: bytes, limit: int = LIMIT) -> list[object]:
-    """Run whole and byte by byte, which must not differ."""
+    """Feed the data as a whole and byte by byte; both must give the same."""
     whole = run(data, limit=limit)
     assert run(*split_bytes(data), limit=limit) == whole
     return whole
@@ -282,7 +282,7 @@ def test_a_body_that_quotes_a_header_does_not_start_a_frame() -> None:
 
 def test_a_header_in_the_middle_of_an_endless_line_does_not_start_a_frame() -> None:
     late = b"Content-Length: 5"
-    # As much as is looked at before the line is given up, with the header at its very end.
+    # As much as is searched before the line is abandoned, with the header at its very end.
     start = b"[" * (bounds.HEADER_BYTES + 2 - len(late)) + late
     assert feed_whole_and_split(b"Content-Length: x\n\n" + start + b"5]\n[2]\n") == [
         InvalidRequest,
@@ -435,7 +435,7 @@ def test_any_split_of_any_garbage_gives_the_same_outcome(data: bytes, positions:
     assert all(len(item) <= LIMIT for item in whole if isinstance(item, bytes))
 
 
-# -- the other way -------------------------------------------------------------
+# -- encoding -------------------------------------------------------------
 
 
 def test_an_encoded_line_has_no_line_breaks_inside() -> None:
@@ -450,7 +450,7 @@ def test_the_length_of_an_encoded_frame_is_in_bytes() -> None:
 # -- cost ----------------------------------------------------------------------
 
 
-# No clock: work that grows with the square of these sizes takes longer than a test may.
+# No clock is needed: quadratic time takes longer than the timeout of a test for these sizes.
 
 
 def test_the_cost_per_byte_does_not_grow_with_the_length_of_a_line() -> None:

@@ -16,7 +16,7 @@ from hubbub.protocol.host_origin import (
     parse_origin,
 )
 
-# -- reading -------------------------------------------------------------------
+# -- parsing -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_the_cache_of_allowed_values_is_bounded() -> None:
     assert all(map(origins.allow, pages))
     assert not any(map(hosts.allow, strangers))
     counts = [[sys.getrefcount(value) for value in values] for values in (strangers, own, pages)]
-    alone = max(counts[0])  # of a value that nobody but this test holds
+    alone = max(counts[0])  # of a value that only this test holds
     for held in counts[1:]:
         assert 0 < sum(count > alone for count in held) <= bounds.CACHED_HOSTS
 

@@ -31,7 +31,7 @@ def request(**members: object) -> bytes:
 
 
 def decode_one(data: bytes) -> Envelope:
-    """One message, which is no batch."""
+    """Decode one message that is not a batch."""
     envelope = decode_envelope(data)
     assert isinstance(envelope, Envelope)
     return envelope
@@ -160,7 +160,7 @@ def test_unknown_members_are_ignored() -> None:
         b'{ "jsonrpc" : "2.0" , "id" : 1 , "method" : "ping" , "id" : 2 }',
         rb'{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"ping"}',
         rb'{"jsonrpc":"2.0","id":1,"method":"ping","m\u0065thod":"tools/call","params":{"a":"\\"}}',
-        # A value whose text also stands between the two members must not hide them.
+        # A value whose text also occurs between the two members must not hide them.
         b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","result":":1,"}',
         b'{"id":1,"id":2,"jsonrpc":"2.0","result":":1,"}',
         b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","params":{"n":' + b"9" * 5000 + b"}}",

@@ -71,11 +71,11 @@ def test_header_text_is_decoded_strictly(text: str, value: str) -> None:
     "text",
     [
         "=?base64?SGVsbG8?=",  # padding is missing
-        "=?base64?SGVsbG8==?=",  # too much of it
+        "=?base64?SGVsbG8==?=",  # too much padding
         "=?base64?SGVs!!!bG8=?=",
         "=?base64?SGVs bG8=?=",
         "=?base64?SGVsbG8=\n?=",
-        "=?base64?SGVsbG9=?=",  # bits behind the end
+        "=?base64?SGVsbG9=?=",  # bits after the end
         "=?base64?=SGVsbG8?=",
         "=?base64?_-8=?=",  # the URL alphabet
         "=?base64?é?=",

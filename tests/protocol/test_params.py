@@ -1,4 +1,4 @@
-"""Parameters of methods, and the forms that people fill in."""
+"""Parameters of methods, elicitation forms and content."""
 
 import dataclasses
 import enum

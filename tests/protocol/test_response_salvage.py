@@ -1,4 +1,4 @@
-"""Answers that no parser takes still tell which request they belong to."""
+"""The id of a response that cannot be decoded is salvaged, to fail the request it belongs to."""
 
 import json
 import math
@@ -31,8 +31,8 @@ def nan_to_null(value: Any) -> Any:
 @given(VALUES)
 def test_nan_and_infinity_become_null_and_nothing_else_changes(value: Any) -> None:
     written = json.dumps(value).encode()
-    mended = replace_nan(written)
-    assert json.loads(written if mended is None else mended) == nan_to_null(value)
+    replaced = replace_nan(written)
+    assert json.loads(written if replaced is None else replaced) == nan_to_null(value)
 
 
 @given(VALUES, st.integers(0, 10**6), st.booleans(), st.booleans())

@@ -1,4 +1,4 @@
-"""The schema of a function's arguments: what is told, what is injected instead, and which declarations are refused."""
+"""The schema of a function's arguments: contents, injected parameters, and refused declarations."""
 
 import functools
 import json
@@ -201,7 +201,7 @@ def test_methods_partials_and_callable_objects_have_schemas() -> None:
         assert Output.from_function(function).schema == {"type": "integer"}
 
 
-# -- declared wrongly ----------------------------------------------------------
+# -- invalid declarations ----------------------------------------------------------
 
 
 def test_the_error_for_unsupported_parameters_names_them() -> None:

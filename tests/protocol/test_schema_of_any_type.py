@@ -1,4 +1,4 @@
-"""Types made up at random: their values fit their schema and come back equal, and whatever else comes is refused."""
+"""Random types: their values match their schema and decode to equal values, and any other input is refused."""
 
 import contextlib
 import dataclasses
@@ -44,7 +44,7 @@ _numbers = itertools.count()
 
 
 def _made(cases: list[Case]) -> Case:
-    # msgspec tells types apart by their full name.
+    # msgspec identifies types by their full name.
     name = f"Made{next(_numbers)}"
     made = dataclasses.make_dataclass(name, [(f"field{index}", kind) for index, (kind, _) in enumerate(cases)])
     return made, st.builds(made, *(values for _, values in cases))

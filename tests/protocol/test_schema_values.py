@@ -1,4 +1,4 @@
-"""What passes through a function's schema: JSON that becomes arguments, results that become JSON, and what may not."""
+"""Values and a function's schema: JSON decoded to arguments, results encoded to JSON, and refused values."""
 
 import dataclasses
 import datetime

@@ -1,4 +1,4 @@
-"""Schemas of types: declared order, types of choices, formats, and what is closed."""
+"""Schemas of types: declared order, types of choices, formats, and closed objects."""
 
 import datetime
 import decimal

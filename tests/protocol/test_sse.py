@@ -18,7 +18,7 @@ def feed_bytes(decoder: EventDecoder, data: bytes) -> list[Event]:
 
 
 def decode_whole_and_split(data: bytes) -> list[Event]:
-    """Decode whole and byte by byte, which must not differ."""
+    """Decode the data as a whole and byte by byte; both must give the same."""
     whole = decode(data)
     assert feed_bytes(EventDecoder(), data) == whole
     return whole
@@ -166,7 +166,7 @@ def test_bytes_that_are_not_utf_8_stay_in_data_and_are_replaced_elsewhere() -> N
     assert decode_whole_and_split(b"id: \xff\ndata: \xff\n\n") == [Event(data=b"\xff", id="\ufffd")]
 
 
-# -- bounds --------------------------------------------------------------------
+# -- limits --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_limit_without_room_for_the_digest_is_refused() -> None:
 
 
 def test_keys_of_different_servers_can_be_the_same() -> None:
-    # Why whoever builds a list has to compare keys: the separator may be in a name.
+    # The separator may be part of a name, so code that builds a list must compare keys.
     assert tool_key("a__b", "c", limit=128) == tool_key("a", "b__c", limit=128)
 
 

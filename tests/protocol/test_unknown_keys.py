@@ -1,4 +1,4 @@
-"""Keys that nobody declared: refused at every depth, with the place and the name that may be meant."""
+"""Undeclared keys are refused at every depth, with their path and the nearest known name."""
 
 import dataclasses
 from collections.abc import Callable

@@ -232,11 +232,11 @@ def test_a_template_that_cannot_be_matched_is_refused(template: str) -> None:
     assert len(caught.value.message) < 9000
 
 
-# -- values that were written into a URI -----------------------------------------
+# -- expansion -----------------------------------------
 
 
 def expand(template: str, **values: str) -> str:
-    """RFC 6570, but percent signs are encoded in `{+name}` and `{#name}` too: else values would not come back."""
+    """RFC 6570, but `{+name}` and `{#name}` encode percent signs too: otherwise values would not match unchanged."""
 
     def write(found: re.Match[str]) -> str:
         operator, written = found[1], found[2].replace("*", "").split(",")
@@ -322,7 +322,7 @@ def test_what_is_expanded_matches_with_the_same_values_or_not_at_all(template: s
 
 
 def layers(value: str) -> list[str]:
-    """The value as it is, and as careless code would decode it again and again."""
+    """The value unchanged, and decoded repeatedly as careless code would."""
     found = [value]
     while unquote(found[-1]) != found[-1]:
         found.append(unquote(found[-1]))
@@ -339,7 +339,7 @@ hostile = st.lists(
 def test_no_uri_gives_a_value_with_path_traversal(template: str, some: list[str]) -> None:
     parsed = UriTemplate(template)
     raw = iter(some)
-    # Write the values into the URI as they are, as an attacker would.
+    # Insert the values into the URI without encoding, as an attacker would.
     skeleton = expand(template, **{name: f"VALUE{name}" for name in parsed.variables})
     values = parsed.match(re.sub(r"VALUE\w", lambda _: next(raw), skeleton))
     for name, value in (values or {}).items():
@@ -374,6 +374,6 @@ def test_a_uri_over_the_limit_does_not_match() -> None:
 
 @pytest.mark.parametrize("end", ["", "!"])
 def test_many_variables_do_not_backtrack(end: str) -> None:
-    # No clock: a backtracking matcher needs (8192 over 12) steps here and would never come back.
+    # No clock is needed: a backtracking matcher takes (8192 over 12) steps here and would never return.
     template = UriTemplate("f://" + "-".join(f"{{v{index}}}" for index in range(12)) + "/end")
     assert template.match("f://" + "-" * (bounds.URI_CHARACTERS - 10) + end) is None

@@ -11,7 +11,7 @@ def make_key(kid: str | None, *algorithms: str) -> VerifyingKey:
 
 
 class Issuer:
-    """A JWKS address with a clock; it counts the fetches."""
+    """A JWKS URL with a clock; counts the fetches."""
 
     def __init__(self, *kids: str) -> None:
         self.kids = kids
@@ -174,7 +174,7 @@ def test_a_fetch_from_a_silent_issuer_times_out(
     asyncio.run(main())
 
 
-# -- choosing ------------------------------------------------------------------
+# -- key selection ------------------------------------------------------------------
 
 
 def test_a_key_is_found_by_its_id_and_algorithm() -> None:

@@ -28,7 +28,7 @@ from hubbub.protocol.http_headers import Headers
 from hubbub.security.jwks import VerifyingKey
 from hubbub.security.jwt import BearerTokens
 
-# -- good tokens ---------------------------------------------------------------
+# -- valid tokens ---------------------------------------------------------------
 
 
 def test_a_valid_token_gives_the_caller_and_its_scopes() -> None:
@@ -90,19 +90,19 @@ def test_the_library_is_not_loaded_before_it_is_needed() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-# -- the memory of verified tokens ---------------------------------------------
+# -- the cache of verified tokens ---------------------------------------------
 
 
 class CountingKeys:
-    """Counts how often a key was needed."""
+    """Counts key lookups."""
 
     generation = 0
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.lookups = 0
 
     async def find(self, kid: str | None, algorithm: str) -> VerifyingKey | None:
-        self.asked += 1
+        self.lookups += 1
         return await KEYS.find(kid, algorithm)
 
 
@@ -111,10 +111,10 @@ def test_a_verified_token_is_cached_for_a_while() -> None:
     tokens = BearerTokens(SETTINGS, keys, clock=clock)
     token = sign(claims(exp=NOW + 3600))
     assert authenticate(token, tokens=tokens) is authenticate(token, tokens=tokens)
-    assert keys.asked == 1
+    assert keys.lookups == 1
     clock.now += bounds.VERIFIED_TOKEN_TTL_S
     assert assert_accepted(token, tokens=tokens).name == "alice"
-    assert keys.asked == 2
+    assert keys.lookups == 2
 
 
 def test_a_cached_token_still_expires() -> None:
@@ -126,7 +126,7 @@ def test_a_cached_token_still_expires() -> None:
     assert_refused(authenticate(token, tokens=tokens))
     clock.now = NOW
     assert assert_accepted(token, tokens=tokens).name == "alice"
-    assert keys.asked == 3
+    assert keys.lookups == 3
 
 
 def test_the_cache_is_bounded_and_evicts_the_least_recently_used_token(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,13 +136,13 @@ def test_the_cache_is_bounded_and_evicts_the_least_recently_used_token(monkeypat
     one, two, three = (sign(claims(sub=name), key=ED, algorithm="Ed25519") for name in "123")
     for token in (one, two, one, three):
         authenticate(token, tokens=tokens)
-    assert keys.asked == 3
+    assert keys.lookups == 3
     authenticate(one, tokens=tokens)
-    assert keys.asked == 3
+    assert keys.lookups == 3
     authenticate(two, tokens=tokens)
-    assert keys.asked == 4
+    assert keys.lookups == 4
     authenticate(three, tokens=tokens)
-    assert keys.asked == 5
+    assert keys.lookups == 5
 
 
 def test_a_refused_token_is_not_cached_and_evicts_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +154,6 @@ def test_a_refused_token_is_not_cached_and_evicts_no_other(monkeypatch: pytest.M
     for number in range(10):
         authenticate(f"garbage.{number}.x", tokens=tokens)
         assert_refused(authenticate(expired, tokens=tokens))
-        assert keys.asked == number + 2
+        assert keys.lookups == number + 2
     assert assert_accepted(good, tokens=tokens).name == "alice"
-    assert keys.asked == 11
+    assert keys.lookups == 11

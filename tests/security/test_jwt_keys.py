@@ -126,7 +126,7 @@ def test_a_key_removed_from_the_file_verifies_nothing(tmp_path: Path, caplog: py
     assert assert_accepted(by_ec, tokens=tokens).name == "alice"
     file.write_bytes(b"not finished")
     now.now += bounds.KEY_FILE_CHECK_INTERVAL_S
-    assert assert_accepted(by_ec, tokens=tokens).name == "alice"  # a typing error locks nobody out
+    assert assert_accepted(by_ec, tokens=tokens).name == "alice"  # an invalid edit does not lock callers out
     file.unlink()
     now.now += bounds.KEY_FILE_CHECK_INTERVAL_S
     assert_refused(authenticate(by_ec, tokens=tokens))

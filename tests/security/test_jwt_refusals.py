@@ -1,4 +1,4 @@
-"""Bearer tokens that are refused: wrong claims, headers, keys, algorithms and bytes; and the refusal that callers get."""
+"""Refused bearer tokens: wrong claims, headers, keys, algorithms and bytes; and the response that callers get."""
 
 import hashlib
 import hmac
@@ -100,7 +100,7 @@ def test_a_token_with_an_unsupported_header_is_refused(header: dict[str, Any]) -
 
 
 def _sign_manually(header: object, payload: object = None) -> str:
-    """A token whose header the library itself would not write."""
+    """Return a token with a header that the library refuses to write."""
     signing = f"{encode_segment(header)}.{encode_segment(claims() if payload is None else payload)}"
     signature = jws.JWSRegistry.algorithms["RS256"].sign(signing.encode(), RSA)
     return f"{signing}.{encode_segment(signature)}"
@@ -221,7 +221,7 @@ def test_a_huge_token_is_refused_without_parsing_it() -> None:
     assert_refused(authenticate("a" * 10_000_000))
 
 
-# -- what a refusal says -------------------------------------------------------
+# -- responses and logs -------------------------------------------------------
 
 
 def test_every_refusal_has_the_same_response() -> None:

@@ -110,10 +110,10 @@ async def test_a_credential_that_cannot_be_checked_ends_nothing_and_delays_no_ot
 
 
 async def test_an_ended_connection_is_not_checked() -> None:
-    asked = []
+    checked = []
 
     async def authenticate(headers: Headers) -> Principal | Refusal:
-        asked.append(headers)
+        checked.append(headers)
         return unauthorized("no")
 
     connections = OpenConnections(authenticate, clock=Clock())
@@ -121,7 +121,7 @@ async def test_an_ended_connection_is_not_checked() -> None:
     connections.remove(connection)
     connections.sweep()
     await run_checks()
-    assert (asked, len(connections)) == ([], 0)
+    assert (checked, len(connections)) == ([], 0)
 
 
 def test_a_revoked_key_is_reported_as_revoked_and_other_principals_are_not(tmp_path: Path) -> None:

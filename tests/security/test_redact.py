@@ -92,5 +92,5 @@ def test_redacting_is_idempotent(text: str) -> None:
      "bearer ", "secret-", "token", "-----BEGIN PRIVATE KEY-----", "sk-", "\\", '"', " "],
 )  # fmt: skip
 def test_long_text_takes_linear_time(part: str) -> None:
-    # No clock: the square of this length takes minutes, longer than a test may.
+    # No clock is needed: quadratic time takes minutes for this length, longer than the timeout of a test.
     assert redact(part * (400_000 // len(part)))

@@ -1,4 +1,4 @@
-"""Chains of hashes."""
+"""Hash chains: verification and detection of changes."""
 
 import hashlib
 from typing import Any

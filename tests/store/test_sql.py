@@ -1,4 +1,4 @@
-"""Databases by URL: which are refused, and how a file is shared by processes that start at once."""
+"""Databases by URL: which are refused, and how processes that start at the same time share a file."""
 
 import asyncio
 import sqlite3
@@ -164,7 +164,7 @@ async def test_databases_opened_at_the_same_time_each_get_their_tables(tmp_path:
         tables = await database.read(
             lambda c: c.execute(text("SELECT name FROM sqlite_master WHERE type='table'")).all()
         )
-        assert len(tables) == 22  # with the table of the version
+        assert len(tables) == 22  # including the table of the schema version
         await database.close()
 
 

@@ -13,7 +13,7 @@ from tests.transports.http_configs import handle_method, make_config
 
 from hubbub import Client, DeadlineExceeded, EgressRefused, Fleet, HttpError, RemoteError, TransportError
 
-# -- what is sent ---------------------------------------------------------------------
+# -- requests ---------------------------------------------------------------------
 
 
 async def test_the_headers_of_each_step() -> None:
@@ -34,8 +34,8 @@ async def test_the_headers_of_each_step() -> None:
         assert (listed["mcp-session-id"], listed["mcp-protocol-version"]) == ("s1", "2025-11-25")
         deleted = server.all("DELETE")[0].headers
         assert (deleted["mcp-session-id"], deleted["x-fixed"]) == ("s1", "f")
-        tokens_seen = [asked.headers["x-token"] for asked in server.asked]
-        assert len(set(tokens_seen)) == len(tokens_seen), "the provider is asked for every request"
+        tokens_seen = [request.headers["x-token"] for request in server.requests]
+        assert len(set(tokens_seen)) == len(tokens_seen), "the provider is called for every request"
 
 
 @pytest.mark.parametrize("provider", [lambda: "x", lambda: 1 / 0, lambda: {"Accept": "x"}, lambda: {"X": "a\nb"}])
@@ -44,33 +44,33 @@ async def test_a_failing_header_provider_fails_the_start(provider: Any) -> None:
         with pytest.raises(TransportError) as raised:
             await Client(make_config(server, headers_provider=provider)).start()
         assert not raised.value.may_have_executed
-        assert server.asked == []
+        assert server.requests == []
 
 
-# -- answers --------------------------------------------------------------------------
+# -- responses --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (lambda asked: asked.reply(200, b"x" * 5000), "HTTP_BODY_TOO_LARGE"),
-        (lambda asked: asked.reply(500, b"x" * 5000), "HTTP_BODY_TOO_LARGE"),
+        (lambda request: request.reply(200, b"x" * 5000), "HTTP_BODY_TOO_LARGE"),
+        (lambda request: request.reply(500, b"x" * 5000), "HTTP_BODY_TOO_LARGE"),
         (
-            lambda asked: asked.reply(200, gzip.compress(b"x" * 50_000_000), content_encoding="gzip"),
+            lambda request: request.reply(200, gzip.compress(b"x" * 50_000_000), content_encoding="gzip"),
             "HTTP_BODY_TOO_LARGE",
         ),
-        (lambda asked: asked.stream(f"data: {'x' * 5000}\n\n"), "SSE_EVENT_DATA_TOO_LARGE"),
-        (lambda asked: asked.stream(f"data: {'x' * 900_000}"), "SSE_EVENT_DATA_TOO_LARGE"),
-        (lambda asked: asked.stream("data: not json\n\n"), "INVALID_SSE_EVENT_DATA"),
-        (lambda asked: asked.stream("data: 42\n\n"), "INVALID_SSE_EVENT_DATA"),
-        (lambda asked: asked.reply(200, b""), "INVALID_RESPONSE"),
-        (lambda asked: asked.reply(202, b""), "INVALID_RESPONSE"),
-        (lambda asked: asked.reply(200, b"<html>"), "INVALID_RESPONSE"),
-        (lambda asked: asked.reply(200, b"[]"), "INVALID_RESPONSE"),
-        (lambda asked: asked.reply(200, {"jsonrpc": "2.0", "id": 999, "result": {}}), "INVALID_RESPONSE"),
-        (lambda asked: asked.reply(418, b"teapot"), "HTTP_ERROR"),
-        (lambda asked: asked.reply(302, b"", location="http://169.254.169.254/"), "HTTP_ERROR"),
-        (lambda asked: asyncio.sleep(0, asked.reset()), "TRANSPORT_ERROR"),
+        (lambda request: request.stream(f"data: {'x' * 5000}\n\n"), "SSE_EVENT_DATA_TOO_LARGE"),
+        (lambda request: request.stream(f"data: {'x' * 900_000}"), "SSE_EVENT_DATA_TOO_LARGE"),
+        (lambda request: request.stream("data: not json\n\n"), "INVALID_SSE_EVENT_DATA"),
+        (lambda request: request.stream("data: 42\n\n"), "INVALID_SSE_EVENT_DATA"),
+        (lambda request: request.reply(200, b""), "INVALID_RESPONSE"),
+        (lambda request: request.reply(202, b""), "INVALID_RESPONSE"),
+        (lambda request: request.reply(200, b"<html>"), "INVALID_RESPONSE"),
+        (lambda request: request.reply(200, b"[]"), "INVALID_RESPONSE"),
+        (lambda request: request.reply(200, {"jsonrpc": "2.0", "id": 999, "result": {}}), "INVALID_RESPONSE"),
+        (lambda request: request.reply(418, b"teapot"), "HTTP_ERROR"),
+        (lambda request: request.reply(302, b"", location="http://169.254.169.254/"), "HTTP_ERROR"),
+        (lambda request: asyncio.sleep(0, request.reset()), "TRANSPORT_ERROR"),
     ],
 )
 async def test_invalid_responses_have_an_error_code(answer: Handler, code: str) -> None:
@@ -84,7 +84,7 @@ async def test_invalid_responses_have_an_error_code(answer: Handler, code: str) 
 
 
 async def test_an_error_in_the_body_has_precedence_over_the_status() -> None:
-    handler = legacy_handler(handle_method("tools/call", lambda asked: asked.error(400, -32602, "bad", {"x": 1})))
+    handler = legacy_handler(handle_method("tools/call", lambda request: request.error(400, -32602, "bad", {"x": 1})))
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(RemoteError, match="bad") as raised:
             await client.call_tool("echo")
@@ -92,19 +92,21 @@ async def test_an_error_in_the_body_has_precedence_over_the_status() -> None:
 
 
 async def test_an_authentication_error_has_the_challenge() -> None:
-    async def refuse(asked: ScriptedRequest) -> None:
-        await asked.reply(401, b'{"error":"x"}', www_authenticate='Bearer resource_metadata="https://x.example/"')
+    async def refuse(request: ScriptedRequest) -> None:
+        await request.reply(401, b'{"error":"x"}', www_authenticate='Bearer resource_metadata="https://x.example/"')
 
     async with assert_no_leaks(), scripted_server(refuse) as server:
         with pytest.raises(HttpError) as raised:
             await Client(make_config(server, protocol_version=None)).start()
         assert raised.value.status == 401
         assert raised.value.data["www_authenticate"].startswith("Bearer resource_metadata")
-        assert len(server.asked) == 1, "401 says nothing about the era"
+        assert len(server.requests) == 1, "401 says nothing about the era"
 
 
 async def test_a_429_has_the_retry_after_time() -> None:
-    handler = legacy_handler(handle_method("tools/list", lambda asked: asked.reply(429, b"slow down", retry_after="7")))
+    handler = legacy_handler(
+        handle_method("tools/list", lambda request: request.reply(429, b"slow down", retry_after="7"))
+    )
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(HttpError) as raised:
             await client.tools()
@@ -112,10 +114,10 @@ async def test_a_429_has_the_retry_after_time() -> None:
 
 
 async def test_batches_of_responses_are_split() -> None:
-    async def batch(asked: ScriptedRequest) -> None:
+    async def batch(request: ScriptedRequest) -> None:
         note = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'
-        await asked.reply(
-            200, f'[{note},{{"jsonrpc":"2.0","id":{asked.message["id"]},"result":{{"tools":[]}}}}]'.encode()
+        await request.reply(
+            200, f'[{note},{{"jsonrpc":"2.0","id":{request.message["id"]},"result":{{"tools":[]}}}}]'.encode()
         )
 
     logged: list[Any] = []
@@ -125,7 +127,7 @@ async def test_batches_of_responses_are_split() -> None:
         assert logged[0].data == "x"
 
 
-# -- answers that do not come ---------------------------------------------------------
+# -- missing responses ---------------------------------------------------------
 
 
 async def test_a_timeout_sends_a_cancellation_with_id_and_reason() -> None:
@@ -145,7 +147,7 @@ async def test_a_timeout_sends_a_cancellation_with_id_and_reason() -> None:
 
 
 async def test_a_longer_timeout_of_one_call_applies() -> None:
-    async def slow(asked: ScriptedRequest) -> None:
+    async def slow(request: ScriptedRequest) -> None:
         advance_clock(40)
         await asyncio.sleep(0)
         raise NotImplementedError
@@ -158,11 +160,11 @@ async def test_a_longer_timeout_of_one_call_applies() -> None:
 
 
 async def test_a_silent_response_fails_after_the_read_timeout() -> None:
-    async def begin(asked: ScriptedRequest) -> None:
-        await asked.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
-        await wait_until(lambda: server.count("answer") == 1)  # it was read: from here on there is silence
+    async def begin(request: ScriptedRequest) -> None:
+        await request.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
+        await wait_until(lambda: server.count("answer") == 1)  # the event was read; nothing is sent after it
         advance_clock(20)
-        await hang(asked)
+        await hang(request)
 
     handler = legacy_handler(handle_method("tools/call", begin))
     async with scripted_server(handler) as server, Client(make_config(server, read_timeout_s=20)) as client:
@@ -173,7 +175,7 @@ async def test_a_silent_response_fails_after_the_read_timeout() -> None:
 async def test_slow_requests_do_not_delay_others() -> None:
     may_answer = asyncio.Event()
 
-    async def slow(asked: ScriptedRequest) -> None:
+    async def slow(request: ScriptedRequest) -> None:
         await may_answer.wait()
         raise NotImplementedError
 
@@ -189,7 +191,7 @@ async def test_slow_requests_do_not_delay_others() -> None:
         await call
 
 
-# -- where nobody is to go -------------------------------------------------------------
+# -- forbidden and unreachable addresses -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -202,8 +204,8 @@ async def test_slow_requests_do_not_delay_others() -> None:
     ],
 )
 async def test_the_body_of_an_error_response_is_quoted_bounded_and_masked(kind: str, body: bytes, shown: str) -> None:
-    async def refuse(asked: ScriptedRequest) -> None:
-        await asked.reply(403, body, content_type=kind)
+    async def refuse(request: ScriptedRequest) -> None:
+        await request.reply(403, body, content_type=kind)
 
     async with assert_no_leaks(), scripted_server(refuse) as server:
         with pytest.raises(HttpError) as raised:
@@ -220,7 +222,7 @@ async def test_a_public_name_that_resolves_to_loopback_is_refused(monkeypatch: p
                 await Client(make_config(server, **fields)).start()
             assert "127.0.0.1" not in str(raised.value)
             assert "169.254" not in str(raised.value)
-        assert server.asked == []
+        assert server.requests == []
 
 
 async def test_an_unreachable_server_is_an_error() -> None:
@@ -235,8 +237,8 @@ async def test_an_unreachable_server_is_an_error() -> None:
 
 
 async def test_a_secret_repeated_by_the_server_is_masked() -> None:
-    async def echo(asked: ScriptedRequest) -> None:
-        await asked.reply(500, asked.headers["authorization"].encode() + b" was wrong")
+    async def echo(request: ScriptedRequest) -> None:
+        await request.reply(500, request.headers["authorization"].encode() + b" was wrong")
 
     async with scripted_server(echo) as server:
         with pytest.raises(HttpError) as raised:
@@ -247,10 +249,10 @@ async def test_a_secret_repeated_by_the_server_is_masked() -> None:
 
 @pytest.mark.parametrize("status", [200, 400, 401, 500])
 async def test_a_secret_in_a_json_rpc_error_is_masked(status: int, caplog: pytest.LogCaptureFixture) -> None:
-    async def echo(asked: ScriptedRequest) -> None:
-        got = asked.headers["authorization"]
+    async def echo(request: ScriptedRequest) -> None:
+        got = request.headers["authorization"]
         data = {"got": [got, {got: 1}], "url": "https://example.com/?access_token=theirs"}
-        await asked.error(status, -32000, f"{got} was wrong", data, www_authenticate=f'Bearer realm="{got}"')
+        await request.error(status, -32000, f"{got} was wrong", data, www_authenticate=f'Bearer realm="{got}"')
 
     async with scripted_server(echo) as server:
         secret = make_config(server, headers={"Authorization": "Bearer canary-4711"})

@@ -13,10 +13,10 @@ from hubbub import Client, ConnectionClosed, DeadlineExceeded, RemoteError, Sess
 
 
 async def test_a_server_request_during_initialization_is_answered_in_the_new_session() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        await asked.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n', mcp_session_id="s1")
+    async def handle(request: ScriptedRequest) -> None:
+        await request.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n', mcp_session_id="s1")
         await wait_until(lambda: server.count("answer") == 1)
-        await asked.stream(asked.event({"protocolVersion": "2025-11-25", "capabilities": {}}))
+        await request.stream(request.event({"protocolVersion": "2025-11-25", "capabilities": {}}))
 
     async with (
         assert_no_leaks(),
@@ -27,8 +27,8 @@ async def test_a_server_request_during_initialization_is_answered_in_the_new_ses
 
 
 async def test_an_invalid_session_id_is_refused() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        await asked.result({"protocolVersion": "2025-11-25"}, mcp_session_id="a b")
+    async def handle(request: ScriptedRequest) -> None:
+        await request.result({"protocolVersion": "2025-11-25"}, mcp_session_id="a b")
 
     async with assert_no_leaks(), scripted_server(handle) as server:
         with pytest.raises(TransportError, match="session id"):
@@ -43,14 +43,14 @@ def lose_first_session(lost: str, status: int = 404, body: bytes = b"") -> tuple
     sessions = itertools.count(1)
     renewed: list[int] = []
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc == "initialize":
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc == "initialize":
             number = next(sessions)
             renewed.append(number)
             result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "f"}}
-            await asked.result(result, mcp_session_id=f"s{number}")
-        elif asked.rpc == lost and asked.headers.get("mcp-session-id") == "s1":
-            await asked.reply(status, body)
+            await request.result(result, mcp_session_id=f"s{number}")
+        elif request.rpc == lost and request.headers.get("mcp-session-id") == "s1":
+            await request.reply(status, body)
         else:
             raise NotImplementedError
 
@@ -87,39 +87,39 @@ async def test_a_call_on_a_lost_session_is_not_repeated() -> None:
 
 
 async def test_losing_the_session_twice_is_an_error() -> None:
-    handler = legacy_handler(handle_method("tools/list", lambda asked: asked.reply(404)))
+    handler = legacy_handler(handle_method("tools/list", lambda request: request.reply(404)))
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(SessionLost):
             await client.tools()
         assert server.count("tools/list") == 2
 
 
-async def _unavailable(asked: ScriptedRequest) -> None:
-    await asked.reply(503)
+async def _unavailable(request: ScriptedRequest) -> None:
+    await request.reply(503)
 
 
-async def _refused(asked: ScriptedRequest) -> None:
-    await asked.error(200, -32603, mcp_session_id="never")
+async def _refused(request: ScriptedRequest) -> None:
+    await request.error(200, -32603, mcp_session_id="never")
 
 
-async def _broken(asked: ScriptedRequest) -> None:
-    asked.reset()
+async def _broken(request: ScriptedRequest) -> None:
+    request.reset()
 
 
 @pytest.mark.parametrize("fail", [_unavailable, _refused, _broken])
 async def test_a_failed_renewal_of_a_session_is_repeated_by_the_next_request(fail: Handler) -> None:
     opened: list[str] = []
 
-    async def handle(asked: ScriptedRequest) -> None:
-        session = asked.headers.get("mcp-session-id")
-        if asked.rpc == "initialize" and len(opened) == 1:
+    async def handle(request: ScriptedRequest) -> None:
+        session = request.headers.get("mcp-session-id")
+        if request.rpc == "initialize" and len(opened) == 1:
             opened.append("none")
-            await fail(asked)
-        elif asked.rpc == "initialize":
+            await fail(request)
+        elif request.rpc == "initialize":
             opened.append(f"s{len(opened)}")
-            await legacy_handler(session=opened[-1])(asked)
-        elif asked.rpc == "tools/list" and session != "s2":
-            await asked.reply(404 if session == "s0" else 400)
+            await legacy_handler(session=opened[-1])(request)
+        elif request.rpc == "tools/list" and session != "s2":
+            await request.reply(404 if session == "s0" else 400)
         else:
             raise NotImplementedError
 
@@ -132,20 +132,20 @@ async def test_a_failed_renewal_of_a_session_is_repeated_by_the_next_request(fai
             await client.tools()
         assert len(await client.tools()) == 1
         assert opened == ["s0", "none", "s2"]
-        assert [asked.headers.get("mcp-session-id") for asked in server.all("tools/list")] == ["s0", "s0", "s2"]
-        assert all("mcp-session-id" not in asked.headers for asked in server.all("initialize"))
-        assert all("mcp-protocol-version" not in asked.headers for asked in server.all("initialize"))
+        assert [request.headers.get("mcp-session-id") for request in server.all("tools/list")] == ["s0", "s0", "s2"]
+        assert all("mcp-session-id" not in request.headers for request in server.all("initialize"))
+        assert all("mcp-protocol-version" not in request.headers for request in server.all("initialize"))
 
 
 def hang_on_renewal() -> Handler:
     """Forgets its first session, and does not answer the second `initialize`."""
     opened = itertools.count()
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc == "initialize" and next(opened) > 0:
-            await hang(asked)
-        elif asked.rpc in ("tools/list", "tools/call"):
-            await asked.reply(404)
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc == "initialize" and next(opened) > 0:
+            await hang(request)
+        elif request.rpc in ("tools/list", "tools/call"):
+            await request.reply(404)
         else:
             raise NotImplementedError
 
@@ -198,12 +198,12 @@ async def test_waiting_for_a_renewal_respects_the_timeout_of_the_request() -> No
 async def test_a_call_that_waited_for_a_failed_renewal_was_not_sent() -> None:
     may_fail = asyncio.Event()
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc == "initialize" and server.count("initialize") > 1:
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc == "initialize" and server.count("initialize") > 1:
             await may_fail.wait()
-            await asked.reply(503)
-        elif asked.rpc == "tools/list":
-            await asked.reply(404)
+            await request.reply(503)
+        elif request.rpc == "tools/list":
+            await request.reply(404)
         else:
             raise NotImplementedError
 
@@ -222,7 +222,7 @@ async def test_a_call_that_waited_for_a_failed_renewal_was_not_sent() -> None:
 
 
 async def test_an_unknown_method_does_not_mean_a_lost_session() -> None:
-    handler = legacy_handler(handle_method("ping", lambda asked: asked.error(404, -32601, "Method not found")))
+    handler = legacy_handler(handle_method("ping", lambda request: request.error(404, -32601, "Method not found")))
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(RemoteError) as raised:
             await client.ping()
@@ -255,7 +255,9 @@ async def test_connections_are_closed_when_closing_is_cancelled(monkeypatch: pyt
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await closing
-        await wait_until(lambda: all(asked.writer.is_closing() for asked in server.asked if asked.method == "POST"))
+        await wait_until(
+            lambda: all(request.writer.is_closing() for request in server.requests if request.method == "POST")
+        )
 
 
 async def test_closing_is_bounded_when_the_server_hangs() -> None:

@@ -130,7 +130,7 @@ async def test_an_upgrade_request_without_a_body_closes_the_connection(site: Sit
         assert await read_rest(link) == b""
 
 
-# -- what strangers can have logged ----------------------------------------------------------
+# -- log flooding ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ async def send_repeatedly(link: RawConnection, data: bytes, times: int) -> None:
         await link.send(data)
 
 
-# -- answers to who is still sending -----------------------------------------------------------
+# -- responses to clients that are still sending -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("connection", ["close", "keep-alive"])
@@ -286,7 +286,7 @@ async def test_connections_of_one_address_are_limited(start: bytes) -> None:
                 assert (await link.read_response()).status == 200
         async with AsyncExitStack() as stack, asyncio.timeout(TIMEOUT_S):
             kept = 0
-            while kept < share:  # what was closed can be used again, as soon as the server has noticed
+            while kept < share:  # the share is free again as soon as the server has noticed the closed connections
                 link = await stack.enter_async_context(stranger.connect())
                 await link.send(HEALTH)
                 kept += (await link.read_response()).status == 200

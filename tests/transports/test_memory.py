@@ -23,7 +23,7 @@ every_version = pytest.mark.parametrize("version", SUPPORTED_PROTOCOL_VERSIONS)
 
 
 class LifespanRecorder:
-    """A server that notes when its lifespan opens and closes."""
+    """A server that records when its lifespan opens and closes."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -66,7 +66,7 @@ async def test_concurrent_clients_share_one_run_of_the_server() -> None:
     recorder = LifespanRecorder()
     first, second = Client(recorder.server), Client(recorder.server)
     await asyncio.gather(first.start(), second.start())
-    # In tasks of their own, as a fixture closes what it opened.
+    # In separate tasks, as fixtures do that open and close a client.
     await asyncio.create_task(first.close())
     assert (await second.call_tool("state")).text == "state"
     assert recorder.events == ["opened"]
@@ -192,7 +192,7 @@ async def test_a_message_over_the_limit_is_refused(version: str) -> None:
         return text
 
     async with Client(server, protocol_version=version) as client:
-        with pytest.raises(RemoteError, match="larger than .*2000 bytes"):
+        with pytest.raises(RemoteError, match=r"larger than .*2000 bytes"):
             await client.call_tool("echo", {"text": "x" * 2000})
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 

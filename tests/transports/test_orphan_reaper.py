@@ -135,7 +135,7 @@ def test_the_reaper_ignores_sigterm_sigint_and_sighup(start: type[ParentProcess]
     parent = start("wait", STUBBORN)
     (reaper,) = parent.reapers
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    assert wait_until(lambda: ignored_signals(reaper).issuperset(numbers)), "it does not come up"
+    assert wait_until(lambda: ignored_signals(reaper).issuperset(numbers)), "the reaper did not start"
     for number in numbers:
         os.kill(reaper, number)
     os.killpg(parent.process.pid, signal.SIGKILL)

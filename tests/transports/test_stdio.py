@@ -33,7 +33,7 @@ def test_output_is_framed_from_the_first_framed_input_on(server: Any) -> None:
     assert server.ask(server.request(1, "ping"))["id"] == 1
     server.send_framed(server.request(2, "ping"))
     assert server.receive_framed()["id"] == 2
-    server.send(server.request(3, "ping"))  # a line again; the client has shown that it reads frames
+    server.send(server.request(3, "ping"))  # a line again, but the client has shown that it reads frames
     assert server.receive_framed()["id"] == 3
 
 
@@ -70,7 +70,7 @@ def test_a_message_over_the_limit_is_answered_with_its_id(server: Any, is_id_las
 
 
 def test_a_frame_over_the_limit_is_skipped_and_the_next_message_is_served(server: Any) -> None:
-    # The body is full of line breaks and headers, none of which may be taken for messages.
+    # The body is full of line breaks and headers, none of which may be parsed as messages.
     line = json.dumps(server.request("inside", "ping")).encode() + b"\nContent-Length: 2\r\n\r\n{}\n"
     server.write(server.frame(line * (bounds.MESSAGE_BYTES // len(line) + 1)))
     server.send_framed(server.request(2, "ping"))
@@ -218,7 +218,7 @@ def test_list_changed_has_the_name_of_the_added_tool(server: Any) -> None:
 def test_thousands_of_requests_in_one_write_are_each_answered_once(server: Any) -> None:
     count = 5000
     lines = [json.dumps(server.call(number, "echo", text=str(number))).encode() for number in range(count)]
-    # The pipe holds less than this, so the writing end goes on while we read.
+    # The pipe holds less than this, so the server continues to write while we read.
     writer = Thread(target=server.write, args=(b"\n".join(lines) + b"\n",))
     writer.start()
     answers = [server.receive() for _ in range(count)]
@@ -228,7 +228,7 @@ def test_thousands_of_requests_in_one_write_are_each_answered_once(server: Any) 
     assert server.rest() == b""
 
 
-# -- bad input -----------------------------------------------------------------
+# -- invalid input -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

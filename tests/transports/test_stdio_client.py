@@ -392,9 +392,9 @@ async def test_secrets_of_the_config_are_masked_in_errors() -> None:
 
 async def test_secrets_of_the_config_are_masked_in_results() -> None:
     code = (
-        "import json,os; asked = json.loads(input()); got = os.environ['API_TOKEN'];"
+        "import json,os; request = json.loads(input()); got = os.environ['API_TOKEN'];"
         "error = {'code': -32000, 'message': 'not ' + got, 'data': [got]};"
-        "print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'error': error}), flush=True); input()"
+        "print(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'error': error}), flush=True); input()"
     )
     config = ServerConfig(
         id="x",
@@ -436,7 +436,7 @@ async def test_a_cancelled_server_request_is_not_answered() -> None:
 
     async def never(request: Any) -> dict[str, Any]:
         try:
-            await client.ping()  # upon which the server withdraws its question
+            await client.ping()  # after which the server cancels its request
             await asyncio.get_running_loop().create_future()
         finally:
             ended.set()

@@ -89,12 +89,12 @@ def test_input_and_output_may_be_a_terminal(start: Start) -> None:
     assert os.read(control, 1000) == PONG
     os.write(control, PING)
     assert os.read(control, 1000) == PONG
-    os.write(control, b"\x04")  # the end of the input, as a person types it
+    os.write(control, b"\x04")  # end of input, as typed at a terminal (Ctrl+D)
     assert server.wait() == 0
     os.close(control)
-    (told,) = server.errors().splitlines()
-    assert b"waits for JSON-RPC messages" in told
-    assert b"Ctrl+D" in told
+    (hint,) = server.errors().splitlines()
+    assert b"waits for JSON-RPC messages" in hint
+    assert b"Ctrl+D" in hint
 
 
 def test_the_terminal_hint_is_not_shown_on_pipes(server: Any) -> None:
@@ -112,7 +112,7 @@ def test_a_non_blocking_terminal_is_served(start: Start) -> None:
         os.write(control, PING)
         while b"result" not in os.read(control, 1000):
             pass
-    # The answer is more than the terminal holds, so that writing it has to wait.
+    # The response is larger than the buffer of the terminal, so writing it has to wait.
     os.write(control, b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n')
     seen = b""
     while b'"name":"noisy"' not in seen:
@@ -161,7 +161,7 @@ def test_input_and_output_may_be_one_socket(start: Start) -> None:
         assert server.wait() == 0
 
 
-# -- what tools do to the streams ----------------------------------------------
+# -- tools that print and read ----------------------------------------------
 
 
 def test_tools_that_print_do_not_corrupt_the_protocol(server: Any) -> None:
@@ -171,7 +171,7 @@ def test_tools_that_print_do_not_corrupt_the_protocol(server: Any) -> None:
     server.end_input()
     assert server.rest() == b""
     assert server.wait() == 0
-    # The child found an empty stdin: it cannot take the client's messages away.
+    # The stdin of the child is empty, so that it cannot read the client's messages.
     for said in (b"printed by a tool", b"written by a tool", b"printed by a child 0"):
         assert said in server.errors()
 
@@ -188,7 +188,7 @@ def memory_growth(server: Any, before: int, *, action: Callable[[], None]) -> in
     largest, rested_since, last = 0, time.monotonic(), -1.0
     deadline = time.monotonic() + 60
     while time.monotonic() - rested_since < 0.5:
-        assert time.monotonic() < deadline, "the server never came to rest"
+        assert time.monotonic() < deadline, "the memory of the server did not become stable"
         action()
         largest = max(largest, memory_bytes(server) - before)
         used = sum(psutil.Process(server.process.pid).cpu_times()[:2])
@@ -203,7 +203,7 @@ def test_unread_progress_blocks_the_tool(server: Any) -> None:
     before = memory_bytes(server)
     server.send(server.call_with_progress(1, "flood", messages=200, size=MEGABYTE))
     assert memory_growth(server, before, action=lambda: None) < 64 * MEGABYTE
-    # The client wakes up: everything is there, in order.
+    # The client reads again: everything arrives, in order.
     seen = [server.receive() for _ in range(201)]
     assert [message["params"]["progress"] for message in seen[:-1]] == list(range(1, 201))
     assert seen[-1]["result"]["content"] == [{"type": "text", "text": "200 messages"}]

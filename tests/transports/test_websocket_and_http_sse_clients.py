@@ -31,7 +31,7 @@ INITIALIZED = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo"
 
 
 class WebSocketServer:
-    """A WebSocket server that can drop its clients; by another library, so that our client is not tested against itself."""
+    """A WebSocket server that can drop its clients; aiohttp's, so that our client is not tested against itself."""
 
     def __init__(self) -> None:
         self.requests: list[web.Request] = []
@@ -51,15 +51,15 @@ class WebSocketServer:
         async for message in socket:
             if message.type != aiohttp.WSMsgType.TEXT:
                 break
-            asked = json.loads(message.data)
-            self.methods.append(asked["method"])
-            result: Any = {"initialize": INITIALIZED, "tools/list": {"tools": []}}.get(asked["method"])
-            if asked["method"] == "initialize" and self.session_refusals_left:
+            rpc = json.loads(message.data)
+            self.methods.append(rpc["method"])
+            result: Any = {"initialize": INITIALIZED, "tools/list": {"tools": []}}.get(rpc["method"])
+            if rpc["method"] == "initialize" and self.session_refusals_left:
                 self.session_refusals_left -= 1
                 error = {"code": -32603, "message": "not now"}
-                await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}))
-            elif "id" in asked and result is not None:
-                await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
+                await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": rpc["id"], "error": error}))
+            elif "id" in rpc and result is not None:
+                await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": rpc["id"], "result": result}))
         return socket
 
     async def drop(self) -> None:
@@ -147,14 +147,14 @@ async def test_a_secret_returned_over_websocket_is_masked() -> None:
 
 
 async def test_a_secret_returned_over_http_sse_is_masked() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.method == "GET":
-            await asked.stream("event: endpoint\ndata: /post\n\n")
-            await hang(asked)
-        elif asked.path == "/post":
-            await asked.error(400, -32000, f"not {asked.headers['authorization']}")
+    async def handle(request: ScriptedRequest) -> None:
+        if request.method == "GET":
+            await request.stream("event: endpoint\ndata: /post\n\n")
+            await hang(request)
+        elif request.path == "/post":
+            await request.error(400, -32000, f"not {request.headers['authorization']}")
         else:
-            await asked.reply(405)
+            await request.reply(405)
 
     async with assert_no_leaks(), scripted_server(handle) as server:
         secret = {"Authorization": "Bearer canary-4711"}
@@ -185,7 +185,7 @@ async def test_a_server_that_stays_unreachable_is_lost() -> None:
 
 
 async def test_a_server_without_websockets_is_an_error() -> None:
-    async with assert_no_leaks(), scripted_server(lambda asked: asked.reply(404)) as server:
+    async with assert_no_leaks(), scripted_server(lambda request: request.reply(404)) as server:
         config = ServerConfig(id="w", transport="ws", url=server.url.replace("http", "ws"))
         with pytest.raises(TransportError, match="status 404"):
             await Client(config).start()
@@ -202,18 +202,18 @@ class ScriptedHttpSseServer:
         self.is_silent = False
         self.streams: list[ScriptedRequest] = []
 
-    async def __call__(self, asked: ScriptedRequest) -> None:
-        if asked.method == "GET":
-            self.streams.append(asked)
-            await asked.stream(f"event: endpoint\ndata: {self.endpoint}\n\n")
-            await hang(asked)
-        elif asked.path.startswith("/messages"):
-            await asked.reply(202)
-            if "id" in asked.message and not self.is_silent:
-                result = INITIALIZED if asked.rpc == "initialize" else {"tools": []}
-                await self.streams[-1].stream("event: message\n" + asked.event(result))
+    async def __call__(self, request: ScriptedRequest) -> None:
+        if request.method == "GET":
+            self.streams.append(request)
+            await request.stream(f"event: endpoint\ndata: {self.endpoint}\n\n")
+            await hang(request)
+        elif request.path.startswith("/messages"):
+            await request.reply(202)
+            if "id" in request.message and not self.is_silent:
+                result = INITIALIZED if request.rpc == "initialize" else {"tools": []}
+                await self.streams[-1].stream("event: message\n" + request.event(result))
         else:
-            await asked.reply(405)
+            await request.reply(405)
 
 
 async def test_http_sse_is_the_last_fallback() -> None:
@@ -221,7 +221,7 @@ async def test_http_sse_is_the_last_fallback() -> None:
         async with Client(ServerConfig(id="o", transport="http", url=server.url)) as client:
             assert (client.era, client.server_info.name) == ("legacy", "w")
             assert await client.tools() == []
-        assert [asked.rpc for asked in server.asked][:3] == ["server/discover", "initialize", "GET"]
+        assert [request.rpc for request in server.requests][:3] == ["server/discover", "initialize", "GET"]
 
 
 async def test_an_endpoint_at_another_origin_is_refused() -> None:
@@ -236,7 +236,7 @@ async def test_the_end_of_the_stream_fails_pending_requests() -> None:
         client = await Client(ServerConfig(id="o", transport="sse", url=server.url)).start()
         sse_server.is_silent = True
         waiting = asyncio.create_task(client.tools(timeout_s=600))
-        await wait_until(lambda: server.asked[-1].rpc == "tools/list")
+        await wait_until(lambda: server.requests[-1].rpc == "tools/list")
         sse_server.streams[0].reset()
         with pytest.raises(TransportError):
             await waiting
@@ -249,29 +249,29 @@ async def test_closing_while_starting_ends_the_start() -> None:
         for transport in ("sse", "http"):
             client = Client(ServerConfig(id="o", transport=transport, url=server.url))
             starting = asyncio.create_task(client.start())
-            count = len(server.asked)
-            await wait_until(lambda count=count: len(server.asked) > count)  # type: ignore[misc]
+            count = len(server.requests)
+            await wait_until(lambda count=count: len(server.requests) > count)  # type: ignore[misc]
             await client.close()
             with pytest.raises((ConnectionClosed, TransportError)):
                 await starting
 
 
 async def test_a_server_with_neither_transport_fails_with_the_first_error() -> None:
-    async with assert_no_leaks(), scripted_server(lambda asked: asked.reply(404, b"nothing here")) as server:
+    async with assert_no_leaks(), scripted_server(lambda request: request.reply(404, b"nothing here")) as server:
         with pytest.raises(HttpError) as raised:
             await Client(ServerConfig(id="o", transport="http", url=server.url)).start()
         assert raised.value.status == 404
 
 
-# -- servers that say nothing --------------------------------------------------------
+# -- silent servers --------------------------------------------------------
 
 
-async def never_respond(asked: ScriptedRequest) -> None:
+async def never_respond(request: ScriptedRequest) -> None:
     """Accept a connection and send nothing."""
-    if asked.method == "POST":
-        await asked.reply(405)
+    if request.method == "POST":
+        await request.reply(405)
     else:
-        await hang(asked)
+        await hang(request)
 
 
 @pytest.mark.parametrize(
@@ -291,9 +291,9 @@ async def test_starting_with_a_silent_server_times_out(transport: str, error: ty
 
 
 async def test_a_stream_without_an_endpoint_event_times_out() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        await asked.stream(": hello\n\n")
-        await hang(asked)
+    async def handle(request: ScriptedRequest) -> None:
+        await request.stream(": hello\n\n")
+        await hang(request)
 
     async with assert_no_leaks(), scripted_server(handle) as server:
         starting = asyncio.create_task(
@@ -311,10 +311,10 @@ async def test_a_stream_that_ends_after_a_timed_out_start_is_not_reported_as_los
     monkeypatch.setattr(bounds, "ENDPOINT_EVENT_TIMEOUT_S", 0)
     ends = asyncio.Event()
 
-    async def handle(asked: ScriptedRequest) -> None:
-        await asked.stream(": hello\n\n")
+    async def handle(request: ScriptedRequest) -> None:
+        await request.stream(": hello\n\n")
         await ends.wait()
-        asked.reset()
+        request.reset()
 
     class Taker:
         problem = ""

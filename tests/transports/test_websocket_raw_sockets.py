@@ -1,4 +1,4 @@
-"""WebSocket frames that no library would send, to a server process: unfinished messages, pings without reading the pongs.
+"""WebSocket frames that no library would send, to a server process: unfinished messages, pings with unread pongs.
 
 Any HTTP server of ours has to pass these, so they use nothing but sockets.
 """

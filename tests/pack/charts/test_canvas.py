@@ -1,4 +1,4 @@
-"""Pictures with untrusted text, drawn in an untrusted folder."""
+"""Charts with untrusted text, drawn in an untrusted working directory."""
 
 import os
 import struct

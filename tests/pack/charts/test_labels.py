@@ -1,4 +1,4 @@
-"""Texts that come from windows and web pages, as labels."""
+"""Labels from untrusted text, such as titles of windows and web pages."""
 
 import unicodedata
 from functools import partial
