@@ -35,7 +35,7 @@ class ApprovalHarness:
     def __init__(self, *answers: ModelAnswer, decide: Decide | None = None, **options: Any) -> None:
         self.clock = Clock()
         self.model = ScriptedModel(*answers)
-        self.own = FakeTools()
+        self.local_tools = FakeTools()
         self.recorder = EventRecorder()
         self.options = options
         self.decide = decide or self._confirm_payments
@@ -46,7 +46,9 @@ class ApprovalHarness:
 
     def new_runner(self, *tools: str) -> ToolLoopRunner:
         registry = ToolsBuilder.build(definitions(*(tools or ("pay", "now"))))
-        return ToolLoopRunner(registry, self.own, chat=self.model, decide=self.decide, clock=self.clock, **self.options)
+        return ToolLoopRunner(
+            registry, self.local_tools, chat=self.model, decide=self.decide, clock=self.clock, **self.options
+        )
 
 
 def scripted_policy(*decisions: Callable[[Question], Decision]) -> Decide:
@@ -66,7 +68,7 @@ async def test_a_run_pauses_before_any_call_of_the_response_runs() -> None:
     harness = ApprovalHarness(calls("now", PAY, "now"))
     result = await harness.runner.run("pay them", on_event=harness.recorder)
     assert result.status == "paused"
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
     (pending,) = result.pending
     assert (pending.call_id, pending.tool, pending.arguments) == ("c1", "pay", {"amount": 5})
     assert (pending.digest, pending.expiry) == (call_digest("pay", {"amount": 5}), 1060.0)
@@ -78,7 +80,7 @@ async def test_an_approved_run_continues_with_exactly_the_shown_arguments() -> N
     harness = ApprovalHarness(calls("now", PAY), text_answer("paid"))
     paused = await harness.runner.run("pay them")
     result = await harness.runner.resume(paused.continuation, {"c1": "allow"}, on_event=harness.recorder)
-    assert harness.own.calls == [("now", {}, "id0"), ("pay", {"amount": 5}, "c1")]
+    assert harness.local_tools.calls == [("now", {}, "id0"), ("pay", {"amount": 5}, "c1")]
     assert (result.status, result.assistant_text, result.run_id) == ("finished", "paid", paused.run_id)
     assert [message["role"] for message in result.history] == ["user", "assistant", "tool", "tool", "assistant"]
     assert {event.run_id for event in harness.recorder.events} == {paused.run_id}
@@ -89,7 +91,7 @@ async def test_a_rejected_call_is_reported_to_the_model_and_the_others_run() -> 
     harness = ApprovalHarness(calls(PAY, "now"), text_answer("well then"))
     paused = await harness.runner.run("pay them")
     result = await harness.runner.resume(paused.continuation, {"c1": "deny"})
-    assert harness.own.names == ["now"]
+    assert harness.local_tools.names == ["now"]
     assert "TOOL_POLICY_DENIED" in result.history[2]["content"]
     assert result.assistant_text == "well then"
 
@@ -102,7 +104,7 @@ async def test_a_run_can_pause_more_than_once() -> None:
     assert second.pending[0].call_id == "c1__2"
     third = await harness.runner.resume(second.continuation, {"c1__2": "allow"})
     assert third.status == "finished"
-    assert harness.own.names == ["pay", "pay"]
+    assert harness.local_tools.names == ["pay", "pay"]
 
 
 async def test_a_run_is_not_resumed_twice() -> None:
@@ -111,7 +113,7 @@ async def test_a_run_is_not_resumed_twice() -> None:
     await harness.runner.resume(paused.continuation, {"c1": "allow"})
     with pytest.raises(ContinuationRefused, match="already"):
         await harness.runner.resume(paused.continuation, {"c1": "allow"})
-    assert harness.own.names == ["pay"]
+    assert harness.local_tools.names == ["pay"]
 
 
 async def test_an_expired_continuation_is_refused() -> None:
@@ -120,7 +122,7 @@ async def test_an_expired_continuation_is_refused() -> None:
     harness.clock.now += 61
     with pytest.raises(ContinuationRefused, match="expired"):
         await harness.runner.resume(paused.continuation, {"c1": "allow"})
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ async def test_a_modified_continuation_is_refused(change: Callable[[str], str]) 
     paused = await harness.runner.run("pay")
     with pytest.raises(ContinuationRefused):
         await harness.runner.resume(change(paused.continuation), {"c1": "allow"})
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
 
 
 async def test_a_continuation_sealed_for_another_purpose_is_refused() -> None:
@@ -161,7 +163,7 @@ async def test_decisions_must_match_the_pending_calls_and_can_be_corrected(
     paused = await harness.runner.run("pay")
     with pytest.raises(ContinuationRefused, match=message):
         await harness.runner.resume(paused.continuation, answers)
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
     assert (await harness.runner.resume(paused.continuation, {"c1": "allow"})).status == "finished"
 
 
@@ -180,7 +182,7 @@ async def test_a_tool_removed_during_the_pause_does_not_run() -> None:
     harness = ApprovalHarness(calls(PAY), text_answer("x"), sealer=Sealer([key]))
     paused = await harness.runner.run("pay")
     result = await harness.new_runner("now").resume(paused.continuation, {"c1": "allow"})
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
     assert "TOOL_NOT_ALLOWED" in result.history[2]["content"]
 
 
@@ -193,7 +195,7 @@ async def test_a_policy_that_now_denies_overrides_the_approval() -> None:
     paused = await harness.runner.run("pay")
     assert paused.pending[0].reason == "Sure?"
     await harness.runner.resume(paused.continuation, {"c1": "allow"})
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
 
 
 async def test_a_rejection_overrides_a_policy_that_now_allows() -> None:
@@ -204,14 +206,14 @@ async def test_a_rejection_overrides_a_policy_that_now_allows() -> None:
     harness = ApprovalHarness(calls(PAY), text_answer("x"), decide=scripted_policy(*decisions))
     paused = await harness.runner.run("pay")
     await harness.runner.resume(paused.continuation, {"c1": "deny"})
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
 
 
 async def test_a_confirmation_of_another_call_is_ignored() -> None:
     harness = ApprovalHarness(calls(PAY), text_answer("x"), decide=lambda question: Confirm("another digest", 1060.0))
     result = await harness.runner.run("pay")
     assert result.status == "finished"
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
     assert "TOOL_POLICY_ERROR" in result.history[2]["content"]
 
 
@@ -235,4 +237,4 @@ async def test_arguments_of_any_size_are_restored_exactly() -> None:
     paused = await harness.runner.run("pay")
     await harness.runner.resume(paused.continuation, {"c1": "allow"})
     expected = {"a": 123456789012345678901234567890, "b": 1.5, "c": {"d": [None, "\x00é"]}}
-    assert harness.own.calls == [("pay", expected, "c1")]
+    assert harness.local_tools.calls == [("pay", expected, "c1")]

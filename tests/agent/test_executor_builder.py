@@ -30,14 +30,14 @@ def test_mcp_tools_need_the_snapshot() -> None:
 
 
 async def test_calls_are_routed_by_membership_and_not_by_prefix() -> None:
-    client, own = ScriptedClient(), FakeTools()
+    client, local_tools = ScriptedClient(), FakeTools()
     mcp_snapshot_in_use = snapshot(client)
     registry = ToolsBuilder.build(definitions("mcp_mine"), mcp_definitions=mcp_snapshot_in_use.definitions)
-    executor = ExecutorBuilder.build(registry=registry, mcp_snapshot=mcp_snapshot_in_use, default_executor=own)
+    executor = ExecutorBuilder.build(registry=registry, mcp_snapshot=mcp_snapshot_in_use, default_executor=local_tools)
     assert executor is not None
     assert (await executor.call("mcp_mine", {}, call_id="1"))["ok"]
     assert (await executor.call("mcp_srv__echo", {"a": 1}, call_id="2"))["ok"]
-    assert own.names == ["mcp_mine"]
+    assert local_tools.names == ["mcp_mine"]
     assert [name for name, _, _ in client.calls] == ["echo"]
 
 

@@ -133,11 +133,11 @@ async def test_a_connection_that_closes_or_sends_extra_bytes_is_not_reused(answe
 
 
 async def test_unexpected_bytes_close_an_idle_connection() -> None:
-    async def say_more(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def send_extra(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(OK)
         await reader.read()
 
-    async with assert_no_leaks(), run_raw_server(OK, last_handler=say_more) as served, open_client() as http_client:
+    async with assert_no_leaks(), run_raw_server(OK, last_handler=send_extra) as served, open_client() as http_client:
         assert await send_request(http_client, served) == b"ok"
         await wait_until(lambda: served.open == 0)
         assert await send_request(http_client, served) == b"ok"
@@ -389,7 +389,7 @@ def test_a_response_is_the_same_with_any_chunks(pieces: list[bytes], cuts: list[
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
     answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
 
-    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def send_in_pieces(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         at = 0
         for cut in cuts:
             writer.write(answer[at : at + cut])
@@ -399,7 +399,7 @@ def test_a_response_is_the_same_with_any_chunks(pieces: list[bytes], cuts: list[
         await reader.read()
 
     async def main() -> bytes:
-        async with run_raw_server(b"", last_handler=drip) as served, open_client() as http_client:
+        async with run_raw_server(b"", last_handler=send_in_pieces) as served, open_client() as http_client:
             return await send_request(http_client, served)
 
     assert asyncio.run(main()) == b"".join(pieces)

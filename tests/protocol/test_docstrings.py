@@ -70,4 +70,4 @@ def test_numpy_names_that_share_a_description_each_get_it() -> None:
 def test_any_order_of_lines_is_parsed(lines: list[str]) -> None:
     read = read_docstring("\n".join(lines))
     assert set(read.parameters) <= {"x", "text", "Args", "Parameters"}
-    assert all(set(said.split()) <= {"x:", "y", "z"} for said in read.parameters.values())
+    assert all(set(description.split()) <= {"x:", "y", "z"} for description in read.parameters.values())

@@ -62,8 +62,8 @@ def test_descriptions_come_from_every_kind_of_annotation() -> None:
         e: str = pydantic.Field("x", description="default"),
     ) -> None: ...
 
-    said = {name: schema["description"] for name, schema in properties(call).items()}
-    assert said == {"a": "bare", "b": "meta", "c": "field", "d": "inside", "e": "default"}
+    descriptions = {name: schema["description"] for name, schema in properties(call).items()}
+    assert descriptions == {"a": "bare", "b": "meta", "c": "field", "d": "inside", "e": "default"}
     assert Arguments.from_function(call).decode(b'{"a":"","b":"","c":""}')["e"] == "x"
 
 

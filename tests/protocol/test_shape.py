@@ -211,7 +211,7 @@ LISTS = {ResourceEntry: (ResourcesReply, "resources"), TemplateEntry: (Templates
          PromptEntry: (PromptsReply, "prompts")}  # fmt: skip
 
 
-def decoded(value: Any) -> Any:
+def decode(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
@@ -224,7 +224,7 @@ def test_an_entry_is_shaped_alike_before_and_after_it_is_encoded(entry: Any, rev
     kind, attribute = LISTS[type(entry)]
     raw = shape_raw_entry(raw_members(entry), R2026_07_28, revision)
     reply = shape(kind(**{attribute: [entry]}), revision, HUB)
-    assert decoded(raw) == decoded(getattr(reply, attribute)[0])
+    assert decode(raw) == decode(getattr(reply, attribute)[0])
 
 
 @given(
@@ -245,7 +245,7 @@ def test_a_tool_is_shaped_alike_before_and_after_it_is_encoded(entry: ToolEntry,
     is_wrapped = entry.output_schema == {"type": "integer"}
     wrapped = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
     raw = shape_raw_entry(raw_members(entry), R2026_07_28, revision)
-    assert decoded(raw) == decoded(shape_tool_entry(entry, wrapped if is_wrapped else None, revision))
+    assert decode(raw) == decode(shape_tool_entry(entry, wrapped if is_wrapped else None, revision))
 
 
 # -- lists -----------------------------------------------------------------------
@@ -311,8 +311,8 @@ def test_a_missing_resource_has_the_error_code_of_the_dialect(target: Revision) 
 
 
 def test_other_errors_are_unchanged_except_for_new_codes() -> None:
-    theirs = RemoteError(-32603, "bad", {"field": 1})
-    assert translate_error(theirs, make_call(R2025_11_25), R2026_07_28) is theirs
+    error = RemoteError(-32603, "bad", {"field": 1})
+    assert translate_error(error, make_call(R2025_11_25), R2026_07_28) is error
     assert translate_error(RemoteError(-32002, "x"), make_call(R2025_11_25, "tools/call"), R2025_11_25).code == -32002  # type: ignore[attr-defined]
     needs = translate_error(RemoteError(-32021, "needs", {"a": 1}), make_call(next(iter(LEGACY.values()))), R2026_07_28)
     assert isinstance(needs, RemoteError)

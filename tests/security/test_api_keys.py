@@ -193,4 +193,4 @@ def test_an_invalid_edit_keeps_the_last_keys_but_a_deleted_file_refuses_all(
     file.unlink()
     now += bounds.KEY_FILE_CHECK_INTERVAL_S
     assert is_refused(authenticate(keys, (b"x-api-key", key.encode())))
-    assert "key_file_gone" in caplog.text
+    assert "key_file_missing" in caplog.text

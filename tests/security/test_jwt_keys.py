@@ -130,7 +130,7 @@ def test_a_key_removed_from_the_file_verifies_nothing(tmp_path: Path, caplog: py
     file.unlink()
     now.now += bounds.KEY_FILE_CHECK_INTERVAL_S
     assert_refused(authenticate(by_ec, tokens=tokens))
-    assert [record.getMessage() for record in caplog.records] == ["keys_not_read", "key_file_gone"]
+    assert [record.getMessage() for record in caplog.records] == ["keys_not_read", "key_file_missing"]
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -54,16 +54,16 @@ async def test_a_revoked_key_ends_its_connections_within_five_seconds(
         connections.sweep()
         await run_checks()
     assert ended == []
-    withdrawn_at = clock.now
+    revoked_at = clock.now
     ring.revoke("ada")
     while not ended:
         clock.now += SWEEP_S
         connections.sweep()
         await run_checks()
     assert ended == ["ada", "ada"]
-    assert clock.now - withdrawn_at <= REVOKE_MAX_S - SWEEP_S
-    withdrawals = [record for record in caplog.records if record.message == "credential_withdrawn"]
-    fields = [vars(record) for record in withdrawals]
+    assert clock.now - revoked_at <= REVOKE_MAX_S - SWEEP_S
+    revocations = [record for record in caplog.records if record.message == "credential_revoked"]
+    fields = [vars(record) for record in revocations]
     assert [(field["principal"], field["connections"]) for field in fields] == [("key:ada", 2)]
 
 

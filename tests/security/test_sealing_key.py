@@ -30,7 +30,7 @@ def test_a_temporary_key_is_used_if_none_can_be_stored(tmp_path: Path, caplog: p
     (tmp_path / "file").write_text("")
     with caplog.at_level(logging.WARNING, "hubbub.security"):
         assert load_or_create_key(tmp_path / "file" / "key") != load_or_create_key(tmp_path / "file" / "key")
-    assert {record.message for record in caplog.records} == {"sealing_key_not_kept"}
+    assert {record.message for record in caplog.records} == {"sealing_key_not_saved"}
 
 
 @pytest.mark.parametrize("text", ["", "ab", "x" * 64, "ab" * 33, "ä"])

@@ -162,7 +162,7 @@ def test_a_full_disk_stores_nothing_and_raises_nothing(make_spill: MakeSpill, ca
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert stored is None
-    assert caplog.messages == ["result_not_kept"]
+    assert caplog.messages == ["result_not_stored"]
     assert len(spill) == 0
 
 

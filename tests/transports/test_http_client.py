@@ -227,9 +227,9 @@ async def test_a_public_name_that_resolves_to_loopback_is_refused(monkeypatch: p
 
 async def test_an_unreachable_server_is_an_error() -> None:
     async with scripted_server(legacy_handler()) as server:
-        gone = make_config(server)
+        config = make_config(server)
     with pytest.raises(TransportError, match="cannot be reached") as raised:
-        await Client(gone).start()
+        await Client(config).start()
     assert not raised.value.may_have_executed
 
 

@@ -139,7 +139,7 @@ async def test_the_error_of_a_failed_resumption_has_the_reason(status: int, code
         assert raised.value.code == code
 
 
-# -- the stream of what is said unasked -----------------------------------------------
+# -- the GET stream -----------------------------------------------
 
 
 async def test_server_notifications_are_delivered_and_server_requests_answered() -> None:

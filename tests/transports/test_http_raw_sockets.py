@@ -1,6 +1,6 @@
 """Bytes that no HTTP library would send, to a server process: upgrades, trailers, large bodies, pipelining.
 
-Any HTTP server of ours has to pass these, so they use nothing but sockets.
+They use only sockets, so that they apply to any HTTP server that we may use.
 """
 
 import asyncio
@@ -269,15 +269,15 @@ async def test_the_rest_of_a_refused_request_is_read_for_a_limited_time(site: Si
 async def test_connections_of_one_address_are_limited(start: bytes) -> None:
     limit, share = 32, 28
     with ServerProcess(str(PLAYGROUND), "--max-connections", str(limit), "--head-s", "600") as process:
-        stranger = Site(process.site.port, "127.0.0.2")
+        other_address = Site(process.site.port, "127.0.0.2")
         async with AsyncExitStack() as stack:
             for _ in range(share):
-                link = await stack.enter_async_context(stranger.connect())
+                link = await stack.enter_async_context(other_address.connect())
                 await link.send(start)
                 if start.endswith(b"\r\n\r\n"):
                     assert (await link.read_head())[0] in (101, 200)
             for _ in range(2 * limit):
-                link = await stack.enter_async_context(stranger.connect())
+                link = await stack.enter_async_context(other_address.connect())
                 assert (await link.read_head())[0] == 503
                 assert await read_rest(link) == b""
             for _ in range(3):
@@ -287,7 +287,7 @@ async def test_connections_of_one_address_are_limited(start: bytes) -> None:
         async with AsyncExitStack() as stack, asyncio.timeout(TIMEOUT_S):
             kept = 0
             while kept < share:  # the share is free again as soon as the server has noticed the closed connections
-                link = await stack.enter_async_context(stranger.connect())
+                link = await stack.enter_async_context(other_address.connect())
                 await link.send(HEALTH)
                 kept += (await link.read_response()).status == 200
         assert "Traceback" not in "".join(process.stderr_lines)

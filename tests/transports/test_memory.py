@@ -234,16 +234,16 @@ async def test_a_slow_callback_applies_backpressure_to_the_server() -> None:
         for step in range(steps):
             await context.progress(step)
 
-    heard: list[float] = []
+    received: list[float] = []
 
     async def slow(progress: object) -> None:
         await asyncio.sleep(0)
-        heard.append(progress.progress)  # type: ignore[attr-defined]
+        received.append(progress.progress)  # type: ignore[attr-defined]
 
     async with Client(server) as client:
         await client.call_tool("count", {"steps": 3000}, progress=slow)
-    assert heard[:3] == [0, 1, 2]
-    assert len(heard) > 2990
+    assert received[:3] == [0, 1, 2]
+    assert len(received) > 2990
 
 
 def test_a_server_in_the_process_has_no_address() -> None:

@@ -82,14 +82,14 @@ def test_a_frame_over_the_limit_is_skipped_and_the_next_message_is_served(server
 
 @pytest.mark.parametrize("framed", [False, True], ids=["lines", "frames"])
 def test_a_message_of_megabytes_is_echoed_completely(server: Any, framed: bool) -> None:
-    said = "ü\n\r" * 300_000
-    message = server.call(1, "echo", text=said)
+    long_text = "ü\n\r" * 300_000
+    message = server.call(1, "echo", text=long_text)
     if framed:
         server.send_framed(message)
-        assert text(server.receive_framed()) == said
+        assert text(server.receive_framed()) == long_text
     else:
         server.send(message)
-        assert text(server.receive()) == said
+        assert text(server.receive()) == long_text
 
 
 # -- dialects ------------------------------------------------------------------

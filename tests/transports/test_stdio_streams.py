@@ -148,16 +148,16 @@ def test_input_and_output_may_be_two_sockets(start: Start) -> None:
 
 
 def test_input_and_output_may_be_one_socket(start: Start) -> None:
-    ours, theirs = socket.socketpair()
-    with ours:
-        server = start(stdin=theirs, stdout=theirs)
-        theirs.close()
-        ours.settimeout(10)
+    client_end, server_end = socket.socketpair()
+    with client_end:
+        server = start(stdin=server_end, stdout=server_end)
+        server_end.close()
+        client_end.settimeout(10)
         for _ in range(3):
-            ours.sendall(PING)
-            assert ours.recv(1000) == PONG
-        ours.shutdown(socket.SHUT_WR)
-        assert ours.recv(1000) == b""
+            client_end.sendall(PING)
+            assert client_end.recv(1000) == PONG
+        client_end.shutdown(socket.SHUT_WR)
+        assert client_end.recv(1000) == b""
         assert server.wait() == 0
 
 
@@ -172,8 +172,8 @@ def test_tools_that_print_do_not_corrupt_the_protocol(server: Any) -> None:
     assert server.rest() == b""
     assert server.wait() == 0
     # The stdin of the child is empty, so that it cannot read the client's messages.
-    for said in (b"printed by a tool", b"written by a tool", b"printed by a child 0"):
-        assert said in server.errors()
+    for line in (b"printed by a tool", b"written by a tool", b"printed by a child 0"):
+        assert line in server.errors()
 
 
 # -- clients that do not read --------------------------------------------------

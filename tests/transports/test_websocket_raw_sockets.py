@@ -1,6 +1,6 @@
 """WebSocket frames that no library would send, to a server process: unfinished messages, pings with unread pongs.
 
-Any HTTP server of ours has to pass these, so they use nothing but sockets.
+They use only sockets, so that they apply to any HTTP server that we may use.
 """
 
 import asyncio

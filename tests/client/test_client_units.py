@@ -29,7 +29,7 @@ from hubbub import (
     TransportError,
     bounds,
 )
-from hubbub.client import rounds
+from hubbub.client import input_required
 from hubbub.client.pagination import fetch_all_pages
 from hubbub.client.raw_calls import ToolHeaders
 from hubbub.client.results import decode_result
@@ -127,7 +127,7 @@ async def test_a_round_repeats_the_request_with_responses_and_state() -> None:
     async def answer(method: str, params: Raw) -> Any:
         return {"method": method, "params": msgspec.json.decode(params)}
 
-    done = await rounds.resolve_input(raw(INPUT_REQUIRED), {"name": "t"}, send, answer)
+    done = await input_required.resolve_input(raw(INPUT_REQUIRED), {"name": "t"}, send, answer)
     assert b"done" in bytes(done)
     assert sent == [
         {"name": "t", "inputResponses": {"k": {"method": "m", "params": {"a": 1}}}, "requestState": "s\u00e9"}
@@ -145,8 +145,8 @@ async def test_without_a_request_state_none_is_returned() -> None:
         return {}
 
     first = {key: value for key, value in INPUT_REQUIRED.items() if key != "requestState"}
-    await rounds.resolve_input(raw(first), {}, send, answer)
-    await rounds.resolve_input(raw({"resultType": "input_required", "requestState": "x"}), {}, send, answer)
+    await input_required.resolve_input(raw(first), {}, send, answer)
+    await input_required.resolve_input(raw({"resultType": "input_required", "requestState": "x"}), {}, send, answer)
     assert sent == [{"inputResponses": {"k": {}}}, {"requestState": "x"}]
 
 
@@ -162,7 +162,7 @@ async def test_the_number_of_rounds_is_limited() -> None:
         return {}
 
     with pytest.raises(InputRefused, match="after 10 rounds"):
-        await rounds.resolve_input(raw(INPUT_REQUIRED), {}, send, answer)
+        await input_required.resolve_input(raw(INPUT_REQUIRED), {}, send, answer)
     assert count == 10
 
 
@@ -174,12 +174,12 @@ async def test_input_requests_without_a_handler_are_refused() -> None:
         raise MethodNotFound(method)
 
     with pytest.raises(InputRefused, match="requires m, but"):
-        await rounds.resolve_input(raw(INPUT_REQUIRED), {}, send, answer)
+        await input_required.resolve_input(raw(INPUT_REQUIRED), {}, send, answer)
     for wrong in ({"resultType": "input_required"}, {"resultType": "input_required", "inputRequests": 1}):
         with pytest.raises(TransportError):
-            await rounds.resolve_input(raw(wrong), {}, send, answer)
+            await input_required.resolve_input(raw(wrong), {}, send, answer)
     with pytest.raises(TransportError, match="unknown type"):
-        rounds.is_complete(raw({"resultType": "task"}))
+        input_required.is_complete(raw({"resultType": "task"}))
 
 
 # -- pages ---------------------------------------------------------------------------
