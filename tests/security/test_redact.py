@@ -54,6 +54,15 @@ def test_secrets_are_redacted_everywhere(place: str, before: str, secret: str, a
     assert MASK in redacted
 
 
+@pytest.mark.parametrize("scheme", ["bearer", "Basic", "token"])
+@pytest.mark.parametrize("place", PLACES)
+def test_the_name_of_a_scheme_before_a_secret_does_not_protect_it(place: str, scheme: str) -> None:
+    secret = "K7" * 20
+    assert secret not in redact(f"{scheme} {place.format(secret)}")
+    assert secret not in redact(f"api_key: {scheme} {secret}")
+    assert secret not in redact(f"password: -----BEGIN PRIVATE KEY-----\n{secret}")
+
+
 @pytest.mark.parametrize(
     "text",
     [
