@@ -169,7 +169,7 @@ KEY_FILE_CHECK_INTERVAL_S: Final = 1.0
 """How long a changed file of API keys may go unnoticed."""
 CREDENTIAL_CHECK_INTERVAL_S: Final = 2.0
 """How often the credential of an open connection is checked again; with the line above, and the second between two
-sweeps, a withdrawn credential ends its connections within five seconds."""
+sweeps, a revoked credential ends its connections within five seconds."""
 PUBLIC_KEYS: Final = 64
 """Keys of one JWKS."""
 PUBLIC_KEY_FETCH_INTERVAL_S: Final = 30.0

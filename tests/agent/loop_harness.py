@@ -19,12 +19,12 @@ class LoopHarness:
         self, *answers: ModelAnswer | Exception, tools: Sequence[str] = ("now", "search"), **more: Any
     ) -> None:
         self.model = ScriptedModel(*answers)
-        self.own = more.pop("own", None) or FakeTools()
+        self.local_tools = more.pop("local_tools", None) or FakeTools()
         self.recorder = EventRecorder()
         runner_options = {name: more.pop(name) for name in ("system", "decide", "narrow", "sleep") if name in more}
         self.runner = ToolLoopRunner(
             ToolsBuilder.build(definitions(*tools)),
-            self.own,
+            self.local_tools,
             chat=self.model,
             options=LoopOptions(**more),
             **runner_options,

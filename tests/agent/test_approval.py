@@ -30,12 +30,12 @@ class Clock:
 
 
 class ApprovalHarness:
-    """A runner whose tool `pay` needs a person's word."""
+    """A runner whose tool `pay` needs confirmation."""
 
     def __init__(self, *answers: ModelAnswer, decide: Decide | None = None, **options: Any) -> None:
         self.clock = Clock()
         self.model = ScriptedModel(*answers)
-        self.own = FakeTools()
+        self.local_tools = FakeTools()
         self.recorder = EventRecorder()
         self.options = options
         self.decide = decide or self._confirm_payments
@@ -46,11 +46,13 @@ class ApprovalHarness:
 
     def new_runner(self, *tools: str) -> ToolLoopRunner:
         registry = ToolsBuilder.build(definitions(*(tools or ("pay", "now"))))
-        return ToolLoopRunner(registry, self.own, chat=self.model, decide=self.decide, clock=self.clock, **self.options)
+        return ToolLoopRunner(
+            registry, self.local_tools, chat=self.model, decide=self.decide, clock=self.clock, **self.options
+        )
 
 
 def scripted_policy(*decisions: Callable[[Question], Decision]) -> Decide:
-    """A policy that decides anew each time."""
+    """A policy that returns the next scripted decision at each call."""
     remaining = list(decisions)
 
     def decide(question: Question) -> Decision:
@@ -62,11 +64,11 @@ def scripted_policy(*decisions: Callable[[Question], Decision]) -> Decide:
 PAY = ModelToolCall("c1", "pay", '{"amount": 5}')
 
 
-async def test_a_run_pauses_before_any_call_of_that_answer_runs() -> None:
+async def test_a_run_pauses_before_any_call_of_the_response_runs() -> None:
     harness = ApprovalHarness(calls("now", PAY, "now"))
     result = await harness.runner.run("pay them", on_event=harness.recorder)
     assert result.status == "paused"
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
     (pending,) = result.pending
     assert (pending.call_id, pending.tool, pending.arguments) == ("c1", "pay", {"amount": 5})
     assert (pending.digest, pending.expiry) == (call_digest("pay", {"amount": 5}), 1060.0)
@@ -74,22 +76,22 @@ async def test_a_run_pauses_before_any_call_of_that_answer_runs() -> None:
     assert [message["role"] for message in result.history] == ["user"]
 
 
-async def test_an_allowed_run_goes_on_with_exactly_what_was_shown() -> None:
+async def test_an_approved_run_continues_with_exactly_the_shown_arguments() -> None:
     harness = ApprovalHarness(calls("now", PAY), text_answer("paid"))
     paused = await harness.runner.run("pay them")
     result = await harness.runner.resume(paused.continuation, {"c1": "allow"}, on_event=harness.recorder)
-    assert harness.own.calls == [("now", {}, "id0"), ("pay", {"amount": 5}, "c1")]
+    assert harness.local_tools.calls == [("now", {}, "id0"), ("pay", {"amount": 5}, "c1")]
     assert (result.status, result.assistant_text, result.run_id) == ("finished", "paid", paused.run_id)
     assert [message["role"] for message in result.history] == ["user", "assistant", "tool", "tool", "assistant"]
     assert {event.run_id for event in harness.recorder.events} == {paused.run_id}
     assert [event.turn for event in harness.recorder.events][:1] == [1]
 
 
-async def test_a_refused_call_is_told_and_the_others_run() -> None:
+async def test_a_rejected_call_is_reported_to_the_model_and_the_others_run() -> None:
     harness = ApprovalHarness(calls(PAY, "now"), text_answer("well then"))
     paused = await harness.runner.run("pay them")
     result = await harness.runner.resume(paused.continuation, {"c1": "deny"})
-    assert harness.own.names == ["now"]
+    assert harness.local_tools.names == ["now"]
     assert "TOOL_POLICY_DENIED" in result.history[2]["content"]
     assert result.assistant_text == "well then"
 
@@ -102,7 +104,7 @@ async def test_a_run_can_pause_more_than_once() -> None:
     assert second.pending[0].call_id == "c1__2"
     third = await harness.runner.resume(second.continuation, {"c1__2": "allow"})
     assert third.status == "finished"
-    assert harness.own.names == ["pay", "pay"]
+    assert harness.local_tools.names == ["pay", "pay"]
 
 
 async def test_a_run_is_not_resumed_twice() -> None:
@@ -111,16 +113,16 @@ async def test_a_run_is_not_resumed_twice() -> None:
     await harness.runner.resume(paused.continuation, {"c1": "allow"})
     with pytest.raises(ContinuationRefused, match="already"):
         await harness.runner.resume(paused.continuation, {"c1": "allow"})
-    assert harness.own.names == ["pay"]
+    assert harness.local_tools.names == ["pay"]
 
 
-async def test_a_run_that_waited_too_long_is_refused() -> None:
+async def test_an_expired_continuation_is_refused() -> None:
     harness = ApprovalHarness(calls(PAY))
     paused = await harness.runner.run("pay")
     harness.clock.now += 61
     with pytest.raises(ContinuationRefused, match="expired"):
         await harness.runner.resume(paused.continuation, {"c1": "allow"})
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
 
 
 @pytest.mark.parametrize(
@@ -133,15 +135,15 @@ async def test_a_run_that_waited_too_long_is_refused() -> None:
         lambda text: Sealer().seal("agent-continuation", {}),
     ],
 )
-async def test_a_changed_continuation_is_refused(change: Callable[[str], str]) -> None:
+async def test_a_modified_continuation_is_refused(change: Callable[[str], str]) -> None:
     harness = ApprovalHarness(calls(PAY))
     paused = await harness.runner.run("pay")
     with pytest.raises(ContinuationRefused):
         await harness.runner.resume(change(paused.continuation), {"c1": "allow"})
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
 
 
-async def test_a_text_sealed_for_something_else_is_refused() -> None:
+async def test_a_continuation_sealed_for_another_purpose_is_refused() -> None:
     sealer = Sealer()
     harness = ApprovalHarness(calls(PAY), sealer=sealer)
     with pytest.raises(ContinuationRefused):
@@ -151,15 +153,17 @@ async def test_a_text_sealed_for_something_else_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"),
+    ("answers", "message"),
     [({}, "c1"), ({"c2": "allow"}, "c2"), ({"c1": "yes"}, "allow or deny"), ({"c1": "allow", "id0": "allow"}, "id0")],
 )
-async def test_answers_must_fit_the_questions_and_may_be_given_again(answers: dict[str, str], told: str) -> None:
+async def test_decisions_must_match_the_pending_calls_and_can_be_corrected(
+    answers: dict[str, str], message: str
+) -> None:
     harness = ApprovalHarness(calls("now", PAY), text_answer("x"))
     paused = await harness.runner.run("pay")
-    with pytest.raises(ContinuationRefused, match=told):
+    with pytest.raises(ContinuationRefused, match=message):
         await harness.runner.resume(paused.continuation, answers)
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
     assert (await harness.runner.resume(paused.continuation, {"c1": "allow"})).status == "finished"
 
 
@@ -173,16 +177,16 @@ async def test_another_process_with_the_same_key_can_resume() -> None:
     assert (await harness.new_runner().resume(paused.continuation, {"c1": "allow"})).assistant_text == "paid"
 
 
-async def test_a_tool_that_is_gone_meanwhile_does_not_run() -> None:
+async def test_a_tool_removed_during_the_pause_does_not_run() -> None:
     key = bytes(range(32))
     harness = ApprovalHarness(calls(PAY), text_answer("x"), sealer=Sealer([key]))
     paused = await harness.runner.run("pay")
     result = await harness.new_runner("now").resume(paused.continuation, {"c1": "allow"})
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
     assert "TOOL_NOT_ALLOWED" in result.history[2]["content"]
 
 
-async def test_a_policy_that_has_changed_its_mind_wins_over_the_person() -> None:
+async def test_a_policy_that_now_denies_overrides_the_approval() -> None:
     decisions: tuple[Callable[[Question], Decision], ...] = (
         lambda question: Confirm(question.digest, 1060.0, "Sure?"),
         lambda question: Deny("Not any more"),
@@ -191,10 +195,10 @@ async def test_a_policy_that_has_changed_its_mind_wins_over_the_person() -> None
     paused = await harness.runner.run("pay")
     assert paused.pending[0].reason == "Sure?"
     await harness.runner.resume(paused.continuation, {"c1": "allow"})
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
 
 
-async def test_a_person_who_says_no_wins_over_a_policy_that_now_allows() -> None:
+async def test_a_rejection_overrides_a_policy_that_now_allows() -> None:
     decisions: tuple[Callable[[Question], Decision], ...] = (
         lambda question: Confirm(question.digest, 1060.0),
         lambda question: Allow(),
@@ -202,30 +206,30 @@ async def test_a_person_who_says_no_wins_over_a_policy_that_now_allows() -> None
     harness = ApprovalHarness(calls(PAY), text_answer("x"), decide=scripted_policy(*decisions))
     paused = await harness.runner.run("pay")
     await harness.runner.resume(paused.continuation, {"c1": "deny"})
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
 
 
-async def test_a_confirmation_of_something_else_counts_as_none() -> None:
+async def test_a_confirmation_of_another_call_is_ignored() -> None:
     harness = ApprovalHarness(calls(PAY), text_answer("x"), decide=lambda question: Confirm("another digest", 1060.0))
     result = await harness.runner.run("pay")
     assert result.status == "finished"
-    assert harness.own.calls == []
+    assert harness.local_tools.calls == []
     assert "TOOL_POLICY_ERROR" in result.history[2]["content"]
 
 
-async def test_calls_that_cannot_run_need_no_person() -> None:
+async def test_calls_that_cannot_run_need_no_confirmation() -> None:
     harness = ApprovalHarness(calls(ModelToolCall("c", "pay", "{oops")), text_answer("x"))
     assert (await harness.runner.run("pay")).status == "finished"
 
 
-async def test_a_continuation_shows_nothing_of_the_run() -> None:
+async def test_a_continuation_is_encrypted() -> None:
     harness = ApprovalHarness(calls(PAY))
     paused = await harness.runner.run("CANARY")
     assert "CANARY" not in paused.continuation
     assert paused.continuation.isascii()
 
 
-async def test_arguments_of_any_size_come_back_exactly() -> None:
+async def test_arguments_of_any_size_are_restored_exactly() -> None:
     wanted = ModelToolCall(
         "c1", "pay", '{"a": 123456789012345678901234567890, "b": 1.5, "c": {"d": [null, "\\u0000é"]}}'
     )
@@ -233,4 +237,4 @@ async def test_arguments_of_any_size_come_back_exactly() -> None:
     paused = await harness.runner.run("pay")
     await harness.runner.resume(paused.continuation, {"c1": "allow"})
     expected = {"a": 123456789012345678901234567890, "b": 1.5, "c": {"d": [None, "\x00é"]}}
-    assert harness.own.calls == [("pay", expected, "c1")]
+    assert harness.local_tools.calls == [("pay", expected, "c1")]

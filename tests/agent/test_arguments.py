@@ -16,7 +16,7 @@ OBJECT = st.dictionaries(st.text(max_size=5), JSON_VALUES, max_size=3)
 
 
 @pytest.mark.parametrize("raw", [None, "", "  \n"])
-def test_blank_arguments_are_none(raw: object) -> None:
+def test_blank_arguments_are_an_empty_object(raw: object) -> None:
     found = parse_arguments(raw, LIMIT)
     assert (found.value, found.status, found.is_usable) == ({}, "blank", True)
 
@@ -34,12 +34,12 @@ def test_blank_arguments_are_none(raw: object) -> None:
         ('```json\n"{\\"a\\": 1}"\n```', "repaired"),
     ],
 )
-def test_habits_of_models_are_mended(raw: object, status: str) -> None:
+def test_common_mistakes_of_models_are_repaired(raw: object, status: str) -> None:
     found = parse_arguments(raw, LIMIT)
     assert (found.value, found.status) == ({"a": 1}, status)
 
 
-def test_a_string_with_nothing_in_it_is_no_arguments() -> None:
+def test_an_empty_string_is_an_empty_object() -> None:
     assert parse_arguments('""', LIMIT).value == {}
     assert parse_arguments('""', LIMIT).is_usable
 
@@ -47,7 +47,7 @@ def test_a_string_with_nothing_in_it_is_no_arguments() -> None:
 @pytest.mark.parametrize(
     "raw", ["{", "[1]", "3", "null", '"text"', '"[1]"', "```json\n{\n```", '{"a": NaN}', [1], 3, '"\\"{}\\""', "{}{}"]
 )
-def test_what_is_no_object_is_an_error_for_the_model(raw: object) -> None:
+def test_arguments_that_are_not_an_object_are_reported_to_the_model(raw: object) -> None:
     found = parse_arguments(raw, LIMIT)
     assert not found.is_usable
     assert found.code == "ARGUMENTS_JSON_PARSE_ERROR"
@@ -56,7 +56,7 @@ def test_what_is_no_object_is_an_error_for_the_model(raw: object) -> None:
 
 
 @pytest.mark.parametrize("raw", ['{"a": "' + "x" * 100 + '"}', {"a": "x" * 100}, '{"a": "' + "é" * 50 + '"}'])
-def test_arguments_that_are_too_large_are_not_read(raw: object) -> None:
+def test_arguments_over_the_limit_are_not_parsed(raw: object) -> None:
     found = parse_arguments(raw, 90)
     assert (found.code, found.value, found.is_usable) == ("ARGUMENTS_TOO_LARGE", {}, False)
     assert "at most 90" in found.message
@@ -64,7 +64,7 @@ def test_arguments_that_are_too_large_are_not_read(raw: object) -> None:
 
 
 @pytest.mark.parametrize("depth", [65, 5000, 200_000])
-def test_arguments_that_nest_too_deep_are_an_error(depth: int) -> None:
+def test_arguments_nested_too_deep_are_an_error(depth: int) -> None:
     found = parse_arguments('{"a":' + "[" * depth + "]" * depth + "}", 10_000_000)
     assert (found.status, found.value) == ("invalid", {})
 
@@ -75,14 +75,14 @@ def test_a_lone_surrogate_is_an_error() -> None:
 
 
 @given(OBJECT)
-def test_an_object_survives_in_every_form(value: dict[str, Any]) -> None:
+def test_an_object_is_parsed_from_every_form(value: dict[str, Any]) -> None:
     text = json.dumps(value)
     for raw in (value, text, f"```json\n{text}\n```", json.dumps(text), f"\n{text}\n"):
         assert parse_arguments(raw, LIMIT).value == value
 
 
 @given(st.one_of(st.text(), JSON_VALUES, st.binary().map(lambda data: data.decode("latin-1"))))
-def test_nothing_makes_reading_raise(raw: Any) -> None:
+def test_parsing_any_arguments_raises_nothing(raw: Any) -> None:
     found = parse_arguments(raw, 64)
     assert isinstance(found.value, dict)
     assert found.is_usable or (found.message and not found.value)

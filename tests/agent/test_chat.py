@@ -20,7 +20,7 @@ async def complete_once(endpoint: Any, *, on_text: Any = None, tools: Any = (), 
         return await chat.complete(request, on_text=on_text)
 
 
-async def test_a_whole_answer_is_read() -> None:
+async def test_a_response_without_streaming_is_read() -> None:
     async with run_endpoint(answer("hello", usage={"total_tokens": 3})) as endpoint:
         found = await complete_once(
             endpoint, tools=TOOLS, options={"temperature": 0}, api_key=Secret(KEY), headers={"X-Org": "o"}
@@ -34,7 +34,7 @@ async def test_a_whole_answer_is_read() -> None:
     assert endpoint.headers[0]["X-Org"] == "o"
 
 
-async def test_without_tools_nothing_is_said_of_them() -> None:
+async def test_without_tools_the_request_has_no_tool_fields() -> None:
     async with run_endpoint(answer("x")) as endpoint:
         await complete_once(endpoint)
     assert endpoint.bodies == [{"model": "m", "messages": HI}]
@@ -50,7 +50,7 @@ async def test_without_tools_nothing_is_said_of_them() -> None:
         ("/chat/completions?api-version=1", "/v1/chat/completions?api-version=1"),
     ],
 )
-async def test_the_address_may_be_the_base_or_the_whole(suffix: str, path: str) -> None:
+async def test_the_url_may_be_the_base_or_the_full_endpoint(suffix: str, path: str) -> None:
     async with run_endpoint(answer("x")) as endpoint:
         endpoint.url += suffix
         await complete_once(endpoint)
@@ -64,7 +64,7 @@ async def test_calls_are_read_in_order() -> None:
     assert found.text == ""
 
 
-async def test_a_stream_is_heard_piece_by_piece_and_put_together() -> None:
+async def test_a_stream_is_reported_by_chunk_and_assembled() -> None:
     texts: list[str] = []
     pieces = stream_answer(
         delta(role="assistant", content=""),
@@ -88,7 +88,7 @@ async def test_a_stream_is_heard_piece_by_piece_and_put_together() -> None:
 
 
 @pytest.mark.parametrize(("given", "sent"), [(None, "absent"), ({"include_usage": False}, {"include_usage": False})])
-async def test_the_request_for_usage_can_be_changed_or_left_out(given: Any, sent: Any) -> None:
+async def test_the_stream_options_can_be_changed_or_omitted(given: Any, sent: Any) -> None:
     async with (
         run_endpoint(stream_answer(delta(content="a"), delta("stop"))) as endpoint,
         OpenAIChat(endpoint.url, model="m", options={"stream_options": given}) as chat,
@@ -109,14 +109,14 @@ async def test_an_async_listener_is_awaited() -> None:
     assert texts == ["a"]
 
 
-async def test_an_endpoint_that_does_not_stream_is_heard_at_the_end() -> None:
+async def test_an_endpoint_without_streaming_is_reported_in_one_chunk() -> None:
     texts: list[str] = []
     async with run_endpoint(answer("whole")) as endpoint:
         found = await complete_once(endpoint, on_text=texts.append)
     assert (texts, found.text) == (["whole"], "whole")
 
 
-async def test_a_stream_that_ends_without_saying_so_counts_if_it_was_finished() -> None:
+async def test_a_finished_stream_without_an_end_marker_is_accepted() -> None:
     async with run_endpoint(stream_answer(delta(content="a"), delta("stop"), done=False)) as endpoint:
         assert (await complete_once(endpoint, on_text=print)).text == "a"
 
@@ -130,14 +130,14 @@ async def test_a_stream_that_ends_without_saying_so_counts_if_it_was_finished() 
         [b"data: [1]\n\n"],
     ],
 )
-async def test_a_stream_that_breaks_off_or_makes_no_sense_is_an_error(chunks: list[Any]) -> None:
+async def test_a_truncated_or_invalid_stream_is_an_error(chunks: list[Any]) -> None:
     async with run_endpoint(stream_answer(*chunks, done=False)) as endpoint:
         with pytest.raises(ModelError) as caught:
             await complete_once(endpoint, on_text=lambda text: None)
     assert caught.value.code == "MODEL_INVALID_RESPONSE"
 
 
-async def test_an_error_in_a_stream_is_told_without_the_key() -> None:
+async def test_the_message_of_an_error_in_a_stream_does_not_contain_the_key() -> None:
     async with run_endpoint(stream_answer({"error": {"message": f"overloaded {KEY}"}})) as endpoint:
         with pytest.raises(ModelError, match=r"overloaded \*\*\*") as caught:
             await complete_once(endpoint, on_text=lambda text: None, api_key=KEY)
@@ -147,7 +147,7 @@ async def test_an_error_in_a_stream_is_told_without_the_key() -> None:
 @pytest.mark.parametrize(
     ("status", "retryable"), [(400, False), (401, False), (404, False), (429, True), (500, True), (503, True)]
 )
-async def test_a_status_that_is_no_success_is_told_without_the_key(status: int, retryable: bool) -> None:
+async def test_the_message_of_an_error_status_does_not_contain_the_key(status: int, retryable: bool) -> None:
     body = f"bad key {KEY}\x1b[31m " + "x" * 5000
     async with run_endpoint(error_answer(status, body, Retry_After="7")) as endpoint:
         with pytest.raises(ModelError) as caught:
@@ -173,7 +173,7 @@ async def test_redirects_are_not_followed() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": [{}]}, [], "text", {"choices": [{"message": "x"}]}])
-async def test_an_answer_that_makes_no_sense_is_an_error(body: Any) -> None:
+async def test_an_invalid_response_is_an_error(body: Any) -> None:
     async with run_endpoint(body) as endpoint:
         with pytest.raises(ModelError) as caught:
             await complete_once(endpoint)
@@ -182,7 +182,7 @@ async def test_an_answer_that_makes_no_sense_is_an_error(body: Any) -> None:
 
 async def never_answer(request: web.Request) -> web.StreamResponse:
     await asyncio.sleep(600)
-    raise AssertionError("nobody waits that long")
+    raise AssertionError("the client did not time out")
 
 
 async def endless_stream(request: web.Request) -> web.StreamResponse:
@@ -194,7 +194,7 @@ async def endless_stream(request: web.Request) -> web.StreamResponse:
 
 
 @pytest.mark.parametrize("respond", [never_answer, endless_stream])
-async def test_a_model_that_does_not_come_to_an_end_is_left(respond: Any) -> None:
+async def test_a_response_that_never_ends_times_out(respond: Any) -> None:
     async with run_endpoint(respond) as endpoint:
         with pytest.raises(ModelError, match=r"0\.2 s") as caught:
             await complete_once(endpoint, on_text=lambda text: None, timeout_s=0.2)
@@ -203,14 +203,14 @@ async def test_a_model_that_does_not_come_to_an_end_is_left(respond: Any) -> Non
 
 @pytest.mark.parametrize("respond", [answer("x" * 5000), stream_answer(*[delta(content="x" * 100)] * 50)])
 @pytest.mark.parametrize("on_text", [None, len])
-async def test_an_answer_that_is_too_large_is_not_read_on(respond: Any, on_text: Any) -> None:
+async def test_reading_stops_at_the_size_limit(respond: Any, on_text: Any) -> None:
     async with run_endpoint(respond) as endpoint:
         with pytest.raises(ModelError) as caught:
             await complete_once(endpoint, on_text=on_text, max_response_bytes=2000)
     assert caught.value.code == "MODEL_RESPONSE_TOO_LARGE"
 
 
-async def test_an_endpoint_that_is_not_there_is_told() -> None:
+async def test_an_unreachable_endpoint_is_an_error() -> None:
     async with run_endpoint() as endpoint:
         pass
     with pytest.raises(ModelError) as caught:
@@ -229,12 +229,12 @@ async def test_an_endpoint_that_is_not_there_is_told() -> None:
         ("http://host/v1", {"timeout_s": 0}),
     ],
 )
-def test_settings_that_cannot_be_are_refused(url: str, options: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(url: str, options: dict[str, Any]) -> None:
     with pytest.raises(SettingsError):
         OpenAIChat(url, model="m", **options)
 
 
-def test_the_key_does_not_show() -> None:
+def test_the_key_is_not_in_the_repr() -> None:
     chat = OpenAIChat("https://host/v1?key=hidden", model="m", api_key=KEY, headers={"X-Key": KEY})
     assert repr(chat) == "OpenAIChat('https://host/v1', model='m')"
     assert KEY not in repr(vars(chat))

@@ -24,13 +24,13 @@ def assemble(*chunks: dict[str, Any]) -> Any:
     return assembly.answer()
 
 
-def test_a_single_call_is_taken_for_a_list() -> None:
+def test_a_single_call_is_read_as_a_list() -> None:
     assert parse_message({"tool_calls": {"id": "a", "function": {"name": "now", "arguments": "{}"}}}).calls == (
         ModelToolCall("a", "now", "{}"),
     )
 
 
-def test_the_old_function_call_is_read() -> None:
+def test_the_deprecated_function_call_is_read() -> None:
     assert parse_message({"content": None, "function_call": {"name": "now", "arguments": "{}"}}).calls == (
         ModelToolCall("", "now", "{}"),
     )
@@ -45,15 +45,15 @@ def test_the_old_function_call_is_read() -> None:
         (3, ""),
     ],
 )
-def test_content_comes_in_several_forms(content: Any, text: str) -> None:
+def test_content_is_read_in_every_form(content: Any, text: str) -> None:
     assert parse_message({"content": content}).text == text
 
 
-def test_a_refusal_is_an_answer() -> None:
+def test_a_refusal_is_the_text_of_the_response() -> None:
     assert parse_message({"content": None, "refusal": "I would rather not"}).text == "I would rather not"
 
 
-def test_calls_without_an_index_are_told_apart_by_their_names() -> None:
+def test_calls_without_an_index_are_distinguished_by_their_names() -> None:
     found = assemble(
         delta(tool_calls=[{"id": "a", "function": {"name": "now", "arguments": '{"x"'}}]),
         delta(tool_calls=[{"function": {"arguments": ": 1}"}}]),
@@ -62,12 +62,12 @@ def test_calls_without_an_index_are_told_apart_by_their_names() -> None:
     assert found.calls == (ModelToolCall("a", "now", '{"x": 1}'), ModelToolCall("b", "now", "{}"))
 
 
-def test_an_old_function_call_comes_in_pieces_too() -> None:
+def test_a_deprecated_function_call_is_assembled_from_chunks() -> None:
     found = assemble(delta(function_call={"name": "now", "arguments": "{"}), delta(function_call={"arguments": "}"}))
     assert found.calls == (ModelToolCall("", "now", "{}"),)
 
 
-def test_nothing_at_all_is_no_answer() -> None:
+def test_an_empty_stream_is_an_error() -> None:
     with pytest.raises(ModelError):
         assemble({"choices": []})
 
@@ -78,7 +78,7 @@ def test_nothing_at_all_is_no_answer() -> None:
         max_size=4,
     )
 )
-def test_pieces_of_any_kind_are_an_answer_or_an_error(chunks: list[Any]) -> None:
+def test_any_chunks_give_a_response_or_an_error(chunks: list[Any]) -> None:
     for chunk in chunks:
         try:
             parse_answer(json.dumps(chunk).encode())

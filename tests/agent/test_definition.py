@@ -11,7 +11,7 @@ from hubbub import Definition, DefinitionError
 from hubbub.agent.frozen import freeze, thaw
 
 
-def test_the_shape_is_that_of_the_endpoint() -> None:
+def test_a_definition_has_the_shape_of_the_chat_api() -> None:
     assert Definition("now", "The time.", {"type": "object"}).openai() == {
         "type": "function",
         "function": {"name": "now", "description": "The time.", "parameters": {"type": "object"}},
@@ -48,17 +48,17 @@ def test_a_name_is_trimmed() -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "a.b", "a b", "x" * 129, "ä"])
-def test_a_name_that_endpoints_refuse_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(DefinitionError, match="letters"):
         Definition(name)
 
 
-def test_parameters_that_are_no_schema_are_refused() -> None:
+def test_invalid_parameter_schemas_are_refused() -> None:
     with pytest.raises(DefinitionError, match="JSON Schema"):
         Definition("t", "", ["object"])  # type: ignore[arg-type]
 
 
-def test_a_definition_cannot_be_changed() -> None:
+def test_a_definition_is_immutable() -> None:
     definition = Definition("t", "", {"type": "object", "properties": {"a": {"enum": ["x"]}}})
     with pytest.raises(AttributeError):
         definition.name = "u"  # type: ignore[misc]
@@ -68,7 +68,7 @@ def test_a_definition_cannot_be_changed() -> None:
         definition.parameters["properties"]["a"]["enum"].append("y")
 
 
-def test_changing_what_a_definition_was_made_of_changes_nothing() -> None:
+def test_changing_the_source_of_a_definition_changes_nothing() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
     definition = Definition("t", "", schema)
     schema["properties"]["a"]["type"] = "integer"

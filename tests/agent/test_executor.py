@@ -43,7 +43,7 @@ async def call(outcome: Any, arguments: Mapping[str, Any] | None = None, **entry
     return await McpExecutor(snapshot(ScriptedClient(outcome), **entry)).call("mcp_srv__do_it", arguments or {})
 
 
-async def test_a_result_comes_back_in_the_envelope_with_its_text() -> None:
+async def test_a_result_is_an_envelope_with_its_text() -> None:
     result = ToolResult(content=[Text("hello"), Image(b"123", "image/png")], structured_content={"n": 1})
     assert await call(result) == {
         "ok": True,
@@ -65,14 +65,14 @@ async def test_a_result_comes_back_in_the_envelope_with_its_text() -> None:
     }
 
 
-async def test_images_that_are_wanted_stand_apart_and_need_no_warning() -> None:
+async def test_requested_images_are_separate_and_have_no_warning() -> None:
     tiff, broken = Image(b"456", "image/tiff"), {"type": "image", "mimeType": "image/png", "data": "no base64!"}
     result = ToolResult(content=[Image(b"123", "image/png"), tiff, broken])  # type: ignore[list-item]
     executor = McpExecutor(snapshot(ScriptedClient(result)), images=True)
     found = await executor.call("mcp_srv__do_it", {})
     assert found["data"]["images"] == [{"mimeType": "image/png", "data": "MTIz"}]
     assert "MTIz" not in str(found["data"]["mcp"])
-    assert [warning["code"] for warning in found["warnings"]] == ["BINARY_TRUNCATED"]  # of the two others
+    assert [warning["code"] for warning in found["warnings"]] == ["BINARY_TRUNCATED"]  # of the two other images
     assert found["data"]["text"].startswith("[image: image/png, 3 bytes]")
 
 
@@ -84,7 +84,7 @@ async def test_images_beyond_the_limit_are_described(monkeypatch: pytest.MonkeyP
     assert [warning["code"] for warning in found["warnings"]] == ["BINARY_TRUNCATED"]
 
 
-async def test_the_server_is_asked_by_its_own_name_with_the_timeout_of_the_executor() -> None:
+async def test_the_server_is_called_with_its_own_tool_name_and_the_timeout_of_the_executor() -> None:
     client = ScriptedClient()
     await McpExecutor(snapshot(client), timeout_s=3.0).call("mcp_srv__do_it", {"a": 1})
     assert client.calls == [("do.it", {"a": 1}, 3.0)]
@@ -97,19 +97,19 @@ async def test_a_tool_that_reports_an_error_fails_with_its_data() -> None:
     assert envelope["data"]["text"] == "no such city"
 
 
-async def test_content_that_is_missing_is_an_empty_list() -> None:
+async def test_missing_content_is_an_empty_list() -> None:
     envelope = await call(ToolResult())
     assert envelope["ok"] is True
     assert envelope["data"]["mcp"]["content"] == []
     assert envelope["data"]["text"] == ""
 
 
-async def test_an_unknown_name_is_told() -> None:
+async def test_an_unknown_name_is_an_error() -> None:
     envelope = await McpExecutor(snapshot(ScriptedClient())).call("mcp_srv__other", {})
     assert [error["code"] for error in envelope["errors"]] == ["MCP_TOOL_NOT_FOUND"]
 
 
-async def test_a_server_that_is_not_connected_is_told() -> None:
+async def test_a_server_that_is_not_connected_is_an_error() -> None:
     envelope = await McpExecutor(snapshot(None)).call("mcp_srv__do_it", {})
     (error,) = envelope["errors"]
     assert (error["code"], error["retryable"], error["may_have_executed"]) == ("MCP_SERVER_NOT_FOUND", True, False)
@@ -131,17 +131,17 @@ async def test_a_server_that_is_not_connected_is_told() -> None:
         (KeyError("x"), "INTERNAL_ERROR", False, True),
     ],
 )
-async def test_every_failure_says_whether_to_try_again_and_whether_it_may_have_run(
+async def test_every_failure_says_whether_it_is_retryable_and_may_have_run(
     error: Exception, code: str, retryable: bool, may_have_executed: bool
 ) -> None:
     envelope = await call(error)
-    (told,) = envelope["errors"]
-    assert (told["code"], told["retryable"], told["may_have_executed"]) == (code, retryable, may_have_executed)
+    (problem,) = envelope["errors"]
+    assert (problem["code"], problem["retryable"], problem["may_have_executed"]) == (code, retryable, may_have_executed)
     assert envelope["ok"] is False
     assert envelope["data"]["mcp"] == {"server_id": "srv", "remote_tool_name": "do.it"}
 
 
-async def test_the_number_of_a_servers_error_is_kept() -> None:
+async def test_the_code_of_a_server_error_is_kept() -> None:
     assert (await call(RemoteError(-32602, "no")))["errors"][0]["rpc_code"] == -32602
 
 
@@ -166,12 +166,12 @@ async def test_a_large_result_is_truncated_with_both_warnings() -> None:
     assert len(envelope["data"]["text"]) <= 512
 
 
-def test_a_limit_in_which_nothing_fits_is_refused() -> None:
+def test_a_limit_that_is_too_small_is_refused() -> None:
     with pytest.raises(SettingsError):
         McpExecutor(Snapshot(), max_bytes=100)
 
 
-async def test_arguments_that_do_not_fit_never_reach_the_server() -> None:
+async def test_arguments_that_do_not_match_the_schema_are_not_sent() -> None:
     client = ScriptedClient()
     executor = McpExecutor(snapshot(client, input_schema=NUMBER))
     envelope = await executor.call("mcp_srv__do_it", {"n": "one"})
@@ -182,21 +182,21 @@ async def test_arguments_that_do_not_fit_never_reach_the_server() -> None:
     assert (await executor.call("mcp_srv__do_it", {"n": 1}))["ok"]
 
 
-async def test_a_schema_that_cannot_be_compiled_checks_nothing() -> None:
+async def test_arguments_of_an_invalid_schema_are_not_checked() -> None:
     assert (await call(None, {"n": 1}, input_schema={"type": "object", "properties": {"n": {"type": "nonsense"}}}))[
         "ok"
     ]
 
 
 @pytest.mark.parametrize(("structured", "is_warned"), [({"n": 1}, False), ({"n": "x"}, True), (None, True)])
-async def test_a_result_that_breaks_its_promise_is_warned_about(structured: Any, is_warned: bool) -> None:
+async def test_a_result_that_does_not_match_its_schema_has_a_warning(structured: Any, is_warned: bool) -> None:
     result = ToolResult(content=[], structured_content=structured)
     envelope = await call(result, output_schema=NUMBER)
     assert envelope["ok"] is True
     assert [warning["code"] for warning in envelope["warnings"]] == ["STRUCTURED_CONTENT_INVALID"] * is_warned
 
 
-async def test_cancelling_a_call_is_not_an_envelope() -> None:
+async def test_cancelling_a_call_raises() -> None:
     class Hanging(ScriptedClient):
         async def call_tool(self, *arguments: Any, **options: Any) -> Any:
             await asyncio.Event().wait()
@@ -208,7 +208,7 @@ async def test_cancelling_a_call_is_not_an_envelope() -> None:
         await task
 
 
-# -- the application's own --------------------------------------------------------
+# -- the application's own tools --------------------------------------------------------
 
 
 async def test_any_value_of_a_function_becomes_an_envelope() -> None:
@@ -233,7 +233,7 @@ async def test_an_envelope_of_a_function_is_kept() -> None:
     assert envelope["errors"] == [{"code": "MINE", "message": "no"}]
 
 
-async def test_the_id_of_a_call_is_passed_to_those_who_take_it() -> None:
+async def test_the_id_of_a_call_is_passed_to_functions_that_accept_it() -> None:
     seen: list[str | None] = []
 
     def with_id(name: str, arguments: Mapping[str, Any], *, call_id: str) -> None:
@@ -247,7 +247,7 @@ async def test_the_id_of_a_call_is_passed_to_those_who_take_it() -> None:
     assert seen == ["c1", None]
 
 
-async def test_a_plain_function_does_not_hold_up_the_loop() -> None:
+async def test_a_synchronous_function_does_not_block_the_event_loop() -> None:
     import threading
 
     assert (await FunctionExecutor(lambda name, arguments: threading.get_ident()).call("now", {}))["data"] != {
@@ -263,12 +263,12 @@ async def test_a_plain_function_does_not_hold_up_the_loop() -> None:
         (RuntimeError("token=abcdefghijkl"), "INTERNAL_ERROR", "RuntimeError: token=***"),
     ],
 )
-async def test_what_a_function_raises_is_told(error: Exception, code: str, message: str) -> None:
+async def test_an_exception_of_a_function_is_an_error_envelope(error: Exception, code: str, message: str) -> None:
     async def function(name: str, arguments: Mapping[str, Any]) -> Any:
         raise error
 
-    (told,) = (await FunctionExecutor(function).call("now", {}))["errors"]
-    assert (told["code"], told["message"]) == (code, message)
+    (problem,) = (await FunctionExecutor(function).call("now", {}))["errors"]
+    assert (problem["code"], problem["message"]) == (code, message)
 
 
 async def test_a_name_without_a_route_is_not_implemented() -> None:

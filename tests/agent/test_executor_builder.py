@@ -16,7 +16,7 @@ def test_there_is_no_executor_when_tools_are_disabled() -> None:
     assert ExecutorBuilder.build(registry=ToolsBuilder.build(definitions("now")), enabled=False) is None
 
 
-def test_own_tools_need_a_default_executor() -> None:
+def test_local_tools_need_a_default_executor() -> None:
     with pytest.raises(DefinitionError, match="No executor for now; pass the `default_executor`"):
         ExecutorBuilder.build(registry=ToolsBuilder.build(definitions("now")))
 
@@ -29,19 +29,19 @@ def test_mcp_tools_need_the_snapshot() -> None:
         ExecutorBuilder.build(registry=registry, mcp_snapshot=Snapshot(), default_executor=FakeTools())
 
 
-async def test_calls_go_by_membership_and_not_by_prefix() -> None:
-    client, own = ScriptedClient(), FakeTools()
+async def test_calls_are_routed_by_membership_and_not_by_prefix() -> None:
+    client, local_tools = ScriptedClient(), FakeTools()
     mcp_snapshot_in_use = snapshot(client)
     registry = ToolsBuilder.build(definitions("mcp_mine"), mcp_definitions=mcp_snapshot_in_use.definitions)
-    executor = ExecutorBuilder.build(registry=registry, mcp_snapshot=mcp_snapshot_in_use, default_executor=own)
+    executor = ExecutorBuilder.build(registry=registry, mcp_snapshot=mcp_snapshot_in_use, default_executor=local_tools)
     assert executor is not None
     assert (await executor.call("mcp_mine", {}, call_id="1"))["ok"]
     assert (await executor.call("mcp_srv__echo", {"a": 1}, call_id="2"))["ok"]
-    assert own.names == ["mcp_mine"]
+    assert local_tools.names == ["mcp_mine"]
     assert [name for name, _, _ in client.calls] == ["echo"]
 
 
-async def test_what_is_hidden_cannot_be_called() -> None:
+async def test_hidden_tools_cannot_be_called() -> None:
     client = ScriptedClient()
     mcp_snapshot_in_use = snapshot(client)
     registry = ToolsBuilder.build(mcp_definitions=mcp_snapshot_in_use.definitions, deny=["*__write"])
@@ -53,7 +53,7 @@ async def test_what_is_hidden_cannot_be_called() -> None:
     assert client.calls == []
 
 
-def test_hidden_tools_need_nobody_to_run_them() -> None:
+def test_hidden_tools_need_no_executor() -> None:
     registry = ToolsBuilder.build(definitions("now"), mcp_definitions=snapshot().definitions, deny=["mcp_*"])
     executor = ExecutorBuilder.build(registry=registry, default_executor=FakeTools())
     assert executor is not None

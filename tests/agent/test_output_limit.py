@@ -13,7 +13,7 @@ from hubbub.agent.envelope import as_envelope, success_envelope
 from hubbub.agent.output_limit import limit_output
 
 
-def test_small_output_goes_as_it_is() -> None:
+def test_small_output_is_unchanged() -> None:
     limited = limit_output(success_envelope("t", {"value": 1}), bounds.TOOL_OUTPUT_BYTES)
     assert json.loads(limited.text) == {
         "ok": True,
@@ -53,22 +53,22 @@ def endless() -> Any:
     ],
     ids=["large", "large when escaped", "deep", "very deep", "endless", "many", "no JSON", "surrogate", "key"],
 )
-def test_output_that_cannot_go_is_replaced_whole(value: Any, code: str) -> None:
+def test_output_over_the_limit_or_without_a_json_form_is_replaced(value: Any, code: str) -> None:
     limited = limit_output(success_envelope("t", {"value": value}), bounds.TOOL_OUTPUT_BYTES)
-    told = json.loads(limited.text)
+    output = json.loads(limited.text)
     assert limited.was_replaced
-    assert (told["ok"], told["tool_name"], told["data"]) == (False, "t", {})
-    assert [error["code"] for error in told["errors"]] == [code]
-    assert told["errors"][0]["may_have_executed"] is True
+    assert (output["ok"], output["tool_name"], output["data"]) == (False, "t", {})
+    assert [error["code"] for error in output["errors"]] == [code]
+    assert output["errors"][0]["may_have_executed"] is True
 
 
 @given(JSON_VALUES, st.integers(1024, 2000))
-def test_what_goes_never_has_more_bytes_than_allowed(value: Any, limit: int) -> None:
+def test_output_never_has_more_bytes_than_the_limit(value: Any, limit: int) -> None:
     limited = limit_output(as_envelope("t", {"ok": True, "data": {"value": [value] * 40}}), limit)
     assert len(limited.text.encode()) <= limit
 
 
-def test_a_result_of_a_server_reaches_the_model_once() -> None:
+def test_the_text_of_a_result_is_sent_to_the_model_once() -> None:
     text = "x" * 20_000
     content = [{"type": "text", "text": text}]
     place = {"server_id": "s", "remote_tool_name": "t"}

@@ -38,7 +38,7 @@ def image(count: int) -> dict[str, Any]:
     return {"type": "image", "mimeType": "image/png", "data": base64.b64encode(bytes(count)).decode()}
 
 
-def test_what_fits_is_left_alone() -> None:
+def test_a_result_within_the_limit_is_unchanged() -> None:
     whole = envelope([text_block("x")], {"a": 1})
     assert fit_envelope(whole, size(whole)) is whole
 
@@ -61,7 +61,7 @@ def test_a_blob_inside_a_resource_is_binary_data_too() -> None:
     ]
 
 
-def test_then_everything_is_described_but_text() -> None:
+def test_in_the_next_step_everything_except_text_is_described() -> None:
     link = {"type": "resource_link", "uri": "file:///a", "name": "A", "description": "x" * 3000}
     strange = {"type": "video", "data": "x" * 3000}
     found = fit_envelope(envelope([text_block("kept"), link, strange]), 1024)
@@ -80,7 +80,7 @@ def test_text_that_fits_once_is_kept_whole() -> None:
     assert found["data"]["text"] == "x" * 700
 
 
-def test_then_the_text_is_cut_to_half_the_limit() -> None:
+def test_in_the_last_step_the_text_is_cut_to_half_the_limit() -> None:
     found = fit_envelope(envelope([text_block("x" * 5000)]), 1024)
     assert warnings(found) == ["CONTENT_TRUNCATED", "TEXT_TRUNCATED"]
     assert found["data"]["mcp"]["content"] == []
@@ -92,14 +92,14 @@ def test_text_is_cut_between_characters() -> None:
     assert found["data"]["text"] == "x" + "é" * 255
 
 
-def test_text_that_grows_when_written_is_cut_further() -> None:
+def test_text_that_grows_when_encoded_is_cut_further() -> None:
     found = fit_envelope(envelope([text_block("\x01" * 5000)]), 1024)
     assert "TEXT_TRUNCATED" in warnings(found)
     assert 0 < len(found["data"]["text"]) <= 128
     assert size(found) <= 1024
 
 
-def test_text_is_dropped_when_names_take_all_the_room() -> None:
+def test_text_is_dropped_if_names_take_the_whole_limit() -> None:
     long = envelope([text_block("x" * 5000)])
     long["data"]["mcp"]["remote_tool_name"] = "n" * 640
     found = fit_envelope(long, 1024)
@@ -108,7 +108,7 @@ def test_text_is_dropped_when_names_take_all_the_room() -> None:
     assert size(found) <= 1024
 
 
-def test_a_failure_with_endless_names_keeps_its_code() -> None:
+def test_a_failure_with_very_long_names_keeps_its_code() -> None:
     place = {"server_id": "s" * 5000, "remote_tool_name": "t"}
     found = fit_envelope(
         error_envelope("mcp_s__t", make_problem("MCP_TIMEOUT", "slow", retryable=True), data={"mcp": place}), 1024
@@ -119,7 +119,7 @@ def test_a_failure_with_endless_names_keeps_its_code() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1023, True, 2000.0])
-def test_a_limit_in_which_nothing_fits_is_refused(limit: int) -> None:
+def test_a_limit_that_is_too_small_is_refused(limit: int) -> None:
     with pytest.raises(SettingsError, match="1024"):
         check_output_limit(limit)
 
@@ -140,7 +140,7 @@ BLOCK = st.one_of(
     place=st.text(max_size=700),
     limit=st.integers(1024, 3000),
 )
-def test_nothing_is_ever_larger_than_the_limit(content: list[Any], structured: Any, place: str, limit: int) -> None:
+def test_no_result_is_larger_than_the_limit(content: list[Any], structured: Any, place: str, limit: int) -> None:
     whole = envelope(content, structured)
     whole["data"]["mcp"]["server_id"] = place
     found = fit_envelope(whole, limit)

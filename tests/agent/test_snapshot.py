@@ -45,13 +45,13 @@ def missing(id: str) -> ServerConfig:
 
 
 def running_children() -> set[psutil.Process]:
-    """Without the guardian, a shell that the first stdio server starts and that stays as long as the process."""
+    """Without the orphan reaper, a shell that the first stdio client starts and that runs as long as this process."""
     return {child for child in psutil.Process().children() if is_running(child) and child.name() != "sh"}
 
 
 @pytest.fixture
 def children() -> Children:
-    """The processes that run since the test began: servers for other tests of this worker may run beside it."""
+    """The processes started since the test began; servers of other tests of this worker may also be running."""
     before = running_children()
     return lambda: running_children() - before
 
@@ -68,14 +68,14 @@ async def test_servers_are_connected_and_their_tools_can_be_called(children: Chi
     assert not children()
 
 
-async def test_a_server_that_is_down_costs_only_its_own_tools() -> None:
+async def test_a_server_that_is_down_does_not_affect_the_tools_of_others() -> None:
     async with await ToolRegistryBuilder([missing("down"), stdio("up")], deadline_s=20).build() as snapshot:
         assert [item.name for item in snapshot.definitions] == ["mcp_up__echo"]
         assert isinstance(snapshot.errors["down"], HubbubError)
         assert set(snapshot.clients) == {"up"}
 
 
-async def test_a_server_that_never_answers_costs_no_more_than_the_deadline(children: Children) -> None:
+async def test_a_silent_server_delays_the_build_until_the_deadline_at_most(children: Children) -> None:
     silent = ServerConfig(
         id="silent", command=sys.executable, args=["-c", "import time; time.sleep(600)"], timeout_s=600
     )
@@ -85,7 +85,7 @@ async def test_a_server_that_never_answers_costs_no_more_than_the_deadline(child
     assert not children()
 
 
-async def test_pages_without_end_cost_no_more_than_the_deadline_and_no_other_server(children: Children) -> None:
+async def test_endless_pagination_ends_at_the_deadline_and_affects_no_other_server(children: Children) -> None:
     endless = odd_server_config("slow-pages", id="endless", timeout_s=60)
     async with await ToolRegistryBuilder([endless, stdio("up")], deadline_s=10).build() as snapshot:
         assert [item.name for item in snapshot.definitions] == ["mcp_up__echo"]
@@ -100,13 +100,13 @@ async def test_one_missing_server_fails_the_build_when_all_are_required(children
     assert not children()
 
 
-async def test_a_collision_fails_the_build_and_closes_all(children: Children) -> None:
+async def test_a_name_collision_fails_the_build_and_closes_all_clients(children: Children) -> None:
     with pytest.raises(DefinitionError, match="mcp_a_b__echo"):
         await ToolRegistryBuilder([stdio("a.b"), stdio("a_b")]).build()
     assert not children()
 
 
-async def test_cancelling_a_build_leaves_nothing_behind(children: Children) -> None:
+async def test_cancelling_a_build_closes_all_clients(children: Children) -> None:
     silent = ServerConfig(
         id="silent", command=sys.executable, args=["-c", "import time; time.sleep(600)"], timeout_s=600
     )
@@ -121,21 +121,21 @@ async def test_cancelling_a_build_leaves_nothing_behind(children: Children) -> N
 
 
 @pytest.mark.parametrize(
-    ("configs", "options", "told"),
+    ("configs", "options", "message"),
     [
         ([stdio("a"), stdio("a")], {}, "Two servers"),
         ([{"id": "a"}], {}, "command"),
         ([], {"name_limit": 10}, "64"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_before_anything_starts(
-    configs: list[Any], options: dict[str, Any], told: str
+def test_invalid_settings_are_refused_before_anything_starts(
+    configs: list[Any], options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(SettingsError, match=told):
+    with pytest.raises(SettingsError, match=message):
         ToolRegistryBuilder(configs, **options)
 
 
-async def test_names_obey_a_lower_limit() -> None:
+async def test_names_respect_a_lower_limit() -> None:
     async with await ToolRegistryBuilder([stdio("s" * 80)], name_limit=64).build() as snapshot:
         (definition,) = snapshot.definitions
         assert len(definition.name) == 64
@@ -153,10 +153,10 @@ async def test_a_renewed_snapshot_has_the_new_tools_and_the_old_one_does_not(tmp
         assert renewed.clients["s"] is snapshot.clients["s"]
 
 
-# -- put together by hand ------------------------------------------------------------
+# -- constructed directly ------------------------------------------------------------
 
 
-async def test_closing_closes_all_and_swallows_errors() -> None:
+async def test_closing_closes_all_clients_and_suppresses_errors() -> None:
     clients = {"a": ScriptedClient(closes_badly=True), "b": ScriptedClient()}
     snapshot = Snapshot(clients=clients)
     await snapshot.close()
@@ -164,7 +164,7 @@ async def test_closing_closes_all_and_swallows_errors() -> None:
     assert (clients["a"].closed, clients["b"].closed) == (2, 2)
 
 
-async def test_leaving_the_context_closes_also_after_an_error() -> None:
+async def test_leaving_the_context_after_an_error_closes_all_clients() -> None:
     client = ScriptedClient()
     with pytest.raises(KeyError):
         async with Snapshot(clients={"a": client}):
@@ -172,12 +172,12 @@ async def test_leaving_the_context_closes_also_after_an_error() -> None:
     assert client.closed == 1
 
 
-async def test_a_snapshot_made_by_hand_cannot_be_renewed() -> None:
+async def test_a_snapshot_constructed_directly_cannot_be_renewed() -> None:
     with pytest.raises(SettingsError):
         await Snapshot().renewed()
 
 
-def test_a_snapshot_cannot_be_changed() -> None:
+def test_a_snapshot_is_immutable() -> None:
     mapping, made = {"a": ToolOrigin("s", "a")}, list(definitions("a"))
     snapshot = Snapshot(made, mapping, {"s": ScriptedClient()})
     mapping["b"] = ToolOrigin("s", "b")

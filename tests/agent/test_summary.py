@@ -34,7 +34,7 @@ def summarise_blocks(*blocks: Any, structured: Any = None) -> str:
         (3, ""),
     ],
 )
-def test_each_kind_of_block_is_told(block: Any, text: str) -> None:
+def test_every_kind_of_block_is_summarised(block: Any, text: str) -> None:
     assert summarise_blocks(block) == text
 
 
@@ -45,12 +45,12 @@ def test_blocks_stay_in_order_and_structured_content_follows() -> None:
 
 
 @pytest.mark.parametrize(("value", "text"), [({}, "{}"), (0, "0"), ("", '""'), (False, "false"), ([], "[]")])
-def test_structured_content_of_any_value_counts(value: Any, text: str) -> None:
+def test_structured_content_of_any_value_is_summarised(value: Any, text: str) -> None:
     assert summarise([], value, has_structured=True) == f"structuredContent:\n{text}"
 
 
 @pytest.mark.parametrize("content", [None, "text", 3, {"type": "text"}, b"x"])
-def test_content_that_is_no_list_is_none(content: Any) -> None:
+def test_content_that_is_not_a_list_is_ignored(content: Any) -> None:
     assert plain_blocks(content) == []
 
 
@@ -63,7 +63,7 @@ def test_content_that_is_no_list_is_none(content: Any) -> None:
         ('"hello"', {"result": "hello"}),
     ],
 )
-def test_structured_content_that_a_text_block_already_says_is_not_repeated(text: str, structured: Any) -> None:
+def test_structured_content_that_repeats_a_text_block_is_omitted(text: str, structured: Any) -> None:
     assert summarise_blocks(Text(text), structured=structured) == text
 
 
@@ -76,5 +76,5 @@ def test_structured_content_that_a_text_block_already_says_is_not_repeated(text:
         {"type": "text", "text": '{"a": 1}', "annotations": {"audience": ["user"]}},
     ],
 )
-def test_structured_content_that_no_text_block_says_to_the_model_is_added(block: Any) -> None:
+def test_structured_content_that_no_text_block_contains_is_added(block: Any) -> None:
     assert summarise_blocks(block, structured={"a": 1}).endswith('structuredContent:\n{"a":1}')

@@ -27,7 +27,7 @@ def entry(name: str, **more: object) -> ToolEntry:
         ("srv", "x" * 119, f"mcp_srv__{'x' * 119}"),
     ],
 )
-def test_a_local_name_is_made_of_server_and_tool(server: str, tool: str, local: str) -> None:
+def test_a_local_name_consists_of_server_and_tool(server: str, tool: str, local: str) -> None:
     assert adapt_tool(server, entry(tool), LIMIT).name == local
 
 
@@ -45,20 +45,20 @@ def test_a_lower_limit_shortens_more() -> None:
 
 
 @pytest.mark.parametrize("limit", [63, 129, True, 64.0])
-def test_a_limit_for_names_that_no_provider_has_is_refused(limit: int) -> None:
+def test_an_impossible_name_limit_is_refused(limit: int) -> None:
     with pytest.raises(SettingsError, match="64 to 128"):
         adapt_tools({}, limit)
 
 
 @given(server=st.text(min_size=1), tool=st.text(min_size=1).filter(str.strip), limit=st.integers(64, 128))
-def test_every_local_name_is_one_that_providers_take(server: str, tool: str, limit: int) -> None:
+def test_every_local_name_is_valid_for_providers(server: str, tool: str, limit: int) -> None:
     name = adapt_tool(server, entry(tool), limit).name
     assert re.fullmatch(r"[A-Za-z0-9_-]+", name)
     assert len(name) <= limit
     assert name == adapt_tool(server, entry(tool), limit).name
 
 
-def test_the_mapping_leads_back_to_the_server_and_its_own_name() -> None:
+def test_the_mapping_gives_the_server_and_its_own_tool_name() -> None:
     adapted = adapt_tools({"srv.one": [entry("foo.bar")]}, LIMIT)
     assert adapted.mapping == {"mcp_srv_one__foo_bar": ToolOrigin("srv.one", "foo.bar")}
 
@@ -75,7 +75,7 @@ def test_definitions_are_sorted_by_local_name() -> None:
         ({"a__b": ["c"], "a": ["b__c"]}, "mcp_a__b__c"),
     ],
 )
-def test_tools_of_two_servers_with_one_name_are_reported_by_name(tools: dict[str, list[str]], local: str) -> None:
+def test_a_name_collision_of_two_servers_is_reported_with_the_name(tools: dict[str, list[str]], local: str) -> None:
     with pytest.raises(DefinitionError, match=f"would have the local name '{local}"):
         adapt_tools({server: [entry(name) for name in names] for server, names in tools.items()}, LIMIT)
 
@@ -88,7 +88,7 @@ def test_tools_of_two_servers_with_one_name_are_reported_by_name(tools: dict[str
         (["é" * 200, "è" * 200], "mcp_a_"),
     ],
 )
-def test_of_two_tools_of_one_server_with_one_name_the_first_stays(names: list[str], local: str) -> None:
+def test_the_first_of_two_tools_of_a_server_with_the_same_name_is_kept(names: list[str], local: str) -> None:
     adapted = adapt_tools({"a": [*map(entry, names), entry("z")], "b": [entry("t")]}, LIMIT)
     assert [item.origin.remote_tool_name for item in adapted.definitions if item.origin] == [names[0], "z", "t"]
     assert list(adapted.skipped) == ["a"]
@@ -97,12 +97,12 @@ def test_of_two_tools_of_one_server_with_one_name_the_first_stays(names: list[st
     assert f"its local name '{local}" in reason
 
 
-def test_a_tool_that_its_server_lists_twice_counts_once() -> None:
+def test_a_tool_listed_twice_is_taken_once() -> None:
     adapted = adapt_tools({"a": [entry("t", description="first"), entry("t", description="second")]}, LIMIT)
     assert [item.description for item in adapted.definitions] == ["first (MCP: a)"]
 
 
-def test_a_tool_that_cannot_be_taken_over_costs_no_other() -> None:
+def test_an_unusable_tool_does_not_affect_others() -> None:
     deep: dict[str, object] = {"type": "object"}
     for _ in range(100):
         deep = {"type": "object", "properties": {"x": deep}}
@@ -111,25 +111,25 @@ def test_a_tool_that_cannot_be_taken_over_costs_no_other() -> None:
     assert len(adapted.skipped["a"]) == 3
 
 
-def test_the_description_says_where_the_tool_comes_from() -> None:
+def test_the_description_names_the_server() -> None:
     assert adapt_tool("files", entry("t", description=" Reads. "), LIMIT).description == "Reads. (MCP: files)"
     assert adapt_tool("files", entry("t"), LIMIT).description == "(MCP: files)"
 
 
-def test_an_endless_description_is_cut_and_still_labelled() -> None:
+def test_a_very_long_description_is_cut_and_names_the_server() -> None:
     description = adapt_tool("files", entry("t", description="x" * 100_000), LIMIT).description
     assert len(description) < 4200
     assert description.endswith("… (MCP: files)")
 
 
-def test_what_nobody_can_see_is_taken_out_of_descriptions() -> None:
+def test_invisible_characters_are_removed_from_descriptions() -> None:
     hidden = "Adds\u202e two\u200b numbers\U000e0041.\x1b[31m\nReally."
     assert (
         adapt_tool("m", entry("t", description=hidden), LIMIT).description == "Adds two numbers.[31m\nReally. (MCP: m)"
     )
 
 
-def test_words_in_schemas_are_cleaned_and_values_are_not() -> None:
+def test_descriptions_in_schemas_are_cleaned_and_values_are_not() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -141,11 +141,11 @@ def test_words_in_schemas_are_cleaned_and_values_are_not() -> None:
 
 
 @pytest.mark.parametrize("schema", [None, "object", ["object"]])
-def test_a_schema_that_is_none_takes_an_object_without_properties(schema: object) -> None:
+def test_an_invalid_schema_is_replaced_by_an_object_without_properties(schema: object) -> None:
     assert adapt_tool("m", entry("t", input_schema=schema), LIMIT).parameters == {"type": "object", "properties": {}}
 
 
-def test_title_annotations_and_output_schema_are_kept_beside() -> None:
+def test_title_annotations_and_output_schema_are_kept_separately() -> None:
     hints = ToolAnnotations(read_only_hint=True, title="From the hints")
     found = adapt_tool("m", entry("t", annotations=hints, output_schema={"type": "object"}), LIMIT)
     assert (found.title, found.annotations, found.output_schema) == ("From the hints", hints, {"type": "object"})

@@ -15,10 +15,10 @@ from hubbub import ModelToolCall, ToolEnvelope
 
 
 async def test_calls_run_in_order() -> None:
-    play = LoopHarness(calls("search", "now", "search"), text_answer("x"))
-    await play.run()
-    assert play.own.names == ["search", "now", "search"]
-    assert [result["tool_name"] for result in play.results()] == ["search", "now", "search"]
+    harness = LoopHarness(calls("search", "now", "search"), text_answer("x"))
+    await harness.run()
+    assert harness.local_tools.names == ["search", "now", "search"]
+    assert [result["tool_name"] for result in harness.results()] == ["search", "now", "search"]
 
 
 class RendezvousTools:
@@ -37,53 +37,62 @@ class RendezvousTools:
         return name
 
 
-async def test_calls_run_at_the_same_time_when_asked_to_and_results_stay_in_order() -> None:
+async def test_parallel_calls_run_concurrently_and_results_stay_in_order() -> None:
     rendezvous = RendezvousTools()
-    play = LoopHarness(calls("now", "search"), text_answer("x"), own=rendezvous, runs_in_parallel=True)
-    await play.run()
+    harness = LoopHarness(calls("now", "search"), text_answer("x"), local_tools=rendezvous, runs_in_parallel=True)
+    await harness.run()
     assert rendezvous.finished == ["search", "now"]
-    assert [result["tool_name"] for result in play.results()] == ["now", "search"]
-    messages = play.model.requests[-1].messages
+    assert [result["tool_name"] for result in harness.results()] == ["now", "search"]
+    messages = harness.model.requests[-1].messages
     assert [message["tool_call_id"] for message in messages if message["role"] == "tool"] == ["id0", "id1"]
 
 
 @pytest.mark.parametrize("runs_in_parallel", [False, True])
-async def test_one_failing_call_does_not_keep_the_others_from_running(runs_in_parallel: bool) -> None:
-    own = FakeTools(now=RuntimeError("broken"))
-    play = LoopHarness(calls("now", "search"), text_answer("x"), own=own, runs_in_parallel=runs_in_parallel)
-    await play.run()
-    assert [result["ok"] for result in play.results()] == [False, True]
+async def test_a_failing_call_does_not_stop_the_others(runs_in_parallel: bool) -> None:
+    local_tools = FakeTools(now=RuntimeError("broken"))
+    harness = LoopHarness(
+        calls("now", "search"), text_answer("x"), local_tools=local_tools, runs_in_parallel=runs_in_parallel
+    )
+    await harness.run()
+    assert [result["ok"] for result in harness.results()] == [False, True]
 
 
-async def test_only_the_first_call_counts_when_parallel_calls_are_off() -> None:
-    play = LoopHarness(calls("now", "search"), text_answer("x"), parallel_tool_calls=False)
-    result = await play.run()
-    assert play.own.names == ["now"]
+async def test_without_parallel_calls_only_the_first_call_runs() -> None:
+    harness = LoopHarness(calls("now", "search"), text_answer("x"), parallel_tool_calls=False)
+    result = await harness.run()
+    assert harness.local_tools.names == ["now"]
     assert result.trace[0].ignored_calls == 1
-    assert len(play.model.requests[1].messages[1]["tool_calls"]) == 1
+    assert len(harness.model.requests[1].messages[1]["tool_calls"]) == 1
 
 
-async def test_calls_beyond_the_limit_are_left_out() -> None:
-    play = LoopHarness(calls(*["now"] * 5), text_answer("x"), max_calls_per_turn=3)
-    result = await play.run()
-    assert (len(play.own.calls), result.trace[0].ignored_calls) == (3, 2)
+async def test_calls_beyond_the_limit_are_dropped() -> None:
+    harness = LoopHarness(calls(*["now"] * 5), text_answer("x"), max_calls_per_turn=3)
+    result = await harness.run()
+    assert (len(harness.local_tools.calls), result.trace[0].ignored_calls) == (3, 2)
 
 
-async def test_ids_are_trimmed_made_up_and_made_unique() -> None:
+async def test_ids_are_trimmed_generated_and_made_unique() -> None:
     wanted = [ModelToolCall(identifier, "now", "{}") for identifier in (" a ", "a", "", "a")]
-    play = LoopHarness(
+    harness = LoopHarness(
         calls(*wanted), calls(ModelToolCall("a", "now", "{}"), ModelToolCall("", "now", "{}")), text_answer("x")
     )
-    await play.run()
-    assert [identifier for _, _, identifier in play.own.calls] == ["a", "a__2", "tc_3", "a__3", "a__4", "tc_6"]
+    await harness.run()
+    assert [identifier for _, _, identifier in harness.local_tools.calls] == [
+        "a",
+        "a__2",
+        "tc_3",
+        "a__3",
+        "a__4",
+        "tc_6",
+    ]
 
 
-async def test_names_are_trimmed_and_dots_found() -> None:
-    play = LoopHarness(
+async def test_names_are_trimmed_and_found_with_dots() -> None:
+    harness = LoopHarness(
         calls(ModelToolCall("1", " now "), ModelToolCall("2", "a.b")), text_answer("x"), tools=("now", "a_b")
     )
-    await play.run()
-    assert play.own.names == ["now", "a_b"]
+    await harness.run()
+    assert harness.local_tools.names == ["now", "a_b"]
 
 
 # -- arguments --------------------------------------------------------------------
@@ -100,53 +109,53 @@ async def test_names_are_trimmed_and_dots_found() -> None:
         (None, {}, "blank"),
     ],
 )
-async def test_arguments_are_mended_before_the_call(arguments: Any, value: Any, status: str) -> None:
-    play = LoopHarness(calls(ModelToolCall("c", "now", arguments)), text_answer("x"))
-    await play.run()
-    assert play.own.calls == [("now", value, "c")]
-    assert play.recorder.only("tool_call_start").details["parse_status"] == status
-    sent = play.model.requests[1].messages[1]["tool_calls"][0]["function"]["arguments"]
+async def test_arguments_are_repaired_before_the_call(arguments: Any, value: Any, status: str) -> None:
+    harness = LoopHarness(calls(ModelToolCall("c", "now", arguments)), text_answer("x"))
+    await harness.run()
+    assert harness.local_tools.calls == [("now", value, "c")]
+    assert harness.recorder.only("tool_call_start").details["parse_status"] == status
+    sent = harness.model.requests[1].messages[1]["tool_calls"][0]["function"]["arguments"]
     assert json.loads(sent) == value
 
 
-async def test_arguments_that_cannot_be_read_are_told_and_the_run_goes_on() -> None:
-    play = LoopHarness(calls(ModelToolCall("c", "now", "{oops")), text_answer("sorry"))
-    result = await play.run()
-    assert play.own.calls == []
-    assert play.codes() == ["ARGUMENTS_JSON_PARSE_ERROR"]
+async def test_invalid_arguments_are_reported_to_the_model_and_the_run_continues() -> None:
+    harness = LoopHarness(calls(ModelToolCall("c", "now", "{oops")), text_answer("sorry"))
+    result = await harness.run()
+    assert harness.local_tools.calls == []
+    assert harness.codes() == ["ARGUMENTS_JSON_PARSE_ERROR"]
     assert result.assistant_text == "sorry"
-    assert play.model.requests[1].messages[1]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert harness.model.requests[1].messages[1]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
 @pytest.mark.parametrize("arguments", ['{"a": "' + "x" * 100 + '"}', {"a": "x" * 100}])
-async def test_arguments_that_are_too_large_are_told(arguments: Any) -> None:
-    play = LoopHarness(calls(ModelToolCall("c", "now", arguments)), text_answer("x"), max_argument_bytes=50)
-    await play.run()
-    assert play.own.calls == []
-    assert play.codes() == ["ARGUMENTS_TOO_LARGE"]
+async def test_arguments_over_the_limit_are_reported_to_the_model(arguments: Any) -> None:
+    harness = LoopHarness(calls(ModelToolCall("c", "now", arguments)), text_answer("x"), max_argument_bytes=50)
+    await harness.run()
+    assert harness.local_tools.calls == []
+    assert harness.codes() == ["ARGUMENTS_TOO_LARGE"]
 
 
 # -- results ----------------------------------------------------------------------
 
 
-async def test_output_that_is_too_large_is_replaced() -> None:
-    play = LoopHarness(calls("now"), text_answer("x"), own=FakeTools(now="x" * 5000), max_output_bytes=2000)
-    await play.run()
-    assert play.codes() == ["TOOL_OUTPUT_TOO_LARGE"]
-    assert play.recorder.only("tool_call_end").details["output_replaced"] is True
+async def test_output_over_the_limit_is_replaced() -> None:
+    harness = LoopHarness(calls("now"), text_answer("x"), local_tools=FakeTools(now="x" * 5000), max_output_bytes=2000)
+    await harness.run()
+    assert harness.codes() == ["TOOL_OUTPUT_TOO_LARGE"]
+    assert harness.recorder.only("tool_call_end").details["output_replaced"] is True
 
 
-async def test_output_that_is_no_json_is_replaced() -> None:
-    play = LoopHarness(calls("now"), text_answer("x"), own=FakeTools(now=object()))
-    await play.run()
-    assert play.codes() == ["TOOL_OUTPUT_SERIALIZATION_ERROR"]
+async def test_output_without_a_json_form_is_replaced() -> None:
+    harness = LoopHarness(calls("now"), text_answer("x"), local_tools=FakeTools(now=object()))
+    await harness.run()
+    assert harness.codes() == ["TOOL_OUTPUT_SERIALIZATION_ERROR"]
 
 
-async def test_an_executor_that_raises_is_told_and_the_run_goes_on() -> None:
+async def test_an_exception_of_the_executor_is_reported_to_the_model_and_the_run_continues() -> None:
     class Raising:
         async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> ToolEnvelope:
             raise RuntimeError("the executor broke")
 
-    play = LoopHarness(calls("now"), text_answer("x"), own=Raising())
-    assert (await play.run()).assistant_text == "x"
-    assert play.codes() == ["INTERNAL_ERROR"]
+    harness = LoopHarness(calls("now"), text_answer("x"), local_tools=Raising())
+    assert (await harness.run()).assistant_text == "x"
+    assert harness.codes() == ["INTERNAL_ERROR"]

@@ -10,10 +10,10 @@ from tests.agent.loop_harness import FAILED_ENVELOPE, LoopHarness
 from hubbub import ModelAnswer, ModelToolCall
 
 
-async def test_events_tell_the_run_in_order() -> None:
-    play = LoopHarness(calls("now"), text_answer("x"))
-    result = await play.run(context={"tenant": "t" * 1000})
-    assert play.recorder.types() == [
+async def test_events_describe_the_run_in_order() -> None:
+    harness = LoopHarness(calls("now"), text_answer("x"))
+    result = await harness.run(context={"tenant": "t" * 1000})
+    assert harness.recorder.types() == [
         "llm_request_start",
         "llm_request_end",
         "tool_call_start",
@@ -22,27 +22,27 @@ async def test_events_tell_the_run_in_order() -> None:
         "llm_request_end",
         "final",
     ]
-    assert {event.run_id for event in play.recorder.events} == {result.run_id}
-    assert [event.turn for event in play.recorder.events] == [1, 1, 1, 1, 2, 2, 2]
-    assert all(event.context == {"tenant": "t" * 200} for event in play.recorder.events)
+    assert {event.run_id for event in harness.recorder.events} == {result.run_id}
+    assert [event.turn for event in harness.recorder.events] == [1, 1, 1, 1, 2, 2, 2]
+    assert all(event.context == {"tenant": "t" * 200} for event in harness.recorder.events)
 
 
-async def test_events_hold_no_arguments_and_no_outputs() -> None:
-    own = FakeTools(now="OUTPUT-CANARY", search=RuntimeError("ERROR-CANARY"))
+async def test_events_contain_no_arguments_and_no_outputs() -> None:
+    local_tools = FakeTools(now="OUTPUT-CANARY", search=RuntimeError("ERROR-CANARY"))
     wanted = [ModelToolCall("c", name, '{"a": "ARGUMENT-CANARY"}') for name in ("now", "search", "other")]
-    play = LoopHarness(calls(*wanted, text="TEXT-CANARY"), text_answer("FINAL-CANARY"), own=own)
-    await play.run("USER-CANARY")
-    assert "CANARY" not in repr(play.recorder.events)
-    assert play.recorder.events[3].type == "tool_call_start"
-    assert play.recorder.events[3].details["argument_bytes"] == 24
+    harness = LoopHarness(calls(*wanted, text="TEXT-CANARY"), text_answer("FINAL-CANARY"), local_tools=local_tools)
+    await harness.run("USER-CANARY")
+    assert "CANARY" not in repr(harness.recorder.events)
+    assert harness.recorder.events[3].type == "tool_call_start"
+    assert harness.recorder.events[3].details["argument_bytes"] == 24
 
 
 async def test_a_handler_that_fails_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
     def handler(event: Any) -> None:
         raise RuntimeError("the display is gone")
 
-    play = LoopHarness(calls("now"), text_answer("x"))
-    assert (await play.runner.run("hi", on_event=handler)).assistant_text == "x"
+    harness = LoopHarness(calls("now"), text_answer("x"))
+    assert (await harness.runner.run("hi", on_event=handler)).assistant_text == "x"
     assert "an event handler failed" in caplog.text
 
 
@@ -59,12 +59,12 @@ async def test_a_handler_may_be_async() -> None:
 
 async def test_the_trace_keeps_usage_and_outcomes() -> None:
     first = calls("now")
-    play = LoopHarness(
+    harness = LoopHarness(
         ModelAnswer(calls=first.calls, finish_reason="tool_calls", usage={"total_tokens": 7}),
         text_answer("x"),
-        own=FakeTools(now=FAILED_ENVELOPE),
+        local_tools=FakeTools(now=FAILED_ENVELOPE),
     )
-    result = await play.run()
+    result = await harness.run()
     turn, last = result.trace
     assert (turn.usage, turn.finish_reason) == ({"total_tokens": 7}, "tool_calls")
     assert [(call.name, call.ok, call.error_codes) for call in turn.calls] == [("now", False, ["MINE"])]

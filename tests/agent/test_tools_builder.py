@@ -15,11 +15,11 @@ def names(**options: object) -> list[str]:
     return [item.name for item in catalog.exposed]
 
 
-def test_own_and_mcp_tools_are_sorted_together() -> None:
+def test_local_and_mcp_tools_are_sorted_together() -> None:
     assert names() == ["mcp_files__read", "mcp_files__write", "now", "search"]
 
 
-def test_the_endpoints_own_shape_is_taken() -> None:
+def test_the_shape_of_the_chat_api_is_accepted() -> None:
     catalog = ToolsBuilder.build([{"type": "function", "function": {"name": "now", "description": "The time."}}])
     assert catalog.openai_tools() == [
         {
@@ -35,7 +35,7 @@ def test_a_shape_without_a_name_is_refused(shape: object) -> None:
         ToolsBuilder.build([shape])  # type: ignore[list-item]
 
 
-def test_tools_of_one_name_are_refused_and_the_first_ten_named() -> None:
+def test_duplicate_names_are_refused_and_the_first_ten_are_named() -> None:
     twice = definitions(*(f"t{number:02}" for number in range(12)))
     with pytest.raises(DefinitionError, match=r"t00, t01.* t09 and 2 more") as caught:
         ToolsBuilder.build(twice, mcp_definitions=twice)
@@ -57,31 +57,31 @@ def test_tools_of_one_name_are_refused_and_the_first_ten_named() -> None:
         ({"allow": ["s*"], "view": View(include=("n*",))}, []),
     ],
 )
-def test_patterns_choose_what_is_shown(options: dict[str, object], expected: list[str]) -> None:
+def test_patterns_select_the_listed_tools(options: dict[str, object], expected: list[str]) -> None:
     assert names(**options) == expected
 
 
-def test_a_view_of_what_only_reads_hides_the_rest() -> None:
+def test_a_view_of_read_only_tools_hides_the_others() -> None:
     reader = Definition("read", annotations=ToolAnnotations(read_only_hint=True))
     catalog = ToolsBuilder.build([reader, Definition("write")], view=View(read_only=True))
     assert [item.name for item in catalog] == ["read"]
 
 
-def test_more_tools_than_a_model_may_be_shown_are_refused() -> None:
+def test_more_tools_than_the_limit_are_refused() -> None:
     many = definitions(*(f"t{number}" for number in range(129)))
     with pytest.raises(DefinitionError, match="There are 129 tools, but at most 128"):
         ToolsBuilder.build(many)
     assert len(ToolsBuilder.build(many[:128])) == 128
 
 
-def test_definitions_that_take_too_many_bytes_are_refused_with_the_five_biggest() -> None:
+def test_definitions_over_the_byte_limit_are_refused_with_the_five_largest() -> None:
     big = [Definition(f"big{number}", "x" * (1000 + number)) for number in range(6)]
     with pytest.raises(DefinitionError, match=r"biggest: big5 \(\d+ bytes\), big4 .*big1 \(\d+ bytes\)$") as caught:
         ToolsBuilder.build(big, max_bytes=5000)
     assert "big0" not in caught.value.message
 
 
-def test_the_limit_counts_the_bytes_that_are_sent() -> None:
+def test_the_limit_counts_encoded_bytes() -> None:
     import msgspec
 
     tools = definitions("a", "b", "c")
@@ -95,7 +95,7 @@ def test_filters_come_before_limits() -> None:
     assert len(ToolsBuilder.build(definitions("a", "b", "c"), deny=["c"], max_tools=2)) == 2
 
 
-def test_tools_that_the_model_is_not_shown_do_not_count_and_cannot_be_called() -> None:
+def test_hidden_tools_do_not_count_and_cannot_be_called() -> None:
     hidden = [Definition(f"h{number}", exposed_to_model=False) for number in range(200)]
     catalog = ToolsBuilder.build([*hidden, Definition("shown")])
     assert [item.name for item in catalog.exposed] == ["shown"]
@@ -112,12 +112,12 @@ def test_a_name_written_with_dots_finds_its_tool() -> None:
     assert catalog.get("mcp_a__b") is None
 
 
-def test_a_definition_keeps_its_origin_on_the_way() -> None:
+def test_a_definition_keeps_its_origin() -> None:
     remote = Definition("mcp_a__b", origin=ToolOrigin("a", "b"))
     assert ToolsBuilder.build(mcp_definitions=[remote]).exposed[0].origin == ToolOrigin("a", "b")
 
 
-def test_as_a_collection_a_catalog_holds_what_the_model_is_shown() -> None:
+def test_a_catalog_as_a_collection_contains_the_listed_tools() -> None:
     shown, hidden = Definition("a_b"), Definition("secret", exposed_to_model=False)
     catalog = Catalog([hidden, shown])
     assert list(catalog) == [shown]

@@ -49,7 +49,7 @@ class ScriptedRequest:
         await self.reply(status, {"jsonrpc": "2.0", "id": self.message["id"], "error": error}, **headers)
 
     async def stream(self, *events: str, **headers: str) -> None:
-        """Start a stream, or go on with one."""
+        """Start a stream, or continue one."""
         if not self.is_streaming:
             self.is_streaming = True
             named = "".join(f"{key.replace('_', '-')}: {value}\r\n" for key, value in headers.items())
@@ -60,7 +60,7 @@ class ScriptedRequest:
         await self.writer.drain()
 
     def event(self, result: Any, identifier: str = "") -> str:
-        """The answer to this request as an event."""
+        """Return the response to this request as an event."""
         head = f"id: {identifier}\n" if identifier else ""
         return f"{head}data: {json.dumps({'jsonrpc': '2.0', 'id': self.message['id'], 'result': result})}\n\n"
 
@@ -68,14 +68,14 @@ class ScriptedRequest:
         self.writer.close()
 
     def reset(self) -> None:
-        """Break the connection in the rudest way."""
+        """Reset the connection (RST)."""
         self.writer.transport.abort()
 
 
 Handler = Callable[[ScriptedRequest], Awaitable[None]]
 
 
-async def hang(asked: ScriptedRequest) -> None:
+async def hang(request: ScriptedRequest) -> None:
     """Never answer."""
     await asyncio.get_running_loop().create_future()
 
@@ -86,13 +86,13 @@ class ScriptedServer:
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/mcp"
         self.port = port
-        self.asked: list[ScriptedRequest] = []
+        self.requests: list[ScriptedRequest] = []
 
     def count(self, name: str) -> int:
-        return [asked.rpc for asked in self.asked].count(name)
+        return [request.rpc for request in self.requests].count(name)
 
     def all(self, name: str) -> list[ScriptedRequest]:
-        return [asked for asked in self.asked if asked.rpc == name]
+        return [request for request in self.requests if request.rpc == name]
 
 
 @asynccontextmanager
@@ -105,10 +105,10 @@ async def scripted_server(handler: Handler) -> Any:
             method, path, _ = first.split(" ", 2)
             headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines) if k}
             body = await reader.readexactly(int(headers.get("content-length", 0)))
-            asked = ScriptedRequest(method, path, headers, body, writer)
-            server.asked.append(asked)
-            await handler(asked)
-            if writer.is_closing() or asked.is_streaming:
+            request = ScriptedRequest(method, path, headers, body, writer)
+            server.requests.append(request)
+            await handler(request)
+            if writer.is_closing() or request.is_streaming:
                 break
 
     async with stream_server(serve) as port:
@@ -121,27 +121,27 @@ def legacy_handler(
 ) -> Handler:
     """A correct legacy server; `special` is tried first, and raises NotImplementedError for all other requests."""
 
-    async def handle(asked: ScriptedRequest) -> None:
+    async def handle(request: ScriptedRequest) -> None:
         if special is not None:
             try:
-                return await special(asked)
+                return await special(request)
             except NotImplementedError:
                 pass
-        if asked.method == "GET" and not get:
-            return await asked.reply(405)
-        if asked.method == "DELETE":
-            return await asked.reply(200)
-        match asked.rpc:
+        if request.method == "GET" and not get:
+            return await request.reply(405)
+        if request.method == "DELETE":
+            return await request.reply(200)
+        match request.rpc:
             case "initialize":
                 result = {"protocolVersion": version, "capabilities": {}, "serverInfo": INFO}
-                await asked.result(result, **({"mcp_session_id": session} if session else {}))
+                await request.result(result, **({"mcp_session_id": session} if session else {}))
             case "tools/list":
-                await asked.result({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
+                await request.result({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
             case "tools/call":
-                await asked.result({"content": [{"type": "text", "text": "called"}]})
+                await request.result({"content": [{"type": "text", "text": "called"}]})
             case "server/discover":
-                await asked.reply(400)
+                await request.reply(400)
             case _:
-                await asked.reply(202)
+                await request.reply(202)
 
     return handle

@@ -19,7 +19,7 @@ def remote(**fields: Any) -> ServerConfig:
     return ServerConfig(**{"id": "a", "transport": "streamable_http", "url": URL, **fields})
 
 
-def test_the_versions_are_the_contracts() -> None:
+def test_the_supported_versions_are_those_of_the_contract() -> None:
     assert DEFAULT_PROTOCOL_VERSION == "2025-11-25"
     assert set(SUPPORTED_PROTOCOL_VERSIONS) == {
         "2024-11-05",
@@ -86,7 +86,7 @@ def test_transports_have_several_spellings(written: str, meant: str) -> None:
         ({"protocol_version": "2020-01-01"}, "is not supported"),
     ],
 )
-def test_what_stdio_refuses(fields: dict[str, Any], message: str) -> None:
+def test_invalid_stdio_configs_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         stdio(**fields)
 
@@ -115,7 +115,7 @@ def test_what_stdio_refuses(fields: dict[str, Any], message: str) -> None:
         ({"headers": {"A": "x\r\nB: y"}}, "one line"),
     ],
 )
-def test_what_http_refuses(fields: dict[str, Any], message: str) -> None:
+def test_invalid_http_configs_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         remote(**fields)
 
@@ -144,7 +144,7 @@ def test_what_http_refuses(fields: dict[str, Any], message: str) -> None:
         "file:///etc/passwd",
     ],
 )
-def test_a_url_that_is_not_plain_is_refused(url: str) -> None:
+def test_an_unsafe_or_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(SettingsError, match="`url`"):
         remote(url=url)
 
@@ -153,7 +153,7 @@ def test_a_url_that_is_not_plain_is_refused(url: str) -> None:
     "url",
     [URL, "http://localhost:3000/mcp", "http://127.0.0.1:1/", "http://[::1]:8080/x?y=z", "https://bücher.example/"],
 )
-def test_a_plain_url_is_taken(url: str) -> None:
+def test_a_valid_url_is_accepted(url: str) -> None:
     assert remote(url=url).url == url
 
 
@@ -165,7 +165,7 @@ def test_a_websocket_has_its_own_schemes() -> None:
         remote(url="wss://example.com/ws")
 
 
-def test_coerce_gives_the_same_config_or_makes_one() -> None:
+def test_coerce_returns_the_same_config_or_creates_one() -> None:
     config = stdio()
     assert ServerConfig.coerce(config) is config
     assert ServerConfig.coerce({"id": "a", "command": "cat"}) == config
@@ -180,7 +180,7 @@ def test_coerce_gives_the_same_config_or_makes_one() -> None:
         ServerConfig.coerce({"command": "cat"})
 
 
-def test_a_config_is_a_value() -> None:
+def test_configs_are_compared_by_value() -> None:
     assert stdio(args=["x"]) == stdio(args=("x",))
     assert stdio() != stdio(timeout_s=1)
     with pytest.raises(AttributeError):
@@ -189,7 +189,7 @@ def test_a_config_is_a_value() -> None:
         stdio(env={"A": "b"}).env["A"] = "c"  # type: ignore[index]
 
 
-def test_secrets_never_show() -> None:
+def test_secrets_are_not_in_the_repr() -> None:
     canary = "canary-5f2d"
     configs = [
         stdio(env={"TOKEN": canary}, args=["--token", canary]),

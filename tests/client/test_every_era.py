@@ -30,7 +30,7 @@ def join_text(result: Any) -> str:
 
 
 @every_transport
-async def test_the_server_is_found_and_its_tools_are_called(transport: str, version: str | None) -> None:
+async def test_a_client_connects_and_calls_tools(transport: str, version: str | None) -> None:
     async with assert_no_leaks(), interop_client(transport, version) as client:
         assert client.era == ("modern" if version is None and transport != "sse" else "legacy")
         if version is not None:
@@ -47,18 +47,18 @@ async def test_the_server_is_found_and_its_tools_are_called(transport: str, vers
 
 
 @every_transport
-async def test_progress_comes_before_the_result(transport: str, version: str | None) -> None:
+async def test_progress_is_delivered_before_the_result(transport: str, version: str | None) -> None:
     async with interop_client(transport, version) as client:
         steps: list[tuple[float, Any]] = []
         result = await client.call_tool(
-            "slow", {"steps": 3}, progress=lambda told: steps.append((told.progress, told.total))
+            "slow", {"steps": 3}, progress=lambda update: steps.append((update.progress, update.total))
         )
         assert join_text(result) == "3 steps"
         assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
 @every_transport
-async def test_a_question_is_answered_by_the_handler(transport: str, version: str | None) -> None:
+async def test_an_elicitation_is_answered_by_the_handler(transport: str, version: str | None) -> None:
     elicitations: list[ElicitationRequest] = []
 
     async def answer(request: ElicitationRequest) -> ElicitationAnswer:
@@ -75,7 +75,7 @@ async def test_a_question_is_answered_by_the_handler(transport: str, version: st
 
 
 @every_transport
-async def test_a_model_and_roots_answer_too(transport: str, version: str | None) -> None:
+async def test_sampling_and_roots_are_answered_by_their_handlers(transport: str, version: str | None) -> None:
     def sample(request: SamplingRequest) -> SamplingAnswer:
         assert request.max_tokens == 64
         return SamplingAnswer({"type": "text", "text": "frog"}, "tiny")
@@ -86,7 +86,7 @@ async def test_a_model_and_roots_answer_too(transport: str, version: str | None)
 
 
 @every_transport
-async def test_resources_prompts_and_completion(transport: str, version: str | None) -> None:
+async def test_resources_prompts_and_completion_work(transport: str, version: str | None) -> None:
     async with interop_client(transport, version) as client:
         assert "memo://static" in [resource.uri for resource in await client.resources()]
         assert [template.uri_template for template in await client.templates()] == ["memo://people/{name}"]
@@ -103,14 +103,14 @@ async def test_resources_prompts_and_completion(transport: str, version: str | N
 
 
 @every_transport
-async def test_many_calls_at_once_get_their_own_answers(transport: str, version: str | None) -> None:
+async def test_concurrent_calls_get_their_own_results(transport: str, version: str | None) -> None:
     async with interop_client(transport, version) as client:
         results = await asyncio.gather(*(client.call_tool("echo", {"text": str(number)}) for number in range(50)))
         assert [join_text(result) for result in results] == [str(number) for number in range(50)]
 
 
 @every_transport
-async def test_a_call_that_takes_too_long_is_withdrawn(transport: str, version: str | None) -> None:
+async def test_a_call_that_times_out_is_cancelled_at_the_server(transport: str, version: str | None) -> None:
     async with assert_no_leaks(), interop_client(transport, version) as client:
         before = (await client.call_tool("counts")).structured_content
         cancelled = before["cancelled"] if isinstance(before, dict) else 0
@@ -127,7 +127,7 @@ async def test_a_call_that_takes_too_long_is_withdrawn(transport: str, version: 
 
 
 @every_transport
-async def test_a_cancelled_call_is_withdrawn(transport: str, version: str | None) -> None:
+async def test_a_cancelled_call_is_cancelled_at_the_server(transport: str, version: str | None) -> None:
     async with assert_no_leaks(), interop_client(transport, version) as client:
         before = (await client.call_tool("counts")).structured_content
         started = asyncio.Event()
@@ -141,10 +141,10 @@ async def test_a_cancelled_call_is_withdrawn(transport: str, version: str | None
 
 
 @every_transport
-async def test_changes_are_heard_of(transport: str, version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_list_changes_are_reported(transport: str, version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         bounds, "SERVER_STREAM_WAIT_S", 20
-    )  # so long may a first call wait for the stream of a legacy session
+    )  # the longest wait of a first call for the stream of a legacy session
     changes: list[str] = []
     async with (
         assert_no_leaks(),
@@ -162,7 +162,7 @@ async def test_changes_are_heard_of(transport: str, version: str | None, monkeyp
 
 
 @every_transport
-async def test_a_watched_resource_tells_of_its_change(
+async def test_a_subscribed_resource_reports_its_update(
     transport: str, version: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "SERVER_STREAM_WAIT_S", 20)
@@ -179,29 +179,29 @@ async def test_a_watched_resource_tells_of_its_change(
 
 
 @every_transport
-async def test_log_messages_arrive(transport: str, version: str | None) -> None:
-    told: list[Any] = []
-    async with interop_client(transport, version, on_log=lambda message: told.append(message.data)) as client:
+async def test_log_messages_are_delivered(transport: str, version: str | None) -> None:
+    logged: list[Any] = []
+    async with interop_client(transport, version, on_log=lambda message: logged.append(message.data)) as client:
         if "logging" not in client.server_capabilities and client.era == "legacy":
             pytest.skip("this server does not log in this revision")
         await client.set_level("debug")
         await client.call_tool("slow", {"steps": 2})
-        await wait_until(lambda: len(told) >= 2)
-        assert "did step 1" in str(told[0])
+        await wait_until(lambda: len(logged) >= 2)
+        assert "did step 1" in str(logged[0])
 
 
 @pytest.mark.parametrize("transport", ["stdio", "streamable_http"])
-async def test_a_question_without_a_handler_is_a_typed_failure(transport: str) -> None:
+async def test_an_elicitation_without_a_handler_is_a_typed_error(transport: str) -> None:
     async with assert_no_leaks(), interop_client(transport, None) as client:
         with pytest.raises((InputRefused, RemoteError)):
             await client.call_tool("ask_name")
         assert join_text(await client.call_tool("echo", {"text": "on"})) == "on"
 
 
-async def test_a_stream_that_the_server_closes_is_taken_up_again() -> None:
+async def test_a_stream_closed_by_the_server_is_resumed() -> None:
     async with assert_no_leaks(), interop_client("streamable_http", "2025-11-25") as client:
         steps: list[Any] = []
-        result = await client.call_tool("polled", progress=lambda told: steps.append(told.message))
+        result = await client.call_tool("polled", progress=lambda update: steps.append(update.message))
         assert join_text(result) == "fetched"
         assert steps == ["before", "after"]
 
@@ -215,7 +215,7 @@ async def test_content_of_every_kind_is_decoded() -> None:
         assert picture.data.startswith(b"\x89PNG")
 
 
-async def test_wrong_calls_are_refused_before_anything_is_sent() -> None:
+async def test_invalid_calls_are_refused_before_anything_is_sent() -> None:
     async with interop_client("stdio", None) as client:
         with pytest.raises(InvalidParams, match="name of the tool"):
             await client.call_tool("  ")

@@ -15,7 +15,7 @@ from hubbub.pack.http import Backoff
 BROKEN = ServerConfig(id="broken", command="no-such-program-here")
 
 
-async def test_one_server_that_is_down_costs_the_others_nothing() -> None:
+async def test_a_server_that_is_down_does_not_affect_others() -> None:
     async with (
         assert_no_leaks(),
         Fleet([odd_server_config("sane", id="a"), BROKEN, odd_server_config("sane", id="b")]) as fleet,
@@ -34,7 +34,7 @@ async def test_one_server_that_is_down_costs_the_others_nothing() -> None:
             fleet.client("c")
 
 
-async def test_servers_connect_at_the_same_time_and_within_the_deadline() -> None:
+async def test_servers_connect_concurrently_within_the_deadline() -> None:
     all_connected = asyncio.Barrier(5)
 
     async def wait_for_all(request: ScriptedRequest) -> None:
@@ -59,7 +59,7 @@ async def test_servers_connect_at_the_same_time_and_within_the_deadline() -> Non
             assert isinstance(fleet.errors["hanging"], DeadlineExceeded)
 
 
-async def test_a_server_that_dies_comes_back_and_its_last_list_stays() -> None:
+async def test_a_server_that_exits_is_reconnected_and_its_last_list_is_kept() -> None:
     async with assert_no_leaks(), Fleet([odd_server_config("exit-after-answer", id="a")]) as fleet:
         first = fleet.client("a")
         assert [tool.name for tool in (await first.list_tools()).tools] == ["echo"]
@@ -68,7 +68,7 @@ async def test_a_server_that_dies_comes_back_and_its_last_list_stays() -> None:
         assert "a" not in fleet.errors
 
 
-async def test_the_last_good_list_is_given_while_a_server_does_not_answer() -> None:
+async def test_the_last_list_is_returned_while_a_server_fails() -> None:
     lists = itertools.count()
 
     async def fail_second_list(request: ScriptedRequest) -> None:
@@ -84,7 +84,7 @@ async def test_the_last_good_list_is_given_while_a_server_does_not_answer() -> N
             assert isinstance(fleet.errors["s"], HubbubError)
 
 
-async def test_a_fleet_needs_different_names() -> None:
+async def test_a_fleet_needs_unique_names() -> None:
     with pytest.raises(SettingsError, match="'a'"):
         Fleet([odd_server_config("sane", id="a"), {"id": "a", "command": "cat"}])
 
@@ -99,7 +99,7 @@ async def test_a_closed_fleet_stays_closed() -> None:
             await fleet.start()
 
 
-async def test_a_fleet_whose_start_is_cancelled_leaves_nothing() -> None:
+async def test_cancelling_the_start_of_a_fleet_leaves_nothing_open() -> None:
     async with assert_no_leaks():
         fleet = Fleet(
             [
@@ -114,7 +114,7 @@ async def test_a_fleet_whose_start_is_cancelled_leaves_nothing() -> None:
             await starting
 
 
-def test_waits_grow_and_start_again() -> None:
+def test_reconnect_delays_grow_and_are_reset() -> None:
     backoff = Backoff((1.0, 2.0, 4.0), jitter=0)
     assert [backoff.next_s() for _ in range(4)] == [1.0, 2.0, 4.0, 4.0]
     backoff.reset()

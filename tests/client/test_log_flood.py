@@ -13,22 +13,22 @@ COUNT = 2000
 PROGRAM = f"""
 import json, sys
 for line in sys.stdin:
-    asked = json.loads(line)
-    if asked["method"] == "initialize":
+    request = json.loads(line)
+    if request["method"] == "initialize":
         result = {{"protocolVersion": "2025-11-25", "capabilities": {{}}, "serverInfo": {{"name": "x"}}}}
-        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": result}}), flush=True)
-    elif asked["method"] == "ping":
+        print(json.dumps({{"jsonrpc": "2.0", "id": request["id"], "result": result}}), flush=True)
+    elif request["method"] == "ping":
         for number in range({COUNT}):
             print(json.dumps({{"jsonrpc": "2.0", "id": number, "method": "roots/list"}}))
-        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": {{}}}}), flush=True)
+        print(json.dumps({{"jsonrpc": "2.0", "id": request["id"], "result": {{}}}}), flush=True)
 """
 
 
-async def test_questions_that_are_dropped_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    may_answer, asked = asyncio.Event(), []
+async def test_dropped_server_requests_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    may_answer, received = asyncio.Event(), []
 
     async def roots() -> list[Any]:
-        asked.append(1)
+        received.append(1)
         await may_answer.wait()
         return []
 
@@ -37,7 +37,7 @@ async def test_questions_that_are_dropped_do_not_flood_the_log(caplog: pytest.Lo
         Client(stdio_config("-c", PROGRAM, protocol_version="2025-11-25"), roots=roots) as client,
     ):
         await client.ping()
-        await wait_until(lambda: len(asked) == bounds.PENDING_REQUESTS)
+        await wait_until(lambda: len(received) == bounds.PENDING_REQUESTS)
         may_answer.set()
     dropped = [record for record in caplog.records if "a request of a server was dropped" in record.message]
     assert 0 < len(dropped) <= bounds.LOG_LINES
@@ -46,16 +46,16 @@ async def test_questions_that_are_dropped_do_not_flood_the_log(caplog: pytest.Lo
 LOGS = """
 import json, sys
 for line in sys.stdin:
-    asked = json.loads(line)
+    request = json.loads(line)
     for params in (7, [], {}, {"level": 7}, {"level": "info", "data": "sound"}):
         print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": params}), flush=True)
-    if "id" in asked:
+    if "id" in request:
         result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "x"}}
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
 """
 
 
-async def test_a_log_that_makes_no_sense_is_left_out_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_invalid_log_message_is_dropped_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     log_messages: list[Any] = []
     config = stdio_config("-c", LOGS, protocol_version="2025-11-25")
     async with assert_no_leaks(), Client(config, on_log=log_messages.append) as client:

@@ -15,7 +15,7 @@ def parse_entry(entry: Any, **environ: str) -> ServerConfig:
     return config
 
 
-def test_a_command_with_arguments_and_variables() -> None:
+def test_a_command_has_arguments_and_environment_variables() -> None:
     entry = {"command": "npx", "args": ["-y", "${PKG:-files}"], "env": {"KEY": "${env:TOKEN}"}, "cwd": "${HOME}/x"}
     config = parse_entry(entry, TOKEN="t", HOME="/h")
     assert (config.command, config.args, config.chdir) == ("npx", ("-y", "files"), "/h/x")
@@ -23,7 +23,7 @@ def test_a_command_with_arguments_and_variables() -> None:
 
 
 @pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
-def test_a_url_under_each_of_its_names(key: str) -> None:
+def test_a_url_is_read_from_each_of_its_keys(key: str) -> None:
     config = parse_entry(
         {key: "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${T}"}}, HOST="x.example", T="t"
     )
@@ -41,26 +41,26 @@ def test_a_url_under_each_of_its_names(key: str) -> None:
         ("streamableHttp", "streamable_http"),
     ],
 )
-def test_types(written: str, transport: str) -> None:
+def test_the_type_selects_the_transport(written: str, transport: str) -> None:
     assert parse_entry({"type": written, "url": "https://x.example/"}).transport == transport
 
 
-def test_a_websocket_is_known_by_its_url() -> None:
+def test_a_websocket_is_recognised_by_its_url() -> None:
     assert parse_entry({"url": "wss://x.example/ws"}).transport == "websocket"
 
 
 @pytest.mark.parametrize("tree", [{"servers": {}}, {"mcpServers": {}}, {"mcp": {"servers": {}}}])
-def test_servers_stand_under_several_keys(tree: dict[str, Any]) -> None:
+def test_servers_are_read_from_several_keys(tree: dict[str, Any]) -> None:
     assert parse_mcp_json(msgspec.json.encode(tree)) == []
 
 
-def test_a_version_is_pinned() -> None:
+def test_a_protocol_version_is_pinned() -> None:
     assert parse_entry({"command": "x", "protocolVersion": "2025-06-18"}).protocol_version == "2025-06-18"
     assert parse_entry({"url": "https://x.example/", "protocolVersion": "2025-11-25"}).protocol_version == "2025-11-25"
     assert parse_entry({"command": "x"}).protocol_version is None
 
 
-def test_disabled_servers_and_foreign_keys_are_left_out() -> None:
+def test_disabled_servers_and_unknown_keys_are_ignored() -> None:
     text = b'{"mcpServers": {"a": {"command": "x", "alwaysAllow": []}, "b": {"disabled": true}}}'
     assert [config.id for config in parse_mcp_json(text)] == ["a"]
 
@@ -81,7 +81,7 @@ def test_disabled_servers_and_foreign_keys_are_left_out() -> None:
         ({"type": "stdio", "url": "https://x.example/"}, "`url` cannot be used"),
     ],
 )
-def test_what_is_wrong_is_named(entry: Any, message: str) -> None:
+def test_errors_name_the_invalid_entry(entry: Any, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         parse_entry(entry)
 
@@ -92,7 +92,7 @@ def test_no_servers_at_all_is_an_error(text: bytes) -> None:
         parse_mcp_json(text)
 
 
-def test_a_file_is_named_in_its_errors(tmp_path: Path) -> None:
+def test_errors_name_the_file(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     with pytest.raises(SettingsError, match=r"mcp\.json cannot be read"):
         read_mcp_json(path)

@@ -21,7 +21,7 @@ Wait = Callable[[str], None]
 
 @pytest.fixture(autouse=True)
 def set_probe_wait(monkeypatch: pytest.MonkeyPatch) -> Wait:
-    """Sets how long the probe is waited for: as long as a machine may need where it is answered, else only shortly."""
+    """Set the timeout of the probe: long for servers that answer it, short for others."""
 
     def wait_for(mode: str) -> None:
         seconds = LONG_WAIT_S if mode in ANSWERS_THE_PROBE else SHORT_WAIT_S
@@ -43,7 +43,7 @@ class RecordingKnownEras(KnownEras):
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A folder in which verdicts outlive the process."""
+    """The folder in which eras are stored."""
     return tmp_path / "state"
 
 
@@ -58,20 +58,20 @@ def logged_methods(log: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("mode", "era", "expected"),
     [
-        # The server that answers at once is asked one thing.
+        # A server that answers at once gets one request.
         ("modern", "modern", ["start", "server/discover"]),
         ("legacy", "legacy", ["start", "server/discover", "initialize"]),
-        # One that starts late is not started again, and a modern one is not taken for an old one.
+        # A slow server is not restarted, and a modern one is not classified as legacy.
         ("late-modern", "modern", ["start", "server/discover", "initialize"]),
         ("late-both", "modern", ["start", "server/discover", "initialize"]),
         ("late-legacy", "legacy", ["start", "server/discover", "initialize"]),
         ("ignores", "legacy", ["start", "server/discover", "initialize"]),
-        # One that does not survive the probe is.
+        # A server that exits at the probe is restarted.
         ("breaks", "legacy", ["start", "server/discover", "initialize", "start", "initialize"]),
         ("ends", "legacy", ["start", "server/discover", "start", "initialize"]),
     ],
 )
-async def test_the_era_is_found_with_as_few_starts_as_possible(
+async def test_the_era_is_detected_with_as_few_starts_as_possible(
     mode: str, era: str, expected: list[str], tmp_path: Path, set_probe_wait: Wait
 ) -> None:
     set_probe_wait(mode)
@@ -83,7 +83,7 @@ async def test_the_era_is_found_with_as_few_starts_as_possible(
 
 
 @pytest.mark.parametrize("mode", ["breaks", "ignores", "ends"])
-async def test_a_server_that_the_probe_broke_is_not_probed_again(
+async def test_a_server_that_fails_at_the_probe_is_not_probed_again(
     mode: str, tmp_path: Path, set_probe_wait: Wait
 ) -> None:
     set_probe_wait(mode)
@@ -96,7 +96,7 @@ async def test_a_server_that_the_probe_broke_is_not_probed_again(
         assert logged_methods(log) == ["start", "initialize"]
 
 
-async def test_a_server_that_became_modern_is_noticed(tmp_path: Path, set_probe_wait: Wait) -> None:
+async def test_a_server_that_became_modern_is_detected(tmp_path: Path, set_probe_wait: Wait) -> None:
     set_probe_wait("modern")
     log = tmp_path / "log"
     config, known = server("modern", log), RecordingKnownEras()
@@ -111,7 +111,7 @@ async def test_a_server_that_became_modern_is_noticed(tmp_path: Path, set_probe_
         assert logged_methods(log) == ["start", "server/discover"]
 
 
-async def test_a_server_that_only_stays_silent_is_started_the_other_way_the_next_time(tmp_path: Path) -> None:
+async def test_a_server_that_stays_silent_is_tried_with_the_other_era_next_time(tmp_path: Path) -> None:
     log = tmp_path / "log"
     config = server("hangs", log, timeout_s=1)
     async with assert_no_leaks():
@@ -121,7 +121,7 @@ async def test_a_server_that_only_stays_silent_is_started_the_other_way_the_next
             assert client.era == "legacy"
 
 
-async def test_two_starts_without_an_answer_leave_nothing_known(tmp_path: Path) -> None:
+async def test_two_starts_without_a_response_leave_the_era_unknown(tmp_path: Path) -> None:
     log, known = tmp_path / "log", RecordingKnownEras()
     for is_known in (True, False):
         with pytest.raises(DeadlineExceeded, match="handshake"):
@@ -129,7 +129,7 @@ async def test_two_starts_without_an_answer_leave_nothing_known(tmp_path: Path) 
         assert known.is_legacy(known.key) is is_known
 
 
-async def test_one_time_limit_is_for_the_whole_start(tmp_path: Path) -> None:
+async def test_the_time_limit_covers_the_whole_start(tmp_path: Path) -> None:
     log = tmp_path / "log"
     starting = asyncio.create_task(Client(server("hangs", log, timeout_s=300)).start())
     await wait_until(lambda: log.exists() and "initialize" in logged_methods(log))  # the second step
@@ -146,7 +146,7 @@ async def test_a_pinned_version_needs_no_probe(version: str, tmp_path: Path) -> 
         assert logged_methods(log) == ["start", "initialize"]
 
 
-async def test_a_server_that_ends_in_a_call_is_not_started_again(tmp_path: Path, set_probe_wait: Wait) -> None:
+async def test_a_server_that_exits_during_a_call_is_not_restarted(tmp_path: Path, set_probe_wait: Wait) -> None:
     set_probe_wait("ends-in-a-call")
     log = tmp_path / "log"
     async with assert_no_leaks(), Client(server("ends-in-a-call", log)) as client:
@@ -155,10 +155,10 @@ async def test_a_server_that_ends_in_a_call_is_not_started_again(tmp_path: Path,
         assert logged_methods(log) == ["start", "server/discover", "initialize", "tools/call"]
 
 
-# -- what outlives the process -------------------------------------------------------------
+# -- stored eras -------------------------------------------------------------
 
 
-async def test_an_expensive_verdict_is_kept_in_the_state_folder_without_the_command(
+async def test_an_era_that_was_slow_to_detect_is_stored_in_the_state_folder_without_the_command(
     tmp_path: Path, state: Path
 ) -> None:
     log = tmp_path / "log"
@@ -180,13 +180,13 @@ async def test_an_expensive_verdict_is_kept_in_the_state_folder_without_the_comm
     assert json.loads(file.read_text())["until"] == {}
 
 
-async def test_a_cheap_verdict_is_not_written_down(tmp_path: Path, state: Path, set_probe_wait: Wait) -> None:
+async def test_an_era_that_was_fast_to_detect_is_not_stored(tmp_path: Path, state: Path, set_probe_wait: Wait) -> None:
     set_probe_wait("legacy")
     async with Client(server("legacy", tmp_path / "log"), known_eras=KnownEras(lambda: state)):
         assert not state.exists()
 
 
-async def test_only_the_client_that_is_told_to_writes_verdicts_down(tmp_path: Path, state: Path) -> None:
+async def test_a_client_without_known_eras_neither_reads_nor_stores_them(tmp_path: Path, state: Path) -> None:
     log, own = tmp_path / "log", KnownEras(lambda: state)
     async with Client(server("breaks", log), known_eras=own):
         (file,) = state.iterdir()
@@ -198,7 +198,7 @@ async def test_only_the_client_that_is_told_to_writes_verdicts_down(tmp_path: Pa
         assert file.read_text() == before
 
 
-def test_what_is_kept_is_bounded_and_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_eras_are_bounded_and_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "KNOWN_ERAS_ON_DISK", 3)
     now = [1000.0]
 
@@ -214,7 +214,7 @@ def test_what_is_kept_is_bounded_and_expires(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"salt": 3}', b"\xff\xfe"])
-def test_a_file_that_cannot_be_read_is_replaced(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_file_is_replaced(tmp_path: Path, content: bytes) -> None:
     eras = KnownEras(lambda: tmp_path)
     (tmp_path / "legacy-servers.json").write_bytes(content)
     assert not eras.is_legacy("server")
@@ -223,7 +223,7 @@ def test_a_file_that_cannot_be_read_is_replaced(tmp_path: Path, content: bytes) 
     assert again.is_legacy("server")
 
 
-def test_a_folder_that_cannot_be_written_costs_only_the_memory(tmp_path: Path) -> None:
+def test_without_a_writable_folder_eras_are_remembered_in_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     eras = KnownEras(lambda: tmp_path / "file" / "below")
     eras.remember("server", outlives_process=True)

@@ -18,7 +18,7 @@ def make_connection(config: ServerConfig, wait_s: float = 3600.0) -> Reconnectin
     return ReconnectingClient(config.id, lambda: Client(config), backoff=Backoff((wait_s,), jitter=0))
 
 
-async def test_it_connects_when_first_asked_and_all_who_ask_share_that() -> None:
+async def test_the_first_request_connects_and_concurrent_requests_share_the_connection() -> None:
     async with assert_no_leaks():
         connection = make_connection(odd_server_config("sane"))
         assert not connection.is_started
@@ -29,7 +29,7 @@ async def test_it_connects_when_first_asked_and_all_who_ask_share_that() -> None
             await connection.get_client()
 
 
-async def test_who_needs_it_now_does_not_wait_for_the_next_try() -> None:
+async def test_a_request_reconnects_at_once_without_waiting_for_the_backoff() -> None:
     async with assert_no_leaks():
         connection = make_connection(odd_server_config("exit-after-answer"))
         client = await connection.get_client()
@@ -40,7 +40,7 @@ async def test_who_needs_it_now_does_not_wait_for_the_next_try() -> None:
         await connection.close()
 
 
-async def test_a_try_that_fails_is_told_to_those_who_waited_for_it() -> None:
+async def test_a_failed_attempt_is_reported_to_all_waiting_requests() -> None:
     async with assert_no_leaks():
         connection = make_connection(BROKEN)
         for _ in range(2):
@@ -51,7 +51,7 @@ async def test_a_try_that_fails_is_told_to_those_who_waited_for_it() -> None:
         await connection.close()
 
 
-async def test_closing_ends_the_wait_of_those_who_ask() -> None:
+async def test_closing_fails_waiting_requests() -> None:
     async with assert_no_leaks():
         connection = make_connection(odd_server_config("silent", timeout_s=600, protocol_version="2026-07-28"))
         getting = asyncio.create_task(connection.get_client())

@@ -14,7 +14,7 @@ TOOL = {"name": "echo", "inputSchema": {"type": "object"}}
 
 
 def lose_first_session(sessions: list[str]) -> Handler:
-    """Forgets its first session when it is asked for tools."""
+    """Forgets its first session when it receives `tools/list`."""
 
     async def handle(request: ScriptedRequest) -> None:
         match request.rpc:
@@ -33,7 +33,7 @@ def lose_first_session(sessions: list[str]) -> Handler:
     return handle
 
 
-async def test_a_renewed_session_tells_of_every_list_and_watched_resource() -> None:
+async def test_a_renewed_session_reports_every_list_and_subscribed_resource_as_changed() -> None:
     changes: list[Change] = []
     async with (
         assert_no_leaks(),
@@ -48,7 +48,7 @@ async def test_a_renewed_session_tells_of_every_list_and_watched_resource() -> N
         assert server.count("resources/subscribe") == 2
 
 
-async def test_a_handler_that_fails_does_not_disturb_the_renewal() -> None:
+async def test_a_failing_handler_does_not_affect_the_renewal() -> None:
     changes: list[Change] = []
 
     async def failing(change: Change) -> None:
@@ -64,7 +64,7 @@ async def test_a_handler_that_fails_does_not_disturb_the_renewal() -> None:
         await wait_until(lambda: len(changes) == 2)
 
 
-async def test_a_listen_stream_that_is_opened_again_tells_what_it_may_have_missed() -> None:
+async def test_a_reopened_listen_stream_reports_changes_it_may_have_missed() -> None:
     changes: list[Change] = []
     may_break = asyncio.Event()
 
@@ -95,14 +95,14 @@ async def test_a_listen_stream_that_is_opened_again_tells_what_it_may_have_misse
         async with Client(remote, on_change=changes.append) as client:
             assert len(await client.tools()) == 1
             assert len(await client.tools()) == 1
-            assert server.count("tools/list") == 1  # It may be kept.
+            assert server.count("tools/list") == 1  # The list may be cached.
             may_break.set()
             await wait_until(lambda: changes == [Change("tools")])
             assert len(await client.tools()) == 1
             assert server.count("tools/list") == 2
 
 
-async def test_a_server_that_was_started_again_tells_of_every_list() -> None:
+async def test_a_restarted_server_reports_every_list_as_changed() -> None:
     changes: list[str] = []
 
     def make(given: ServerConfig) -> Client:

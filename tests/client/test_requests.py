@@ -16,7 +16,7 @@ def seconds_from_now(seconds: float) -> float:
     return asyncio.get_running_loop().time() + seconds
 
 
-async def test_each_answer_is_too_late_at_its_own_time() -> None:
+async def test_each_request_times_out_at_its_own_deadline() -> None:
     deadlines = Deadlines()
     late, soon, never = future(), future(), future()
     for answer, at in ((late, seconds_from_now(150)), (soon, seconds_from_now(30)), (never, float("inf"))):
@@ -28,7 +28,7 @@ async def test_each_answer_is_too_late_at_its_own_time() -> None:
         assert not other.done()
 
 
-async def test_a_clock_can_be_stopped_and_started_again() -> None:
+async def test_a_deadline_can_be_paused_and_resumed() -> None:
     deadlines = Deadlines()
     answer, other = future(), future()
     clock = deadlines.add(answer, seconds_from_now(30))
@@ -46,7 +46,7 @@ async def test_a_clock_can_be_stopped_and_started_again() -> None:
     assert clock.expired()
 
 
-async def test_what_was_answered_or_given_up_is_left_alone() -> None:
+async def test_answered_and_cancelled_requests_do_not_time_out() -> None:
     deadlines = Deadlines()
     answered, abandoned, last = future(), future(), future()
     deadlines.add(answered, seconds_from_now(10))
@@ -60,7 +60,7 @@ async def test_what_was_answered_or_given_up_is_left_alone() -> None:
     assert answered.result() is None
 
 
-async def test_after_closing_nothing_rings() -> None:
+async def test_after_closing_no_deadline_fires() -> None:
     deadlines = Deadlines()
     answer = future()
     deadlines.add(answer, seconds_from_now(10))

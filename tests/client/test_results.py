@@ -34,18 +34,18 @@ JSON = st.recursive(
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(value=JSON)
-def test_anything_is_a_result_or_an_error_of_ours(kind: type[Any], value: Any) -> None:
+def test_any_json_gives_a_result_or_our_error(kind: type[Any], value: Any) -> None:
     raw = msgspec.Raw(msgspec.json.encode(value))
     with contextlib.suppress(TransportError):
         assert isinstance(results.decode_result(raw, kind), kind)
 
 
 @pytest.mark.parametrize("messages", [["a text"], [None], [7], [[]], 7, "text"])
-async def test_a_prompt_of_what_is_no_message_is_an_invalid_response(messages: Any) -> None:
-    async def special(asked: ScriptedRequest) -> None:
-        if asked.rpc != "prompts/get":
+async def test_a_prompt_with_invalid_messages_is_an_invalid_response(messages: Any) -> None:
+    async def special(request: ScriptedRequest) -> None:
+        if request.rpc != "prompts/get":
             raise NotImplementedError
-        await asked.result({"messages": messages})
+        await request.result({"messages": messages})
 
     async with assert_no_leaks(), scripted_server(legacy_handler(special)) as server:
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-11-25")

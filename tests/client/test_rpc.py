@@ -24,7 +24,7 @@ from hubbub.ports import hide_nothing
 
 
 class FakeTransport:
-    """A link whose other end is the test."""
+    """A transport whose other end is the test."""
 
     address = "test"
     is_http = is_legacy = False
@@ -62,7 +62,7 @@ class FakeTransport:
         self.rpc.receive(msgspec.json.encode({"jsonrpc": "2.0", **message}))
 
 
-async def test_requests_are_numbered_and_answers_find_them() -> None:
+async def test_requests_are_numbered_and_matched_to_responses() -> None:
     transport = FakeTransport()
     rpc = JsonRpcClient(transport, timeout_s=10)
     with pytest.raises(TransportError, match="not started"):
@@ -96,19 +96,19 @@ async def test_requests_are_numbered_and_answers_find_them() -> None:
     await rpc.close()
 
 
-async def test_an_error_that_makes_no_sense_is_still_an_error() -> None:
+async def test_an_invalid_error_object_is_a_remote_error() -> None:
     transport = FakeTransport()
     rpc = JsonRpcClient(transport, timeout_s=10)
     await rpc.start()
     waiting = asyncio.create_task(rpc.request("m"))
     await asyncio.sleep(0)
     transport.deliver(id=1, error="no", result={})
-    with pytest.raises(RemoteError, match="cannot be read"):
+    with pytest.raises(RemoteError, match="invalid error object"):
         await waiting
     await rpc.close()
 
 
-async def test_initialize_is_never_withdrawn_and_others_once() -> None:
+async def test_initialize_is_never_cancelled_and_other_requests_once() -> None:
     transport = FakeTransport()
     rpc = JsonRpcClient(transport, timeout_s=0.05)
     await rpc.start()
@@ -119,7 +119,7 @@ async def test_initialize_is_never_withdrawn_and_others_once() -> None:
     await rpc.close()
 
 
-async def test_notifications_reach_the_callback_in_order_and_its_failures_stop_nothing() -> None:
+async def test_notifications_reach_the_callback_in_order_and_its_failures_are_isolated() -> None:
     transport, received = FakeTransport(), []
 
     async def record(method: str) -> None:
@@ -139,7 +139,7 @@ async def test_notifications_reach_the_callback_in_order_and_its_failures_stop_n
     await rpc.close()
 
 
-async def test_hooks_hear_after_the_answer_was_given() -> None:
+async def test_hooks_run_after_the_response_is_delivered() -> None:
     transport = FakeTransport()
 
     def lose_link(line: str) -> None:
@@ -157,7 +157,7 @@ async def test_hooks_hear_after_the_answer_was_given() -> None:
     await rpc.close()
 
 
-async def test_losing_the_link_fails_all_and_for_good() -> None:
+async def test_losing_the_transport_fails_all_requests_permanently() -> None:
     transport = FakeTransport()
     lost: list[HubbubError] = []
     rpc = JsonRpcClient(transport, on_lost=lost.append, timeout_s=10)
@@ -180,7 +180,7 @@ async def test_losing_the_link_fails_all_and_for_good() -> None:
         await rpc.start()
 
 
-async def test_a_link_that_is_lost_before_any_answer_tells_why_itself() -> None:
+async def test_a_transport_lost_before_any_response_gives_its_reason() -> None:
     transport = FakeTransport()
     rpc = JsonRpcClient(transport, timeout_s=10)
     await rpc.start()
@@ -191,7 +191,7 @@ async def test_a_link_that_is_lost_before_any_answer_tells_why_itself() -> None:
     await rpc.close()
 
 
-async def test_a_clock_stands_still_while_a_question_is_answered() -> None:
+async def test_a_deadline_is_paused_while_a_server_request_is_answered() -> None:
     transport = FakeTransport()
 
     async def answer(method: str, params: Raw, request: Any) -> Any:
@@ -210,7 +210,7 @@ async def test_a_clock_stands_still_while_a_question_is_answered() -> None:
     await rpc.close()
 
 
-async def test_a_clock_stands_still_until_the_last_of_several_questions_is_answered() -> None:
+async def test_a_deadline_is_paused_until_the_last_server_request_is_answered() -> None:
     transport = FakeTransport()
     answered = {"first": asyncio.Event(), "second": asyncio.Event()}
 
@@ -227,7 +227,7 @@ async def test_a_clock_stands_still_until_the_last_of_several_questions_is_answe
     await asyncio.sleep(0)
     answered["first"].set()
     await advance_and_settle(40)
-    assert not waiting.done(), "the clock ran while the second question was open"
+    assert not waiting.done(), "the deadline was not paused while the second request was pending"
     answered["second"].set()
     await wait_until(lambda: len(transport.sent) == 3)
     advance_clock(20)
@@ -238,7 +238,7 @@ async def test_a_clock_stands_still_until_the_last_of_several_questions_is_answe
 
 
 class FailingStartTransport(FakeTransport):
-    """A link that fails to start when the test says so."""
+    """A transport whose start fails when the test decides."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -250,7 +250,7 @@ class FailingStartTransport(FakeTransport):
         raise TransportError("there is nothing")
 
 
-async def test_a_failed_start_that_nobody_waits_for_any_more_is_not_reported_as_lost() -> None:
+async def test_a_failed_start_after_a_cancellation_is_not_reported_as_lost() -> None:
     async with assert_no_unretrieved_errors():
         transport = FailingStartTransport()
         rpc = JsonRpcClient(transport, timeout_s=10)

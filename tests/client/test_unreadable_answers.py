@@ -12,28 +12,28 @@ from tests.client.scripted_server import Handler, ScriptedRequest, legacy_handle
 
 from hubbub import Client, InvalidParams, ServerConfig, TransportError
 
-RESPONSE_LIMIT_S = 60.0  # and the limit of a call is much longer
+RESPONSE_LIMIT_S = 60.0  # the timeout of a call is much longer
 
 PROGRAM = r"""
 import json, os, sys
 info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
 calls = []
 for line in sys.stdin:
-    asked = json.loads(line)
-    if asked["method"] == "initialize":
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": info}), flush=True)
-    elif asked["method"] == "tools/call":
+    request = json.loads(line)
+    if request["method"] == "initialize":
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": info}), flush=True)
+    elif request["method"] == "tools/call":
         print("call", file=sys.stderr, flush=True)
-        calls.append(asked["id"])
+        calls.append(request["id"])
         if len(calls) == 2:
             line = bytes.fromhex(os.environ["LINE"]).replace(b"ID", b"%d" % calls[0])
             line = line.replace(b"LONG", b"x" * (20 << 20)).replace(b"DEEP", b"[" * 300 + b"]" * 300)
             sys.stdout.buffer.write(b"a line of a log \xff NaN\n{\"level\": \"\xff\"}\n" + line + b"\n")
             sys.stdout.buffer.flush()
-    elif asked["method"] == "ping":
+    elif request["method"] == "ping":
         answer = {"jsonrpc": "2.0", "id": calls[1], "result": {"content": [{"type": "text", "text": "second"}]}}
         print(json.dumps(answer), flush=True)
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {}}), flush=True)
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": {}}), flush=True)
 """
 UNREADABLE = {
     b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"\xff"}]}}': "not UTF-8",
@@ -42,7 +42,7 @@ UNREADABLE = {
     b'{"jsonrpc":"2.0","id":ID,"result":{"x":"\\ud800"}}': "surrogate",
     b'{"jsonrpc":"2.0","id":ID,"result":{"x":"LONG"}}': "larger than",
     b'{"jsonrpc":"2.0","id":ID,"result":{"x":tru}}': "cannot be read",
-    b'{"jsonrpc":"2.0","id":ID}': "needs a `method`",
+    b'{"jsonrpc":"2.0","id":ID}': "must have a `method`",
 }
 WITHOUT_ID = {
     b'{"jsonrpc":"2.0","result":{"x":"LONG"},"id":ID}': "larger than",
@@ -64,7 +64,7 @@ async def two_calls(line: bytes) -> AsyncIterator[tuple[Client, list[asyncio.Tas
 
 
 @pytest.mark.parametrize("line", UNREADABLE, ids=lambda line: UNREADABLE[line])
-async def test_only_the_call_that_was_answered_fails(line: bytes) -> None:
+async def test_only_the_call_with_the_unreadable_response_fails(line: bytes) -> None:
     async with two_calls(line) as (client, (first, second), errors):
         with pytest.raises(TransportError, match=UNREADABLE[line]) as raised:
             await first
@@ -76,7 +76,7 @@ async def test_only_the_call_that_was_answered_fails(line: bytes) -> None:
 
 
 @pytest.mark.parametrize("line", WITHOUT_ID, ids=lambda line: WITHOUT_ID[line])
-async def test_if_it_may_be_any_call_all_fail(line: bytes) -> None:
+async def test_all_calls_fail_if_the_response_may_belong_to_any(line: bytes) -> None:
     async with two_calls(line) as (client, calls, errors):
         for call in calls:
             with pytest.raises(TransportError, match=WITHOUT_ID[line]):
@@ -85,7 +85,7 @@ async def test_if_it_may_be_any_call_all_fail(line: bytes) -> None:
         assert errors == ["call", "call"]
 
 
-async def test_what_is_no_number_is_null() -> None:
+async def test_nan_and_infinity_are_null() -> None:
     line = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"x":NaN,"y":[-Infinity,"NaN"]}}}'
     async with two_calls(line) as (client, (first, second), _):
         result = await first
@@ -99,28 +99,28 @@ UNREADABLE_REQUEST_PROGRAM = r"""
 import json, sys
 info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
 for line in sys.stdin:
-    asked = json.loads(line)
-    if asked.get("method") == "initialize":
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": info}), flush=True)
-    elif asked.get("method") == "tools/call":
-        call = asked["id"]
+    request = json.loads(line)
+    if request.get("method") == "initialize":
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": info}), flush=True)
+    elif request.get("method") == "tools/call":
+        call = request["id"]
         question = b'{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"\xff"}}'
         sys.stdout.buffer.write(question + bytes([10]))
         sys.stdout.buffer.flush()
-    elif asked.get("id") == "q1":
-        content = [{"type": "text", "text": str(asked["error"]["code"])}]
+    elif request.get("id") == "q1":
+        content = [{"type": "text", "text": str(request["error"]["code"])}]
         print(json.dumps({"jsonrpc": "2.0", "id": call, "result": {"content": content}}), flush=True)
 """
 
 
-async def test_a_question_that_cannot_be_read_is_refused_so_that_nobody_waits() -> None:
+async def test_an_unreadable_server_request_is_answered_with_an_error() -> None:
     config = stdio_config("-c", UNREADABLE_REQUEST_PROGRAM, protocol_version="2025-11-25")
     async with assert_no_leaks(), Client(config) as client, asyncio.timeout(RESPONSE_LIMIT_S):
         result = await client.call_tool("a", timeout_s=1000)
         assert result.text == "-32700"
 
 
-async def test_half_a_character_in_an_argument_is_refused_before_it_is_sent() -> None:
+async def test_a_lone_surrogate_in_an_argument_is_refused_before_it_is_sent() -> None:
     async with two_calls(b"{}") as (client, calls, _):
         with pytest.raises(InvalidParams, match="surrogate"):
             await client.call_tool("a", {"x": "\ud800"})
@@ -133,14 +133,14 @@ async def test_half_a_character_in_an_argument_is_refused_before_it_is_sent() ->
 
 
 def handler_with_body(body: bytes, kind: str) -> Handler:
-    async def special(asked: ScriptedRequest) -> None:
-        if asked.rpc != "tools/call":
+    async def special(request: ScriptedRequest) -> None:
+        if request.rpc != "tools/call":
             raise NotImplementedError
-        answer = body.replace(b"ID", str(asked.message["id"]).encode())
+        answer = body.replace(b"ID", str(request.message["id"]).encode())
         if kind == "sse":
-            await asked.reply(200, b"data: " + answer + b"\n\n", content_type="text/event-stream")
+            await request.reply(200, b"data: " + answer + b"\n\n", content_type="text/event-stream")
         else:
-            await asked.reply(200, answer)
+            await request.reply(200, answer)
 
     return legacy_handler(special)
 
@@ -153,7 +153,7 @@ def handler_with_body(body: bytes, kind: str) -> Handler:
         (b'{"jsonrpc":"2.0","id":ID,"result":' + b"[" * 300 + b"]" * 300 + b"}", "nested deeper"),
     ],
 )
-async def test_over_http_the_reason_is_told_too(kind: str, body: bytes, reason: str) -> None:
+async def test_over_http_the_error_has_the_reason(kind: str, body: bytes, reason: str) -> None:
     async with assert_no_leaks(), scripted_server(handler_with_body(body, kind)) as server:
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-11-25")
         async with Client(config) as client, asyncio.timeout(RESPONSE_LIMIT_S):
@@ -163,7 +163,7 @@ async def test_over_http_the_reason_is_told_too(kind: str, body: bytes, reason: 
 
 
 @pytest.mark.parametrize("kind", ["json", "sse"])
-async def test_over_http_what_is_no_number_is_null(kind: str) -> None:
+async def test_over_http_nan_and_infinity_are_null(kind: str) -> None:
     body = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"x":NaN}}}'
     async with assert_no_leaks(), scripted_server(handler_with_body(body, kind)) as server:
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-11-25")
@@ -172,17 +172,17 @@ async def test_over_http_what_is_no_number_is_null(kind: str) -> None:
 
 
 @pytest.mark.parametrize("is_binary", [True, False])
-async def test_over_a_socket_only_the_call_that_was_answered_fails(is_binary: bool) -> None:
+async def test_over_websocket_only_the_call_with_the_unreadable_response_fails(is_binary: bool) -> None:
     async def serve(request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(protocols=("mcp.v1",))
         await socket.prepare(request)
         async for message in socket:
-            asked = json.loads(message.data)
+            rpc = json.loads(message.data)
             info = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "w", "version": "1"}}
-            if asked["method"] == "initialize":
-                await socket.send_json({"jsonrpc": "2.0", "id": asked["id"], "result": info})
-            elif asked["method"] == "tools/call":
-                answer = b'{"jsonrpc":"2.0","id":%d,"result":{"x":"\xff"}}' % asked["id"]
+            if rpc["method"] == "initialize":
+                await socket.send_json({"jsonrpc": "2.0", "id": rpc["id"], "result": info})
+            elif rpc["method"] == "tools/call":
+                answer = b'{"jsonrpc":"2.0","id":%d,"result":{"x":"\xff"}}' % rpc["id"]
                 await socket.send_frame(answer, WSMsgType.BINARY if is_binary else WSMsgType.TEXT)
         return socket
 

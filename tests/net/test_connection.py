@@ -25,7 +25,7 @@ from hubbub.net.pool import parse_url
 from hubbub.pack.http import HttpClient
 
 
-async def test_a_connection_is_used_again() -> None:
+async def test_a_connection_is_reused() -> None:
     async with assert_no_leaks(), run_raw_server(OK, OK, OK) as served, open_client() as http_client:
         for _ in range(3):
             assert await send_request(http_client, served) == b"ok"
@@ -55,7 +55,7 @@ _GZIP = gzip.compress(b"ok")
     ],
     ids=["trailers", "one trailer", "chunk extension", "1xx", "one header", "behind gzip"],
 )
-async def test_what_is_neither_head_nor_body_is_bounded(start: bytes, endless: bytes, reason: str) -> None:
+async def test_bytes_outside_of_head_and_body_are_bounded(start: bytes, endless: bytes, reason: str) -> None:
     """A stream has no deadline, so everything that a server can send endlessly must have a limit."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -80,7 +80,7 @@ async def _read_stream(http_client: HttpClient, url: str) -> None:
         pass
 
 
-async def test_a_trailer_is_no_header() -> None:
+async def test_a_trailer_is_not_a_header() -> None:
     late = _CHUNKED + b"0\r\nmcp-session-id: late\r\n\r\n"
     async with assert_no_leaks(), run_raw_server(late, OK) as served, open_client() as http_client:
         found = await http_client.send("POST", served.url, headers={}, body=b"{}")
@@ -90,7 +90,7 @@ async def test_a_trailer_is_no_header() -> None:
         assert served.connections == 1
 
 
-async def test_a_header_that_is_not_utf_8_is_text_that_can_be_written_again() -> None:
+async def test_a_header_that_is_not_utf_8_is_text_that_can_be_encoded() -> None:
     async with (
         assert_no_leaks(),
         run_raw_server(OK.replace(b"content-length", b"x-odd: \xff\xed\xa0\x80\r\ncontent-length")) as served,
@@ -101,7 +101,7 @@ async def test_a_header_that_is_not_utf_8_is_text_that_can_be_written_again() ->
         found.close()
 
 
-async def test_requests_at_once_have_a_connection_each() -> None:
+async def test_concurrent_requests_have_a_connection_each() -> None:
     async with assert_no_leaks(), run_raw_server(OK, OK) as served, open_client() as http_client:
         assert await asyncio.gather(*(send_request(http_client, served) for _ in range(5))) == [b"ok"] * 5
         assert served.connections == 5
@@ -118,7 +118,7 @@ async def test_requests_at_once_have_a_connection_each() -> None:
         (b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", b""),
     ],
 )
-async def test_answers_of_every_form_leave_the_connection_usable(answer: bytes, body: bytes) -> None:
+async def test_responses_of_every_form_leave_the_connection_usable(answer: bytes, body: bytes) -> None:
     async with assert_no_leaks(), run_raw_server(answer, OK) as served, open_client() as http_client:
         assert await send_request(http_client, served) == body
         assert await send_request(http_client, served) == b"ok"
@@ -126,18 +126,18 @@ async def test_answers_of_every_form_leave_the_connection_usable(answer: bytes, 
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", OK + OK])
-async def test_a_connection_that_ends_or_brings_more_than_asked_is_not_used_again(answer: bytes) -> None:
+async def test_a_connection_that_closes_or_sends_extra_bytes_is_not_reused(answer: bytes) -> None:
     async with assert_no_leaks(), run_raw_server(answer) as served, open_client() as http_client:
         assert [await send_request(http_client, served), await send_request(http_client, served)] == [b"ok", b"ok"]
         assert served.connections == 2
 
 
-async def test_what_nobody_asked_for_ends_an_idle_connection() -> None:
-    async def say_more(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_unexpected_bytes_close_an_idle_connection() -> None:
+    async def send_extra(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(OK)
         await reader.read()
 
-    async with assert_no_leaks(), run_raw_server(OK, last_handler=say_more) as served, open_client() as http_client:
+    async with assert_no_leaks(), run_raw_server(OK, last_handler=send_extra) as served, open_client() as http_client:
         assert await send_request(http_client, served) == b"ok"
         await wait_until(lambda: served.open == 0)
         assert await send_request(http_client, served) == b"ok"
@@ -168,7 +168,7 @@ async def test_a_body_may_end_with_its_connection() -> None:
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-encoding: gzip\r\n\r\nok",
     ],
 )
-async def test_what_is_no_whole_answer_is_a_broken_connection(answer: bytes) -> None:
+async def test_an_incomplete_response_is_a_connection_error(answer: bytes) -> None:
     async with assert_no_leaks(), run_raw_server(answer, close=True) as served, open_client() as http_client:
         with pytest.raises(TransportError) as raised:
             await send_request(http_client, served)
@@ -176,7 +176,7 @@ async def test_what_is_no_whole_answer_is_a_broken_connection(answer: bytes) -> 
         assert raised.value.may_have_executed
 
 
-async def test_a_head_without_end_is_given_up() -> None:
+async def test_an_endless_response_head_is_refused() -> None:
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n")
         while True:
@@ -198,7 +198,7 @@ COMPRESSED = [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zl
 
 
 @pytest.mark.parametrize(("encoding", "compress"), COMPRESSED)
-async def test_a_compressed_body_is_read_as_what_it_holds(encoding: str, compress: Callable[[bytes], bytes]) -> None:
+async def test_a_compressed_body_is_decompressed(encoding: str, compress: Callable[[bytes], bytes]) -> None:
     body = bytes(range(256)) * 1000
     packed = compress(body)
     head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: {len(packed)}\r\n\r\n".encode()
@@ -209,7 +209,7 @@ async def test_a_compressed_body_is_read_as_what_it_holds(encoding: str, compres
         assert raised.value.code == "HTTP_BODY_TOO_LARGE"
 
 
-async def test_a_compressed_body_that_breaks_off_is_told() -> None:
+async def test_a_truncated_compressed_body_is_an_error() -> None:
     packed = gzip.compress(b"x" * 1000)[:-9]
     head = f"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {len(packed)}\r\n\r\n".encode()
     async with assert_no_leaks(), run_raw_server(head + packed) as served, open_client() as http_client:
@@ -217,7 +217,7 @@ async def test_a_compressed_body_that_breaks_off_is_told() -> None:
             await send_request(http_client, served)
 
 
-async def test_a_server_that_sends_faster_than_we_read_has_to_wait() -> None:
+async def test_reading_slowly_applies_backpressure_to_the_server() -> None:
     size = 64 * 1024 * 1024
     sent = 0
 
@@ -234,7 +234,7 @@ async def test_a_server_that_sends_faster_than_we_read_has_to_wait() -> None:
     async with assert_no_leaks(), run_raw_server(head, last_handler=flood) as served, open_client() as http_client:
         answer = await http_client.send("POST", served.url, headers={}, body=b"")
         before = -1
-        while sent != before:  # until it stands still
+        while sent != before:  # until no more is sent
             before = sent
             await yield_to_loop(200)
         assert sent < size / 2
@@ -245,7 +245,7 @@ async def test_a_server_that_sends_faster_than_we_read_has_to_wait() -> None:
         assert received == size
 
 
-async def test_who_leaves_takes_the_connection_along() -> None:
+async def test_cancelling_a_request_closes_its_connection() -> None:
     async with assert_no_leaks(), run_raw_server(b"") as served, open_client() as http_client:
         pending = asyncio.create_task(send_request(http_client, served))
         await wait_until(lambda: bool(served.heads))
@@ -254,7 +254,7 @@ async def test_who_leaves_takes_the_connection_along() -> None:
         await wait_until(lambda: served.open == 0)
 
 
-async def test_closing_the_door_tells_those_who_wait() -> None:
+async def test_closing_the_client_fails_waiting_requests() -> None:
     async with assert_no_leaks(), run_raw_server(b"") as served, open_client() as http_client:
         pending = asyncio.create_task(send_request(http_client, served))
         await wait_until(lambda: bool(served.heads))
@@ -263,7 +263,7 @@ async def test_closing_the_door_tells_those_who_wait() -> None:
             await pending
 
 
-async def test_a_connection_that_nobody_uses_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "POOLED_CONNECTION_IDLE_S", 0.02)
     async with assert_no_leaks(), run_raw_server(OK) as served, open_client() as http_client:
         assert await send_request(http_client, served) == b"ok"
@@ -273,9 +273,7 @@ async def test_a_connection_that_nobody_uses_is_closed(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("announced", "connections"), [("timeout=1", 2), ("Timeout = 0, max=9", 2), ("timeout=60", 1), ("max=9", 1)]
 )
-async def test_a_connection_that_the_server_is_about_to_close_is_not_used_again(
-    announced: str, connections: int
-) -> None:
+async def test_a_connection_with_a_short_keep_alive_timeout_is_not_reused(announced: str, connections: int) -> None:
     answer = OK.replace(b"\r\n", b"\r\nKeep-Alive: " + announced.encode() + b"\r\n", 1)
     async with assert_no_leaks(), run_raw_server(answer, answer) as served, open_client() as http_client:
         for _ in range(2):
@@ -283,7 +281,7 @@ async def test_a_connection_that_the_server_is_about_to_close_is_not_used_again(
         assert served.connections == connections
 
 
-async def test_beyond_the_most_connections_requests_wait_for_a_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_beyond_the_connection_limit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "IN_FLIGHT", 2)
     async with (
         assert_no_leaks(),
@@ -301,7 +299,7 @@ async def test_beyond_the_most_connections_requests_wait_for_a_free_one(monkeypa
             assert await asyncio.gather(*waiting) == [b"ok", b"ok"]
 
 
-async def test_a_silent_server_is_given_up_and_a_slow_one_is_not() -> None:
+async def test_a_silent_server_times_out_and_a_slow_one_does_not() -> None:
     async def slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(6):
             await advance_and_settle(100)
@@ -342,9 +340,7 @@ def _certificate(folder: Path) -> Path:
     return path
 
 
-async def test_tls_wants_a_certificate_that_somebody_vouches_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tls_requires_a_trusted_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _certificate(tmp_path)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(path)
@@ -362,7 +358,7 @@ async def test_tls_wants_a_certificate_that_somebody_vouches_for(
 
 
 @pytest.mark.parametrize("headers", [{"X": "a\r\nY: b"}, {"X\n": "a"}, {"X": "a\rb"}, {"X": "a\0"}])
-async def test_a_header_cannot_bring_another(headers: dict[str, str]) -> None:
+async def test_header_injection_is_refused(headers: dict[str, str]) -> None:
     async with assert_no_leaks(), run_raw_server(OK) as served, open_client() as http_client:
         with pytest.raises(TransportError) as raised:
             await http_client.send("POST", served.url, headers=headers)
@@ -371,14 +367,14 @@ async def test_a_header_cannot_bring_another(headers: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("url", ["http:///mcp", "http://h/a b", "http://h/a\u00e9", "http://h:99999/"])
-async def test_an_address_that_is_none_is_refused(url: str) -> None:
+async def test_an_invalid_url_is_refused(url: str) -> None:
     async with open_client() as http_client:
         with pytest.raises(TransportError) as raised:
             await http_client.send("GET", url, headers={})
         assert not raised.value.may_have_executed
 
 
-def test_where_addresses_lead() -> None:
+def test_a_url_is_parsed_into_origin_and_request_head() -> None:
     parsed = parse_url("https://user:p%40ss@[::1]/a?b=c#d")
     assert parsed.origin == ("::1", 443, True)
     assert parsed.head_prefix.startswith("/a?b=c HTTP/1.1\r\nHost: [::1]\r\n")
@@ -389,11 +385,11 @@ def test_where_addresses_lead() -> None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=2000), max_size=8), st.lists(st.integers(1, 700), min_size=1))
-def test_an_answer_is_the_same_however_it_is_cut(pieces: list[bytes], cuts: list[int]) -> None:
+def test_a_response_is_the_same_with_any_chunks(pieces: list[bytes], cuts: list[int]) -> None:
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
     answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
 
-    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def send_in_pieces(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         at = 0
         for cut in cuts:
             writer.write(answer[at : at + cut])
@@ -403,14 +399,14 @@ def test_an_answer_is_the_same_however_it_is_cut(pieces: list[bytes], cuts: list
         await reader.read()
 
     async def main() -> bytes:
-        async with run_raw_server(b"", last_handler=drip) as served, open_client() as http_client:
+        async with run_raw_server(b"", last_handler=send_in_pieces) as served, open_client() as http_client:
             return await send_request(http_client, served)
 
     assert asyncio.run(main()) == b"".join(pieces)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "127.1"])
-async def test_an_address_that_is_not_allowed_is_never_connected_to(host: str) -> None:
+async def test_a_forbidden_address_is_never_connected_to(host: str) -> None:
     async with run_raw_server(OK) as served:
         http_client = HttpClient(PUBLIC)
         with pytest.raises(EgressRefused):

@@ -47,7 +47,7 @@ def test_kinds_of_addresses(address: str, kind: str) -> None:
     assert address_kind(address) == kind
 
 
-# The special-purpose registries of IANA: all that is not marked as globally reachable.
+# The special-purpose registries of IANA: everything that is not marked as globally reachable.
 SPECIAL = [
     "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/29",
     "192.0.0.8/32", "192.0.0.170/31", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
@@ -63,7 +63,7 @@ def test_no_special_purpose_address_is_public(
     network: ipaddress.IPv4Network | ipaddress.IPv6Network, offset: int
 ) -> None:
     if network == ipaddress.ip_network("64:ff9b:1::/56"):
-        offset %= 2**32 - 2**24  # the IPv4 address within, which may be any
+        offset %= 2**32 - 2**24  # any embedded IPv4 address
         assert address_kind(str(network[offset])) == address_kind(str(ipaddress.IPv4Address(offset)))
     else:
         assert address_kind(str(network[offset % network.num_addresses])) != "public"
@@ -85,12 +85,12 @@ def embedded_forms(address: str) -> list[str]:
 
 
 @given(st.sampled_from(["169.254.0.0/16", "127.0.0.0/8", "10.0.0.0/8", "192.168.0.0/16"]), st.integers(1, 65000))
-def test_no_disguise_makes_an_address_public(network: str, offset: int) -> None:
+def test_no_embedded_form_makes_an_address_public(network: str, offset: int) -> None:
     address = str(ipaddress.IPv4Network(network)[offset])
     assert address_kind(address) != "public"
     for disguise in embedded_forms(address):
         assert address_kind(disguise) == address_kind(address), disguise
-    # Behind a NAT64 prefix of 64 bits; read as if it had 96 it may be something worse, but never public.
+    # Behind a NAT64 prefix of 64 bits; read with 96 bits it may be a more restricted kind, but never public.
     assert (
         address_kind(str(ipaddress.IPv6Address(0x64FF9B0001 << 80 | int(ipaddress.IPv4Address(address)) << 24)))
         != "public"
@@ -123,13 +123,13 @@ def test_no_disguise_makes_an_address_public(network: str, offset: int) -> None:
         ("::ffff:0:127.0.0.1", ["127.0.0.1"], ["10.0.0.1", "93.184.216.34"]),
     ],
 )
-def test_a_host_leads_where_it_says(host: str, allowed: list[str], refused: list[str]) -> None:
+def test_a_host_is_classified_by_its_address(host: str, allowed: list[str], refused: list[str]) -> None:
     egress = egress_policy(host)
     assert all(egress.allows(address) for address in allowed)
     assert not any(egress.allows(address) for address in refused)
 
 
-def test_the_user_may_open_or_close_private_networks() -> None:
+def test_private_networks_can_be_allowed_or_forbidden() -> None:
     assert egress_policy("example.com", True).allows("10.0.0.1")
     assert not egress_policy("example.com", True).allows(METADATA)
     assert not egress_policy("localhost", False).allows("127.0.0.1")
@@ -156,7 +156,7 @@ def spellings(draw: st.DrawFn) -> tuple[str, str]:
 
 
 @given(spellings())
-def test_every_spelling_of_an_address_is_judged_and_connected_to_as_that_address(pair: tuple[str, str]) -> None:
+def test_every_spelling_of_an_address_is_checked_and_connected_to_as_that_address(pair: tuple[str, str]) -> None:
     address, spelling = pair
     assert normalize_host(spelling) == address
     assert parse_url(f"http://{spelling}:80/").origin.host == address
@@ -171,7 +171,7 @@ def test_every_dot_separates_labels(labels: list[str], dots: list[str]) -> None:
 
 
 @given(st.text(max_size=30))
-def test_what_may_lead_into_a_private_network_says_so_when_it_is_looked_up(host: str) -> None:
+def test_only_local_host_names_may_resolve_to_loopback(host: str) -> None:
     if not egress_policy(host).allows("127.0.0.1"):
         return
     looked_up = normalize_host(host).removesuffix(".")
@@ -187,7 +187,7 @@ def test_what_may_lead_into_a_private_network_says_so_when_it_is_looked_up(host:
 @pytest.mark.parametrize(
     "host", ["", ".", "a..b", "-a", "a b", "a/b", "a@b", "a%2eb", "::1::", "1.2.3.4.5", "0xg.1", "1..2", "x" * 300]
 )
-def test_what_is_no_host_is_refused(host: str) -> None:
+def test_an_invalid_host_is_refused(host: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever the parsers say
         normalize_host(host)
     assert egress_policy(host) == PUBLIC

@@ -46,7 +46,7 @@ def early_answering_server() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("make_loop", LOOPS)
-def test_an_answer_that_is_there_at_once_is_not_lost(make_loop: MakeLoop) -> None:
+def test_a_response_that_arrives_before_the_request_is_not_lost(make_loop: MakeLoop) -> None:
     async def send_many(url: str) -> None:
         http_client = HttpClient(ANY_ADDRESS)
         for _ in range(_REPEATS):
@@ -82,21 +82,21 @@ def test_a_socket_can_be_given_in_place_of_an_address(make_loop: MakeLoop) -> No
         thread.join(_TIMEOUT_S)
 
 
-async def test_a_first_request_larger_than_what_a_socket_takes_arrives_whole() -> None:
+async def test_a_first_request_larger_than_the_socket_buffer_is_sent_completely() -> None:
     async with assert_no_leaks(), run_raw_server(OK, OK) as served, open_client() as http_client:
         assert await send_request(http_client, served, b"x" * 20_000_000) == b"ok"
         assert await send_request(http_client, served) == b"ok"
         assert served.connections == 1
 
 
-async def test_a_connection_that_the_server_said_it_would_close_is_closed_if_it_does_not() -> None:
+async def test_a_connection_announced_to_close_is_closed_by_the_client() -> None:
     closing = OK.replace(b"content-length", b"connection: close\r\ncontent-length")
     async with assert_no_leaks(), run_raw_server(closing) as served, open_client() as http_client:
         assert await send_request(http_client, served) == b"ok"
         await wait_until(lambda: served.connections == 1 and served.open == 0)
 
 
-async def test_who_waits_for_room_is_told_when_others_cannot_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_requests_fail_if_no_connection_can_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "IN_FLIGHT", 1)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -107,7 +107,7 @@ async def test_who_waits_for_room_is_told_when_others_cannot_connect(monkeypatch
         assert not any(each.may_have_executed for each in found if isinstance(each, TransportError))
 
 
-async def test_closing_the_door_ends_a_connection_that_is_being_opened() -> None:
+async def test_closing_the_client_ends_a_connection_that_is_being_opened() -> None:
     async with (
         assert_no_leaks(),
         run_raw_server(OK) as served,
@@ -116,7 +116,7 @@ async def test_closing_the_door_ends_a_connection_that_is_being_opened() -> None
     ):
         url = served.url.replace("127.0.0.1", "localhost")
         pending = asyncio.create_task(http_client.send("GET", url, headers={}))
-        await asyncio.sleep(0)  # it looks the name up
+        await asyncio.sleep(0)  # name resolution
         await http_client.close()
         with pytest.raises(TransportError, match="closed before") as closed:
             await pending
@@ -139,7 +139,7 @@ def full_backlog_server() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("make_loop", LOOPS)
-def test_closing_the_door_ends_a_connection_that_would_never_open(make_loop: MakeLoop) -> None:
+def test_closing_the_client_ends_a_connection_attempt_that_hangs(make_loop: MakeLoop) -> None:
     async def close_early(url: str) -> None:
         http_client = HttpClient(ANY_ADDRESS, connect_s=600)
         pending = asyncio.create_task(http_client.send("GET", url, headers={}))
@@ -154,7 +154,7 @@ def test_closing_the_door_ends_a_connection_that_would_never_open(make_loop: Mak
         runner.run(close_early(url))
 
 
-async def test_one_that_never_opens_is_given_up_in_time() -> None:
+async def test_a_connection_attempt_that_hangs_times_out() -> None:
     with full_backlog_server() as url:
         async with assert_no_leaks(), open_client(connect_s=0.2) as http_client, asyncio.timeout(_TIMEOUT_S):
             with pytest.raises(TransportError, match="TimeoutError") as late:
@@ -162,7 +162,7 @@ async def test_one_that_never_opens_is_given_up_in_time() -> None:
     assert not late.value.may_have_executed
 
 
-async def test_closing_the_door_tells_who_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_the_client_fails_requests_that_wait_for_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "IN_FLIGHT", 1)
     async with assert_no_leaks(), run_raw_server() as served, open_client() as http_client, asyncio.timeout(_TIMEOUT_S):
         pending = [asyncio.create_task(send_request(http_client, served)) for _ in range(3)]
@@ -173,7 +173,7 @@ async def test_closing_the_door_tells_who_waits_for_room(monkeypatch: pytest.Mon
         assert served.connections == 1
 
 
-async def test_who_gives_up_when_its_turn_has_come_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_cancelled_at_its_turn_passes_the_connection_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "IN_FLIGHT", 1)
     may_answer = asyncio.Event()
 
@@ -191,7 +191,7 @@ async def test_who_gives_up_when_its_turn_has_come_leaves_it_to_the_next(monkeyp
 
         async def ask_and_end_the_next() -> bytes:
             found = await send_request(http_client, served)
-            second.cancel()  # who has been called, and has not come yet
+            second.cancel()  # it was notified, and has not run yet
             return found
 
         first = asyncio.create_task(ask_and_end_the_next())
@@ -204,13 +204,13 @@ async def test_who_gives_up_when_its_turn_has_come_leaves_it_to_the_next(monkeyp
 
 
 @pytest.mark.parametrize("make_loop", LOOPS)
-def test_a_first_request_that_is_given_up_half_written_leaves_nothing_behind(make_loop: MakeLoop) -> None:
+def test_cancelling_a_half_written_first_request_closes_its_connection(make_loop: MakeLoop) -> None:
     """The next socket gets the same descriptor, which must not be registered any more."""
 
     async def give_up(url: str) -> None:
         http_client = HttpClient(ANY_ADDRESS)
         pending = asyncio.create_task(http_client.send("POST", url, headers={}, body=b"x" * 30_000_000))
-        await asyncio.sleep(0)  # it writes what the socket takes
+        await asyncio.sleep(0)  # it writes until the socket buffer is full
         pending.cancel()
         await asyncio.wait([pending])
         async with run_raw_server(OK) as served:
@@ -222,13 +222,13 @@ def test_a_first_request_that_is_given_up_half_written_leaves_nothing_behind(mak
 
 
 @pytest.mark.parametrize("closing", [b"", b"connection: close\r\n"])
-async def test_a_server_that_answers_before_it_has_heard_all_is_not_asked_again(
+async def test_a_connection_with_an_early_response_is_not_reused(
     closing: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "IN_FLIGHT", 1)  # so a new connection waits until the last one is gone
 
     async def answer_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")  # and hear no more
+        await reader.readuntil(b"\r\n\r\n")  # and read nothing after it
         writer.write(OK.replace(b"content-length", closing + b"content-length"))
         await writer.wait_closed()
 
@@ -250,7 +250,7 @@ class FailingLoop(asyncio.SelectorEventLoop):
         raise OSError(errno.ENOMEM, "no memory")
 
 
-def test_what_was_written_is_never_said_not_to_have_been() -> None:
+def test_an_error_after_writing_never_claims_that_nothing_was_sent() -> None:
     async def send_once(url: str) -> bool:
         http_client = HttpClient(ANY_ADDRESS)
         with pytest.raises(TransportError) as broken:
@@ -290,7 +290,7 @@ class SlowMacSocket(MacSocket):
 
 @pytest.mark.parametrize("kind", [MacSocket, SlowMacSocket])
 @pytest.mark.parametrize("make_loop", LOOPS)
-def test_a_socket_that_says_that_it_is_connected_is(kind: type[socket.socket], make_loop: MakeLoop) -> None:
+def test_a_socket_that_reports_being_connected_is_used(kind: type[socket.socket], make_loop: MakeLoop) -> None:
     def make_socket(info: tuple[Any, ...]) -> socket.socket:
         new_socket = kind(family=info[0], type=info[1])
         new_socket.setblocking(False)
@@ -320,7 +320,7 @@ async def test_a_closed_client_opens_no_connection() -> None:
         assert served.connections == 1
 
 
-async def test_a_request_that_got_its_turn_before_the_client_was_closed_opens_no_connection(
+async def test_a_request_admitted_before_closing_opens_no_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bounds, "IN_FLIGHT", 1)
@@ -331,7 +331,7 @@ async def test_a_request_that_got_its_turn_before_the_client_was_closed_opens_no
         waiting = asyncio.create_task(client.send("GET", served.url, headers={}))
         await yield_to_loop(3)
         first.close()
-        await yield_to_loop(1)  # the next request may go on, but has not run yet
+        await yield_to_loop(1)  # the next request was notified, but has not run yet
         await client.close()
         with pytest.raises(TransportError):
             await waiting

@@ -1,4 +1,4 @@
-"""No client follows a redirect, so no header reaches a server that it was not meant for."""
+"""No client follows a redirect to another origin, so no header reaches a server that it was not meant for."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -76,17 +76,17 @@ CLIENTS = [
 async def test_a_redirect_to_another_origin_is_an_error_that_names_it(
     ask: Callable[[str], Awaitable[None]], status: int
 ) -> None:
-    async with assert_no_leaks(), scripted_server(lambda asked: asked.reply(200)) as other:
+    async with assert_no_leaks(), scripted_server(lambda request: request.reply(200)) as other:
         location = f"http://user:canary-4712@127.0.0.1:{other.port}/x?token=canary-4713"
 
-        async def redirect(asked: ScriptedRequest) -> None:
-            await asked.reply(status, location=location)
+        async def redirect(request: ScriptedRequest) -> None:
+            await request.reply(status, location=location)
 
         async with scripted_server(redirect) as server:
             with pytest.raises(HubbubError) as raised:
                 async with asyncio.timeout(60):
                     await ask(server.url)
-        assert not other.asked
+        assert not other.requests
     assert f"http://127.0.0.1:{other.port}" in str(raised.value)
     assert "canary" not in str(raised.value)
 
@@ -118,53 +118,53 @@ def test_the_message_names_the_origin_and_nothing_else() -> None:
         ("", None),
     ],
 )
-def test_only_a_target_at_the_same_origin_may_be_followed(location: str, target: str | None) -> None:
+def test_only_redirects_to_the_same_origin_can_be_followed(location: str, target: str | None) -> None:
     assert same_origin_target("https://a.example/mcp", location) == target
 
 
-# -- the one that is followed ----------------------------------------------------------
+# -- redirects that add a slash ----------------------------------------------------------
 
 
 def redirect_to_slash(status: int = 307) -> Callable[[ScriptedRequest], Awaitable[None]]:
     """As servers on the Python SDK 1.8 and 1.9: `/mcp` is redirected to `/mcp/`, with an absolute address."""
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.path == "/mcp":
-            await asked.reply(status, location=f"http://{asked.headers['host']}/mcp/")
-        elif asked.method == "GET":
-            await asked.reply(405)
-        elif asked.rpc == "initialize":
+    async def handle(request: ScriptedRequest) -> None:
+        if request.path == "/mcp":
+            await request.reply(status, location=f"http://{request.headers['host']}/mcp/")
+        elif request.method == "GET":
+            await request.reply(405)
+        elif request.rpc == "initialize":
             result = {"protocolVersion": "2025-03-26", "capabilities": {}, "serverInfo": {"name": "old"}}
-            await asked.result(result, mcp_session_id="s1")
-        elif asked.rpc == "tools/call":
-            await asked.result({"content": [{"type": "text", "text": asked.headers["x-api-key"]}]})
+            await request.result(result, mcp_session_id="s1")
+        elif request.rpc == "tools/call":
+            await request.result({"content": [{"type": "text", "text": request.headers["x-api-key"]}]})
         else:
-            await asked.reply(202)
+            await request.reply(202)
 
     return handle
 
 
 @pytest.mark.parametrize("status", [307, 308])
-async def test_an_endpoint_that_adds_a_slash_is_followed_once_and_remembered(status: int) -> None:
+async def test_a_redirect_that_adds_a_slash_is_followed_once_and_remembered(status: int) -> None:
     config: dict[str, Any] = {"protocol_version": "2025-03-26", "headers": SECRETS}
     async with assert_no_leaks(), scripted_server(redirect_to_slash(status)) as server:
         async with Client(ServerConfig(id="h", transport="http", url=server.url, **config)) as client:
             result = await client.call_tool("key")
         assert result.text == "canary-4711"
-        assert [asked.rpc for asked in server.asked if asked.path == "/mcp"] == ["initialize"]
+        assert [request.rpc for request in server.requests if request.path == "/mcp"] == ["initialize"]
         assert server.count("tools/call") == 1
         assert server.count("DELETE") == 1
 
 
-async def test_a_redirect_behind_a_redirect_is_not_followed() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        await asked.reply(307, location=asked.path + "/")
+async def test_a_second_redirect_is_not_followed() -> None:
+    async def handle(request: ScriptedRequest) -> None:
+        await request.reply(307, location=request.path + "/")
 
     async with assert_no_leaks(), scripted_server(handle) as server:
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-03-26")
         with pytest.raises(TransportError, match=r"redirect \(status 307\) to another path of the same server"):
             await Client(config).start()
-        assert {asked.path for asked in server.asked} == {"/mcp", "/mcp/"}
+        assert {request.path for request in server.requests} == {"/mcp", "/mcp/"}
 
 
 @pytest.mark.parametrize("status", [301, 302, 303])
@@ -173,4 +173,4 @@ async def test_a_redirect_that_may_lose_method_and_body_is_not_followed(status: 
         config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-03-26")
         with pytest.raises(TransportError, match=f"status {status}"):
             await Client(config).start()
-        assert {asked.path for asked in server.asked} == {"/mcp"}
+        assert {request.path for request in server.requests} == {"/mcp"}

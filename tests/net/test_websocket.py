@@ -55,7 +55,7 @@ async def open_client(url: str, limit: int = 1000, **headers: str) -> AsyncItera
         await http_client.close()
 
 
-async def test_messages_come_as_bytes_whatever_they_hold() -> None:
+async def test_messages_are_returned_as_bytes() -> None:
     async def then(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(frame(1, b"text") + frame(1, b"\xff bad") + frame(2, b"binary"))
         await reader.read()
@@ -64,7 +64,7 @@ async def test_messages_come_as_bytes_whatever_they_hold() -> None:
         assert [await client.receive() for _ in range(3)] == [b"text", b"\xff bad", b"binary"]  # type: ignore[attr-defined]
 
 
-async def test_a_message_over_the_limit_ends_the_connection_with_the_reason() -> None:
+async def test_a_message_over_the_limit_closes_the_connection_with_the_reason() -> None:
     async def then(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(frame(1, b"x" * 1001))
         await reader.read()
@@ -76,7 +76,7 @@ async def test_a_message_over_the_limit_ends_the_connection_with_the_reason() ->
             await client.send(b"{}")  # type: ignore[attr-defined]
 
 
-async def test_a_server_that_sends_pings_and_reads_no_pongs_loses_its_connection() -> None:
+async def test_a_server_that_sends_pings_and_reads_no_pongs_is_disconnected() -> None:
     async def then(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -27,14 +27,14 @@ sys.exit(run_service("tide gauge", service()))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "[::]", "192.168.1.2", "example.com"])
-def test_an_address_that_others_reach_must_be_insecure(host: str) -> None:
+def test_listening_off_loopback_requires_the_insecure_flag(host: str) -> None:
     with pytest.raises(SettingsError, match=r"--host x can be reached .* could read the tides; .*--insecure"):
         require_loopback(host, "--host x", "read the tides", insecure=False)
     require_loopback(host, "--host x", "read the tides", insecure=True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]"])
-def test_an_address_that_only_this_machine_reaches_is_allowed(host: str) -> None:
+def test_listening_on_loopback_is_allowed(host: str) -> None:
     require_loopback(host, "--host x", "read the tides", insecure=False)
 
 
@@ -48,17 +48,17 @@ def test_an_address_that_only_this_machine_reaches_is_allowed(host: str) -> None
         ("it is taken", "--addr", "cannot listen on [::1]:80: it is taken; try another --addr"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_explained(reason: Exception | str, option: str | None, message: str) -> None:
+def test_the_error_for_an_unusable_address_says_why(reason: Exception | str, option: str | None, message: str) -> None:
     assert listen_error("::1", 80, reason, option=option).message == message
 
 
-def test_a_socket_that_cannot_be_used_is_named_by_its_path() -> None:
+def test_the_error_for_an_unusable_socket_has_its_path() -> None:
     error = listen_error("/run/tides.sock", None, OSError(errno.EACCES, "Denied"), option="--socket")
     assert error.message == "cannot listen on /run/tides.sock: Denied; try another --socket"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_service_says_where_it_listens_and_stops_at_a_signal(number: signal.Signals) -> None:
+def test_a_service_logs_its_address_and_stops_at_a_signal(number: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", SERVICE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
     ) as process:

@@ -1,4 +1,4 @@
-"""Types of every kind that a function may take and return, and what a caller is told whose arguments are refused."""
+"""Types of every kind that a function may take and return, and a helper for the messages about invalid arguments."""
 
 import dataclasses
 import datetime
@@ -15,7 +15,7 @@ from hubbub.protocol.schema import Arguments
 
 
 class Service:
-    """Stands for what a server injects."""
+    """A service that the server injects."""
 
 
 class Colour(enum.Enum):

@@ -11,14 +11,14 @@ from hubbub import InvalidParams
 from hubbub.protocol.canonical_json import canonical_digest, encode_canonical
 
 
-def test_keys_are_sorted_by_their_utf_16_form() -> None:
+def test_keys_are_sorted_by_their_utf_16_code_units() -> None:
     # The example of RFC 8785, section 3.2.3: U+1F600 sorts before U+FB33.
     names = ["\u20ac", "\r", "\ufb33", "1", "\U0001f600", "\x80", "\u00f6"]
     ordered = ["\r", "1", "\x80", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
     assert list(json.loads(encode_canonical(dict.fromkeys(names, 0)))) == ordered
 
 
-def test_the_example_of_the_rfc_comes_out_as_printed_there() -> None:
+def test_the_example_of_the_rfc_gives_the_output_of_the_rfc() -> None:
     value = {
         "numbers": [333333333.33333329, 1e30, 4.50, 2e-3, 0.000000000000000000000000001],
         "string": "\u20ac$\u000f\u000aA'\u0042\u0022\u005c\\\"/",
@@ -49,7 +49,7 @@ def test_the_example_of_the_rfc_comes_out_as_printed_there() -> None:
         (0xBECBF647612F3696, "-0.0000033333333333333333"),
     ],
 )
-def test_numbers_are_written_as_ecmascript_does(bits: int, text: str) -> None:
+def test_numbers_are_written_as_in_ecmascript(bits: int, text: str) -> None:
     [number] = struct.unpack(">d", bits.to_bytes(8))
     assert encode_canonical(number).decode() == text
 
@@ -64,13 +64,13 @@ def test_the_digest_is_sha_256_in_hexadecimal() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_numbers_that_json_does_not_have_are_refused(number: float) -> None:
+def test_nan_and_infinity_are_refused(number: float) -> None:
     with pytest.raises(InvalidParams, match="NaN"):
         encode_canonical([number])
 
 
 @pytest.mark.parametrize("number", [2**53, -(2**53), pytest.param(10**5000, id="5001 digits")])
-def test_integers_that_a_double_cannot_hold_are_refused(number: int) -> None:
+def test_integers_without_an_exact_double_are_refused(number: int) -> None:
     with pytest.raises(InvalidParams, match="as a string"):
         encode_canonical({"id": number})
     assert encode_canonical(2**53 - 1) == b"9007199254740991"
@@ -83,7 +83,7 @@ def test_lone_surrogates_are_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [{1: 2}, {None: 1, "a": 2}, b"bytes", {1, 2}, object()])
-def test_what_is_not_json_is_refused(value: object) -> None:
+def test_values_without_a_json_form_are_refused(value: object) -> None:
     with pytest.raises(InvalidParams):
         encode_canonical(value)
 
@@ -113,7 +113,7 @@ values = st.recursive(
 
 
 @given(values)
-def test_canonical_json_means_the_same_and_is_its_own_canonical_form(value: object) -> None:
+def test_canonical_json_decodes_to_the_same_value_and_is_idempotent(value: object) -> None:
     encoded = encode_canonical(value)
     # A double that happens to be whole is written like an integer, and may be too large for one.
     again = json.loads(encoded, parse_int=float)

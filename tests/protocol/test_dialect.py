@@ -1,4 +1,4 @@
-"""Each row of the era ladder: what a transport knows of a message, and the dialect or the refusal that follows."""
+"""Each case of `classify`: the facts of a message, and the revision or error that follows."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def http_facts(**facts: Any) -> MessageFacts:
         (MessageFacts(meta=MODERN_META, plain_allowed=False), NEWEST_MODERN),
         (http_facts(meta=MODERN_META, version_header=MODERN_VERSION), NEWEST_MODERN),
         (http_facts(meta=MODERN_META, version_header=MODERN_VERSION, names_session=True), NEWEST_MODERN),
-        # legacy: a known session, whatever the header says of older versions
+        # legacy: a known session, with any legacy version in the header
         (MessageFacts(session=R2025_03_26), R2025_03_26),
         (http_facts(session=R2025_06_18, names_session=True, version_header="2025-06-18"), R2025_06_18),
         (http_facts(session=R2025_03_26, names_session=True), R2025_03_26),
@@ -69,11 +69,11 @@ def http_facts(**facts: Any) -> MessageFacts:
         (http_facts(method="initialize", version_header="2025-06-18"), PLAIN),
         (http_facts(method="initialize", plain_allowed=False), PLAIN),
         (http_facts(method="initialize", names_session=True), PLAIN),
-        # plain: none of these
+        # plain: everything else
         (MessageFacts(), PLAIN),
         (http_facts(), PLAIN),
         (http_facts(method="aw.get_state"), PLAIN),
-        # notifications and answers are acknowledged without looking at what a modern request must say
+        # notifications and responses are acknowledged without checking the required fields of modern requests
         (http_facts(version_header=MODERN_VERSION, is_request=False), NEWEST_MODERN),
         (http_facts(meta=Meta(version="2030-01-01"), is_request=False), NEWEST_MODERN),
         # GET and DELETE, which have no body
@@ -89,7 +89,7 @@ def test_a_message_is_served_in_its_dialect(facts: MessageFacts, revision: Revis
 @pytest.mark.parametrize(
     ("facts", "error", "status", "code"),
     [
-        # modern by its header, but without what a modern message must say
+        # modern by its header, but without required fields
         (http_facts(version_header=MODERN_VERSION), InvalidParams, 400, -32602),
         (http_facts(version_header="2030-01-01"), InvalidParams, 400, -32602),
         (http_facts(version_header=MODERN_VERSION, method="initialize"), InvalidParams, 400, -32602),
@@ -101,7 +101,7 @@ def test_a_message_is_served_in_its_dialect(facts: MessageFacts, revision: Revis
         ),
         (http_facts(version_header=MODERN_VERSION, meta=Meta(version=MODERN_VERSION)), InvalidParams, 400, -32602),
         (MessageFacts(meta=Meta(version=MODERN_VERSION)), InvalidParams, 400, -32602),
-        # what is missing is told before what contradicts, and that before what is unknown
+        # missing values are reported before mismatches, and mismatches before unknown versions
         (http_facts(version_header="2025-06-18", meta=Meta(version=MODERN_VERSION)), InvalidParams, 400, -32602),
         (http_facts(version_header="2025-06-18", meta=MODERN_META), HeaderMismatch, 400, -32020),
         (http_facts(meta=MODERN_META), HeaderMismatch, 400, -32020),
@@ -161,11 +161,11 @@ def test_a_message_is_refused_with_the_error_of_its_era(
 
 
 @pytest.mark.parametrize("identifier", [b"null", b"1.5", b'"x"', b"-7"])
-def test_a_plain_request_may_have_any_id_of_json_rpc(identifier: bytes) -> None:
+def test_a_plain_request_may_have_any_id_that_json_rpc_allows(identifier: bytes) -> None:
     assert classify(MessageFacts(id=Raw(identifier))) is PLAIN
 
 
-def test_batches_are_served_where_the_revision_has_them() -> None:
+def test_batches_are_served_in_revisions_with_batches() -> None:
     assert classify_batch(http_facts()) is PLAIN
     assert classify_batch(MessageFacts(session=R2025_03_26)) is R2025_03_26
     for facts in (
@@ -180,7 +180,7 @@ def test_batches_are_served_where_the_revision_has_them() -> None:
         classify_batch(http_facts(names_session=True))
 
 
-def test_a_refusal_speaks_the_dialect_that_the_message_claims() -> None:
+def test_a_refusal_has_the_dialect_that_the_message_claims() -> None:
     assert refusal_revision(http_facts(version_header=MODERN_VERSION, session=R2025_03_26)) is NEWEST_MODERN
     assert refusal_revision(http_facts(session=R2025_03_26)) is R2025_03_26
     assert refusal_revision(http_facts(names_session=True)) is NEWEST_LEGACY
@@ -191,7 +191,7 @@ def test_a_mismatch_names_both_versions() -> None:
         classify(http_facts(version_header="2025-06-18", meta=MODERN_META))
 
 
-def test_an_unsupported_version_is_answered_with_those_supported() -> None:
+def test_the_error_for_an_unsupported_version_lists_the_supported_ones() -> None:
     with pytest.raises(UnsupportedVersion) as caught:
         classify(MessageFacts(meta=Meta(version="2030-01-01", capabilities={})))
     form = error_object(caught.value, NEWEST_MODERN)
@@ -205,22 +205,22 @@ def test_an_unsupported_version_is_answered_with_those_supported() -> None:
     + [(version, False) for version in LEGACY]
     + [("2024-01-01", False), ("2026-07-27", False)],
 )
-def test_versions_are_modern_from_the_stateless_revision_on(version: str, is_modern: bool) -> None:
+def test_versions_from_the_stateless_revision_on_are_modern(version: str, is_modern: bool) -> None:
     assert claims_modern(MessageFacts(version_header=version)) is is_modern
 
 
 @pytest.mark.parametrize("version", LEGACY)
-def test_a_version_with_a_handshake_is_agreed_to(version: str) -> None:
+def test_the_handshake_accepts_every_legacy_version(version: str) -> None:
     assert negotiate(version).version == version
 
 
 @given(st.text())
-def test_any_other_version_is_answered_with_the_newest(version: str) -> None:
+def test_the_handshake_offers_the_newest_version_for_an_unknown_one(version: str) -> None:
     if version not in LEGACY:
         assert negotiate(version).version == "2025-11-25"
 
 
-def test_a_modern_caller_is_what_its_request_says() -> None:
+def test_a_modern_caller_is_read_from_its_request() -> None:
     meta = Meta(version=MODERN_VERSION, capabilities={"roots": {}}, info=Implementation("c"), log_level="error")
     caller = modern_caller(meta, NEWEST_MODERN, ANONYMOUS)
     assert caller.can("roots")
@@ -248,7 +248,7 @@ def test_a_modern_caller_is_what_its_request_says() -> None:
         plain_allowed=st.booleans(),
     )
 )
-def test_every_message_has_one_place_on_the_ladder(facts: MessageFacts) -> None:
+def test_every_message_gets_a_revision_or_a_typed_error(facts: MessageFacts) -> None:
     try:
         revision = classify(facts)
     except (InvalidParams, HeaderMismatch, UnsupportedVersion, SessionNotFound, SessionRequired):

@@ -46,19 +46,19 @@ REST = """Forecast for a city.
 
 
 @pytest.mark.parametrize("text", [GOOGLE, NUMPY, REST])
-def test_every_form_gives_the_same(text: str) -> None:
+def test_every_docstring_convention_gives_the_same_descriptions(text: str) -> None:
     assert read_docstring(text) == Docstring(
         "Forecast for a city.\n\nLooks a few days ahead.",
         {"city": "Which city, with its country.", "days": "How many: at most 9."},
     )
 
 
-def test_text_that_only_looks_like_a_section_stays() -> None:
+def test_text_that_resembles_a_section_stays_in_the_description() -> None:
     text = "Send it.\n\nParameters\nare few. Args: none.\n\nReturns:\nnothing."
     assert read_docstring(text) == Docstring(text, {})
 
 
-def test_no_docstring_is_an_empty_one() -> None:
+def test_a_missing_docstring_gives_an_empty_description() -> None:
     assert read_docstring(None) == Docstring("", {})
 
 
@@ -67,7 +67,7 @@ def test_numpy_names_that_share_a_description_each_get_it() -> None:
 
 
 @given(st.lists(st.sampled_from(["Args:", "Parameters", "---", ":param x: y", "  x: y", "    z", "", "text"])))
-def test_any_order_of_lines_is_read(lines: list[str]) -> None:
+def test_any_order_of_lines_is_parsed(lines: list[str]) -> None:
     read = read_docstring("\n".join(lines))
     assert set(read.parameters) <= {"x", "text", "Args", "Parameters"}
-    assert all(set(said.split()) <= {"x:", "y", "z"} for said in read.parameters.values())
+    assert all(set(description.split()) <= {"x:", "y", "z"} for description in read.parameters.values())

@@ -1,4 +1,4 @@
-"""Forms: which types can be filled in by a person, and what their schemas say."""
+"""Elicitation forms: supported types and their schemas."""
 
 import dataclasses
 import datetime
@@ -53,16 +53,16 @@ def test_defaults_of_every_kind_of_field_are_in_the_schema() -> None:
 
 
 @pytest.mark.parametrize("annotation", [Literal["small", "large"], Size])
-def test_a_choice_is_an_enumeration_of_texts(annotation: Any) -> None:
+def test_a_choice_is_an_enum_of_strings(annotation: Any) -> None:
     assert field_schema(annotation) == {"type": "string", "enum": ["small", "large"]}
 
 
 @pytest.mark.parametrize("annotation", [list[Literal["small", "large"]], list[Size]])
-def test_several_choices_are_an_array_of_one_enumeration(annotation: Any) -> None:
+def test_a_multiple_choice_is_an_array_of_an_enum(annotation: Any) -> None:
     assert field_schema(annotation) == {"type": "array", "items": {"type": "string", "enum": ["small", "large"]}}
 
 
-def test_choices_with_titles_are_kept_as_they_are_given() -> None:
+def test_choices_with_titles_are_unchanged() -> None:
     titled = [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]
     one = Annotated[str, msgspec.Meta(extra_json_schema={"oneOf": titled})]
     several = list[Annotated[str, msgspec.Meta(extra_json_schema={"anyOf": titled})]]
@@ -79,11 +79,11 @@ def test_choices_with_titles_are_kept_as_they_are_given() -> None:
         (Annotated[int, msgspec.Meta(ge=1)] | None, {"type": "integer", "minimum": 1}),
     ],
 )
-def test_an_optional_field_is_asked_for_like_any_other(annotation: Any, schema: dict[str, Any]) -> None:
+def test_an_optional_field_is_in_the_schema(annotation: Any, schema: dict[str, Any]) -> None:
     assert field_schema(annotation) == schema
 
 
-def test_a_field_that_may_be_left_out_is_not_required_and_has_no_null_default() -> None:
+def test_an_optional_field_is_not_required_and_has_no_null_default() -> None:
     class Person(msgspec.Struct):
         name: str
         nickname: str | None = None
@@ -112,7 +112,7 @@ def test_pydantic_models_are_forms_too() -> None:
     assert sorted(properties["size"]["enum"]) == ["large", "small"]
 
 
-def test_only_formats_that_clients_know_are_asked_for() -> None:
+def test_only_formats_of_the_specification_are_in_the_schema() -> None:
     assert field_schema(datetime.date)["format"] == "date"
     assert "format" not in field_schema(uuid.UUID)
 
@@ -120,17 +120,17 @@ def test_only_formats_that_clients_know_are_asked_for() -> None:
 @pytest.mark.parametrize(
     "annotation", [list[str], dict[str, str], Any, str | int, Literal[1, 2], Number, list[Number], list[list[Size]]]
 )
-def test_what_a_person_cannot_fill_in_is_refused_by_its_name(annotation: Any) -> None:
+def test_a_field_type_that_forms_cannot_have_is_refused_with_its_name(annotation: Any) -> None:
     with pytest.raises(DefinitionError, match="`field`"):
         field_schema(annotation)
 
 
-def test_a_form_has_named_fields() -> None:
+def test_a_form_must_have_named_fields() -> None:
     with pytest.raises(DefinitionError, match="named fields"):
         form_schema(str)
 
 
-def test_a_form_filled_in_otherwise_is_refused() -> None:
+def test_content_that_does_not_match_the_form_is_refused() -> None:
     class Person(TypedDict):
         age: int
 

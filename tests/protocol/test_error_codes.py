@@ -59,7 +59,7 @@ BY_ERA = (NEWEST_MODERN, NEWEST_LEGACY, PLAIN)
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_an_error_has_its_form_in_each_era(
+def test_an_error_has_its_code_and_status_in_each_era(
     error: HubbubError, codes: tuple[int, int, int], status: int, data: dict[str, Any] | None
 ) -> None:
     assert http_status(error) == status
@@ -75,26 +75,26 @@ def test_the_codes_of_other_eras_never_reach_modern_clients() -> None:
     assert not {form.modern for form in ERROR_RULES.values()} & retired
 
 
-def test_every_error_of_the_tree_has_a_form() -> None:
+def test_every_error_class_has_a_code() -> None:
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.HubbubError)]
     assert len(kinds) > 20
     for kind in kinds:
         assert find_rule(kind.__new__(kind)) is not None
 
 
-def test_a_pack_can_fix_the_code_of_its_failures() -> None:
+def test_a_pack_can_set_the_code_of_its_failures() -> None:
     failure = errors.ToolError("m")
     failure.plain_code = -32601
     assert error_object(failure, PLAIN).code == -32601
 
 
-def test_the_data_of_such_a_failure_are_as_the_pack_gave_them() -> None:
+def test_the_data_of_a_failure_with_its_own_code_are_unchanged() -> None:
     failure = errors.ToolError("m", data={"kind": "timeout"})
     failure.plain_code = -32601
     assert error_object(failure, PLAIN).data == {"kind": "timeout"}
 
 
-def test_wrong_params_of_such_a_method_are_wrong_params() -> None:
+def test_invalid_params_of_a_method_with_its_own_code_are_invalid_params() -> None:
     failure = errors.ArgumentsInvalid("m")
     failure.plain_code = -32601
     assert error_object(failure, PLAIN).code == -32602
@@ -111,13 +111,13 @@ def test_wrong_params_of_such_a_method_are_wrong_params() -> None:
         ),
     ],
 )
-def test_a_failed_tool_is_a_result_that_says_why(failure: ToolFailure, details: dict[str, Any]) -> None:
+def test_a_tool_failure_is_a_result_with_the_reason(failure: ToolFailure, details: dict[str, Any]) -> None:
     reply = failure_reply(failure, "t")
     assert reply.is_error is True
     assert reply.structured_content == {"ok": False, "error": details}
 
 
-def test_a_failure_of_a_tool_with_an_output_schema_is_text() -> None:
+def test_a_failure_of_a_tool_with_an_output_schema_has_no_structured_content() -> None:
     failure = errors.ToolError("m")
     failure.has_schema = True
     reply = failure_reply(failure, "t")

@@ -12,7 +12,7 @@ LIMIT = 64
 
 
 def run(*chunks: bytes, limit: int = LIMIT) -> list[object]:
-    """Feed the chunks, finish, and show errors by their class."""
+    """Feed the chunks and finish; return errors as their class."""
     framer = Framer(limit)
     output: list[bytes | MessageError] = []
     for chunk in chunks:
@@ -26,7 +26,7 @@ def split_bytes(data: bytes) -> list[bytes]:
 
 
 def feed_whole_and_split(data: bytes, limit: int = LIMIT) -> list[object]:
-    """Run whole and byte by byte, which must not differ."""
+    """Feed the data as a whole and byte by byte; both must give the same."""
     whole = run(data, limit=limit)
     assert run(*split_bytes(data), limit=limit) == whole
     return whole
@@ -43,7 +43,7 @@ def test_blank_lines_are_skipped() -> None:
     assert feed_whole_and_split(b'\n\r\n  \t\r\n{"a":1}\n\n\n{"b":2}\n\n') == [b'{"a":1}', b'{"b":2}']
 
 
-def test_a_line_that_is_no_json_is_left_to_the_decoder() -> None:
+def test_a_line_that_is_not_json_is_passed_to_the_decoder() -> None:
     assert feed_whole_and_split(b'null\n"Content-Length: 3"\n 1\nhello\n') == [
         b"null",
         b'"Content-Length: 3"',
@@ -56,7 +56,7 @@ def test_only_one_carriage_return_belongs_to_the_line_end() -> None:
     assert feed_whole_and_split(b"[1]\r\r\n") == [b"[1]\r"]
 
 
-def test_a_message_comes_as_soon_as_its_line_ends() -> None:
+def test_a_message_is_returned_as_soon_as_its_line_ends() -> None:
     framer = Framer()
     assert framer.feed(b'{"a"') == []
     assert framer.feed(b':1}\n{"b":') == [b'{"a":1}']
@@ -70,7 +70,7 @@ def test_the_last_line_needs_no_line_end() -> None:
     assert feed_whole_and_split(b'{"a":1}\n  ') == [b'{"a":1}']
 
 
-def test_nothing_in_gives_nothing_out() -> None:
+def test_empty_input_gives_no_messages() -> None:
     assert feed_whole_and_split(b"") == []
     assert Framer().feed(b"") == []
 
@@ -117,7 +117,7 @@ def test_an_endless_line_that_just_ends_is_still_one_error() -> None:
 @pytest.mark.parametrize("limit", [LIMIT, 2 * bounds.HEADER_BYTES, 200_000])
 @pytest.mark.parametrize("piece", [1000, 16_000, 1_000_000])
 @pytest.mark.parametrize("is_framed", [False, True])
-def test_the_ends_of_a_skipped_message_are_kept(limit: int, piece: int, is_framed: bool) -> None:
+def test_the_first_and_last_bytes_of_a_skipped_message_are_kept(limit: int, piece: int, is_framed: bool) -> None:
     message = b"".join(b"%06d," % number for number in range(40_000))
     sent = encode_frame(message) if is_framed else message + b"\r\n"
     framer, output = Framer(limit), []
@@ -131,7 +131,7 @@ def test_the_ends_of_a_skipped_message_are_kept(limit: int, piece: int, is_frame
     assert bounds.SALVAGE_TAIL_BYTES - 1 <= len(error.end) <= bounds.SALVAGE_TAIL_BYTES
 
 
-def test_of_a_frame_that_was_cut_off_the_end_is_not_known() -> None:
+def test_the_last_bytes_of_a_truncated_frame_are_not_reported() -> None:
     [error] = feed_and_finish(b"Content-Length: 1000\r\n\r\n" + b"x" * 500)
     assert isinstance(error, MessageTooLarge)
     assert (error.start, error.end) == (b"x" * 500, b"")
@@ -155,7 +155,7 @@ def test_a_frame_is_exactly_its_bytes() -> None:
     assert feed_whole_and_split(b'Content-Length: 8\r\n\r\n{"a":\n1}') == [b'{"a":\n1}']
 
 
-def test_header_names_have_any_case_and_lines_end_either_way() -> None:
+def test_header_names_have_any_case_and_header_lines_end_with_lf_or_crlf() -> None:
     assert feed_whole_and_split(b"content-length:2\n\n[]CONTENT-LENGTH : 3 \r\n\r\n[1]") == [b"[]", b"[1]"]
 
 
@@ -177,7 +177,7 @@ def test_headers_may_be_longer_than_a_small_limit() -> None:
     assert feed_whole_and_split(b"Content-Length: 2\r\n\r\n{}", limit=3) == [b"{}"]
 
 
-def test_framed_input_is_remembered() -> None:
+def test_the_framer_reports_that_input_was_framed() -> None:
     framer = Framer()
     framer.feed(b"[1]\n")
     is_framed = framer.uses_frames
@@ -194,7 +194,7 @@ def test_headers_without_a_length_are_not_framed_input() -> None:
     assert not framer.uses_frames
 
 
-def test_a_too_large_frame_is_skipped_whole() -> None:
+def test_a_frame_over_the_limit_is_skipped() -> None:
     body = b'{"x":"\n[1]\n' + b"y" * LIMIT + b'"}'
     assert feed_whole_and_split(encode_frame(body) + encode_frame(b"[2]") + b"[3]\n") == [
         MessageTooLarge,
@@ -208,7 +208,7 @@ def test_a_frame_of_exactly_the_limit_is_served() -> None:
     assert feed_whole_and_split(encode_frame(body) + encode_frame(body + b" ")) == [body, MessageTooLarge]
 
 
-def test_a_too_large_frame_is_reported_at_its_end() -> None:
+def test_a_frame_over_the_limit_is_reported_at_its_end() -> None:
     framer = Framer(LIMIT)
     assert framer.feed(b"Content-Length: 1000\r\n\r\n") == []
     assert framer.uses_frames
@@ -219,7 +219,7 @@ def test_a_too_large_frame_is_reported_at_its_end() -> None:
 
 
 @pytest.mark.parametrize("opening", [b"", b"Content-Length: 1%b\r\n\r\n" % (b"0" * 30)])
-def test_a_message_that_may_have_no_end_is_reported_once_before_it(opening: bytes) -> None:
+def test_a_very_long_message_is_reported_once_before_it_ends(opening: bytes) -> None:
     framer, output, chunk = Framer(LIMIT), [], b"x" * (1 << 20)
     for _ in range((bounds.SKIPPED_BYTES >> 20) * 3):
         output += framer.feed(opening + chunk)
@@ -230,7 +230,7 @@ def test_a_message_that_may_have_no_end_is_reported_once_before_it(opening: byte
     assert (error.start[:1], error.end) == (b"x", b"")
 
 
-def test_a_gigantic_frame_is_counted_off_and_not_kept() -> None:
+def test_a_huge_frame_is_skipped_without_buffering_it() -> None:
     framer = Framer()
     assert framer.feed(b"Content-Length: 1%b\r\n\r\n" % (b"0" * 30)) == []
     chunk = b"x" * 65536
@@ -270,7 +270,7 @@ def test_a_frame_without_a_usable_length_is_one_error_and_the_next_is_served(hea
     ]
 
 
-def test_equal_lengths_given_twice_are_an_error_that_skips_the_body() -> None:
+def test_two_equal_content_lengths_are_an_error_and_the_body_is_skipped() -> None:
     data = b"Content-Length: 4\r\nContent-Length: 4\r\n\r\n[\n1]" + encode_frame(b"[2]")
     assert feed_whole_and_split(data) == [InvalidRequest, b"[2]"]
 
@@ -282,7 +282,7 @@ def test_a_body_that_quotes_a_header_does_not_start_a_frame() -> None:
 
 def test_a_header_in_the_middle_of_an_endless_line_does_not_start_a_frame() -> None:
     late = b"Content-Length: 5"
-    # As much as is looked at before the line is given up, with the header at its very end.
+    # As much as is searched before the line is abandoned, with the header at its very end.
     start = b"[" * (bounds.HEADER_BYTES + 2 - len(late)) + late
     assert feed_whole_and_split(b"Content-Length: x\n\n" + start + b"5]\n[2]\n") == [
         InvalidRequest,
@@ -291,7 +291,7 @@ def test_a_header_in_the_middle_of_an_endless_line_does_not_start_a_frame() -> N
     ]
 
 
-def test_a_message_in_place_of_the_empty_line_ends_the_headers() -> None:
+def test_a_message_instead_of_the_empty_line_ends_the_headers() -> None:
     assert feed_whole_and_split(b"Content-Length: 3\n[1]\n[2]\n") == [InvalidRequest, b"[1]", b"[2]"]
     assert feed_whole_and_split(b"Content-Length: 3\n \n[2]\n") == [InvalidRequest, b"[2]"]
     too_long = b"[" * (LIMIT + 1)
@@ -331,7 +331,7 @@ def test_an_endless_header_is_one_error_in_bounded_memory(limit: int) -> None:
     assert run(header + b"\r\nContent-Length: 3\r\n\r\n[1][2]\n", limit=limit) == [MessageTooLarge, b"[2]"]
 
 
-def test_a_header_block_of_the_bound_is_served() -> None:
+def test_a_header_block_of_exactly_the_limit_is_served() -> None:
     rest = b"Content-Length: 2\r\n"
     filler = b"X-Filler: " + b"0" * (bounds.HEADER_BYTES - len(rest) - 12) + b"\r\n"
     assert len(filler + rest) == bounds.HEADER_BYTES
@@ -354,14 +354,14 @@ def test_input_that_ends_inside_a_frame_is_an_error(data: bytes) -> None:
     assert feed_whole_and_split(data) == [ParseError]
 
 
-def test_an_incomplete_frame_says_how_much_of_it_came() -> None:
+def test_the_error_for_an_incomplete_frame_has_both_sizes() -> None:
     framer = Framer()
     framer.feed(b"Content-Length: 5\r\n\r\n[1")
     [error] = framer.finish()
     assert "2 of 5" in str(error)
 
 
-def test_a_framer_can_be_used_again_after_the_end() -> None:
+def test_a_framer_can_be_used_again_after_finish() -> None:
     framer = Framer()
     framer.feed(b"Content-Length: 5\r\n\r\n[1")
     framer.finish()
@@ -435,25 +435,25 @@ def test_any_split_of_any_garbage_gives_the_same_outcome(data: bytes, positions:
     assert all(len(item) <= LIMIT for item in whole if isinstance(item, bytes))
 
 
-# -- the other way -------------------------------------------------------------
+# -- encoding -------------------------------------------------------------
 
 
-def test_a_line_keeps_no_line_breaks_of_its_own() -> None:
+def test_an_encoded_line_has_no_line_breaks_inside() -> None:
     assert encode_line(b'{\r\n "a": 1\n}') == b'{   "a": 1 }\n'
     assert encode_line(b"[1]") == b"[1]\n"
 
 
-def test_a_frame_counts_bytes() -> None:
+def test_the_length_of_an_encoded_frame_is_in_bytes() -> None:
     assert encode_frame('["é"]'.encode()) == b'Content-Length: 6\r\n\r\n["\xc3\xa9"]'
 
 
 # -- cost ----------------------------------------------------------------------
 
 
-# No clock: work that grows with the square of these sizes takes longer than a test may.
+# No clock is needed: quadratic time takes longer than the timeout of a test for these sizes.
 
 
-def test_a_line_that_comes_byte_by_byte_costs_the_same_per_byte_however_long() -> None:
+def test_the_cost_per_byte_does_not_grow_with_the_length_of_a_line() -> None:
     size = 1_500_000
     framer = Framer(2 * size)
     for _ in range(size):
@@ -461,6 +461,6 @@ def test_a_line_that_comes_byte_by_byte_costs_the_same_per_byte_however_long() -
     assert framer.feed(b"\n") == [b"[" * size]
 
 
-def test_many_small_frames_in_one_chunk_cost_the_same_per_frame() -> None:
+def test_the_cost_per_frame_does_not_grow_with_the_number_of_frames() -> None:
     count = 200_000
     assert len(Framer().feed((encode_line(b"[]") + encode_frame(b"{}")) * count)) == 2 * count

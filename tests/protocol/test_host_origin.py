@@ -16,7 +16,7 @@ from hubbub.protocol.host_origin import (
     parse_origin,
 )
 
-# -- reading -------------------------------------------------------------------
+# -- parsing -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from hubbub.protocol.host_origin import (
         ("my_service", Authority("my_service")),
     ],
 )
-def test_a_host_has_one_spelling(text: str, expected: Authority) -> None:
+def test_a_host_is_normalised(text: str, expected: Authority) -> None:
     assert parse_authority(text) == expected
 
 
@@ -82,7 +82,7 @@ def test_a_host_has_one_spelling(text: str, expected: Authority) -> None:
         "http://localhost",
     ],
 )
-def test_what_no_client_sends_is_no_host(text: str) -> None:
+def test_an_invalid_host_is_not_parsed(text: str) -> None:
     assert parse_authority(text) is None
 
 
@@ -95,7 +95,7 @@ def test_what_no_client_sends_is_no_host(text: str) -> None:
         ("vscode-webview://1AbC", Origin("vscode-webview", "1AbC")),
     ],
 )
-def test_an_origin_has_one_spelling(text: str, expected: Origin) -> None:
+def test_an_origin_is_normalised(text: str, expected: Origin) -> None:
     assert parse_origin(text) == expected
 
 
@@ -121,7 +121,7 @@ def test_an_origin_has_one_spelling(text: str, expected: Origin) -> None:
         "app://user@a",
     ],
 )
-def test_what_no_browser_sends_is_no_origin(text: str) -> None:
+def test_an_invalid_origin_is_not_parsed(text: str) -> None:
     assert parse_origin(text) is None
 
 
@@ -131,15 +131,13 @@ ports = st.none() | st.integers(1, 65535)
 
 
 @given(hosts, ports, st.booleans())
-def test_every_name_is_read_whatever_its_case_and_dot(host: str, port: int | None, dotted: bool) -> None:
+def test_host_names_are_parsed_with_any_case_and_trailing_dot(host: str, port: int | None, dotted: bool) -> None:
     text = host.upper() + "." * dotted + ("" if port is None else f":{port}")
     assert parse_authority(text) == Authority(host, port)
 
 
 @given(st.ip_addresses(), ports)
-def test_every_address_is_read_in_one_spelling(
-    address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int | None
-) -> None:
+def test_ip_addresses_are_normalised(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int | None) -> None:
     written = f"[{address.exploded}]" if address.version == 6 else str(address)
     found = parse_authority(written + ("" if port is None else f":{port}"))
     mapped = getattr(address, "ipv4_mapped", None)
@@ -148,7 +146,7 @@ def test_every_address_is_read_in_one_spelling(
 
 @given(st.text())
 @example("[::1%lo]")
-def test_any_text_is_a_host_in_one_spelling_or_none(text: str) -> None:
+def test_any_text_is_normalised_or_not_parsed(text: str) -> None:
     found = parse_authority(text)
     if found is not None:
         written = f"[{found.host}]" if ":" in found.host else found.host
@@ -156,7 +154,7 @@ def test_any_text_is_a_host_in_one_spelling_or_none(text: str) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_upset_the_rules(raw: bytes) -> None:
+def test_any_bytes_are_allowed_or_refused_without_an_exception(raw: bytes) -> None:
     AllowedHosts(["example.com"]).allow(raw)
     AllowedOrigins(["https://example.com"]).allow(raw)
 
@@ -165,14 +163,14 @@ def test_no_bytes_upset_the_rules(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "localhost.", "127.0.0.1", "127.8.9.1", "::1", "[::1]"])
-def test_this_machine_is_loopback(host: str) -> None:
+def test_loopback_hosts_are_recognised(host: str) -> None:
     assert is_loopback(host)
 
 
 @pytest.mark.parametrize(
     "host", ["", "0.0.0.0", "::", "10.0.0.1", "localhost.example", "127.0.0.1.example", "example.com", "127.1", "*"]
 )
-def test_everything_else_is_not_loopback(host: str) -> None:
+def test_other_hosts_are_not_loopback(host: str) -> None:
     assert not is_loopback(host)
 
 
@@ -180,7 +178,7 @@ def test_everything_else_is_not_loopback(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", [b"localhost", b"localhost:1", b"LOCALHOST:3000", b"127.0.0.1:3000", b"[::1]:3000"])
-def test_this_machine_is_always_an_allowed_host(host: bytes) -> None:
+def test_loopback_hosts_are_always_allowed(host: bytes) -> None:
     rule = AllowedHosts()
     assert rule.allow(host)
     assert rule.allow(host)
@@ -190,7 +188,7 @@ def test_this_machine_is_always_an_allowed_host(host: bytes) -> None:
     "host",
     [None, b"", b"evil.example", b"localhost.evil.example", b"127.0.0.1.evil.example", b"10.0.0.1", b"loc\xe4lhost"],
 )
-def test_no_other_host_is_allowed_unasked(host: bytes | None) -> None:
+def test_other_hosts_are_refused_by_default(host: bytes | None) -> None:
     assert not AllowedHosts().allow(host)
 
 
@@ -206,27 +204,27 @@ def test_configured_hosts_are_allowed_with_their_port_if_they_have_one() -> None
     assert not rule.allow(b"evilinternal.example")
 
 
-def test_an_address_is_allowed_where_the_network_is_served_but_a_name_is_not() -> None:
+def test_an_ip_address_is_allowed_off_loopback_but_a_name_is_not() -> None:
     rule = AllowedHosts(addresses=True)
     assert rule.allow(b"192.168.1.20:3000")
     assert rule.allow(b"[2001:db8::1]:3000")
     assert not rule.allow(b"rebound.example:3000")
 
 
-def test_a_star_allows_every_host_that_is_one() -> None:
+def test_a_star_allows_every_valid_host() -> None:
     assert AllowedHosts(["*"]).allow(b"anything.example:1")
     assert not AllowedHosts(["*"]).allow(b"not a host")
     assert not AllowedHosts(["*"]).allow(None)
 
 
 @pytest.mark.parametrize("wrong", ["", "http://example.com", "a b", "exa*mple.com"])
-def test_a_configured_host_that_is_none_is_refused(wrong: str) -> None:
+def test_an_invalid_configured_host_is_refused(wrong: str) -> None:
     with pytest.raises(SettingsError, match="allowed_hosts"):
         AllowedHosts([wrong])
 
 
 @pytest.mark.parametrize("origin", [b"http://localhost:5173", b"https://127.0.0.1", b"http://[::1]:1"])
-def test_pages_of_this_machine_are_allowed(origin: bytes) -> None:
+def test_loopback_origins_are_allowed(origin: bytes) -> None:
     rule = AllowedOrigins()
     assert rule.allow(origin)
     assert rule.allow(origin)
@@ -245,11 +243,11 @@ def test_pages_of_this_machine_are_allowed(origin: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("configured", [[], ["https://example.com"]])
-def test_pages_of_others_are_not(origin: bytes, configured: list[str]) -> None:
+def test_other_origins_are_refused(origin: bytes, configured: list[str]) -> None:
     assert not AllowedOrigins(configured).allow(origin)
 
 
-def test_a_configured_origin_is_allowed_with_its_own_port_and_scheme_only() -> None:
+def test_a_configured_origin_is_allowed_only_with_its_port_and_scheme() -> None:
     rule = AllowedOrigins(["https://example.com/", "vscode-webview://abc"])
     assert rule.allow(b"https://example.com")
     assert rule.allow(b"https://EXAMPLE.com:443")
@@ -259,18 +257,18 @@ def test_a_configured_origin_is_allowed_with_its_own_port_and_scheme_only() -> N
     assert not rule.allow(b"vscode-webview://abd")
 
 
-def test_even_a_star_does_not_allow_null() -> None:
+def test_a_star_does_not_allow_the_null_origin() -> None:
     assert AllowedOrigins(["*"]).allow(b"https://anything.example")
     assert not AllowedOrigins(["*"]).allow(b"null")
 
 
 @pytest.mark.parametrize("wrong", ["", "example.com", "https://example.com/path", "null"])
-def test_a_configured_origin_that_is_none_is_refused(wrong: str) -> None:
+def test_an_invalid_configured_origin_is_refused(wrong: str) -> None:
     with pytest.raises(SettingsError, match="allowed_origins"):
         AllowedOrigins([wrong])
 
 
-def test_the_memory_of_allowed_values_is_bounded() -> None:
+def test_the_cache_of_allowed_values_is_bounded() -> None:
     hosts, origins = AllowedHosts(), AllowedOrigins()
     own, pages, strangers = (
         [start + b":%d" % port for port in range(1, 3 * bounds.CACHED_HOSTS)]
@@ -280,13 +278,13 @@ def test_the_memory_of_allowed_values_is_bounded() -> None:
     assert all(map(origins.allow, pages))
     assert not any(map(hosts.allow, strangers))
     counts = [[sys.getrefcount(value) for value in values] for values in (strangers, own, pages)]
-    alone = max(counts[0])  # of a value that nobody but this test holds
+    alone = max(counts[0])  # of a value that only this test holds
     for held in counts[1:]:
         assert 0 < sum(count > alone for count in held) <= bounds.CACHED_HOSTS
 
 
 @given(st.ip_addresses(v=4) | st.ip_addresses(v=6))
-def test_by_default_an_address_is_allowed_only_if_it_is_this_machine(
+def test_by_default_only_loopback_addresses_are_allowed(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     written = f"[{address}]" if address.version == 6 else str(address)

@@ -7,7 +7,7 @@ names = st.sampled_from([b"host", b"origin", b"cookie", b"accept", b"x-other"])
 values = st.binary(max_size=8)
 
 
-def test_a_header_is_text_by_its_lower_case_name() -> None:
+def test_headers_are_looked_up_by_lower_case_name() -> None:
     headers = Headers([(b"host", b"localhost"), (b"x-name", b"caf\xe9")])
     assert headers.get(b"host") == "localhost"
     assert headers.raw(b"x-name") == b"caf\xe9"
@@ -18,7 +18,7 @@ def test_a_header_is_text_by_its_lower_case_name() -> None:
     assert not headers.has_repeated
 
 
-def test_neither_of_two_values_is_picked() -> None:
+def test_repeated_headers_are_joined_and_reported_as_repeated() -> None:
     headers = Headers([(b"host", b"localhost"), (b"accept", b"a"), (b"host", b"evil.example")])
     assert headers.get(b"host") == "localhost, evil.example"
     assert headers.is_repeated(b"host")
@@ -27,12 +27,12 @@ def test_neither_of_two_values_is_picked() -> None:
     assert headers.has_repeated
 
 
-def test_a_cookie_that_came_in_pieces_is_one_cookie() -> None:
+def test_cookie_headers_are_joined() -> None:
     assert Headers([(b"cookie", b"a=1"), (b"cookie", b"b=2")]).get(b"cookie") == "a=1; b=2"
 
 
 @given(st.lists(st.tuples(names, values)))
-def test_doubled_says_exactly_which_names_came_more_than_once(pairs: list[tuple[bytes, bytes]]) -> None:
+def test_repeated_names_are_exactly_those_sent_more_than_once(pairs: list[tuple[bytes, bytes]]) -> None:
     headers = Headers(pairs)
     found = [name for name, _ in pairs]
     for name in set(found):

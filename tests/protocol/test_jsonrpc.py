@@ -31,7 +31,7 @@ def request(**members: object) -> bytes:
 
 
 def decode_one(data: bytes) -> Envelope:
-    """One message, which is no batch."""
+    """Decode one message that is not a batch."""
     envelope = decode_envelope(data)
     assert isinstance(envelope, Envelope)
     return envelope
@@ -77,7 +77,7 @@ def with_id(identifier: bytes) -> bytes:
         b'[{"jsonrpc":"2.0","id":1,"method":"ping"}',
     ],
 )
-def test_what_is_not_json_is_a_parse_error(data: bytes) -> None:
+def test_invalid_json_is_a_parse_error(data: bytes) -> None:
     with pytest.raises(ParseError):
         decode_envelope(data)
 
@@ -102,7 +102,7 @@ def test_what_is_not_json_is_a_parse_error(data: bytes) -> None:
         b"[]",
     ],
 )
-def test_json_that_is_no_message_is_an_invalid_request(data: bytes) -> None:
+def test_json_that_is_not_a_message_is_an_invalid_request(data: bytes) -> None:
     with pytest.raises(InvalidRequest):
         decode_envelope(data)
 
@@ -110,17 +110,17 @@ def test_json_that_is_no_message_is_an_invalid_request(data: bytes) -> None:
 @pytest.mark.parametrize(
     "identifier", [b"1", b"0", b"-7", b"1.5", b"1e3", b"9" * 40, b'"a"', b'""', rb'"\u0061\n"', '"é"'.encode(), b"null"]
 )
-def test_an_id_is_kept_as_it_was_written(identifier: bytes) -> None:
+def test_the_text_of_an_id_is_unchanged(identifier: bytes) -> None:
     assert raw_bytes(decode_one(with_id(identifier)).id) == identifier
 
 
 @pytest.mark.parametrize("identifier", [b"true", b"false", b"{}", b"[]", b"[1]", b'{"a":1}'])
-def test_an_id_of_another_kind_is_refused(identifier: bytes) -> None:
+def test_an_id_of_another_type_is_refused(identifier: bytes) -> None:
     with pytest.raises(InvalidRequest, match="id"):
         decode_envelope(with_id(identifier))
 
 
-def test_an_id_may_be_as_long_as_its_bound_and_no_longer() -> None:
+def test_the_length_of_an_id_is_limited() -> None:
     longest = b'"' + b"x" * (bounds.IDENTIFIER_BYTES - 2) + b'"'
     assert raw_bytes(decode_one(with_id(longest)).id) == longest
     with pytest.raises(MessageTooLarge):
@@ -135,7 +135,7 @@ def test_a_message_without_an_id_is_a_notification() -> None:
     assert envelope.method == "notifications/initialized"
 
 
-def test_an_answer_has_a_result_or_an_error_and_no_method() -> None:
+def test_a_response_has_a_result_or_an_error_and_no_method() -> None:
     result = decode_one(b'{"jsonrpc":"2.0","id":3,"result":{"a":[1, 2]}}')
     assert result.method is UNSET
     assert raw_bytes(result.result) == b'{"a":[1, 2]}'
@@ -160,14 +160,14 @@ def test_unknown_members_are_ignored() -> None:
         b'{ "jsonrpc" : "2.0" , "id" : 1 , "method" : "ping" , "id" : 2 }',
         rb'{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"ping"}',
         rb'{"jsonrpc":"2.0","id":1,"method":"ping","m\u0065thod":"tools/call","params":{"a":"\\"}}',
-        # A value whose text also stands between the two members must not hide them.
+        # A value whose text also occurs between the two members must not hide them.
         b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","result":":1,"}',
         b'{"id":1,"id":2,"jsonrpc":"2.0","result":":1,"}',
         b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","params":{"n":' + b"9" * 5000 + b"}}",
     ],
 )
-def test_a_doubled_member_is_refused(data: bytes) -> None:
-    with pytest.raises(InvalidRequest, match="Doubled"):
+def test_a_duplicate_member_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="Duplicate member"):
         decode_envelope(data)
 
 
@@ -181,7 +181,7 @@ def test_a_doubled_member_is_refused(data: bytes) -> None:
         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"n":' + b"9" * 5000 + b'},"more":{"id":1}}',
     ],
 )
-def test_names_that_repeat_elsewhere_are_no_doubled_members(data: bytes) -> None:
+def test_names_that_repeat_inside_values_are_not_duplicates(data: bytes) -> None:
     assert isinstance(decode_envelope(data), Envelope)
 
 
@@ -194,7 +194,7 @@ def test_any_number_of_unknown_members_is_ignored() -> None:
     assert decode_one(with_unknown_members(100_000)).method == "ping"
 
 
-def test_unknown_members_are_bounded_where_their_names_must_be_compared() -> None:
+def test_unknown_members_are_limited_in_messages_with_escapes() -> None:
     escaped = rb',"b":"\n"'
     assert decode_one(with_unknown_members(5_000, escaped)).method == "ping"
     with pytest.raises(InvalidRequest, match=str(bounds.UNKNOWN_MEMBERS_BYTES)):
@@ -203,7 +203,7 @@ def test_unknown_members_are_bounded_where_their_names_must_be_compared() -> Non
 
 @pytest.mark.parametrize("member", [rb'"\u0069d":2', b'"method":"x"', rb'"params":{"id":2}'])
 @pytest.mark.parametrize("value", [b"1", b"[]", rb'{"params":[1,"]\""]}', rb'"\"}"'])
-def test_doubled_members_are_found_behind_values_of_every_kind(member: bytes, value: bytes) -> None:
+def test_duplicate_members_are_found_after_values_of_every_kind(member: bytes, value: bytes) -> None:
     message = b'{ "jsonrpc" : "2.0" ,"a":%b,"id":1,"method":"ping","params": {"id":[3]} , %b}' % (value, member)
     with pytest.raises(InvalidRequest, match="Duplicate member"):
         decode_envelope(message)
@@ -235,7 +235,7 @@ SHALLOW_BRACKETS = b"[[[]]]"
     ],
     ids=["deep", "wrong type", "escaped name", "batch"],
 )
-def test_no_message_costs_much_more_than_another_of_its_size(data: bytes) -> None:
+def test_the_cost_of_decoding_depends_only_on_the_size(data: bytes) -> None:
     usual = b'{"jsonrpc":"2.0","id":1,"method":"m","params":[' + b",".join([b"[]"] * (len(data) // 3)) + b"]}"
     assert cpu_s(data) < 8 * cpu_s(usual)
 
@@ -243,7 +243,7 @@ def test_no_message_costs_much_more_than_another_of_its_size(data: bytes) -> Non
 @pytest.mark.parametrize(
     ("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}"), (b'[{"a":', b"}]"), (b'{"a":[', b"]}")]
 )
-def test_nesting_has_one_bound_for_every_mixture_of_brackets(opening: bytes, closing: bytes) -> None:
+def test_nesting_has_one_limit_for_every_mixture_of_brackets(opening: bytes, closing: bytes) -> None:
     levels = opening.count(b"[") + opening.count(b"{")
 
     def nested(depth: int) -> bytes:
@@ -256,7 +256,7 @@ def test_nesting_has_one_bound_for_every_mixture_of_brackets(opening: bytes, clo
             decode_envelope(nested(depth))
 
 
-def test_brackets_in_text_and_beside_each_other_are_not_nesting() -> None:
+def test_brackets_in_strings_and_side_by_side_are_not_nesting() -> None:
     wide = request(params={"text": "[{" * 1000, "escaped": '"[\\' * 500, "items": [[]] * 1000})
     assert isinstance(decode_envelope(wide), Envelope)
 
@@ -271,7 +271,7 @@ def _depth(value: object) -> int:
     st.integers(bounds.NESTING_DEPTH - 20, bounds.NESTING_DEPTH + 20),
     st.integers(0, 2**32 - 1),
 )
-def test_no_text_hides_or_adds_a_level(texts: list[str], depth: int, mixture: int) -> None:
+def test_strings_neither_hide_nor_add_a_level_of_nesting(texts: list[str], depth: int, mixture: int) -> None:
     value: object = texts[0]
     for level in range(depth):
         text = texts[level % len(texts)]
@@ -284,18 +284,18 @@ def test_no_text_hides_or_adds_a_level(texts: list[str], depth: int, mixture: in
             decode_envelope(data)
 
 
-def test_bottomless_input_is_a_parse_error() -> None:
+def test_very_deep_input_is_a_parse_error() -> None:
     for data in (b"[" * 1_000_000, b'{"a":' * 1_000_000, b"[" * 500_000 + b"]" * 500_000):
         with pytest.raises(ParseError):
             decode_envelope(data)
 
 
-def test_a_batch_gives_its_items_undecoded() -> None:
+def test_a_batch_returns_its_items_undecoded() -> None:
     items = decode_envelope(b' [ {"jsonrpc":"2.0","id":1,"method":"ping"} , 1, [] ,"x" ] ')
     assert items == [b'{"jsonrpc":"2.0","id":1,"method":"ping"}', b"1", b"[]", b'"x"']
 
 
-def test_a_batch_is_bounded() -> None:
+def test_the_size_of_a_batch_is_limited() -> None:
     def message_of_size(size: int) -> bytes:
         return b"[" + b",".join([b"1"] * size) + b"]"
 
@@ -324,7 +324,7 @@ def test_a_batch_is_bounded() -> None:
         (b"", b"null"),
     ],
 )
-def test_an_id_is_salvaged_where_it_can_be_told(data: bytes, identifier: bytes) -> None:
+def test_the_id_of_an_invalid_message_is_salvaged(data: bytes, identifier: bytes) -> None:
     assert bytes(salvage_id(data)) == identifier
 
 
@@ -333,21 +333,21 @@ def test_an_id_is_salvaged_where_it_can_be_told(data: bytes, identifier: bytes) 
     [b"007", b"-01", b"-", b"1.", b"1e", b'"\\x"', b'"\x01"', b'"a\tb"', rb'"\u00zz"', rb'"\ud800"', b"tru", b"NaN"],
 )
 @pytest.mark.parametrize("rest", [b',"method":"ping"}', b',"method":5}', b',"method":'])
-def test_an_id_that_is_not_json_is_not_salvaged(identifier: bytes, rest: bytes) -> None:
+def test_an_invalid_id_is_not_salvaged(identifier: bytes, rest: bytes) -> None:
     assert bytes(salvage_id(b'{"jsonrpc":"2.0","id":' + identifier + rest)) == b"null"
 
 
-def test_equal_ids_have_equal_keys_however_they_are_escaped() -> None:
+def test_equal_ids_have_equal_keys_with_any_escaping() -> None:
     assert id_key(rb'"\u0061b"') == id_key(b'"ab"') == b'"ab"'
     assert id_key(b"1") != id_key(b'"1"')
 
 
 @pytest.mark.parametrize("identifier", [rb'{"a":"\\"}', rb'["\n"]', b"true", b"1.5"])
-def test_a_key_can_be_made_of_anything_that_is_json(identifier: bytes) -> None:
+def test_every_json_value_has_a_key(identifier: bytes) -> None:
     assert id_key(identifier) == identifier
 
 
-def test_messages_of_ours_are_written_exactly() -> None:
+def test_encoded_messages_have_exactly_these_bytes() -> None:
     assert encode_result(Raw(b"1"), {"a": 1}) == b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}'
     assert encode_error(Raw(b'"x"'), ErrorObject(-1, "m")) == (
         b'{"jsonrpc":"2.0","id":"x","error":{"code":-1,"message":"m"}}'
@@ -362,7 +362,7 @@ def test_messages_of_ours_are_written_exactly() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_at_all_do_more_than_raise_a_message_error(data: bytes) -> None:
+def test_any_bytes_are_decoded_or_raise_a_message_error(data: bytes) -> None:
     try:
         decode_envelope(data)
     except MessageError:
@@ -387,7 +387,7 @@ def test_any_object_is_a_message_or_a_message_error(members: dict[str, Any], is_
 @given(
     st.lists(st.tuples(MEMBER_NAMES, st.sampled_from([1, "2.0", ":1,", '"id"', {}, [], {"id": 1}, "id"])), max_size=8)
 )
-def test_of_two_equal_members_neither_counts(pairs: list[tuple[str, object]]) -> None:
+def test_two_equal_members_are_refused(pairs: list[tuple[str, object]]) -> None:
     data = ("{" + ",".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in pairs) + "}").encode()
     names = [name for name, _ in pairs if name != "more"]
     if len(names) != len(set(names)):
@@ -396,7 +396,7 @@ def test_of_two_equal_members_neither_counts(pairs: list[tuple[str, object]]) ->
 
 
 @given(VALUES.filter(lambda value: not isinstance(value, float)), st.text())
-def test_what_we_encode_can_be_decoded(value: object, method: str) -> None:
+def test_encoded_messages_can_be_decoded(value: object, method: str) -> None:
     data = encode_request(1, method, [value])
     envelope = decode_one(data)
     assert envelope.method == method
@@ -413,13 +413,13 @@ def test_what_we_encode_can_be_decoded(value: object, method: str) -> None:
     ],
     ids=["half a pair", "the other half", "nested too deep for any parser"],
 )
-def test_the_id_of_a_message_that_no_parser_takes_is_still_told(message: bytes) -> None:
+def test_the_id_of_an_undecodable_message_is_reported(message: bytes) -> None:
     with pytest.raises(ParseError):
         decode_envelope(message)
     assert bytes(salvage_id(message)) == b"7"
 
 
-def test_half_a_surrogate_pair_is_called_by_its_name() -> None:
+def test_the_error_for_a_lone_surrogate_names_it() -> None:
     with pytest.raises(ParseError, match="lone surrogate"):
         decode_envelope(rb'{"jsonrpc":"2.0","id":7,"method":"x","params":{"text":"ab\ud83d"}}')
     whole = rb'{"jsonrpc":"2.0","id":7,"method":"x","params":{"text":"ab\ud83d\ude00"}}'

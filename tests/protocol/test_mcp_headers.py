@@ -63,7 +63,7 @@ def test_a_value_without_a_header_form_is_refused(value: int | str) -> None:
         ("a\tb", "a\tb"),
     ],
 )
-def test_header_text_is_read_strictly(text: str, value: str) -> None:
+def test_header_text_is_decoded_strictly(text: str, value: str) -> None:
     assert decode_value(text) == value
 
 
@@ -71,11 +71,11 @@ def test_header_text_is_read_strictly(text: str, value: str) -> None:
     "text",
     [
         "=?base64?SGVsbG8?=",  # padding is missing
-        "=?base64?SGVsbG8==?=",  # too much of it
+        "=?base64?SGVsbG8==?=",  # too much padding
         "=?base64?SGVs!!!bG8=?=",
         "=?base64?SGVs bG8=?=",
         "=?base64?SGVsbG8=\n?=",
-        "=?base64?SGVsbG9=?=",  # bits behind the end
+        "=?base64?SGVsbG9=?=",  # bits after the end
         "=?base64?=SGVsbG8?=",
         "=?base64?_-8=?=",  # the URL alphabet
         "=?base64?é?=",
@@ -85,13 +85,13 @@ def test_header_text_is_read_strictly(text: str, value: str) -> None:
         "a\x00b",
     ],
 )
-def test_header_text_that_is_not_what_encoding_gives_is_a_mismatch(text: str) -> None:
+def test_header_text_in_a_non_canonical_form_is_a_mismatch(text: str) -> None:
     with pytest.raises(HeaderMismatch):
         decode_value(text)
 
 
 @given(st.text(st.characters(codec="utf-8")) | st.text(st.sampled_from("=?base64 \tA"), max_size=30))
-def test_any_text_survives_a_header(value: str) -> None:
+def test_any_text_is_encoded_and_decoded_unchanged(value: str) -> None:
     text = encode_value(value)
     assert text.isascii()
     assert text.isprintable()
@@ -138,7 +138,7 @@ def test_a_schema_without_annotations_has_no_headers() -> None:
     assert header_parameters({"type": "object", "properties": {"a": True}, "items": False}) == {}
 
 
-def test_data_that_looks_like_an_annotation_is_data() -> None:
+def test_annotations_inside_default_const_enum_and_examples_are_ignored() -> None:
     schema = {
         "properties": {
             "x-mcp-header": {"type": "string"},
@@ -155,7 +155,7 @@ def test_data_that_looks_like_an_annotation_is_data() -> None:
 
 @pytest.mark.parametrize("name", ["", "two words", "a:b", "é", "a\r\nb", "a/b", None, 5, ["a"], "(a)", "a\n"])
 def test_an_annotation_must_be_a_header_token(name: object) -> None:
-    with pytest.raises(DefinitionError, match="token"):
+    with pytest.raises(DefinitionError, match="valid HTTP header name"):
         header_parameters({"properties": {"a": annotated(name)}})
 
 
@@ -201,7 +201,7 @@ HIDDEN = {"properties": {"x": annotated("X")}}
         {"unevaluatedProperties": HIDDEN},
     ],
 )
-def test_an_annotation_must_not_be_hidden_elsewhere(schema: dict[str, Any]) -> None:
+def test_an_annotation_outside_of_properties_is_refused(schema: dict[str, Any]) -> None:
     for root in (schema, {"properties": {"o": schema}} if schema != annotated("X") else schema):
         with pytest.raises(DefinitionError, match="`properties`"):
             header_parameters(root)
@@ -236,7 +236,7 @@ def check(arguments: dict[str, object], **headers: str) -> None:
         (False, "false"),
     ],
 )
-def test_a_header_that_says_the_same_passes(value: object, text: str) -> None:
+def test_a_header_equal_to_its_argument_passes(value: object, text: str) -> None:
     check({"a": value}, A=text)
     check({"o": {"b": value}}, B=text)
 
@@ -268,7 +268,7 @@ def test_a_header_that_says_the_same_passes(value: object, text: str) -> None:
         ("x", "=?base64?eA=?="),
     ],
 )
-def test_a_header_that_says_something_else_is_a_mismatch(value: object, text: str) -> None:
+def test_a_header_that_differs_from_its_argument_is_a_mismatch(value: object, text: str) -> None:
     with pytest.raises(HeaderMismatch):
         check({"a": value}, A=text)
 
@@ -280,7 +280,7 @@ def test_an_argument_without_its_header_is_a_mismatch(value: int | str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"a": None}, {"o": None}, {"o": {}}, {"o": {"b": None}}, {"o": "b"}])
-def test_neither_argument_nor_header_is_fine(arguments: dict[str, Any]) -> None:
+def test_a_missing_argument_without_a_header_passes(arguments: dict[str, Any]) -> None:
     check(arguments)
 
 
@@ -291,5 +291,5 @@ def test_a_header_without_its_argument_is_a_mismatch(arguments: dict[str, Any]) 
 
 
 @given(st.text(st.characters(codec="utf-8")) | st.integers(1 - 2**53, 2**53 - 1) | st.booleans())
-def test_what_is_encoded_passes_the_check(value: int | str) -> None:
+def test_an_encoded_header_passes_the_check(value: int | str) -> None:
     check({"a": value}, A=encode_value(value))

@@ -1,4 +1,4 @@
-"""Parameters of methods, and the forms that people fill in."""
+"""Parameters of methods, elicitation forms and content."""
 
 import dataclasses
 import enum
@@ -44,13 +44,13 @@ def test_arguments_stay_raw_until_the_tool_is_known() -> None:
         ),
     ],
 )
-def test_what_may_be_missing_may_be_missing(method: str, params: dict[str, Any], kind: type) -> None:
+def test_optional_parameters_may_be_missing(method: str, params: dict[str, Any], kind: type) -> None:
     assert isinstance(decode(method, params)[0], kind)
 
 
 @pytest.mark.parametrize("method", ["initialize", "tools/call", "resources/read", "prompts/get", "logging/setLevel"])
 @pytest.mark.parametrize("raw", [b"{}", b"[]", b"[1]", b'{"name":1,"uri":1,"level":1,"protocolVersion":1}'])
-def test_a_wrong_parameter_comes_back_in_place_of_the_parameters(method: str, raw: bytes) -> None:
+def test_an_invalid_parameter_is_returned_as_an_error(method: str, raw: bytes) -> None:
     params, meta = decode_params(method, Raw(raw))
     assert isinstance(params, InvalidParams)
     assert params.message.startswith(f"Invalid params for {method}: ")
@@ -58,7 +58,7 @@ def test_a_wrong_parameter_comes_back_in_place_of_the_parameters(method: str, ra
     assert meta is NO_META
 
 
-def test_wrong_parameters_still_tell_their_era() -> None:
+def test_the_era_of_invalid_parameters_is_known() -> None:
     meta = {VERSION_KEY: "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
     params, read = decode("tools/call", {"_meta": meta})
     assert isinstance(params, InvalidParams)
@@ -66,7 +66,7 @@ def test_wrong_parameters_still_tell_their_era() -> None:
 
 
 @pytest.mark.parametrize("broken", [{"progressToken": 1, "traceparent": 5}, {"io.modelcontextprotocol/clientInfo": 5}])
-def test_a_broken_meta_still_tells_its_era(broken: dict[str, Any]) -> None:
+def test_the_era_of_an_invalid_meta_is_known(broken: dict[str, Any]) -> None:
     params, read = decode("tools/list", {"_meta": broken | {VERSION_KEY: "2026-07-28"}})
     assert isinstance(params, InvalidParams)
     assert read.version == "2026-07-28"
@@ -76,13 +76,13 @@ def test_a_broken_meta_still_tells_its_era(broken: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("meta", [5, None, [], "x", {VERSION_KEY: 5}])
-def test_a_meta_that_is_none_is_refused(meta: object) -> None:
+def test_a_meta_that_is_not_an_object_is_refused(meta: object) -> None:
     params, read = decode("tools/list", {"_meta": meta})
     assert isinstance(params, InvalidParams)
     assert read is NO_META
 
 
-def test_unknown_members_and_methods_are_no_matter_here() -> None:
+def test_unknown_members_and_methods_are_accepted() -> None:
     params, meta = decode("no/such", {"a": 1, "_meta": {"other": 1}})
     assert not isinstance(params, InvalidParams)
     assert meta == NO_META
@@ -99,7 +99,7 @@ VALUES = st.recursive(
 
 
 @given(st.sampled_from(["tools/call", "initialize", "tools/list", "x", "completion/complete"]), VALUES)
-def test_no_parameters_at_all_raise(method: str, value: object) -> None:
+def test_decoding_any_parameters_raises_nothing(method: str, value: object) -> None:
     _, meta = decode(method, value)
     assert isinstance(meta, Meta)
 
@@ -145,7 +145,7 @@ def test_a_form_is_a_flat_schema(form: type) -> None:
 
 
 @pytest.mark.parametrize("form", [AsDataclass, AsStruct, AsModel, AsTypedDict])
-def test_a_filled_in_form_is_an_object_of_its_type(form: type) -> None:
+def test_the_content_of_a_form_is_decoded_to_its_type(form: type) -> None:
     filled: Any = decode_form(b'{"name":"Ada","age":36}', form)
     if form is AsTypedDict:
         assert filled == {"name": "Ada", "age": 36}
@@ -158,8 +158,8 @@ def test_a_filled_in_form_is_an_object_of_its_type(form: type) -> None:
 @pytest.mark.parametrize(
     "content", [b"{}", b"null", b"[]", b"5", b'{"name":5,"age":1}', b'{"name":"x","age":"y"}', b"{"]
 )
-def test_a_form_filled_in_wrongly_is_refused(form: type, content: bytes) -> None:
-    with pytest.raises(InvalidParams, match="filled in"):
+def test_invalid_content_of_a_form_is_refused(form: type, content: bytes) -> None:
+    with pytest.raises(InvalidParams, match="does not match the form"):
         decode_form(content, form)
 
 
@@ -192,12 +192,12 @@ class Mapped:
 
 @pytest.mark.parametrize("form", [Nested, Listed, Mapped])
 def test_a_form_cannot_nest(form: type) -> None:
-    with pytest.raises(DefinitionError, match="must be text, a number"):
+    with pytest.raises(DefinitionError, match="must be a string, a number"):
         form_schema(form)
 
 
 @pytest.mark.parametrize("form", [int, list[int], str])
-def test_a_form_has_named_fields(form: Any) -> None:
+def test_a_form_must_have_named_fields(form: Any) -> None:
     with pytest.raises(DefinitionError, match="named fields"):
         form_schema(form)
 
@@ -205,13 +205,13 @@ def test_a_form_has_named_fields(form: Any) -> None:
 # -- content ---------------------------------------------------------------------------
 
 
-def test_bytes_become_base64_and_unset_fields_are_left_out() -> None:
+def test_bytes_become_base64_and_unset_fields_are_omitted() -> None:
     assert msgspec.json.encode(Image(b"\x00\xff")) == b'{"type":"image","data":"AP8=","mimeType":"image/png"}'
     assert msgspec.json.encode(Audio(b"", "audio/mp3")) == b'{"type":"audio","data":"","mimeType":"audio/mp3"}'
     assert msgspec.json.encode(Text("x", meta={"a": 1})) == b'{"type":"text","text":"x","_meta":{"a":1}}'
 
 
 @pytest.mark.parametrize("kind", [Image, Audio])
-def test_a_mime_type_must_look_like_one(kind: type[Image] | type[Audio]) -> None:
+def test_an_invalid_mime_type_is_refused(kind: type[Image] | type[Audio]) -> None:
     with pytest.raises(ValueError, match="MIME type"):
         kind(b"", "png")

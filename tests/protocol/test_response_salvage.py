@@ -1,4 +1,4 @@
-"""Answers that no parser takes still tell which request they belong to."""
+"""The id of a response that cannot be decoded is salvaged, to fail the request it belongs to."""
 
 import json
 import math
@@ -29,14 +29,14 @@ def nan_to_null(value: Any) -> Any:
 
 
 @given(VALUES)
-def test_what_is_no_number_becomes_null_and_nothing_else_changes(value: Any) -> None:
+def test_nan_and_infinity_become_null_and_nothing_else_changes(value: Any) -> None:
     written = json.dumps(value).encode()
-    mended = replace_nan(written)
-    assert json.loads(written if mended is None else mended) == nan_to_null(value)
+    replaced = replace_nan(written)
+    assert json.loads(written if replaced is None else replaced) == nan_to_null(value)
 
 
 @given(VALUES, st.integers(0, 10**6), st.booleans(), st.booleans())
-def test_the_id_is_found_wherever_it_stands(value: Any, number: int, is_text: bool, is_last: bool) -> None:
+def test_the_id_is_found_at_any_position(value: Any, number: int, is_text: bool, is_last: bool) -> None:
     identifier: Any = str(number) if is_text else number
     members = {"jsonrpc": "2.0", "id": identifier, "result": value}
     if is_last:
@@ -64,7 +64,7 @@ def test_the_id_is_found_wherever_it_stands(value: Any, number: int, is_text: bo
         (b"", None),
     ],
 )
-def test_answers_are_told_apart_from_everything_else(data: bytes, found: bytes | None) -> None:
+def test_only_responses_are_recognised_as_responses(data: bytes, found: bytes | None) -> None:
     assert salvage_response_id(data) == found
 
 
@@ -77,11 +77,11 @@ def test_answers_are_told_apart_from_everything_else(data: bytes, found: bytes |
         (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":\xff}', None),
     ],
 )
-def test_answers_of_clients_need_a_result_or_an_error_but_no_version(data: bytes, found: bytes | None) -> None:
+def test_responses_of_clients_need_a_result_or_an_error_but_no_version(data: bytes, found: bytes | None) -> None:
     assert salvage_response_id(data, is_from_client=True) == found
 
 
-def test_the_id_is_found_in_an_end_that_is_given_apart() -> None:
+def test_the_id_is_found_in_a_separate_tail() -> None:
     assert salvage_response_id(b'{"result":"xxx', b'xxx","jsonrpc":"2.0","id":7}') == b"7"
 
 
@@ -98,12 +98,12 @@ def test_the_id_is_found_in_an_end_that_is_given_apart() -> None:
         (b"", None),
     ],
 )
-def test_questions_are_found_if_their_id_can_be_repeated(data: bytes, found: bytes | None) -> None:
+def test_requests_are_recognised_if_their_id_is_valid(data: bytes, found: bytes | None) -> None:
     assert salvage_request_id(data) == found
 
 
 @given(st.binary(max_size=200))
-def test_nothing_makes_it_fail(data: bytes) -> None:
+def test_any_bytes_are_salvaged_without_an_exception(data: bytes) -> None:
     salvage_response_id(data)
     salvage_response_id(b'{"jsonrpc"' + data)
     salvage_request_id(b'{"jsonrpc":"2.0","method":"x","id":' + data)

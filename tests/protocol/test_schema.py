@@ -1,4 +1,4 @@
-"""The schema of a function's arguments: what is told, what is injected instead, and which declarations are refused."""
+"""The schema of a function's arguments: contents, injected parameters, and refused declarations."""
 
 import functools
 import json
@@ -62,8 +62,8 @@ def test_descriptions_come_from_every_kind_of_annotation() -> None:
         e: str = pydantic.Field("x", description="default"),
     ) -> None: ...
 
-    said = {name: schema["description"] for name, schema in properties(call).items()}
-    assert said == {"a": "bare", "b": "meta", "c": "field", "d": "inside", "e": "default"}
+    descriptions = {name: schema["description"] for name, schema in properties(call).items()}
+    assert descriptions == {"a": "bare", "b": "meta", "c": "field", "d": "inside", "e": "default"}
     assert Arguments.from_function(call).decode(b'{"a":"","b":"","c":""}')["e"] == "x"
 
 
@@ -79,13 +79,13 @@ def test_an_annotation_wins_over_the_docstring() -> None:
     assert [schema["description"] for schema in properties(call).values()] == ["annotated", "also documented"]
 
 
-def test_a_header_extension_stays_in_its_property() -> None:
+def test_the_header_annotation_is_in_the_schema_of_its_property() -> None:
     def call(region: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})]) -> None: ...
 
     assert list(properties(call)["region"].items()) == [("type", "string"), ("x-mcp-header", "Region")]
 
 
-def test_limits_of_pydantic_fields_hold_in_schema_and_decoder() -> None:
+def test_constraints_of_pydantic_fields_apply_to_schema_and_decoder() -> None:
     def call(days: Annotated[int | None, pydantic.Field(ge=1, le=9)] = None) -> None: ...
 
     assert properties(call)["days"]["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 9}
@@ -93,7 +93,7 @@ def test_limits_of_pydantic_fields_hold_in_schema_and_decoder() -> None:
     assert Arguments.from_function(call).decode(b'{"days":null}') == {"days": None}
 
 
-def test_choices_are_written_where_they_are_used() -> None:
+def test_enums_are_inlined() -> None:
     def paint(colour: Colour, finish: Literal["matt", "gloss"] = "matt") -> None: ...
 
     schema = Arguments.from_function(paint).schema
@@ -113,7 +113,7 @@ def test_nested_types_share_definitions_at_the_end() -> None:
     jsonschema_rs.meta.validate(schema)
 
 
-def test_a_model_and_a_dataclass_of_one_name_do_not_mix() -> None:
+def test_a_model_and_a_dataclass_with_the_same_name_have_separate_definitions() -> None:
     model = pydantic.create_model("Node", text=(str, ...))
 
     def call(node: Node, other: Any) -> None: ...
@@ -126,7 +126,7 @@ def test_a_model_and_a_dataclass_of_one_name_do_not_mix() -> None:
     assert arguments.decode(raw) == {"node": Node(1), "other": model(text="a")}
 
 
-def test_a_parameter_without_annotation_takes_any_json() -> None:
+def test_a_parameter_without_annotation_accepts_any_json() -> None:
     def call(anything) -> None: ...  # type: ignore[no-untyped-def]
 
     assert properties(call) == {"anything": {}}
@@ -140,7 +140,7 @@ def test_a_default_of_none_lets_callers_send_null() -> None:
     assert Arguments.from_function(call).decode(b"{}") == {"days": None}
 
 
-def test_defaults_that_are_no_json_are_given_but_not_told() -> None:
+def test_defaults_without_a_json_form_are_used_but_not_in_the_schema() -> None:
     marker = object()
 
     def call(a: Any = marker, b: list[int] = [1, 2]) -> None: ...  # noqa: B006
@@ -187,7 +187,7 @@ def test_a_service_imported_for_type_checkers_only_is_found_by_its_name() -> Non
     assert Arguments.from_function(call, skip=[elsewhere]).injected == {"service": elsewhere}
 
 
-def test_methods_partials_and_callable_objects_are_read() -> None:
+def test_methods_partials_and_callable_objects_have_schemas() -> None:
     class Caller:
         def method(self, text: str) -> int:
             return len(text)
@@ -201,10 +201,10 @@ def test_methods_partials_and_callable_objects_are_read() -> None:
         assert Output.from_function(function).schema == {"type": "integer"}
 
 
-# -- declared wrongly ----------------------------------------------------------
+# -- invalid declarations ----------------------------------------------------------
 
 
-def test_parameters_that_json_cannot_fill_are_named() -> None:
+def test_the_error_for_unsupported_parameters_names_them() -> None:
     def stars(*parts: str) -> None: ...
     def options(**parts: str) -> None: ...
     def positional(parts: str, /) -> None: ...
@@ -219,7 +219,7 @@ def test_parameters_that_json_cannot_fill_are_named() -> None:
         assert "parts`" in caught.value.message
 
 
-def test_hints_that_cannot_be_resolved_are_told_with_a_way_out() -> None:
+def test_the_error_for_unresolvable_hints_says_what_to_do() -> None:
     def call(text) -> None: ...  # type: ignore[no-untyped-def]
 
     call.__annotations__ = {"text": "NowhereDefined"}

@@ -1,4 +1,4 @@
-"""What passes through a function's schema: JSON that becomes arguments, results that become JSON, and what may not."""
+"""Values and a function's schema: JSON decoded to arguments, results encoded to JSON, and refused values."""
 
 import dataclasses
 import datetime
@@ -68,7 +68,7 @@ def test_a_whole_number_may_be_written_as_a_float() -> None:
         (b'{"days":1,"person":{"name":1}}', "person.name: Input should be a valid string; person.born: Field required"),
     ],
 )
-def test_refusals_say_where_and_why(raw: bytes, message: str) -> None:
+def test_validation_errors_say_where_and_why(raw: bytes, message: str) -> None:
     def call(
         days: int, nodes: list[Node] | None = None, colour: Colour = Colour.RED, person: Person | None = None
     ) -> None: ...
@@ -76,7 +76,7 @@ def test_refusals_say_where_and_why(raw: bytes, message: str) -> None:
     assert refusal_message(call, raw) == message
 
 
-def test_broken_text_and_endless_nesting_are_refused() -> None:
+def test_invalid_json_and_deep_nesting_are_refused() -> None:
     def call(text: str, data: Any = None) -> None: ...
 
     assert refusal_message(call, b'{"text":"\xff"}') == "the arguments are not valid UTF-8"
@@ -84,7 +84,7 @@ def test_broken_text_and_endless_nesting_are_refused() -> None:
     assert refusal_message(call, b'{"text":"","data":' + b"[" * 100_000) == "the arguments are nested too deep"
 
 
-def test_whatever_a_validator_raises_is_a_refusal() -> None:
+def test_any_exception_of_a_validator_is_a_validation_error() -> None:
     @dataclasses.dataclass
     class Picky:
         value: int
@@ -98,7 +98,7 @@ def test_whatever_a_validator_raises_is_a_refusal() -> None:
     assert "KeyError" in refusal_message(call, b'{"picky":{"value":0}}')
 
 
-def test_a_refusal_quotes_only_so_much() -> None:
+def test_a_validation_error_quotes_a_limited_part_of_the_value() -> None:
     def call(colour: Colour) -> None: ...
 
     assert len(refusal_message(call, b'{"colour":"' + b"x" * 100_000 + b'"}')) <= 400
@@ -108,7 +108,7 @@ def test_a_refusal_quotes_only_so_much() -> None:
 # -- results -------------------------------------------------------------------
 
 
-def test_text_and_anything_have_no_output_schema() -> None:
+def test_str_and_any_have_no_output_schema() -> None:
     for annotation in (None, str, bytes, Any, str | None, Annotated[str, "a"], Service, list[Service | str]):
 
         def call() -> None: ...
@@ -118,7 +118,7 @@ def test_text_and_anything_have_no_output_schema() -> None:
     assert Output.from_function(lambda: 1).wrapped_schema is None
 
 
-def test_objects_are_told_from_other_results() -> None:
+def test_object_results_are_distinguished_from_other_results() -> None:
     objects = [Node, Place, Box, Person, Team, dict[str, int], dict[str, Any]]
     others = [list[int], int, bool, Node | None, Point, Colour]
     for annotation in [*objects, *others]:
@@ -160,7 +160,7 @@ def test_results_of_every_kind_are_encoded() -> None:
     assert output.encode({}.keys()) == b"[]"
 
 
-def test_results_that_are_no_json_are_tool_errors() -> None:
+def test_results_without_a_json_form_are_tool_errors() -> None:
     circle: list[Any] = []
     circle.append(circle)
 

@@ -1,4 +1,4 @@
-"""Schemas of types: declared order, types of choices, formats, and what is closed."""
+"""Schemas of types: declared order, types of choices, formats, and closed objects."""
 
 import datetime
 import decimal
@@ -81,7 +81,7 @@ def schema_of(kind: Any, mode: Literal["validation", "serialization"] = "validat
         (NewType("Named", Level), {"type": "string", "enum": ["low", "medium", "high"]}),
     ],
 )
-def test_choices_keep_their_order_and_say_their_type(kind: Any, schema: dict[str, Any]) -> None:
+def test_literals_keep_their_order_and_have_a_type(kind: Any, schema: dict[str, Any]) -> None:
     assert schema_of(kind) == schema
 
 
@@ -97,7 +97,7 @@ def test_enumerations_keep_the_order_of_their_members(kind: Any, schema: dict[st
 
 
 @pytest.mark.parametrize("kind", [Visit, Order, Boxed[Level], Spot])
-def test_choices_inside_classes_keep_their_order(kind: Any) -> None:
+def test_literals_inside_classes_keep_their_order(kind: Any) -> None:
     assert '"enum": ["low", "medium", "high"]' in json.dumps(schema_of(kind))
 
 
@@ -119,18 +119,18 @@ def test_a_typed_dict_keeps_the_order_of_its_members() -> None:
         (Annotated[datetime.datetime, msgspec.Meta(tz=True)], "date-time"),
     ],
 )
-def test_arguments_tell_their_format(kind: Any, name: str) -> None:
+def test_argument_schemas_have_a_format(kind: Any, name: str) -> None:
     assert schema_of(kind) == {"type": "string", "format": name}
 
 
-def test_a_result_promises_a_time_zone_only_if_it_was_declared() -> None:
+def test_a_result_has_the_date_time_format_only_with_a_declared_time_zone() -> None:
     assert schema_of(datetime.datetime, "serialization") == {"type": "string"}
     aware = Annotated[datetime.datetime, msgspec.Meta(tz=True)]
     assert schema_of(aware, "serialization") == {"type": "string", "format": "date-time"}
     assert schema_of(datetime.date, "serialization") == {"type": "string", "format": "date"}
 
 
-def test_a_form_tells_formats_and_keeps_the_order_of_choices() -> None:
+def test_a_form_has_formats_and_keeps_the_order_of_choices() -> None:
     @dataclass
     class Form:
         when: datetime.datetime
@@ -144,7 +144,7 @@ def test_a_form_tells_formats_and_keeps_the_order_of_choices() -> None:
     }
 
 
-def test_objects_are_closed_for_callers_and_open_for_readers() -> None:
+def test_input_objects_are_closed_and_output_objects_are_open() -> None:
     def call(order: Order) -> Order:
         return order
 
@@ -155,14 +155,14 @@ def test_objects_are_closed_for_callers_and_open_for_readers() -> None:
     assert "additionalProperties" not in output
 
 
-def test_defaults_are_shown_if_json_can_carry_them() -> None:
+def test_defaults_with_a_json_form_are_in_the_schema() -> None:
     (definition,) = schema_of(Order)["$defs"].values()
     assert definition["properties"]["tags"] == {"type": "array", "items": {"type": "string"}, "default": []}
     assert definition["properties"]["made"] == {"default": "2026-01-02"}
     assert definition["properties"]["hidden"] == {}
 
 
-def test_tagged_structs_are_told_apart_and_null_comes_last() -> None:
+def test_tagged_structs_have_a_discriminator_and_null_comes_last() -> None:
     schema = schema_of(Dog | Cat | None)
     first, last = schema["anyOf"]
     assert last == {"type": "null"}

@@ -57,7 +57,7 @@ def shape_raw(body: Any, source: Revision, target: Revision, **fields: Any) -> A
 
 
 @pytest.mark.parametrize("revision", [R2025_06_18, R2025_11_25, R2026_07_28])
-def test_between_those_who_speak_alike_not_a_byte_changes(revision: Revision) -> None:
+def test_shaping_to_the_same_revision_changes_no_byte(revision: Revision) -> None:
     body = Raw(b'{ "content":[], "x" : {"deep": [1.50]},"_meta":{}, "resultType":"complete" }')
     assert shape(RawReply(body=body, revision=revision), revision, HUB) is body
 
@@ -77,7 +77,7 @@ def test_a_legacy_result_becomes_a_modern_one() -> None:
     assert shape_raw({}, R2025_11_25, R2026_07_28)["resultType"] == "complete"
 
 
-def test_text_that_only_looks_like_members_does_not_confuse_it() -> None:
+def test_text_that_resembles_members_is_unchanged() -> None:
     tricky = {"type": "text", "text": '"_meta" "resultType": {"content":'}
     found = shape_raw({"content": [tricky]}, R2025_11_25, R2026_07_28)
     assert found["content"] == [tricky]
@@ -85,7 +85,7 @@ def test_text_that_only_looks_like_members_does_not_confuse_it() -> None:
     assert KEY in found["_meta"]
 
 
-def test_a_modern_result_loses_what_is_only_modern() -> None:
+def test_a_modern_result_loses_modern_members_for_a_legacy_caller() -> None:
     body = {"resultType": "complete", "ttlMs": 5, "cacheScope": "public", "contents": [], "_meta": {KEY: THEIRS}}
     assert shape_raw(body, R2026_07_28, R2025_11_25) == {"contents": []}
     kept = shape_raw({"content": [], "_meta": {KEY: THEIRS, "a/b": 1}, "new": 2}, R2026_07_28, R2025_11_25)
@@ -93,20 +93,20 @@ def test_a_modern_result_loses_what_is_only_modern() -> None:
 
 
 @pytest.mark.parametrize("value", [42, "text", [1, 2], None, True])
-def test_data_that_is_no_object_is_put_into_one(value: Any) -> None:
+def test_structured_content_that_is_not_an_object_is_wrapped(value: Any) -> None:
     body = {"content": [], "structuredContent": value, "resultType": "complete"}
     assert shape_raw(body, R2026_07_28, R2025_11_25)["structuredContent"] == {"result": value}
     assert shape_raw(body, R2026_07_28, R2026_07_28)["structuredContent"] == value
 
 
-def test_an_object_is_wrapped_only_where_its_schema_is() -> None:
+def test_an_object_is_wrapped_only_if_its_schema_is() -> None:
     body = {"content": [], "structuredContent": {"a": 1}}
     assert shape_raw(body, R2026_07_28, R2025_06_18)["structuredContent"] == {"a": 1}
     assert shape_raw(body, R2026_07_28, R2025_06_18, wraps=True)["structuredContent"] == {"result": {"a": 1}}
 
 
 @pytest.mark.parametrize("source", [R2025_11_25, R2026_07_28])
-def test_the_oldest_get_content_in_words_that_they_have(source: Revision) -> None:
+def test_unknown_content_becomes_text_for_the_oldest_revision(source: Revision) -> None:
     body = {"content": [TEXT, LINK, AUDIO, {"type": "new", "y": 2}], "structuredContent": {}}
     found = shape_raw(body, source, R2024_11_05)
     assert found == {
@@ -146,7 +146,7 @@ json_values = st.recursive(
     source=st.sampled_from(ALL[:-1]),
     target=st.sampled_from(ALL),
 )
-def test_nothing_that_a_server_says_breaks_it_and_what_nobody_knows_survives(
+def test_any_result_is_shaped_and_unknown_members_are_kept(
     body: dict[str, Any], source: Revision, target: Revision
 ) -> None:
     found = shape_raw(body, source, target)
@@ -211,7 +211,7 @@ LISTS = {ResourceEntry: (ResourcesReply, "resources"), TemplateEntry: (Templates
          PromptEntry: (PromptsReply, "prompts")}  # fmt: skip
 
 
-def decoded(value: Any) -> Any:
+def decode(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
@@ -224,7 +224,7 @@ def test_an_entry_is_shaped_alike_before_and_after_it_is_encoded(entry: Any, rev
     kind, attribute = LISTS[type(entry)]
     raw = shape_raw_entry(raw_members(entry), R2026_07_28, revision)
     reply = shape(kind(**{attribute: [entry]}), revision, HUB)
-    assert decoded(raw) == decoded(getattr(reply, attribute)[0])
+    assert decode(raw) == decode(getattr(reply, attribute)[0])
 
 
 @given(
@@ -245,7 +245,7 @@ def test_a_tool_is_shaped_alike_before_and_after_it_is_encoded(entry: ToolEntry,
     is_wrapped = entry.output_schema == {"type": "integer"}
     wrapped = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
     raw = shape_raw_entry(raw_members(entry), R2026_07_28, revision)
-    assert decoded(raw) == decoded(shape_tool_entry(entry, wrapped if is_wrapped else None, revision))
+    assert decode(raw) == decode(shape_tool_entry(entry, wrapped if is_wrapped else None, revision))
 
 
 # -- lists -----------------------------------------------------------------------
@@ -257,7 +257,7 @@ def entry(source: Revision, target: Revision, **members: Any) -> dict[str, Any]:
     return found
 
 
-def test_entries_have_what_a_revision_knows_and_what_nobody_knows() -> None:
+def test_entries_have_the_members_of_the_revision_and_unknown_ones() -> None:
     members = {
         "name": "a",
         "title": "A",
@@ -273,7 +273,7 @@ def test_entries_have_what_a_revision_knows_and_what_nobody_knows() -> None:
     assert set(entry(R2026_07_28, R2024_11_05, **full)) == {"name", "x-new"}
 
 
-def test_output_schemas_are_wrapped_as_their_results_are() -> None:
+def test_output_schemas_are_wrapped_like_their_results() -> None:
     schema = {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "string"}], "$defs": {"A": {"type": "object"}}}
     found = entry(R2026_07_28, R2025_11_25, name="a", outputSchema=schema)["outputSchema"]
     assert found == {
@@ -300,7 +300,7 @@ def make_call(revision: Revision, method: str = "resources/read") -> Call:
 
 
 @pytest.mark.parametrize("target", ALL)
-def test_a_missing_resource_is_told_in_every_dialect(target: Revision) -> None:
+def test_a_missing_resource_has_the_error_code_of_the_dialect(target: Revision) -> None:
     for error, source in (
         (RemoteError(-32002, "gone"), R2025_11_25),
         (RemoteError(-32602, "gone", {"uri": "memo://a"}), R2026_07_28),
@@ -310,9 +310,9 @@ def test_a_missing_resource_is_told_in_every_dialect(target: Revision) -> None:
         assert (found.uri, found.message) == ("memo://a", "gone")
 
 
-def test_other_errors_are_theirs_and_only_new_numbers_change() -> None:
-    theirs = RemoteError(-32603, "bad", {"field": 1})
-    assert translate_error(theirs, make_call(R2025_11_25), R2026_07_28) is theirs
+def test_other_errors_are_unchanged_except_for_new_codes() -> None:
+    error = RemoteError(-32603, "bad", {"field": 1})
+    assert translate_error(error, make_call(R2025_11_25), R2026_07_28) is error
     assert translate_error(RemoteError(-32002, "x"), make_call(R2025_11_25, "tools/call"), R2025_11_25).code == -32002  # type: ignore[attr-defined]
     needs = translate_error(RemoteError(-32021, "needs", {"a": 1}), make_call(next(iter(LEGACY.values()))), R2026_07_28)
     assert isinstance(needs, RemoteError)

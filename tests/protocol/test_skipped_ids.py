@@ -52,7 +52,7 @@ def test_an_id_at_either_end_is_found(message: str, identifier: str) -> None:
         "%s",
     ],
 )
-def test_what_is_no_id_of_the_message_is_not_taken_for_one(message: str) -> None:
+def test_ids_inside_values_are_not_used(message: str) -> None:
     assert salvaged_id(message.replace("%s", LARGE)) == "null"
 
 
@@ -72,7 +72,7 @@ MEMBERS = st.lists(st.tuples(st.sampled_from(["a", "params", "jsonrpc", "method"
 
 
 @given(MEMBERS, MEMBERS, MEMBERS, st.none() | st.integers() | st.text(max_size=8), st.integers(0, 2))
-def test_only_the_true_id_is_ever_found(
+def test_only_the_real_id_is_found(
     first: list[tuple[str, object]],
     second: list[tuple[str, object]],
     third: list[tuple[str, object]],
@@ -92,7 +92,7 @@ def test_any_bytes_give_a_json_scalar(head: bytes, tail: bytes) -> None:
     assert isinstance(json.loads(bytes(salvage_skipped_id(error))), str | int | float | None)
 
 
-def test_the_search_takes_no_long_time_whatever_the_end_is() -> None:
+def test_the_search_takes_linear_time_for_any_tail() -> None:
     error = MessageTooLarge("A line", LIMIT)
     for unit in (b',"id":1', b',"id":"', b'{"id":1,', b'"', b"\\", b',"a":1', b" "):
         error.end = (unit * bounds.SALVAGE_TAIL_BYTES)[: bounds.SALVAGE_TAIL_BYTES]

@@ -18,7 +18,7 @@ def feed_bytes(decoder: EventDecoder, data: bytes) -> list[Event]:
 
 
 def decode_whole_and_split(data: bytes) -> list[Event]:
-    """Decode whole and byte by byte, which must not differ."""
+    """Decode the data as a whole and byte by byte; both must give the same."""
     whole = decode(data)
     assert feed_bytes(EventDecoder(), data) == whole
     return whole
@@ -31,7 +31,7 @@ def decode_data(data: bytes) -> list[bytes]:
 # -- encoding ------------------------------------------------------------------
 
 
-def test_a_plain_event_is_its_data() -> None:
+def test_an_event_without_fields_is_its_data() -> None:
     assert encode_event(b'{"a":1}') == b'data: {"a":1}\n\n'
 
 
@@ -63,7 +63,7 @@ def test_a_negative_retry_time_is_refused() -> None:
         encode_event(b"", retry_ms=-1)
 
 
-def test_a_keep_alive_is_no_event_and_ends_no_event() -> None:
+def test_a_keep_alive_neither_is_nor_ends_an_event() -> None:
     assert decode_whole_and_split(KEEP_ALIVE) == []
     assert decode_data(KEEP_ALIVE + encode_event(b"x") + KEEP_ALIVE) == [b"x"]
 
@@ -72,7 +72,7 @@ def test_a_keep_alive_is_no_event_and_ends_no_event() -> None:
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
-def test_lines_end_in_three_ways(end: bytes) -> None:
+def test_lines_end_with_lf_cr_or_crlf(end: bytes) -> None:
     assert decode_data(end.join([b"data: a", b"data: b", b"", b"data: c", b"", b""])) == [b"a\nb", b"c"]
 
 
@@ -80,7 +80,7 @@ def test_line_ends_may_be_mixed() -> None:
     assert decode_data(b"data: a\rdata: b\ndata: c\r\n\rdata: d\n\r\n") == [b"a\nb\nc", b"d"]
 
 
-def test_an_event_comes_at_its_carriage_return_already() -> None:
+def test_an_event_is_dispatched_at_its_carriage_return() -> None:
     decoder = EventDecoder()
     assert [event.data for event in decoder.feed(b"data: a\r\n\r")] == [b"a"]
     assert decoder.feed(b"") == []
@@ -94,7 +94,7 @@ def test_a_byte_order_mark_is_skipped_at_the_start_only() -> None:
     assert decode_data(b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n") == []
 
 
-def test_a_stream_that_starts_almost_like_a_mark_loses_nothing() -> None:
+def test_a_stream_that_starts_with_part_of_a_byte_order_mark_loses_nothing() -> None:
     assert decode_whole_and_split(b"\xef\xbbdata: a\ndata: b\n\n") == [Event(data=b"b")]
 
 
@@ -118,7 +118,7 @@ def test_an_event_that_never_ends_is_not_dispatched() -> None:
     assert decode_whole_and_split(b"id: 1\ndata: x\n") == []
 
 
-def test_the_event_name_counts_for_one_event() -> None:
+def test_the_event_name_applies_to_one_event() -> None:
     first, second = decode_whole_and_split(b"event: endpoint\ndata: a\n\ndata: b\n\n")
     assert (first.event, second.event) == ("endpoint", "message")
     assert decode_whole_and_split(b"event:\ndata: a\n\n") == [Event(event="message", data=b"a")]
@@ -144,7 +144,7 @@ def test_an_id_with_nul_is_ignored() -> None:
     assert (event.id, decoder.last_id) == (None, "1")
 
 
-def test_a_retry_time_is_digits_only() -> None:
+def test_a_retry_time_must_have_digits_only() -> None:
     decoder = EventDecoder()
     decoder.feed(b"retry: 1500\n\n")
     assert decoder.retry_ms == 1500
@@ -166,7 +166,7 @@ def test_bytes_that_are_not_utf_8_stay_in_data_and_are_replaced_elsewhere() -> N
     assert decode_whole_and_split(b"id: \xff\ndata: \xff\n\n") == [Event(data=b"\xff", id="\ufffd")]
 
 
-# -- bounds --------------------------------------------------------------------
+# -- limits --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ events = st.builds(
 
 
 @given(st.lists(events, max_size=6), st.lists(st.integers(0, 500), max_size=10), st.booleans())
-def test_what_is_encoded_comes_back_whatever_the_chunks(
+def test_encoded_events_decode_to_the_same_events_with_any_chunks(
     sent: list[Event], cuts: list[int], has_keep_alives: bool
 ) -> None:
     between = KEEP_ALIVE if has_keep_alives else b""
@@ -237,5 +237,5 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces | st.binary(max_size=3), max_size=30).map(b"".join))
-def test_any_bytes_decode_the_same_whole_and_in_single_bytes(data: bytes) -> None:
+def test_any_bytes_decode_alike_as_a_whole_and_byte_by_byte(data: bytes) -> None:
     decode_whole_and_split(data)

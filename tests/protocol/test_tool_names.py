@@ -11,23 +11,23 @@ LEGAL = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @pytest.mark.parametrize("name", ["a", "hello-world", "aw.get_state", "a/b", "A_1", "x" * 128])
-def test_a_good_name_is_accepted(name: str) -> None:
+def test_a_valid_name_is_accepted(name: str) -> None:
     check_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 129, "a b", "a\n", "é", "a:b", "a\0", "a,b", "\N{ARABIC-INDIC DIGIT ONE}"])
-def test_a_bad_name_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(DefinitionError):
         check_name(name)
 
 
-def test_a_very_long_name_is_not_repeated_whole() -> None:
+def test_the_error_for_a_very_long_name_cuts_it() -> None:
     with pytest.raises(DefinitionError) as caught:
         check_name("x" * 100_000)
     assert len(caught.value.message) < 500
 
 
-def test_a_safe_name_replaces_what_providers_refuse() -> None:
+def test_a_safe_name_replaces_characters_that_providers_refuse() -> None:
     assert safe_name("aw.get_state") == "aw_get_state"
     assert safe_name("a/b:c d") == "a_b_c_d"
     assert safe_name("already-safe_1") == "already-safe_1"
@@ -56,7 +56,7 @@ def test_a_long_safe_name_ends_in_a_digest() -> None:
         ("s" * 80, "t" * 200, "mcp_" + "s" * 80 + "__" + "t" * 31 + "_0e5e7a5e55"),
     ],
 )
-def test_a_tool_key_is_exactly_so(server_id: str, tool: str, key: str) -> None:
+def test_a_tool_key_has_server_and_tool(server_id: str, tool: str, key: str) -> None:
     assert tool_key(server_id, tool, limit=128) == key
     assert len(key) <= 128
 
@@ -74,7 +74,7 @@ def test_a_limit_without_room_for_the_digest_is_refused() -> None:
 
 
 def test_keys_of_different_servers_can_be_the_same() -> None:
-    # Why whoever builds a list has to compare keys: the separator may be in a name.
+    # The separator may be part of a name, so code that builds a list must compare keys.
     assert tool_key("a__b", "c", limit=128) == tool_key("a", "b__c", limit=128)
 
 

@@ -1,4 +1,4 @@
-"""Keys that nobody declared: refused at every depth, with the place and the name that may be meant."""
+"""Undeclared keys are refused at every depth, with their path and the nearest known name."""
 
 import dataclasses
 from collections.abc import Callable
@@ -124,8 +124,8 @@ def team(team: Team) -> None: ...
 def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_name(
     function: Callable[..., Any], raw: str, message: str
 ) -> None:
-    said = refusal_message(function, raw.encode())
-    assert said.startswith(message)
+    refusal = refusal_message(function, raw.encode())
+    assert refusal.startswith(message)
     assert not jsonschema_rs.is_valid(Arguments.from_function(function).schema, msgspec.json.decode(raw))
 
 

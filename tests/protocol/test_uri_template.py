@@ -57,7 +57,7 @@ from hubbub.protocol.uri_template import UriTemplate
         ("f://{a.b}", "f://1", {"a.b": "1"}),
     ],
 )
-def test_a_uri_gives_its_values(template: str, uri: str, values: dict[str, str]) -> None:
+def test_a_matching_uri_gives_the_values_of_the_variables(template: str, uri: str, values: dict[str, str]) -> None:
     assert UriTemplate(template).match(uri) == values
 
 
@@ -94,11 +94,11 @@ def test_a_uri_gives_its_values(template: str, uri: str, values: dict[str, str])
         ("f://x", "f://x?a=1"),
     ],
 )
-def test_another_uri_is_no_match(template: str, uri: str) -> None:
+def test_other_uris_do_not_match(template: str, uri: str) -> None:
     assert UriTemplate(template).match(uri) is None
 
 
-def test_the_variables_come_in_their_order() -> None:
+def test_the_variables_are_in_the_order_of_the_template() -> None:
     template = UriTemplate("f://{b}/{a}{?d,c}{#e}")
     assert template.variables == ("b", "a", "d", "c", "e")
     assert list(template.match("f://1/2?c=4&d=3#5") or ()) == ["b", "a", "d", "c", "e"]
@@ -145,7 +145,7 @@ TRAVERSALS = [
     "template",
     ["f://{v}", "f://{+v}", "f://{v*}", "f://{/v*}", "f://x{/v}", "f://x{;v}", "f://x{?v}", "f://x{#v}", "f://{v}/x"],
 )
-def test_a_value_that_would_leave_its_place_is_no_match(template: str, value: str) -> None:
+def test_a_value_with_path_traversal_does_not_match(template: str, value: str) -> None:
     names = {"f://x{;v}": f"f://x;v={value}", "f://x{?v}": f"f://x?v={value}", "f://x{#v}": f"f://x#{value}"}
     uri = names.get(template) or re.sub(r"\{(/?)\+?v\*?\}", lambda found: found[1] + value, template)
     assert UriTemplate(template).match(uri) is None
@@ -154,14 +154,14 @@ def test_a_value_that_would_leave_its_place_is_no_match(template: str, value: st
 @pytest.mark.parametrize(
     "value", ["../x", "a/../b", "a/..", "/etc", "//etc", "C:/x", "c:x", "a/%2e%2e/b", "a%2f%2e./b"]
 )
-def test_a_path_stays_below_its_root(value: str) -> None:
+def test_a_path_value_cannot_leave_its_root(value: str) -> None:
     assert UriTemplate("f://{+path}").match(f"f://{value}") is None
     assert UriTemplate("f://{path*}").match(f"f://{value}") is None
     assert UriTemplate("f://x{?path}").match(f"f://x?path={value}") is None
 
 
 @pytest.mark.parametrize("value", ["...", "..a", "a..", "a..b", ".hidden", "a.b", "~", "%41", "100%", "a b"])
-def test_dots_and_percent_signs_that_mean_no_harm_match(value: str) -> None:
+def test_harmless_dots_and_percent_signs_match(value: str) -> None:
     for template in (
         UriTemplate("f://{v}"),
         UriTemplate("f://{+v}"),
@@ -171,7 +171,7 @@ def test_dots_and_percent_signs_that_mean_no_harm_match(value: str) -> None:
         assert template.match(expand(template.template, v=value)) == {"v": value}
 
 
-def test_an_encoded_slash_is_for_paths_only() -> None:
+def test_an_encoded_slash_matches_only_path_variables() -> None:
     assert UriTemplate("f://{v}").match("f://a%2fb") is None
     assert UriTemplate("f://{+v}").match("f://a%2fb") == {"v": "a/b"}
 
@@ -232,11 +232,11 @@ def test_a_template_that_cannot_be_matched_is_refused(template: str) -> None:
     assert len(caught.value.message) < 9000
 
 
-# -- values that were written into a URI -----------------------------------------
+# -- expansion -----------------------------------------
 
 
 def expand(template: str, **values: str) -> str:
-    """RFC 6570, but percent signs are encoded in `{+name}` and `{#name}` too: else values would not come back."""
+    """RFC 6570, but `{+name}` and `{#name}` encode percent signs too: otherwise values would not match unchanged."""
 
     def write(found: re.Match[str]) -> str:
         operator, written = found[1], found[2].replace("*", "").split(",")
@@ -271,7 +271,7 @@ def expand(template: str, **values: str) -> str:
         ("f://{self}", {"self": "1"}, "f://1"),
     ],
 )
-def test_a_uri_gives_the_values_that_were_written_into_it(template: str, values: dict[str, str], uri: str) -> None:
+def test_an_expanded_uri_gives_the_values_of_the_expansion(template: str, values: dict[str, str], uri: str) -> None:
     assert UriTemplate(template).match(uri) == values
     assert UriTemplate(template).match(expand(template, **values)) == values
 
@@ -288,7 +288,7 @@ def test_a_uri_gives_the_values_that_were_written_into_it(template: str, values:
         ("f://x{?a}", {"a": "\0"}),
     ],
 )
-def test_values_that_could_leave_their_place_do_not_match(template: str, values: dict[str, str]) -> None:
+def test_any_value_with_path_traversal_does_not_match(template: str, values: dict[str, str]) -> None:
     assert UriTemplate(template).match(expand(template, **values)) is None
 
 
@@ -322,7 +322,7 @@ def test_what_is_expanded_matches_with_the_same_values_or_not_at_all(template: s
 
 
 def layers(value: str) -> list[str]:
-    """The value as it is, and as careless code would decode it again and again."""
+    """The value unchanged, and decoded repeatedly as careless code would."""
     found = [value]
     while unquote(found[-1]) != found[-1]:
         found.append(unquote(found[-1]))
@@ -336,10 +336,10 @@ hostile = st.lists(
 
 
 @given(st.sampled_from(ROUND_TRIPS), st.lists(hostile, min_size=3, max_size=3))
-def test_no_uri_gives_a_value_that_climbs(template: str, some: list[str]) -> None:
+def test_no_uri_gives_a_value_with_path_traversal(template: str, some: list[str]) -> None:
     parsed = UriTemplate(template)
     raw = iter(some)
-    # Write the values into the URI as they are, as an attacker would.
+    # Insert the values into the URI without encoding, as an attacker would.
     skeleton = expand(template, **{name: f"VALUE{name}" for name in parsed.variables})
     values = parsed.match(re.sub(r"VALUE\w", lambda _: next(raw), skeleton))
     for name, value in (values or {}).items():
@@ -364,7 +364,7 @@ def test_any_template_parses_or_is_refused(text: str) -> None:
 # -- cost ----------------------------------------------------------------------
 
 
-def test_a_uri_over_the_bound_is_no_match() -> None:
+def test_a_uri_over_the_limit_does_not_match() -> None:
     template = UriTemplate("f://{a}")
     room = bounds.URI_CHARACTERS - len("f://")
     assert template.match("f://" + "x" * room) == {"a": "x" * room}
@@ -374,6 +374,6 @@ def test_a_uri_over_the_bound_is_no_match() -> None:
 
 @pytest.mark.parametrize("end", ["", "!"])
 def test_many_variables_do_not_backtrack(end: str) -> None:
-    # No clock: a backtracking matcher needs (8192 over 12) steps here and would never come back.
+    # No clock is needed: a backtracking matcher takes (8192 over 12) steps here and would never return.
     template = UriTemplate("f://" + "-".join(f"{{v{index}}}" for index in range(12)) + "/end")
     assert template.match("f://" + "-" * (bounds.URI_CHARACTERS - 10) + end) is None

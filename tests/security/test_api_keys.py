@@ -28,7 +28,7 @@ def is_refused(outcome: object) -> bool:
     return isinstance(outcome, Refusal) and outcome.status == 401 and outcome.headers[0][0] == b"www-authenticate"
 
 
-def test_a_key_names_its_caller_and_scopes(file: Path) -> None:
+def test_a_key_gives_the_caller_and_its_scopes(file: Path) -> None:
     key, record = generate_key("ops@example", scopes=["tools", "admin"])
     append_record(file, record)
     keys = ApiKeys(file)
@@ -52,11 +52,11 @@ def test_a_key_in_a_log_line_is_masked() -> None:
     assert key not in redact(f"refused {key} today")
 
 
-def test_no_two_keys_are_alike() -> None:
+def test_every_key_is_different() -> None:
     assert len({generate_key("same")[0] for _ in range(100)}) == 100
 
 
-def test_a_request_without_a_key_is_left_to_others(file: Path) -> None:
+def test_a_request_without_a_key_is_left_to_other_authenticators(file: Path) -> None:
     append_record(file, generate_key("ops")[1])
     keys = ApiKeys(file)
     assert authenticate(keys) is None
@@ -76,7 +76,7 @@ def test_wrong_keys_are_refused(file: Path) -> None:
 
 
 @given(st.binary())
-def test_no_bytes_are_a_key(tmp_path_factory: pytest.TempPathFactory, sent: bytes) -> None:
+def test_random_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, sent: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "any.toml"
     if not file.exists():
         append_record(file, generate_key("ops")[1])
@@ -100,7 +100,7 @@ def test_a_time_without_a_zone_is_utc(file: Path) -> None:
     assert read_records(file)[0].expires_at == datetime(2030, 1, 1, tzinfo=UTC).timestamp()
 
 
-def test_records_survive_the_file(file: Path) -> None:
+def test_records_are_written_and_read_unchanged(file: Path) -> None:
     records = [
         generate_key("a")[1],
         generate_key("b", scopes=["x:y", "https://z/"])[1],
@@ -111,20 +111,20 @@ def test_records_survive_the_file(file: Path) -> None:
     assert read_records(file) == records
 
 
-def test_a_name_is_given_once(file: Path) -> None:
+def test_a_duplicate_name_is_refused(file: Path) -> None:
     append_record(file, generate_key("ops")[1])
     with pytest.raises(SettingsError, match="already has a key named 'ops'"):
         append_record(file, generate_key("ops")[1])
 
 
 @pytest.mark.parametrize("name", ["", 'a"b', "a b", "a\nb", "-a", "ü", "a" * 65])
-def test_a_name_that_cannot_be_kept_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(SettingsError, match="name"):
         generate_key(name)
 
 
 @pytest.mark.parametrize("scope", ["", "a b", 'a"', "a\\", "a\n"])
-def test_a_scope_that_cannot_be_kept_is_refused(scope: str) -> None:
+def test_an_invalid_scope_is_refused(scope: str) -> None:
     with pytest.raises(SettingsError, match="scope"):
         generate_key("ops", scopes=[scope])
 
@@ -144,26 +144,26 @@ def test_a_scope_that_cannot_be_kept_is_refused(scope: str) -> None:
         "\udcff",
     ],
 )
-def test_a_damaged_file_is_refused_by_name(file: Path, text: str) -> None:
+def test_the_error_for_a_damaged_file_names_it(file: Path, text: str) -> None:
     file.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(SettingsError, match=r"keys\.toml"):
         ApiKeys(file)
 
 
-def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
+def test_a_missing_file_is_refused(file: Path) -> None:
     with pytest.raises(SettingsError, match=r"keys\.toml"):
         ApiKeys(file)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX file modes")
-def test_a_file_that_anybody_can_write_is_refused(file: Path) -> None:
+def test_a_world_writable_file_is_refused(file: Path) -> None:
     append_record(file, generate_key("ops")[1])
     file.chmod(0o602)
     with pytest.raises(SettingsError, match="chmod"):
         ApiKeys(file)
 
 
-def test_a_key_that_is_added_or_taken_out_counts_after_a_while(file: Path) -> None:
+def test_added_and_removed_keys_take_effect_after_the_check_interval(file: Path) -> None:
     now = 0.0
     key, record = generate_key("ops")
     append_record(file, record)
@@ -179,7 +179,7 @@ def test_a_key_that_is_added_or_taken_out_counts_after_a_while(file: Path) -> No
     assert authenticate(keys, (b"x-api-key", later.encode())) == Principal("key:later")
 
 
-def test_a_slip_in_the_file_shuts_nobody_out_but_a_file_that_is_gone_does(
+def test_an_invalid_edit_keeps_the_last_keys_but_a_deleted_file_refuses_all(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 0.0
@@ -193,4 +193,4 @@ def test_a_slip_in_the_file_shuts_nobody_out_but_a_file_that_is_gone_does(
     file.unlink()
     now += bounds.KEY_FILE_CHECK_INTERVAL_S
     assert is_refused(authenticate(keys, (b"x-api-key", key.encode())))
-    assert "key_file_gone" in caplog.text
+    assert "key_file_missing" in caplog.text

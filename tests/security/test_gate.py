@@ -27,16 +27,16 @@ class Password:
         return ALICE if sent == "right" else unauthorized("wrong")
 
 
-def test_a_caller_of_this_machine_is_anonymous() -> None:
+def test_a_loopback_caller_is_anonymous() -> None:
     assert check(Gate(EdgeSettings()), HOST) is ANONYMOUS
 
 
-def test_a_page_of_this_machine_may_call() -> None:
+def test_a_loopback_origin_is_allowed() -> None:
     assert check(Gate(EdgeSettings()), HOST, (b"origin", b"http://localhost:5173")) is ANONYMOUS
 
 
 @pytest.mark.parametrize("host", [None, b"", b"evil.example", b"localhost:99999"])
-def test_a_wrong_host_is_refused_with_what_to_do(host: bytes | None) -> None:
+def test_a_wrong_host_is_refused_with_advice(host: bytes | None) -> None:
     refusal = check(Gate(EdgeSettings()), *([] if host is None else [(b"host", host)]))
     assert isinstance(refusal, Refusal)
     assert refusal.status == 403
@@ -44,31 +44,31 @@ def test_a_wrong_host_is_refused_with_what_to_do(host: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("origin", [b"null", b"", b"https://evil.example", b"http://127.0.0.1@evil.example"])
-def test_a_wrong_origin_is_refused_with_what_to_do(origin: bytes) -> None:
+def test_a_wrong_origin_is_refused_with_advice(origin: bytes) -> None:
     refusal = check(Gate(EdgeSettings()), HOST, (b"origin", origin))
     assert isinstance(refusal, Refusal)
     assert refusal.status == 403
     assert "allowed_origins" in refusal.message
 
 
-def test_what_is_configured_is_allowed() -> None:
+def test_configured_hosts_and_origins_are_allowed() -> None:
     gate = Gate(EdgeSettings(allowed_hosts=("mcp.example.com",), allowed_origins=("https://app.example.com",)))
     assert check(gate, (b"host", b"mcp.example.com"), (b"origin", b"https://app.example.com")) is ANONYMOUS
 
 
 @pytest.mark.parametrize("name", SINGLE_HEADERS)
-def test_a_header_that_decides_must_not_come_twice(name: bytes) -> None:
+def test_a_repeated_security_header_is_refused(name: bytes) -> None:
     refusal = check(Gate(EdgeSettings()), HOST, (name, b"127.0.0.1"), (name, b"127.0.0.1"))
     assert isinstance(refusal, Refusal)
     assert refusal.status == 400
     assert name.decode() in refusal.message
 
 
-def test_other_headers_may_come_twice() -> None:
+def test_other_headers_may_be_repeated() -> None:
     assert check(Gate(EdgeSettings()), HOST, (b"accept", b"a"), (b"accept", b"b")) is ANONYMOUS
 
 
-def test_a_caller_must_be_known_where_callers_are_known() -> None:
+def test_with_authentication_every_caller_needs_a_credential() -> None:
     gate = Gate(EdgeSettings(bind_host="0.0.0.0"), [Password(), Password()])
     refusal = check(gate, HOST)
     assert isinstance(refusal, Refusal)
@@ -81,13 +81,13 @@ def test_a_caller_must_be_known_where_callers_are_known() -> None:
     assert wrong.message == "wrong"
 
 
-def test_a_known_caller_with_a_wrong_host_is_refused_before_the_credential_is_looked_at() -> None:
+def test_a_wrong_host_is_refused_before_the_credential_is_checked() -> None:
     refusal = check(Gate(EdgeSettings(), [Password()]), (b"host", b"evil.example"), (b"x-password", b"right"))
     assert isinstance(refusal, Refusal)
     assert refusal.status == 403
 
 
-def test_routes_for_anybody_still_need_the_right_host() -> None:
+def test_public_routes_still_need_an_allowed_host() -> None:
     gate = Gate(EdgeSettings(), [Password()])
     assert gate.check(Headers([HOST])) is None
     refusal = gate.check(Headers([(b"host", b"evil.example")]))
@@ -95,14 +95,14 @@ def test_routes_for_anybody_still_need_the_right_host() -> None:
     assert refusal.status == 403
 
 
-def test_an_address_is_a_good_host_only_off_loopback() -> None:
+def test_an_ip_address_is_an_allowed_host_only_off_loopback() -> None:
     host = (b"host", b"192.168.1.20:3000")
     assert check(Gate(EdgeSettings(bind_host="0.0.0.0", insecure=True)), host) is ANONYMOUS
     assert isinstance(check(Gate(EdgeSettings()), host), Refusal)
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"host", b"origin", b"authorization", b"accept"]), st.binary(max_size=40))))
-def test_whatever_is_sent_the_answer_is_a_caller_or_a_refusal_that_can_be_written(
+def test_any_headers_give_a_principal_or_an_encodable_refusal(
     pairs: list[tuple[bytes, bytes]],
 ) -> None:
     outcome = check(Gate(EdgeSettings()), *pairs)
@@ -124,7 +124,7 @@ def test_loopback_may_be_bound_without_auth(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "[::]", "192.168.1.2", "example.com", "localhost.example"])
-def test_anything_else_needs_auth_or_the_word_insecure(host: str) -> None:
+def test_binding_off_loopback_needs_authentication_or_insecure(host: str) -> None:
     with pytest.raises(SettingsError, match="--insecure"):
         check_bind(host, has_auth=False, insecure=False)
     with pytest.raises(SettingsError, match="--insecure"):

@@ -11,7 +11,7 @@ def make_key(kid: str | None, *algorithms: str) -> VerifyingKey:
 
 
 class Issuer:
-    """A JWKS address with a clock; it counts the fetches."""
+    """A JWKS URL with a clock; counts the fetches."""
 
     def __init__(self, *kids: str) -> None:
         self.kids = kids
@@ -40,7 +40,7 @@ class Issuer:
         return None if found is None else found.kid
 
 
-def test_keys_are_fetched_when_first_needed_and_then_kept() -> None:
+def test_keys_are_fetched_at_first_use_and_cached() -> None:
     async def main() -> None:
         issuer = Issuer("a", "b")
         assert issuer.fetches == 0
@@ -52,7 +52,7 @@ def test_keys_are_fetched_when_first_needed_and_then_kept() -> None:
     asyncio.run(main())
 
 
-def test_an_unknown_key_is_looked_for_but_not_more_often_than_allowed() -> None:
+def test_an_unknown_key_is_fetched_at_a_limited_rate() -> None:
     async def main() -> None:
         issuer = Issuer("a")
         await issuer.find("a")
@@ -67,7 +67,7 @@ def test_an_unknown_key_is_looked_for_but_not_more_often_than_allowed() -> None:
     asyncio.run(main())
 
 
-def test_a_withdrawn_key_is_forgotten_within_the_hour() -> None:
+def test_a_revoked_key_is_dropped_within_an_hour() -> None:
     async def main() -> None:
         issuer = Issuer("a", "b")
         assert await issuer.find("b") == "b"
@@ -79,7 +79,7 @@ def test_a_withdrawn_key_is_forgotten_within_the_hour() -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("no route"), ConnectionClosed("gone"), ValueError("bad"), TimeoutError()])
-def test_the_last_good_keys_go_on_for_a_day(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_last_good_keys_are_used_for_a_day(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         issuer = Issuer("a")
         await issuer.find("a")
@@ -95,7 +95,9 @@ def test_the_last_good_keys_go_on_for_a_day(error: Exception, caplog: pytest.Log
     assert "jwks_not_fetched" in caplog.text
 
 
-def test_without_any_keys_the_caller_is_told_and_the_issuer_left_in_peace(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_any_keys_callers_are_refused_and_the_issuer_is_not_asked_again_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> None:
         issuer = Issuer()
         for _ in range(10):
@@ -109,7 +111,7 @@ def test_without_any_keys_the_caller_is_told_and_the_issuer_left_in_peace(caplog
     asyncio.run(main())
 
 
-def test_many_callers_wait_for_one_fetch() -> None:
+def test_concurrent_callers_share_one_fetch() -> None:
     async def main() -> None:
         issuer = Issuer("a")
         issuer.gate = asyncio.Event()
@@ -123,7 +125,7 @@ def test_many_callers_wait_for_one_fetch() -> None:
     asyncio.run(main())
 
 
-def test_a_caller_who_leaves_does_not_take_the_fetch_along() -> None:
+def test_cancelling_a_caller_does_not_cancel_the_fetch() -> None:
     async def main() -> None:
         issuer = Issuer("a")
         issuer.gate = asyncio.Event()
@@ -139,7 +141,7 @@ def test_a_caller_who_leaves_does_not_take_the_fetch_along() -> None:
     asyncio.run(main())
 
 
-def test_callers_with_known_keys_do_not_wait_for_fresher_ones() -> None:
+def test_callers_with_known_keys_do_not_wait_for_a_refresh() -> None:
     async def main() -> None:
         issuer = Issuer("a")
         await issuer.find("a")
@@ -157,7 +159,7 @@ def test_callers_with_known_keys_do_not_wait_for_fresher_ones() -> None:
     asyncio.run(main())
 
 
-def test_an_issuer_that_does_not_answer_is_given_up(
+def test_a_fetch_from_a_silent_issuer_times_out(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(bounds, "PUBLIC_KEY_FETCH_TIMEOUT_S", 0.01)
@@ -172,23 +174,23 @@ def test_an_issuer_that_does_not_answer_is_given_up(
     asyncio.run(main())
 
 
-# -- choosing ------------------------------------------------------------------
+# -- key selection ------------------------------------------------------------------
 
 
-def test_a_named_key_is_found_by_name_and_algorithm() -> None:
+def test_a_key_is_found_by_its_id_and_algorithm() -> None:
     a, b = make_key("a"), make_key("b", "RS256")
     assert select_key([a, b], "a", "ES256") is a
     assert select_key([a, b], "a", "RS256") is None
     assert select_key([a, b], "c", "ES256") is None
 
 
-def test_a_key_without_a_name_serves_every_name_if_it_is_alone() -> None:
+def test_a_single_key_without_an_id_verifies_every_key_id() -> None:
     bare, named = make_key(None), make_key("a")
     assert select_key([bare], "anything", "ES256") is bare
     assert select_key([bare], None, "ES256") is bare
     assert select_key([bare, named], "anything", "ES256") is None
 
 
-def test_a_choice_between_two_is_not_made() -> None:
+def test_two_keys_that_match_are_ambiguous_and_none_is_used() -> None:
     assert select_key([make_key("a"), make_key("a")], "a", "ES256") is None
     assert select_key([make_key("a"), make_key("b")], None, "ES256") is None

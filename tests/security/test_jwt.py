@@ -28,10 +28,10 @@ from hubbub.protocol.http_headers import Headers
 from hubbub.security.jwks import VerifyingKey
 from hubbub.security.jwt import BearerTokens
 
-# -- good tokens ---------------------------------------------------------------
+# -- valid tokens ---------------------------------------------------------------
 
 
-def test_a_good_token_names_its_caller_and_scopes() -> None:
+def test_a_valid_token_gives_the_caller_and_its_scopes() -> None:
     assert authenticate(sign()) == Principal("alice", frozenset({"read", "write"}))
 
 
@@ -51,7 +51,7 @@ def test_every_allowed_algorithm_works_with_its_type_of_key(key: jwk.Key, algori
 
 
 @pytest.mark.parametrize("changes", [{"aud": ["x", "mcp"]}, {"aud": "https://mcp.example.com"}, {"iat": None}])
-def test_lawful_variants_are_accepted(changes: dict[str, Any]) -> None:
+def test_valid_variants_are_accepted(changes: dict[str, Any]) -> None:
     assert assert_accepted(sign(claims(**changes))).name == "alice"
 
 
@@ -69,17 +69,17 @@ def test_scopes_come_from_scope_and_scp(changes: dict[str, Any], scopes: set[str
 
 
 @pytest.mark.parametrize("changes", [{"exp": NOW - 10}, {"nbf": NOW + 10}, {"iat": NOW + 10}])
-def test_clocks_may_differ_a_little(changes: dict[str, float]) -> None:
+def test_clocks_may_differ_by_the_leeway(changes: dict[str, float]) -> None:
     assert assert_accepted(sign(claims(**changes))).name == "alice"
 
 
-def test_headers_that_mean_nothing_to_us_are_ignored() -> None:
+def test_unknown_token_headers_are_ignored() -> None:
     header = {"cat": "x", "typ": "at+JWT", "jku": "https://evil.example/keys"}
     assert assert_accepted(sign(header=header)).name == "alice"
 
 
 @pytest.mark.parametrize("sent", [None, b"", b"Basic YTpi", b"Bearer", b"Bearertoken", b"eyJ.a.b", b"Token x"])
-def test_what_is_no_bearer_token_is_left_to_others(sent: bytes | None) -> None:
+def test_other_authorization_headers_are_left_to_other_authenticators(sent: bytes | None) -> None:
     tokens = BearerTokens(SETTINGS, KEYS, clock=Clock())
     headers = Headers([] if sent is None else [(b"authorization", sent)])
     assert asyncio.run(tokens(headers)) is None
@@ -90,34 +90,34 @@ def test_the_library_is_not_loaded_before_it_is_needed() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-# -- the memory of verified tokens ---------------------------------------------
+# -- the cache of verified tokens ---------------------------------------------
 
 
 class CountingKeys:
-    """Counts how often a key was needed."""
+    """Counts key lookups."""
 
     generation = 0
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.lookups = 0
 
     async def find(self, kid: str | None, algorithm: str) -> VerifyingKey | None:
-        self.asked += 1
+        self.lookups += 1
         return await KEYS.find(kid, algorithm)
 
 
-def test_a_token_is_verified_once_in_a_while() -> None:
+def test_a_verified_token_is_cached_for_a_while() -> None:
     keys, clock = CountingKeys(), Clock()
     tokens = BearerTokens(SETTINGS, keys, clock=clock)
     token = sign(claims(exp=NOW + 3600))
     assert authenticate(token, tokens=tokens) is authenticate(token, tokens=tokens)
-    assert keys.asked == 1
+    assert keys.lookups == 1
     clock.now += bounds.VERIFIED_TOKEN_TTL_S
     assert assert_accepted(token, tokens=tokens).name == "alice"
-    assert keys.asked == 2
+    assert keys.lookups == 2
 
 
-def test_a_verified_token_still_expires() -> None:
+def test_a_cached_token_still_expires() -> None:
     keys, clock = CountingKeys(), Clock()
     tokens = BearerTokens(SETTINGS, keys, clock=clock)
     token = sign(claims(exp=NOW + 60))
@@ -126,26 +126,26 @@ def test_a_verified_token_still_expires() -> None:
     assert_refused(authenticate(token, tokens=tokens))
     clock.now = NOW
     assert assert_accepted(token, tokens=tokens).name == "alice"
-    assert keys.asked == 3
+    assert keys.lookups == 3
 
 
-def test_the_memory_is_bounded_and_forgets_who_came_longest_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded_and_evicts_the_least_recently_used_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "VERIFIED_TOKENS", 2)
     keys = CountingKeys()
     tokens = BearerTokens(SETTINGS, keys, clock=Clock())
     one, two, three = (sign(claims(sub=name), key=ED, algorithm="Ed25519") for name in "123")
     for token in (one, two, one, three):
         authenticate(token, tokens=tokens)
-    assert keys.asked == 3
+    assert keys.lookups == 3
     authenticate(one, tokens=tokens)
-    assert keys.asked == 3
+    assert keys.lookups == 3
     authenticate(two, tokens=tokens)
-    assert keys.asked == 4
+    assert keys.lookups == 4
     authenticate(three, tokens=tokens)
-    assert keys.asked == 5
+    assert keys.lookups == 5
 
 
-def test_a_refused_token_is_not_kept_and_pushes_out_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_token_is_not_cached_and_evicts_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "VERIFIED_TOKENS", 1)
     keys = CountingKeys()
     tokens = BearerTokens(SETTINGS, keys, clock=Clock())
@@ -154,6 +154,6 @@ def test_a_refused_token_is_not_kept_and_pushes_out_no_other(monkeypatch: pytest
     for number in range(10):
         authenticate(f"garbage.{number}.x", tokens=tokens)
         assert_refused(authenticate(expired, tokens=tokens))
-        assert keys.asked == number + 2
+        assert keys.lookups == number + 2
     assert assert_accepted(good, tokens=tokens).name == "alice"
-    assert keys.asked == 11
+    assert keys.lookups == 11

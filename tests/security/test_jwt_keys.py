@@ -57,7 +57,7 @@ def test_keys_are_read_from_every_kind_of_file(tmp_path: Path, key: jwk.Key, for
     assert assert_accepted(sign(valid_now(), key=key, algorithm=algorithm), tokens=tokens).name == "alice"
 
 
-def test_keys_are_fetched_from_an_address() -> None:
+def test_keys_are_fetched_from_a_url() -> None:
     async def fetch(url: str) -> bytes:
         assert url == "https://issuer.example/jwks"
         return key_set(RSA)
@@ -68,7 +68,7 @@ def test_keys_are_fetched_from_an_address() -> None:
     assert assert_accepted(sign(valid_now()), tokens=tokens).name == "alice"
 
 
-def test_keys_are_not_fetched_in_the_clear() -> None:
+def test_keys_are_not_fetched_over_plain_http() -> None:
     with pytest.raises(SettingsError, match="https"):
         make_token_authenticator(JwtSettings(keys="http://issuer.example/jwks", issuer="i", audience=("a",)), _no_fetch)
 
@@ -113,9 +113,7 @@ def test_a_short_rsa_key_is_refused(tmp_path: Path, form: str) -> None:
         make_authenticator(file)
 
 
-def test_a_key_that_is_taken_out_of_the_file_verifies_nothing_any_more(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_key_removed_from_the_file_verifies_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file, now = tmp_path / "keys.json", Clock()
     file.write_bytes(key_set(RSA, EC))
     keys = FileKeys(file, read_keys, monotonic=now)
@@ -128,30 +126,30 @@ def test_a_key_that_is_taken_out_of_the_file_verifies_nothing_any_more(
     assert assert_accepted(by_ec, tokens=tokens).name == "alice"
     file.write_bytes(b"not finished")
     now.now += bounds.KEY_FILE_CHECK_INTERVAL_S
-    assert assert_accepted(by_ec, tokens=tokens).name == "alice"  # a typing error locks nobody out
+    assert assert_accepted(by_ec, tokens=tokens).name == "alice"  # an invalid edit does not lock callers out
     file.unlink()
     now.now += bounds.KEY_FILE_CHECK_INTERVAL_S
     assert_refused(authenticate(by_ec, tokens=tokens))
-    assert [record.getMessage() for record in caplog.records] == ["keys_not_read", "key_file_gone"]
+    assert [record.getMessage() for record in caplog.records] == ["keys_not_read", "key_file_missing"]
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"jwt_keys"):
         make_authenticator(tmp_path / "missing")
 
 
 @given(st.binary(max_size=300) | st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["keys", "kty", "kid", "crv", "x"]), inner)).map(lambda value: json.dumps(value).encode()))  # noqa: E501  # fmt: skip
-def test_reading_keys_fails_in_one_way(text: bytes) -> None:
+def test_any_other_text_is_refused_as_a_key_set_with_a_value_error(text: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         read_key_set(text)
 
 
-def test_one_bad_key_does_not_spoil_the_others() -> None:
+def test_an_unusable_key_does_not_prevent_the_use_of_others() -> None:
     text = json.dumps({"keys": [{"kty": "RSA", "n": "x"}, {"kty": "new"}, RSA.as_dict(private=False)]}).encode()
     assert [key.kid for key in read_key_set(text)] == ["rsa"]
 
 
 @pytest.mark.parametrize("wrong", [{"issuer": ""}, {"audience": ()}, {"audience": ("a", "")}])
-def test_issuer_and_audience_are_needed(wrong: dict[str, Any]) -> None:
+def test_issuer_and_audience_are_required(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="audience"):
         BearerTokens(JwtSettings(**({"keys": "", "issuer": "i", "audience": ("a",)} | wrong)), KEYS)

@@ -1,4 +1,4 @@
-"""Bearer tokens that are refused: wrong claims, headers, keys, algorithms and bytes; and the refusal that callers get."""
+"""Refused bearer tokens: wrong claims, headers, keys, algorithms and bytes; and the response that callers get."""
 
 import hashlib
 import hmac
@@ -91,7 +91,7 @@ def test_a_token_without_claims_is_refused(payload: bytes) -> None:
     ],
     ids=str,
 )
-def test_a_token_with_a_header_we_do_not_follow_is_refused(header: dict[str, Any]) -> None:
+def test_a_token_with_an_unsupported_header_is_refused(header: dict[str, Any]) -> None:
     if "crit" in header or "b64" in header:
         token = _sign_manually({"alg": "RS256", "kid": "rsa"} | header)
     else:
@@ -100,13 +100,13 @@ def test_a_token_with_a_header_we_do_not_follow_is_refused(header: dict[str, Any
 
 
 def _sign_manually(header: object, payload: object = None) -> str:
-    """A token whose header the library itself would not write."""
+    """Return a token with a header that the library refuses to write."""
     signing = f"{encode_segment(header)}.{encode_segment(claims() if payload is None else payload)}"
     signature = jws.JWSRegistry.algorithms["RS256"].sign(signing.encode(), RSA)
     return f"{signing}.{encode_segment(signature)}"
 
 
-def test_the_hand_signs_as_the_library_does() -> None:
+def test_manual_signing_matches_the_library() -> None:
     assert assert_accepted(_sign_manually({"alg": "RS256", "kid": "rsa"})).name == "alice"
 
 
@@ -132,13 +132,13 @@ def test_a_header_of_wrong_types_is_refused(header: object) -> None:
 # -- keys and algorithms -------------------------------------------------------
 
 
-def test_a_token_by_another_key_is_refused() -> None:
+def test_a_token_signed_by_another_key_is_refused() -> None:
     assert_refused(authenticate(sign(key=OTHER_RSA)))
     assert_refused(authenticate(sign(key=OTHER_RSA, header={"kid": "rsa"})))
     assert_refused(authenticate(sign(key=OTHER_RSA, header={"kid": "rsa", "jwk": OTHER_RSA.as_dict(private=False)})))
 
 
-def test_a_token_without_a_key_id_is_refused_where_several_keys_fit() -> None:
+def test_a_token_without_a_key_id_is_refused_if_several_keys_match() -> None:
     one = BearerTokens(SETTINGS, FixedKeys(read_key_set(key_set(RSA, EC))), clock=Clock())
     two = BearerTokens(SETTINGS, FixedKeys(read_key_set(key_set(RSA, OTHER_RSA))), clock=Clock())
     token = sign(header={"kid": None})
@@ -146,7 +146,7 @@ def test_a_token_without_a_key_id_is_refused_where_several_keys_fit() -> None:
     assert_refused(authenticate(token, tokens=two))
 
 
-def test_two_keys_of_one_name_verify_nothing() -> None:
+def test_two_keys_with_the_same_id_verify_nothing() -> None:
     keys = FixedKeys(read_key_set(key_set(RSA, OTHER_RSA, kid="rsa")))
     assert_refused(authenticate(sign(), tokens=BearerTokens(SETTINGS, keys, clock=Clock())))
 
@@ -161,13 +161,13 @@ def test_an_unsigned_token_is_refused(algorithm: str, signature: str) -> None:
 
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
 @pytest.mark.parametrize("secret", [RSA.as_pem(private=False), RSA.as_der(private=False), key_set(RSA), b""])
-def test_a_public_key_is_no_shared_secret(algorithm: str, secret: bytes) -> None:
+def test_a_public_key_is_not_accepted_as_a_shared_secret(algorithm: str, secret: bytes) -> None:
     signing = f"{encode_segment({'alg': algorithm, 'kid': 'rsa', 'typ': 'JWT'})}.{encode_segment(claims())}"
     made = hmac.new(secret, signing.encode(), hashlib.new("sha" + algorithm[2:]).name).digest()
     assert_refused(authenticate(f"{signing}.{encode_segment(made)}"))
 
 
-def test_an_algorithm_that_the_key_is_not_for_is_refused() -> None:
+def test_an_algorithm_that_does_not_match_the_key_is_refused() -> None:
     keys = FixedKeys(read_key_set(key_set(RSA, alg="RS256")))
     tokens = BearerTokens(SETTINGS, keys, clock=Clock())
     assert assert_accepted(sign(), tokens=tokens).name == "alice"
@@ -178,7 +178,7 @@ def test_an_algorithm_that_the_key_is_not_for_is_refused() -> None:
 # -- bytes ---------------------------------------------------------------------
 
 
-def test_a_token_that_was_changed_is_refused() -> None:
+def test_a_modified_token_is_refused() -> None:
     token = sign()
     head, body, signature = token.split(".")
     assert_refused(authenticate(f"{head}.{encode_segment(claims(sub='root'))}.{signature}"))
@@ -199,12 +199,12 @@ def test_garbage_is_refused(token: str) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_are_a_token(sent: bytes) -> None:
+def test_random_bytes_are_refused(sent: bytes) -> None:
     assert_refused(authenticate(sent))
 
 
 @given(st.integers(0, 10_000), st.integers(0, 255))
-def test_no_changed_byte_goes_unnoticed(position: int, byte: int) -> None:
+def test_a_change_of_any_byte_is_refused(position: int, byte: int) -> None:
     token = bytearray(sign(key=ED, algorithm="Ed25519").encode())
     changed = token[:]
     changed[position % len(token)] = byte
@@ -216,15 +216,15 @@ def test_no_changed_byte_goes_unnoticed(position: int, byte: int) -> None:
         assert_refused(outcome)
 
 
-def test_a_huge_token_is_refused_unread() -> None:
+def test_a_huge_token_is_refused_without_parsing_it() -> None:
     assert_refused(authenticate(sign(claims(scope="x" * bounds.CREDENTIAL_BYTES))))
     assert_refused(authenticate("a" * 10_000_000))
 
 
-# -- what a refusal says -------------------------------------------------------
+# -- responses and logs -------------------------------------------------------
 
 
-def test_every_refusal_says_the_same() -> None:
+def test_every_refusal_has_the_same_response() -> None:
     refusals = [
         authenticate(sign(claims(exp=1.0))),
         authenticate(sign(claims(aud="x"))),
@@ -235,7 +235,7 @@ def test_every_refusal_says_the_same() -> None:
     assert len({(refusal.message, refusal.headers) for refusal in map(assert_refused, refusals)}) == 1
 
 
-def test_the_log_says_why_but_not_what(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_has_the_reason_but_not_the_token(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "hubbub.security")
     token = sign(claims(exp=1.0))
     authenticate(token)
@@ -245,7 +245,7 @@ def test_the_log_says_why_but_not_what(caplog: pytest.LogCaptureFixture) -> None
     assert not any(part in str(vars(record)) for part in token.split("."))
 
 
-def test_without_keys_the_caller_is_asked_to_come_again() -> None:
+def test_without_keys_the_caller_gets_503_with_retry_after() -> None:
     class NoKeys:
         generation = 0
 

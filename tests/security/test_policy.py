@@ -8,7 +8,7 @@ from hubbub import Allow, Question
 from hubbub.security.policy import allow_all, call_digest
 
 
-def test_everything_is_allowed_where_nothing_is_configured() -> None:
+def test_everything_is_allowed_without_a_configuration() -> None:
     assert allow_all(Question(tool="t", arguments={}, digest=call_digest("t", {}))) == Allow()
 
 
@@ -32,7 +32,7 @@ def test_the_digest_depends_on_everything_else(tool: str, arguments: dict[str, A
     assert call_digest(tool, arguments) != call_digest("t", {"a": 1})
 
 
-def test_integers_without_a_canonical_form_have_a_digest_of_their_own() -> None:
+def test_integers_without_a_canonical_form_have_their_own_digest() -> None:
     assert call_digest("t", {"a": 2**60}) == call_digest("t", {"a": 2**60})
     assert call_digest("t", {"a": 2**60}) != call_digest("t", {"a": 2**60 + 1})
     assert call_digest("t", {"a": 2**60}) != call_digest("t", {"a": str(2**60)})

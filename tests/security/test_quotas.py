@@ -44,7 +44,7 @@ def test_the_thousand_and_first_health_check_is_refused(clock: Clock) -> None:
     assert assert_refused(quotas, "health", "probe").status == 429
 
 
-def test_waiting_as_told_helps(clock: Clock) -> None:
+def test_a_request_after_the_retry_after_time_is_accepted(clock: Clock) -> None:
     quotas = Quotas(["mcp=2/minute"], clock=clock)
     quotas.check("mcp", "alice")
     clock.now += 50.5
@@ -56,7 +56,7 @@ def test_waiting_as_told_helps(clock: Clock) -> None:
     assert assert_refused(quotas, "mcp", "alice").status == 429
 
 
-def test_callers_and_endpoints_are_counted_apart(clock: Clock) -> None:
+def test_callers_and_endpoints_are_counted_separately(clock: Clock) -> None:
     quotas = Quotas(["mcp=1/minute", "health=1/minute"], clock=clock)
     assert quotas.check("mcp", "alice") is None
     assert quotas.check("mcp", "bob") is None
@@ -64,13 +64,13 @@ def test_callers_and_endpoints_are_counted_apart(clock: Clock) -> None:
     assert assert_refused(quotas, "mcp", "alice").status == 429
 
 
-def test_a_path_and_its_name_are_one_endpoint(clock: Clock) -> None:
+def test_a_path_and_its_name_share_a_limit(clock: Clock) -> None:
     quotas = Quotas(["/mcp=1/minute"], clock=clock)
     assert quotas.check("mcp", "alice") is None
     assert assert_refused(quotas, "/mcp", "alice").status == 429
 
 
-def test_paths_without_a_limit_of_their_own_share_one(clock: Clock) -> None:
+def test_paths_without_their_own_limit_share_the_default(clock: Clock) -> None:
     quotas = Quotas(["mcp=1/minute", "other=4/minute"], clock=clock)
     for path in ("/", "/metrics", "/mcp/health", "/nowhere"):
         assert quotas.check(path, "alice") is None
@@ -80,13 +80,13 @@ def test_paths_without_a_limit_of_their_own_share_one(clock: Clock) -> None:
     assert quotas.check("/mcp", "alice") is None
 
 
-def test_every_path_has_a_limit_where_any_has(clock: Clock) -> None:
+def test_if_any_path_has_a_limit_all_have_one(clock: Clock) -> None:
     for quotas in (Quotas(["mcp=1/minute"], clock=clock), Quotas(DEFAULT_LIMITS, clock=clock)):
         assert all(quotas.check("/metrics", "alice") is None for _ in range(1000))
         assert assert_refused(quotas, "/", "alice").status == 429
 
 
-def test_ways_to_the_tools_are_limited_only_by_their_own_limit() -> None:
+def test_mcp_endpoints_are_limited_only_by_their_own_limit() -> None:
     quotas = Quotas(["health=1/minute", "other=1/minute"])
     assert all(quotas.check(path, "alice") is None for path in ("/mcp", "/sse", "/messages", "/mcp-ws") * 10)
 
@@ -95,7 +95,7 @@ def test_without_any_limit_nothing_is_counted() -> None:
     assert all(Quotas(()).check("/", "alice") is None for _ in range(2000))
 
 
-def test_callers_cannot_pass_for_one_another(clock: Clock) -> None:
+def test_one_caller_cannot_use_the_limit_of_another(clock: Clock) -> None:
     quotas = Quotas(["mcp=1/minute", "mcp/health=1/minute"], clock=clock)
     assert quotas.check("mcp", "a") is None
     assert quotas.check("mcp", "a/1/1/minute") is None
@@ -106,7 +106,7 @@ def test_callers_cannot_pass_for_one_another(clock: Clock) -> None:
 
 @settings(max_examples=50)
 @given(st.integers(1, 6), st.lists(st.floats(0, 90), max_size=60))
-def test_of_any_window_no_more_than_the_limit_is_accepted_and_no_less(limit: int, pauses: list[float]) -> None:
+def test_every_window_accepts_exactly_the_limit(limit: int, pauses: list[float]) -> None:
     clock = Clock()
     quotas = Quotas([f"mcp={limit}/minute"], clock=clock)
     accepted: list[float] = []
@@ -121,7 +121,7 @@ def test_of_any_window_no_more_than_the_limit_is_accepted_and_no_less(limit: int
             assert 1 <= int(outcome.headers[0][1]) <= 60
 
 
-def test_limits_over_several_units_are_named_so(clock: Clock) -> None:
+def test_limits_over_several_units_are_named_in_refusals(clock: Clock) -> None:
     quotas = Quotas(["mcp=1 per 5 minutes"], clock=clock)
     quotas.check("mcp", "a")
     assert (
@@ -149,7 +149,7 @@ def test_the_number_of_remembered_requests_is_bounded(clock: Clock, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("written", "told", "wait_s"),
+    ("written", "limit", "wait_s"),
     [
         ("1/second", "1 per second", 1),
         ("1 / MINUTES ", "1 per minute", 60),
@@ -159,11 +159,11 @@ def test_the_number_of_remembered_requests_is_bounded(clock: Clock, monkeypatch:
         ("1/3year", "1 per 3 years", 3 * 360 * 86400),
     ],
 )
-def test_a_rate_may_be_written_in_several_ways(clock: Clock, written: str, told: str, wait_s: int) -> None:
+def test_a_rate_may_be_written_in_several_ways(clock: Clock, written: str, limit: str, wait_s: int) -> None:
     quotas = Quotas([f"mcp={written}"], clock=clock)
     assert quotas.check("mcp", "alice") is None
     assert (
-        assert_refused(quotas, "mcp", "alice").message == f"Too many requests: {told} on /mcp; try again in {wait_s} s"
+        assert_refused(quotas, "mcp", "alice").message == f"Too many requests: {limit} on /mcp; try again in {wait_s} s"
     )
 
 
@@ -185,7 +185,7 @@ def test_a_rate_may_be_written_in_several_ways(clock: Clock, written: str, told:
         "m cp=1/day",
     ],
 )
-def test_a_limit_that_is_none_is_refused(wrong: str) -> None:
+def test_an_invalid_limit_is_refused(wrong: str) -> None:
     with pytest.raises(SettingsError, match="limits"):
         Quotas([wrong])
 
@@ -193,8 +193,8 @@ def test_a_limit_that_is_none_is_refused(wrong: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"), [("mpc", "did you mean 'mcp'"), ("nope", "known: "), ("", "write it as mcp=")]
 )
-def test_a_route_that_is_none_is_refused_with_the_nearest(wrong: str, told: str) -> None:
-    with pytest.raises(SettingsError, match=told):
+def test_an_unknown_route_is_refused_with_the_nearest_one(wrong: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         Quotas([f"{wrong}=5/minute"])
 
 
@@ -224,7 +224,7 @@ def test_limits_are_off_on_loopback_unless_set() -> None:
     assert effective_limits("0.0.0.0", []) == ()
 
 
-def test_who_is_counted() -> None:
+def test_requests_are_counted_by_principal_or_by_address() -> None:
     assert caller_key(Principal("alice"), "10.0.0.1") == "alice"
     assert caller_key(ANONYMOUS, "10.0.0.1") == "10.0.0.1"
     assert caller_key(ANONYMOUS, None) == "unknown"

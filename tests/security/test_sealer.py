@@ -17,19 +17,19 @@ RECORDS = st.recursive(
 
 
 @given(RECORDS)
-def test_what_was_sealed_opens_again(record: object) -> None:
+def test_a_sealed_record_opens_again(record: object) -> None:
     sealer = Sealer([NEW])
     assert sealer.open("cursor", sealer.seal("cursor", record)) == record
 
 
-def test_two_seals_of_the_same_record_differ_and_tell_nothing() -> None:
+def test_two_seals_of_the_same_record_differ_and_hide_it() -> None:
     sealer = Sealer([NEW])
     first, second = sealer.seal("p", "hidden"), sealer.seal("p", "hidden")
     assert first != second
     assert b"hidden" not in base64.urlsafe_b64decode(first + "=" * (-len(first) % 4))
 
 
-def test_a_change_of_any_character_is_noticed() -> None:
+def test_a_change_of_any_character_is_refused() -> None:
     sealer = Sealer([NEW])
     text = sealer.seal("p", [1, "name"])
     for position, character in enumerate(text):
@@ -60,12 +60,12 @@ def test_a_longer_or_shorter_text_is_refused(change: Callable[..., Any]) -> None
 
 
 @given(st.text(max_size=100))
-def test_no_text_of_others_opens(text: str) -> None:
+def test_random_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not issued by this server"):
         Sealer([NEW]).open("p", text)
 
 
-def test_a_seal_serves_one_purpose() -> None:
+def test_a_seal_is_valid_for_one_purpose() -> None:
     sealer = Sealer([NEW])
     with pytest.raises(ValueError, match="not issued by this server"):
         sealer.open("round", sealer.seal("cursor", 1))
@@ -95,7 +95,7 @@ def test_keys_can_be_rotated() -> None:
         Sealer([NEW, OTHER]).open("p", before)
 
 
-def test_without_a_key_each_sealer_has_its_own() -> None:
+def test_without_a_configured_key_each_sealer_has_its_own() -> None:
     with pytest.raises(ValueError, match="not issued by this server"):
         Sealer().open("p", Sealer().seal("p", 1))
 

@@ -11,7 +11,7 @@ from hubbub import Server, SettingsError
 from hubbub.security.sealer import Sealer, load_or_create_key, read_key
 
 
-def test_a_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+def test_a_key_is_created_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     path = tmp_path / "data" / "sealing.key"
     key = load_or_create_key(path)
     assert load_or_create_key(path) == key == read_key(path)
@@ -19,22 +19,22 @@ def test_a_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> No
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_of_many_that_start_together_all_get_the_same_key(tmp_path: Path) -> None:
+def test_processes_that_start_at_the_same_time_get_the_same_key(tmp_path: Path) -> None:
     path = tmp_path / "sealing.key"
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         assert len(set(pool.map(load_or_create_key, [path] * 64))) == 1
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_where_nothing_can_be_kept_a_passing_key_does(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_temporary_key_is_used_if_none_can_be_stored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     with caplog.at_level(logging.WARNING, "hubbub.security"):
         assert load_or_create_key(tmp_path / "file" / "key") != load_or_create_key(tmp_path / "file" / "key")
-    assert {record.message for record in caplog.records} == {"sealing_key_not_kept"}
+    assert {record.message for record in caplog.records} == {"sealing_key_not_saved"}
 
 
 @pytest.mark.parametrize("text", ["", "ab", "x" * 64, "ab" * 33, "ä"])
-def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_without_a_valid_key_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "key").write_text(text)
     with pytest.raises(SettingsError, match="64 hex digits"):
         Server("x").asgi(sealing_key_file=str(tmp_path / "key"))
@@ -42,7 +42,7 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, text: str) -> None:
         Server("x").asgi(sealing_key_file=str(tmp_path / "none"))
 
 
-def test_a_given_key_opens_what_another_process_sealed_with_it(tmp_path: Path) -> None:
+def test_a_configured_key_opens_records_that_another_process_sealed_with_it(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("0b" * 32 + "\n")
     one, other = Server("x"), Server("x")
     for server in (one, other):
@@ -71,7 +71,7 @@ def test_the_key_is_read_only_when_something_is_sealed() -> None:
     assert loads == [1]
 
 
-def test_the_data_folder_is_looked_for_only_then(tmp_path: Path) -> None:
+def test_the_data_folder_is_resolved_only_when_something_is_sealed(tmp_path: Path) -> None:
     code = (
         "import sys; from hubbub import Server; server = Server('x'); server.asgi();"
         "assert 'platformdirs' not in sys.modules; server.sealer.seal('a', 1)"

@@ -1,4 +1,4 @@
-"""Chains of hashes."""
+"""Hash chains: verification and detection of changes."""
 
 import hashlib
 from typing import Any
@@ -23,15 +23,13 @@ def make_chain(given_records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @given(records)
-def test_a_chain_that_nobody_touched_holds(given_records: list[dict[str, Any]]) -> None:
+def test_an_unchanged_chain_is_valid(given_records: list[dict[str, Any]]) -> None:
     chain = Chain()
     assert all(chain.holds(entry) for entry in make_chain(given_records))
 
 
 @given(records, st.data())
-def test_any_change_breaks_the_chain_where_it_was_made(
-    given_records: list[dict[str, Any]], data: st.DataObject
-) -> None:
+def test_any_change_breaks_the_chain_at_its_position(given_records: list[dict[str, Any]], data: st.DataObject) -> None:
     entries = make_chain(given_records)
     at = data.draw(st.integers(0, len(entries) - 1))
     changed = {**entries[at], data.draw(st.sampled_from([*entries[at], "new"])): "changed"}
@@ -40,13 +38,13 @@ def test_any_change_breaks_the_chain_where_it_was_made(
     assert not chain.holds(changed)
 
 
-def test_the_hash_can_be_computed_by_hand() -> None:
+def test_the_hash_is_reproducible_with_hashlib_alone() -> None:
     entry = link({"b": 1, "a": "é"}, GENESIS)
     text = f'{{"a":"é","b":1,"previous_hash":"{GENESIS}"}}'
     assert entry["hash"] == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_an_entry_that_is_left_out_is_missed() -> None:
+def test_a_missing_entry_breaks_the_chain() -> None:
     first, second, third = make_chain([{"n": 1}, {"n": 2}, {"n": 3}])
     chain = Chain()
     assert chain.holds(first)

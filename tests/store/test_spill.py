@@ -1,4 +1,4 @@
-"""Pieces kept beyond memory: for whom, for how long, how much, and cut where."""
+"""`Spill`: access, lifetime, limits and paging of stored results."""
 
 import os
 import resource
@@ -36,52 +36,52 @@ class Clock:
         return self.now
 
 
-def test_what_was_kept_is_read_back(make_spill: MakeSpill) -> None:
+def test_a_stored_piece_is_read_back(make_spill: MakeSpill) -> None:
     spill = make_spill()
-    kept = spill.store(ME, b"a long story", TEXT)
-    assert kept is not None
-    assert (kept.size, kept.media_type, kept.is_removed) == (12, TEXT, False)
-    part = spill.read(ME, kept.id, 0, 100)
+    stored = spill.store(ME, b"a long story", TEXT)
+    assert stored is not None
+    assert (stored.size, stored.media_type, stored.is_removed) == (12, TEXT, False)
+    part = spill.read(ME, stored.id, 0, 100)
     assert part is not None
     assert (part.data, part.offset, part.next_offset) == (b"a long story", 0, None)
 
 
 @pytest.mark.parametrize("other", [Owner("me"), Owner("me", "session-2"), Owner("you", "session-1")])
-def test_nobody_else_learns_of_a_piece(make_spill: MakeSpill, other: Owner) -> None:
+def test_only_the_owner_can_read_a_piece(make_spill: MakeSpill, other: Owner) -> None:
     spill = make_spill()
-    kept = spill.store(ME, b"mine", TEXT)
-    assert kept is not None
-    assert spill.find(other, kept.id) is None
-    assert spill.read(other, kept.id, 0, 100) is None
-    assert spill.find(ME, kept.id) == kept
+    stored = spill.store(ME, b"mine", TEXT)
+    assert stored is not None
+    assert spill.find(other, stored.id) is None
+    assert spill.read(other, stored.id, 0, 100) is None
+    assert spill.find(ME, stored.id) == stored
 
 
-def test_no_id_can_be_guessed_from_another(make_spill: MakeSpill) -> None:
+def test_ids_are_unpredictable(make_spill: MakeSpill) -> None:
     spill = make_spill()
-    ids = {kept.id for _ in range(100) if (kept := spill.store(ME, b"x", TEXT)) is not None}
+    ids = {stored.id for _ in range(100) if (stored := spill.store(ME, b"x", TEXT)) is not None}
     assert len(ids) == 100
     assert min(map(len, ids)) >= 22
     assert len({identifier[:6] for identifier in ids}) == 100
 
 
-def test_a_piece_whose_time_is_over_is_known_but_cannot_be_read(make_spill: MakeSpill) -> None:
+def test_an_expired_piece_is_found_as_removed_but_cannot_be_read(make_spill: MakeSpill) -> None:
     clock = Clock()
     spill = make_spill(lifetime_s=60, clock=clock)
-    kept = spill.store(ME, b"soon gone", TEXT)
-    assert kept is not None
-    assert kept.expires_at == 1060
+    stored = spill.store(ME, b"soon gone", TEXT)
+    assert stored is not None
+    assert stored.expires_at == 1060
     clock.now = 1059.9
-    assert spill.read(ME, kept.id, 0, 100) is not None
+    assert spill.read(ME, stored.id, 0, 100) is not None
     clock.now = 1060
-    assert spill.read(ME, kept.id, 0, 100) is None
-    found = spill.find(ME, kept.id)
+    assert spill.read(ME, stored.id, 0, 100) is None
+    found = spill.find(ME, stored.id)
     assert found is not None
     assert found.is_removed
-    assert spill.find(Owner("you"), kept.id) is None
+    assert spill.find(Owner("you"), stored.id) is None
     assert len(spill) == 0
 
 
-def test_a_shorter_lifetime_holds_for_what_is_kept_from_then_on(make_spill: MakeSpill) -> None:
+def test_a_shorter_lifetime_applies_to_pieces_stored_afterwards(make_spill: MakeSpill) -> None:
     clock = Clock()
     spill = make_spill(lifetime_s=60, clock=clock)
     first = spill.store(ME, b"first", TEXT)
@@ -94,16 +94,16 @@ def test_a_shorter_lifetime_holds_for_what_is_kept_from_then_on(make_spill: Make
     assert spill.read(ME, second.id, 0, 10) is None
 
 
-def test_the_oldest_make_room(make_spill: MakeSpill) -> None:
+def test_the_oldest_pieces_are_evicted_first(make_spill: MakeSpill) -> None:
     spill = make_spill(total_bytes=100)
-    kept = [spill.store(ME, bytes(40), TEXT) for _ in range(4)]
-    readable = [spill.read(ME, piece.id, 0, 100) is not None for piece in kept if piece is not None]
+    stored = [spill.store(ME, bytes(40), TEXT) for _ in range(4)]
+    readable = [spill.read(ME, piece.id, 0, 100) is not None for piece in stored if piece is not None]
     assert readable == [False, False, True, True]
     assert len(spill) == 2
 
 
 @pytest.mark.parametrize("limits", [{"total_bytes": 1000}, {"max_pieces": 5}])
-def test_who_keeps_most_cannot_push_out_what_others_keep(make_spill: MakeSpill, limits: dict[str, int]) -> None:
+def test_the_owner_of_most_pieces_cannot_evict_those_of_others(make_spill: MakeSpill, limits: dict[str, int]) -> None:
     spill = make_spill(**limits)
     mine = spill.store(Owner("bob", "s", is_authenticated=True), b"mine", TEXT)
     for number in range(20):
@@ -112,22 +112,22 @@ def test_who_keeps_most_cannot_push_out_what_others_keep(make_spill: MakeSpill, 
     assert spill.read(Owner("bob", "s", is_authenticated=True), mine.id, 0, 10) is not None
 
 
-def test_pieces_that_come_and_go_never_meet_in_the_file(make_spill: MakeSpill) -> None:
+def test_pieces_never_overlap_in_the_file(make_spill: MakeSpill) -> None:
     spill = make_spill(total_bytes=5_000)
     random = Random(5)
-    kept: list[tuple[str, bytes]] = []
+    stored: list[tuple[str, bytes]] = []
     for number in range(300):
         data = f"{number:04d}|".encode() * random.randrange(1, 300)
         piece = spill.store(ME, data, TEXT)
         assert piece is not None
-        kept.append((piece.id, data))
-        for identifier, expected in kept[-10:]:
+        stored.append((piece.id, data))
+        for identifier, expected in stored[-10:]:
             found = spill.read(ME, identifier, 0, 10_000)
             assert found is None or found.data == expected
-    assert spill.read(ME, kept[-1][0], 0, 10_000) is not None
+    assert spill.read(ME, stored[-1][0], 0, 10_000) is not None
 
 
-def test_all_pieces_take_one_descriptor(make_spill: MakeSpill) -> None:
+def test_all_pieces_share_one_file_descriptor(make_spill: MakeSpill) -> None:
     descriptors = Path("/proc/self/fd") if Path("/proc/self/fd").exists() else Path("/dev/fd")
     spill = make_spill()
     before = len(list(descriptors.iterdir()))
@@ -137,15 +137,15 @@ def test_all_pieces_take_one_descriptor(make_spill: MakeSpill) -> None:
     assert len(list(descriptors.iterdir())) == before + 1
 
 
-def test_the_number_of_pieces_is_bounded_and_so_is_what_is_remembered_of_the_gone(make_spill: MakeSpill) -> None:
+def test_the_numbers_of_pieces_and_of_remembered_expired_ids_are_bounded(make_spill: MakeSpill) -> None:
     spill = make_spill(max_pieces=3)
-    kept = [spill.store(ME, b"x", TEXT) for _ in range(10)]
-    known = [spill.find(ME, piece.id) for piece in kept if piece is not None]
+    stored = [spill.store(ME, b"x", TEXT) for _ in range(10)]
+    known = [spill.find(ME, piece.id) for piece in stored if piece is not None]
     assert [piece is None for piece in known] == [True] * 4 + [False] * 6
     assert [piece.is_removed for piece in known if piece is not None] == [True] * 3 + [False] * 3
 
 
-def test_a_piece_larger_than_everything_is_not_kept_and_costs_the_others_nothing(make_spill: MakeSpill) -> None:
+def test_a_piece_larger_than_the_whole_limit_is_not_stored_and_evicts_nothing(make_spill: MakeSpill) -> None:
     spill = make_spill(total_bytes=100)
     small = spill.store(ME, b"small", TEXT)
     assert spill.store(ME, bytes(101), TEXT) is None
@@ -153,32 +153,32 @@ def test_a_piece_larger_than_everything_is_not_kept_and_costs_the_others_nothing
     assert spill.read(ME, small.id, 0, 10) is not None
 
 
-def test_a_full_disk_keeps_nothing_and_raises_nothing(make_spill: MakeSpill, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_stores_nothing_and_raises_nothing(make_spill: MakeSpill, caplog: pytest.LogCaptureFixture) -> None:
     spill = make_spill()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3, limits[1]))
     try:
-        kept = spill.store(ME, b"no room", TEXT)
+        stored = spill.store(ME, b"no room", TEXT)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert kept is None
-    assert caplog.messages == ["result_not_kept"]
+    assert stored is None
+    assert caplog.messages == ["result_not_stored"]
     assert len(spill) == 0
 
 
-def test_closing_lets_go_of_every_file(make_spill: MakeSpill) -> None:
+def test_closing_closes_every_file(make_spill: MakeSpill) -> None:
     spill = make_spill()
     before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").exists() else None
-    kept = [spill.store(ME, b"x", TEXT) for _ in range(5)]
+    stored = [spill.store(ME, b"x", TEXT) for _ in range(5)]
     spill.close()
     spill.close()
-    assert kept[0] is not None
-    assert spill.find(ME, kept[0].id) is None
+    assert stored[0] is not None
+    assert spill.find(ME, stored[0].id) is None
     if before is not None:
         assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_nothing_has_a_name_so_nothing_is_left_after_a_kill(tmp_path: Path) -> None:
+def test_the_file_has_no_name_so_nothing_is_left_after_a_kill(tmp_path: Path) -> None:
     program = (
         "import os, signal\n"
         "from hubbub.store.spill import Owner, Spill\n"
@@ -195,16 +195,16 @@ def test_nothing_has_a_name_so_nothing_is_left_after_a_kill(tmp_path: Path) -> N
 
 
 @given(text=st.text(), limit=st.integers(1, 40), start=st.integers(0, 50))
-def test_pages_are_whole_characters_and_together_the_whole_text(text: str, limit: int, start: int) -> None:
+def test_pages_end_between_characters_and_together_give_the_whole_text(text: str, limit: int, start: int) -> None:
     data = text.encode(errors="replace")
     wanted = data[start:].decode(errors="ignore").encode()
     read: list[bytes] = []
     with closing(Spill()) as spill:
-        kept = spill.store(ME, data, TEXT)
-        assert kept is not None
+        stored = spill.store(ME, data, TEXT)
+        assert stored is not None
         offset: int | None = start
         while offset is not None:
-            part = spill.read(ME, kept.id, offset, limit)
+            part = spill.read(ME, stored.id, offset, limit)
             assert part is not None
             assert part.offset == len(data) - len(wanted) + sum(map(len, read)) or not part.data
             assert 0 < len(part.data) <= max(limit, 4) or not wanted
@@ -215,7 +215,7 @@ def test_pages_are_whole_characters_and_together_the_whole_text(text: str, limit
 
 
 @given(text=st.text(), limit=st.integers(0, 40))
-def test_a_beginning_is_the_longest_that_fits(text: str, limit: int) -> None:
+def test_a_prefix_is_the_longest_that_fits(text: str, limit: int) -> None:
     data = text.encode(errors="replace")
     cut = cut_utf8(data, limit)
     assert data.startswith(cut)

@@ -1,4 +1,4 @@
-"""Databases by URL: which are refused, and how a file is shared by processes that start at once."""
+"""Databases by URL: which are refused, and how processes that start at the same time share a file."""
 
 import asyncio
 import sqlite3
@@ -66,19 +66,19 @@ def schema(tmp_path: Path) -> Schema:
         "postgresql://host:hunter2/games",
     ],
 )
-def test_an_address_that_cannot_be_one_is_refused_without_being_repeated(url: str) -> None:
+def test_an_invalid_database_url_is_refused_and_not_repeated_in_the_error(url: str) -> None:
     with pytest.raises(SettingsError) as raised:
         read_url(url)
     assert "hunter2" not in raised.value.message
 
 
-def test_an_address_as_people_copy_it_is_understood() -> None:
+def test_a_postgres_url_with_sslmode_is_converted_for_asyncpg() -> None:
     url = read_url("postgres://user@host/games?sslmode=require")
     assert url.drivername == "postgresql+asyncpg"
     assert url.query == {"ssl": "require"}
 
 
-async def test_work_that_fails_leaves_nothing(tmp_path: Path, schema: Schema) -> None:
+async def test_a_failed_transaction_is_rolled_back(tmp_path: Path, schema: Schema) -> None:
     database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
 
     def work(connection: Connection) -> None:
@@ -91,7 +91,7 @@ async def test_work_that_fails_leaves_nothing(tmp_path: Path, schema: Schema) ->
     await database.close()
 
 
-async def test_reading_cannot_write(tmp_path: Path, schema: Schema) -> None:
+async def test_a_read_transaction_cannot_write(tmp_path: Path, schema: Schema) -> None:
     database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
     with pytest.raises(StoreFailed, match="readonly"):
         await database.read(lambda connection: connection.execute(insert(numbers).values(n=1)))
@@ -119,7 +119,7 @@ async def test_readers_do_not_wait_for_a_writer(tmp_path: Path, schema: Schema) 
     await database.close()
 
 
-async def test_those_who_wait_for_a_locked_file_do_not_wait_for_each_other_too(
+async def test_writers_that_wait_for_a_locked_file_time_out_side_by_side(
     tmp_path: Path, schema: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "SQL_WAIT_S", 0.3)
@@ -138,7 +138,7 @@ async def test_those_who_wait_for_a_locked_file_do_not_wait_for_each_other_too(
     await database.close()
 
 
-def test_processes_that_start_at_once_make_the_tables_once(tmp_path: Path, schema: Schema) -> None:
+def test_processes_that_start_at_the_same_time_create_the_tables_once(tmp_path: Path, schema: Schema) -> None:
     url = f"sqlite:///{tmp_path / 'new' / 'a.db'}"
     arguments = [sys.executable, "-c", OPENER, url, str(schema.migrations)]
     openers = [subprocess.Popen([*arguments, str(number)], stderr=subprocess.PIPE, text=True) for number in range(6)]
@@ -155,7 +155,7 @@ def test_processes_that_start_at_once_make_the_tables_once(tmp_path: Path, schem
     assert asyncio.run(count()) == 6
 
 
-async def test_databases_opened_at_once_each_get_their_own_tables(tmp_path: Path, schema: Schema) -> None:
+async def test_databases_opened_at_the_same_time_each_get_their_tables(tmp_path: Path, schema: Schema) -> None:
     more = "".join(f'    op.create_table("more_{n}", Column("n", Integer, primary_key=True))\n' for n in range(20))
     (tmp_path / "versions" / "one.py").write_text(VERSION + more)
     urls = [read_url(f"sqlite:///{tmp_path / f'{number}.db'}") for number in range(8)]
@@ -164,17 +164,17 @@ async def test_databases_opened_at_once_each_get_their_own_tables(tmp_path: Path
         tables = await database.read(
             lambda c: c.execute(text("SELECT name FROM sqlite_master WHERE type='table'")).all()
         )
-        assert len(tables) == 22  # with the table of the version
+        assert len(tables) == 22  # including the table of the schema version
         await database.close()
 
 
-async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, schema: Schema) -> None:
+async def test_the_error_names_a_folder_that_cannot_be_created(tmp_path: Path, schema: Schema) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreFailed, match="cannot be created"):
         await open_database(read_url(f"sqlite:///{tmp_path / 'file' / 'a.db'}"), schema)
 
 
-async def test_a_change_that_the_database_refuses_does_not_stop_the_next(tmp_path: Path, schema: Schema) -> None:
+async def test_a_refused_write_does_not_stop_the_next(tmp_path: Path, schema: Schema) -> None:
     database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
     for number in (1, 2):
         await database.write(partial(add_row, table=numbers, values={"n": number}))

@@ -61,7 +61,7 @@ class Process:
     # -- in --------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Write bytes as they are."""
+        """Write bytes unchanged."""
         assert self.process.stdin is not None
         self.process.stdin.write(data)
         self.process.stdin.flush()

@@ -15,9 +15,9 @@ def make_config(server: ScriptedServer, **fields: Any) -> ServerConfig:
 def handle_method(name: str, handler: Handler) -> Handler:
     """Use this handler for one method and the default for the others."""
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc != name:
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc != name:
             raise NotImplementedError
-        await handler(asked)
+        await handler(request)
 
     return handle

@@ -58,11 +58,11 @@ def parse_list(text: str) -> set[str]:
     return {name.strip().lower() for name in text.split(",")}
 
 
-def test_a_request_without_an_origin_goes_straight_through() -> None:
+def test_a_request_without_an_origin_is_unchanged() -> None:
     assert send((b"host", b"localhost")) == (403, {"mcp-session-id": "1", "vary": "Cookie"}, b"from the app")
 
 
-def test_a_page_of_this_machine_may_read_even_a_refusal() -> None:
+def test_a_loopback_origin_may_read_errors() -> None:
     status, headers, body = send((b"origin", PAGE))
     assert (status, body) == (403, b"from the app")
     assert headers["access-control-allow-origin"] == PAGE.decode()
@@ -72,7 +72,7 @@ def test_a_page_of_this_machine_may_read_even_a_refusal() -> None:
 
 
 @pytest.mark.parametrize("origin", [b"https://evil.example", b"null", b"http://localhost.evil.example"])
-def test_a_page_of_a_stranger_may_read_nothing(origin: bytes) -> None:
+def test_a_foreign_origin_may_read_nothing(origin: bytes) -> None:
     _, headers, _ = send((b"origin", origin))
     assert "access-control-allow-origin" not in headers
     status, headers, _ = preflight(origin)
@@ -98,7 +98,7 @@ def test_a_preflight_allows_all_headers_that_mcp_needs() -> None:
     assert parse_list(", ".join(ALLOWED_HEADERS)) <= parse_list(headers["access-control-allow-headers"])
 
 
-def test_a_preflight_names_each_parameter_header_that_is_asked_for() -> None:
+def test_a_preflight_allows_each_requested_parameter_header() -> None:
     status, headers, _ = preflight(requested="content-type,mcp-param-region, Mcp-Param-User-Id")
     assert status == 200
     assert {"mcp-param-region", "mcp-param-user-id"} <= parse_list(headers["access-control-allow-headers"])
@@ -117,7 +117,7 @@ def test_the_number_of_parameter_headers_is_bounded() -> None:
     assert preflight(requested=many + ",mcp-param-more")[0] == 400
 
 
-def test_a_configured_page_may_read_and_reach_a_private_network() -> None:
+def test_a_configured_origin_may_read_and_reach_a_private_network() -> None:
     page = b"https://app.example.com"
     extra = [(b"access-control-request-private-network", b"true")]
     status, headers, _ = preflight(page, origins=["https://app.example.com"], extra=extra)
@@ -127,7 +127,7 @@ def test_a_configured_page_may_read_and_reach_a_private_network() -> None:
 
 
 @pytest.mark.parametrize("requested", [None, "mcp-param-region"])
-def test_every_page_may_read_only_without_credentials(requested: str | None) -> None:
+def test_a_star_origin_may_read_only_without_credentials(requested: str | None) -> None:
     status, headers, _ = preflight(b"https://anything.example", origins=["*"], requested=requested)
     assert status == 200
     assert headers["access-control-allow-origin"] == "*"
@@ -179,7 +179,7 @@ def starlette_response(
         },
     ),
 )
-def test_pages_get_the_answers_of_starlettes_middleware(
+def test_responses_equal_those_of_the_starlette_middleware(
     origin: bytes, method: str, configured: tuple[str, ...], requested_headers: dict[bytes, bytes]
 ) -> None:
     headers = [(b"origin", origin), *requested_headers.items()]

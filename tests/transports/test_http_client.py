@@ -13,7 +13,7 @@ from tests.transports.http_configs import handle_method, make_config
 
 from hubbub import Client, DeadlineExceeded, EgressRefused, Fleet, HttpError, RemoteError, TransportError
 
-# -- what is sent ---------------------------------------------------------------------
+# -- requests ---------------------------------------------------------------------
 
 
 async def test_the_headers_of_each_step() -> None:
@@ -34,46 +34,46 @@ async def test_the_headers_of_each_step() -> None:
         assert (listed["mcp-session-id"], listed["mcp-protocol-version"]) == ("s1", "2025-11-25")
         deleted = server.all("DELETE")[0].headers
         assert (deleted["mcp-session-id"], deleted["x-fixed"]) == ("s1", "f")
-        tokens_seen = [asked.headers["x-token"] for asked in server.asked]
-        assert len(set(tokens_seen)) == len(tokens_seen), "the provider is asked for every request"
+        tokens_seen = [request.headers["x-token"] for request in server.requests]
+        assert len(set(tokens_seen)) == len(tokens_seen), "the provider is called for every request"
 
 
 @pytest.mark.parametrize("provider", [lambda: "x", lambda: 1 / 0, lambda: {"Accept": "x"}, lambda: {"X": "a\nb"}])
-async def test_a_provider_that_fails_fails_the_start(provider: Any) -> None:
+async def test_a_failing_header_provider_fails_the_start(provider: Any) -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler()) as server:
         with pytest.raises(TransportError) as raised:
             await Client(make_config(server, headers_provider=provider)).start()
         assert not raised.value.may_have_executed
-        assert server.asked == []
+        assert server.requests == []
 
 
-# -- answers --------------------------------------------------------------------------
+# -- responses --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (lambda asked: asked.reply(200, b"x" * 5000), "HTTP_BODY_TOO_LARGE"),
-        (lambda asked: asked.reply(500, b"x" * 5000), "HTTP_BODY_TOO_LARGE"),
+        (lambda request: request.reply(200, b"x" * 5000), "HTTP_BODY_TOO_LARGE"),
+        (lambda request: request.reply(500, b"x" * 5000), "HTTP_BODY_TOO_LARGE"),
         (
-            lambda asked: asked.reply(200, gzip.compress(b"x" * 50_000_000), content_encoding="gzip"),
+            lambda request: request.reply(200, gzip.compress(b"x" * 50_000_000), content_encoding="gzip"),
             "HTTP_BODY_TOO_LARGE",
         ),
-        (lambda asked: asked.stream(f"data: {'x' * 5000}\n\n"), "SSE_EVENT_DATA_TOO_LARGE"),
-        (lambda asked: asked.stream(f"data: {'x' * 900_000}"), "SSE_EVENT_DATA_TOO_LARGE"),
-        (lambda asked: asked.stream("data: not json\n\n"), "INVALID_SSE_EVENT_DATA"),
-        (lambda asked: asked.stream("data: 42\n\n"), "INVALID_SSE_EVENT_DATA"),
-        (lambda asked: asked.reply(200, b""), "INVALID_RESPONSE"),
-        (lambda asked: asked.reply(202, b""), "INVALID_RESPONSE"),
-        (lambda asked: asked.reply(200, b"<html>"), "INVALID_RESPONSE"),
-        (lambda asked: asked.reply(200, b"[]"), "INVALID_RESPONSE"),
-        (lambda asked: asked.reply(200, {"jsonrpc": "2.0", "id": 999, "result": {}}), "INVALID_RESPONSE"),
-        (lambda asked: asked.reply(418, b"teapot"), "HTTP_ERROR"),
-        (lambda asked: asked.reply(302, b"", location="http://169.254.169.254/"), "HTTP_ERROR"),
-        (lambda asked: asyncio.sleep(0, asked.reset()), "TRANSPORT_ERROR"),
+        (lambda request: request.stream(f"data: {'x' * 5000}\n\n"), "SSE_EVENT_DATA_TOO_LARGE"),
+        (lambda request: request.stream(f"data: {'x' * 900_000}"), "SSE_EVENT_DATA_TOO_LARGE"),
+        (lambda request: request.stream("data: not json\n\n"), "INVALID_SSE_EVENT_DATA"),
+        (lambda request: request.stream("data: 42\n\n"), "INVALID_SSE_EVENT_DATA"),
+        (lambda request: request.reply(200, b""), "INVALID_RESPONSE"),
+        (lambda request: request.reply(202, b""), "INVALID_RESPONSE"),
+        (lambda request: request.reply(200, b"<html>"), "INVALID_RESPONSE"),
+        (lambda request: request.reply(200, b"[]"), "INVALID_RESPONSE"),
+        (lambda request: request.reply(200, {"jsonrpc": "2.0", "id": 999, "result": {}}), "INVALID_RESPONSE"),
+        (lambda request: request.reply(418, b"teapot"), "HTTP_ERROR"),
+        (lambda request: request.reply(302, b"", location="http://169.254.169.254/"), "HTTP_ERROR"),
+        (lambda request: asyncio.sleep(0, request.reset()), "TRANSPORT_ERROR"),
     ],
 )
-async def test_what_a_server_answers_wrongly_has_a_code(answer: Handler, code: str) -> None:
+async def test_invalid_responses_have_an_error_code(answer: Handler, code: str) -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("tools/call", answer))) as server:
         async with Client(make_config(server, max_response_bytes=2000)) as client:
             with pytest.raises(TransportError) as raised:
@@ -83,39 +83,41 @@ async def test_what_a_server_answers_wrongly_has_a_code(answer: Handler, code: s
         assert server.count("tools/call") == 1, "a call is never repeated"
 
 
-async def test_an_error_in_the_body_counts_for_more_than_the_status() -> None:
-    handler = legacy_handler(handle_method("tools/call", lambda asked: asked.error(400, -32602, "bad", {"x": 1})))
+async def test_an_error_in_the_body_has_precedence_over_the_status() -> None:
+    handler = legacy_handler(handle_method("tools/call", lambda request: request.error(400, -32602, "bad", {"x": 1})))
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(RemoteError, match="bad") as raised:
             await client.call_tool("echo")
         assert (raised.value.code, raised.value.status, raised.value.data) == (-32602, 400, {"x": 1})
 
 
-async def test_who_is_not_let_in_learns_how_to() -> None:
-    async def refuse(asked: ScriptedRequest) -> None:
-        await asked.reply(401, b'{"error":"x"}', www_authenticate='Bearer resource_metadata="https://x.example/"')
+async def test_an_authentication_error_has_the_challenge() -> None:
+    async def refuse(request: ScriptedRequest) -> None:
+        await request.reply(401, b'{"error":"x"}', www_authenticate='Bearer resource_metadata="https://x.example/"')
 
     async with assert_no_leaks(), scripted_server(refuse) as server:
         with pytest.raises(HttpError) as raised:
             await Client(make_config(server, protocol_version=None)).start()
         assert raised.value.status == 401
         assert raised.value.data["www_authenticate"].startswith("Bearer resource_metadata")
-        assert len(server.asked) == 1, "401 says nothing about the era"
+        assert len(server.requests) == 1, "401 says nothing about the era"
 
 
-async def test_too_many_requests_tell_when_to_come_back() -> None:
-    handler = legacy_handler(handle_method("tools/list", lambda asked: asked.reply(429, b"slow down", retry_after="7")))
+async def test_a_429_has_the_retry_after_time() -> None:
+    handler = legacy_handler(
+        handle_method("tools/list", lambda request: request.reply(429, b"slow down", retry_after="7"))
+    )
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(HttpError) as raised:
             await client.tools()
         assert raised.value.data == {"status": 429, "body": "slow down", "retry_after": "7"}
 
 
-async def test_batches_of_answers_are_taken_apart() -> None:
-    async def batch(asked: ScriptedRequest) -> None:
+async def test_batches_of_responses_are_split() -> None:
+    async def batch(request: ScriptedRequest) -> None:
         note = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'
-        await asked.reply(
-            200, f'[{note},{{"jsonrpc":"2.0","id":{asked.message["id"]},"result":{{"tools":[]}}}}]'.encode()
+        await request.reply(
+            200, f'[{note},{{"jsonrpc":"2.0","id":{request.message["id"]},"result":{{"tools":[]}}}}]'.encode()
         )
 
     logged: list[Any] = []
@@ -125,10 +127,10 @@ async def test_batches_of_answers_are_taken_apart() -> None:
         assert logged[0].data == "x"
 
 
-# -- answers that do not come ---------------------------------------------------------
+# -- missing responses ---------------------------------------------------------
 
 
-async def test_a_timeout_tells_the_server_which_request_and_why() -> None:
+async def test_a_timeout_sends_a_cancellation_with_id_and_reason() -> None:
     async with (
         assert_no_leaks(),
         scripted_server(legacy_handler(handle_method("tools/call", hang))) as server,
@@ -144,8 +146,8 @@ async def test_a_timeout_tells_the_server_which_request_and_why() -> None:
         assert params == {"requestId": 2, "reason": "timeout"}
 
 
-async def test_a_longer_timeout_of_one_call_really_governs() -> None:
-    async def slow(asked: ScriptedRequest) -> None:
+async def test_a_longer_timeout_of_one_call_applies() -> None:
+    async def slow(request: ScriptedRequest) -> None:
         advance_clock(40)
         await asyncio.sleep(0)
         raise NotImplementedError
@@ -157,12 +159,12 @@ async def test_a_longer_timeout_of_one_call_really_governs() -> None:
         assert (await client.call_tool("echo", timeout_s=80)).text == "called"
 
 
-async def test_a_silent_answer_is_given_up_after_the_read_timeout() -> None:
-    async def begin(asked: ScriptedRequest) -> None:
-        await asked.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
-        await wait_until(lambda: server.count("answer") == 1)  # it was read: from here on there is silence
+async def test_a_silent_response_fails_after_the_read_timeout() -> None:
+    async def begin(request: ScriptedRequest) -> None:
+        await request.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
+        await wait_until(lambda: server.count("answer") == 1)  # the event was read; nothing is sent after it
         advance_clock(20)
-        await hang(asked)
+        await hang(request)
 
     handler = legacy_handler(handle_method("tools/call", begin))
     async with scripted_server(handler) as server, Client(make_config(server, read_timeout_s=20)) as client:
@@ -173,7 +175,7 @@ async def test_a_silent_answer_is_given_up_after_the_read_timeout() -> None:
 async def test_slow_requests_do_not_delay_others() -> None:
     may_answer = asyncio.Event()
 
-    async def slow(asked: ScriptedRequest) -> None:
+    async def slow(request: ScriptedRequest) -> None:
         await may_answer.wait()
         raise NotImplementedError
 
@@ -189,7 +191,7 @@ async def test_slow_requests_do_not_delay_others() -> None:
         await call
 
 
-# -- where nobody is to go -------------------------------------------------------------
+# -- forbidden and unreachable addresses -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -201,9 +203,9 @@ async def test_slow_requests_do_not_delay_others() -> None:
         ("text/html", b"<html>a page</html>", "status 403"),
     ],
 )
-async def test_the_body_of_a_refusal_is_shown_bounded_and_masked(kind: str, body: bytes, shown: str) -> None:
-    async def refuse(asked: ScriptedRequest) -> None:
-        await asked.reply(403, body, content_type=kind)
+async def test_the_body_of_an_error_response_is_quoted_bounded_and_masked(kind: str, body: bytes, shown: str) -> None:
+    async def refuse(request: ScriptedRequest) -> None:
+        await request.reply(403, body, content_type=kind)
 
     async with assert_no_leaks(), scripted_server(refuse) as server:
         with pytest.raises(HttpError) as raised:
@@ -213,30 +215,30 @@ async def test_the_body_of_a_refusal_is_shown_bounded_and_masked(kind: str, body
     assert len(raised.value.message) < 400
 
 
-async def test_a_public_name_that_leads_home_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_public_name_that_resolves_to_loopback_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler()) as server:
         for fields in ({"allow_private_network": False}, {"url": "http://169.254.169.254/mcp", "open_timeout_s": 2}):
             with pytest.raises(EgressRefused) as raised:
                 await Client(make_config(server, **fields)).start()
             assert "127.0.0.1" not in str(raised.value)
             assert "169.254" not in str(raised.value)
-        assert server.asked == []
+        assert server.requests == []
 
 
-async def test_a_server_that_is_not_there() -> None:
+async def test_an_unreachable_server_is_an_error() -> None:
     async with scripted_server(legacy_handler()) as server:
-        gone = make_config(server)
+        config = make_config(server)
     with pytest.raises(TransportError, match="cannot be reached") as raised:
-        await Client(gone).start()
+        await Client(config).start()
     assert not raised.value.may_have_executed
 
 
 # -- secrets --------------------------------------------------------------------------
 
 
-async def test_a_secret_that_the_server_repeats_is_masked() -> None:
-    async def echo(asked: ScriptedRequest) -> None:
-        await asked.reply(500, asked.headers["authorization"].encode() + b" was wrong")
+async def test_a_secret_repeated_by_the_server_is_masked() -> None:
+    async def echo(request: ScriptedRequest) -> None:
+        await request.reply(500, request.headers["authorization"].encode() + b" was wrong")
 
     async with scripted_server(echo) as server:
         with pytest.raises(HttpError) as raised:
@@ -247,10 +249,10 @@ async def test_a_secret_that_the_server_repeats_is_masked() -> None:
 
 @pytest.mark.parametrize("status", [200, 400, 401, 500])
 async def test_a_secret_in_a_json_rpc_error_is_masked(status: int, caplog: pytest.LogCaptureFixture) -> None:
-    async def echo(asked: ScriptedRequest) -> None:
-        got = asked.headers["authorization"]
+    async def echo(request: ScriptedRequest) -> None:
+        got = request.headers["authorization"]
         data = {"got": [got, {got: 1}], "url": "https://example.com/?access_token=theirs"}
-        await asked.error(status, -32000, f"{got} was wrong", data, www_authenticate=f'Bearer realm="{got}"')
+        await request.error(status, -32000, f"{got} was wrong", data, www_authenticate=f'Bearer realm="{got}"')
 
     async with scripted_server(echo) as server:
         secret = make_config(server, headers={"Authorization": "Bearer canary-4711"})

@@ -15,69 +15,71 @@ from hubbub import Client, DeadlineExceeded, HttpError, KnownEras, Note, Protoco
 @pytest.mark.parametrize(
     "refuse",
     [
-        lambda asked: asked.reply(400),
-        lambda asked: asked.reply(404, b"not found"),
-        lambda asked: asked.reply(405),
-        lambda asked: asked.reply(406),
-        lambda asked: asked.reply(500),
-        lambda asked: asked.reply(200, b"<html>"),
-        lambda asked: asked.error(400, -32000, "Server not initialized"),
-        lambda asked: asked.error(200, -32601, "Method not found"),
-        lambda asked: asked.error(400, -32602, "Invalid request parameters"),
-        lambda asked: asked.error(400, -32022, "Unsupported", {"supported": ["2025-06-18"], "requested": "2026-07-28"}),
+        lambda request: request.reply(400),
+        lambda request: request.reply(404, b"not found"),
+        lambda request: request.reply(405),
+        lambda request: request.reply(406),
+        lambda request: request.reply(500),
+        lambda request: request.reply(200, b"<html>"),
+        lambda request: request.error(400, -32000, "Server not initialized"),
+        lambda request: request.error(200, -32601, "Method not found"),
+        lambda request: request.error(400, -32602, "Invalid request parameters"),
+        lambda request: request.error(
+            400, -32022, "Unsupported", {"supported": ["2025-06-18"], "requested": "2026-07-28"}
+        ),
     ],
 )
-async def test_the_signs_of_the_legacy_era(refuse: Handler) -> None:
+async def test_a_legacy_server_is_detected(refuse: Handler) -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("server/discover", refuse))) as server:
         known = KnownEras()
         for _ in range(2):
             async with Client(make_config(server, protocol_version=None), known_eras=known) as client:
                 assert client.era == "legacy"
                 assert len(await client.tools()) == 1
-        assert server.count("server/discover") == 1, "the verdict is remembered"
-        first = server.asked[0].headers
+        assert server.count("server/discover") == 1, "the era is remembered"
+        first = server.requests[0].headers
         assert (first["mcp-protocol-version"], first["mcp-method"]) == ("2026-07-28", "server/discover")
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 502, 503])
-async def test_what_is_no_sign_of_any_era(status: int) -> None:
+async def test_other_failures_do_not_select_an_era(status: int) -> None:
     async with scripted_server(
-        legacy_handler(handle_method("server/discover", lambda asked: asked.reply(status)))
+        legacy_handler(handle_method("server/discover", lambda request: request.reply(status)))
     ) as server:
         with pytest.raises(HttpError):
             await Client(make_config(server, protocol_version=None)).start()
         assert server.count("initialize") == 0
 
 
-async def test_a_version_that_is_refused_and_offered_again_is_tried_again() -> None:
+async def test_a_version_that_is_refused_but_offered_is_tried_again() -> None:
     tries = itertools.count()
 
-    async def handle(asked: ScriptedRequest) -> None:
+    async def handle(request: ScriptedRequest) -> None:
         if next(tries) == 0:
-            await asked.error(400, -32022, "Unsupported", {"supported": ["2026-07-28"], "requested": "2026-07-28"})
+            await request.error(400, -32022, "Unsupported", {"supported": ["2026-07-28"], "requested": "2026-07-28"})
         else:
-            await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}, "serverInfo": {"name": "m"}})
+            await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {}, "serverInfo": {"name": "m"}})
 
     async with scripted_server(handle) as server, Client(make_config(server, protocol_version=None)) as client:
         assert client.era == "modern"
         assert client.server_info.name == "m"
 
 
-async def test_versions_that_nobody_here_speaks_fail_the_start() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        await asked.error(400, -32022, "Unsupported", {"supported": ["2031-01-01"], "requested": "2026-07-28"})
+async def test_unsupported_versions_fail_the_start() -> None:
+    async def handle(request: ScriptedRequest) -> None:
+        await request.error(400, -32022, "Unsupported", {"supported": ["2031-01-01"], "requested": "2026-07-28"})
 
     async with assert_no_leaks(), scripted_server(handle) as server:
         with pytest.raises(ProtocolVersionNotSupported, match="2031-01-01"):
             await Client(make_config(server, protocol_version=None)).start()
 
 
-async def test_a_modern_server_without_discovery_is_modern_all_the_same() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc == "server/discover":
-            await asked.error(404, -32601, "Method not found")
+async def test_a_modern_server_without_discovery_is_detected_as_modern() -> None:
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc == "server/discover":
+            await request.error(404, -32601, "Method not found")
         else:
-            await asked.result({"tools": []})
+            await request.result({"tools": []})
 
     async with scripted_server(handle) as server, Client(make_config(server, protocol_version=None)) as client:
         assert client.era == "modern"
@@ -92,7 +94,7 @@ async def test_a_pinned_version_is_not_probed() -> None:
         assert server.all("initialize")[0].message["params"]["protocolVersion"] == "2025-06-18"
 
 
-async def test_the_timeout_governs_the_probe() -> None:
+async def test_the_timeout_applies_to_the_probe() -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("server/discover", hang))) as server:
         starting = asyncio.create_task(Client(make_config(server, protocol_version=None, timeout_s=25)).start())
         await wait_until(lambda: server.count("server/discover") == 1)
@@ -102,7 +104,7 @@ async def test_the_timeout_governs_the_probe() -> None:
         assert server.count("initialize") == 0
 
 
-async def test_a_handshake_names_its_methods_in_headers_and_what_follows_need_not() -> None:
+async def test_the_handshake_has_method_headers_and_later_requests_need_none() -> None:
     async with scripted_server(legacy_handler()) as server:
         async with Client(make_config(server)) as client:
             await client.tools()
@@ -112,27 +114,27 @@ async def test_a_handshake_names_its_methods_in_headers_and_what_follows_need_no
 
 
 async def test_a_modern_notification_has_the_headers_of_a_request() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc == "server/discover":
-            await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc == "server/discover":
+            await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
         else:
-            await asked.reply(202)
+            await request.reply(202)
 
     async with scripted_server(handle) as server, Client(make_config(server, protocol_version=None)) as client:
         await client.notify(Note("notifications/x", {"a": 1}))
-        (told,) = server.all("notifications/x")
-        assert told.headers["mcp-method"] == "notifications/x"
-        assert told.headers["mcp-protocol-version"] == "2026-07-28"
-        assert told.message == {"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": 1}}
+        (notification,) = server.all("notifications/x")
+        assert notification.headers["mcp-method"] == "notifications/x"
+        assert notification.headers["mcp-protocol-version"] == "2026-07-28"
+        assert notification.message == {"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": 1}}
 
 
-async def test_a_modern_stream_that_breaks_is_a_lost_request() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc == "server/discover":
-            await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
+async def test_a_truncated_modern_stream_is_an_error() -> None:
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc == "server/discover":
+            await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
         else:
-            await asked.stream("id: e1\nretry: 1\ndata:\n\n")
-            asked.close()
+            await request.stream("id: e1\nretry: 1\ndata:\n\n")
+            request.close()
 
     async with (
         assert_no_leaks(),
@@ -145,23 +147,23 @@ async def test_a_modern_stream_that_breaks_is_a_lost_request() -> None:
         assert server.count("tools/call") == 1
 
 
-async def test_a_mirrored_header_that_is_missing_makes_us_look_again() -> None:
+async def test_a_missing_mirrored_header_refreshes_the_tool_list() -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string", "x-mcp-header": "City"}}}
 
-    async def handle(asked: ScriptedRequest) -> None:
-        match asked.rpc:
+    async def handle(request: ScriptedRequest) -> None:
+        match request.rpc:
             case "server/discover":
-                await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
+                await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
             case "tools/list":
                 bad = {
                     "name": "bad",
                     "inputSchema": {"type": "object", "properties": {"x": {"type": "number", "x-mcp-header": "X"}}},
                 }
-                await asked.result({"tools": [{"name": "weather", "inputSchema": schema}, bad]})
-            case _ if "mcp-param-city" not in asked.headers:
-                await asked.error(400, -32020, "Header mismatch")
+                await request.result({"tools": [{"name": "weather", "inputSchema": schema}, bad]})
+            case _ if "mcp-param-city" not in request.headers:
+                await request.error(400, -32020, "Header mismatch")
             case _:
-                await asked.result({"content": [{"type": "text", "text": asked.headers["mcp-param-city"]}]})
+                await request.result({"content": [{"type": "text", "text": request.headers["mcp-param-city"]}]})
 
     async with (
         assert_no_leaks(),
@@ -177,16 +179,16 @@ async def test_a_mirrored_header_that_is_missing_makes_us_look_again() -> None:
         assert server.count("tools/call") == 3
 
 
-async def test_looking_again_takes_no_longer_than_the_call_may() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        match asked.rpc:
+async def test_refreshing_the_tool_list_respects_the_timeout_of_the_call() -> None:
+    async def handle(request: ScriptedRequest) -> None:
+        match request.rpc:
             case "server/discover":
-                await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
+                await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
             case "tools/list":
                 advance_clock(10)
-                await asked.result({"tools": [], "nextCursor": str(server.count("tools/list"))})
+                await request.result({"tools": [], "nextCursor": str(server.count("tools/list"))})
             case _:
-                await asked.error(400, -32020, "Header mismatch")
+                await request.error(400, -32020, "Header mismatch")
 
     async with (
         assert_no_leaks(),

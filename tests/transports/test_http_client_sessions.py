@@ -12,11 +12,11 @@ from tests.transports.http_configs import handle_method, make_config
 from hubbub import Client, ConnectionClosed, DeadlineExceeded, RemoteError, SessionLost, TransportError, bounds
 
 
-async def test_a_question_during_the_opening_is_answered_in_the_new_session() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        await asked.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n', mcp_session_id="s1")
+async def test_a_server_request_during_initialization_is_answered_in_the_new_session() -> None:
+    async def handle(request: ScriptedRequest) -> None:
+        await request.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n', mcp_session_id="s1")
         await wait_until(lambda: server.count("answer") == 1)
-        await asked.stream(asked.event({"protocolVersion": "2025-11-25", "capabilities": {}}))
+        await request.stream(request.event({"protocolVersion": "2025-11-25", "capabilities": {}}))
 
     async with (
         assert_no_leaks(),
@@ -26,9 +26,9 @@ async def test_a_question_during_the_opening_is_answered_in_the_new_session() ->
         assert server.all("answer")[0].headers["mcp-session-id"] == "s1"
 
 
-async def test_a_session_id_that_is_none_is_refused() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        await asked.result({"protocolVersion": "2025-11-25"}, mcp_session_id="a b")
+async def test_an_invalid_session_id_is_refused() -> None:
+    async def handle(request: ScriptedRequest) -> None:
+        await request.result({"protocolVersion": "2025-11-25"}, mcp_session_id="a b")
 
     async with assert_no_leaks(), scripted_server(handle) as server:
         with pytest.raises(TransportError, match="session id"):
@@ -43,14 +43,14 @@ def lose_first_session(lost: str, status: int = 404, body: bytes = b"") -> tuple
     sessions = itertools.count(1)
     renewed: list[int] = []
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc == "initialize":
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc == "initialize":
             number = next(sessions)
             renewed.append(number)
             result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "f"}}
-            await asked.result(result, mcp_session_id=f"s{number}")
-        elif asked.rpc == lost and asked.headers.get("mcp-session-id") == "s1":
-            await asked.reply(status, body)
+            await request.result(result, mcp_session_id=f"s{number}")
+        elif request.rpc == lost and request.headers.get("mcp-session-id") == "s1":
+            await request.reply(status, body)
         else:
             raise NotImplementedError
 
@@ -62,7 +62,7 @@ def lose_first_session(lost: str, status: int = 404, body: bytes = b"") -> tuple
     [(404, b""), (404, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}'),
      (400, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID"}}')],
 )  # fmt: skip
-async def test_a_lost_session_is_renewed_once_and_lists_are_asked_again(status: int, answer: bytes) -> None:
+async def test_a_lost_session_is_renewed_once_and_lists_are_repeated(status: int, answer: bytes) -> None:
     handler, renewed = lose_first_session("tools/list", status, answer)
     async with (
         assert_no_leaks(),
@@ -86,40 +86,40 @@ async def test_a_call_on_a_lost_session_is_not_repeated() -> None:
         assert (await client.call_tool("echo")).text == "called"
 
 
-async def test_a_session_that_is_lost_twice_is_an_error() -> None:
-    handler = legacy_handler(handle_method("tools/list", lambda asked: asked.reply(404)))
+async def test_losing_the_session_twice_is_an_error() -> None:
+    handler = legacy_handler(handle_method("tools/list", lambda request: request.reply(404)))
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(SessionLost):
             await client.tools()
         assert server.count("tools/list") == 2
 
 
-async def _unavailable(asked: ScriptedRequest) -> None:
-    await asked.reply(503)
+async def _unavailable(request: ScriptedRequest) -> None:
+    await request.reply(503)
 
 
-async def _refused(asked: ScriptedRequest) -> None:
-    await asked.error(200, -32603, mcp_session_id="never")
+async def _refused(request: ScriptedRequest) -> None:
+    await request.error(200, -32603, mcp_session_id="never")
 
 
-async def _broken(asked: ScriptedRequest) -> None:
-    asked.reset()
+async def _broken(request: ScriptedRequest) -> None:
+    request.reset()
 
 
 @pytest.mark.parametrize("fail", [_unavailable, _refused, _broken])
-async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_asks(fail: Handler) -> None:
+async def test_a_failed_renewal_of_a_session_is_repeated_by_the_next_request(fail: Handler) -> None:
     opened: list[str] = []
 
-    async def handle(asked: ScriptedRequest) -> None:
-        session = asked.headers.get("mcp-session-id")
-        if asked.rpc == "initialize" and len(opened) == 1:
+    async def handle(request: ScriptedRequest) -> None:
+        session = request.headers.get("mcp-session-id")
+        if request.rpc == "initialize" and len(opened) == 1:
             opened.append("none")
-            await fail(asked)
-        elif asked.rpc == "initialize":
+            await fail(request)
+        elif request.rpc == "initialize":
             opened.append(f"s{len(opened)}")
-            await legacy_handler(session=opened[-1])(asked)
-        elif asked.rpc == "tools/list" and session != "s2":
-            await asked.reply(404 if session == "s0" else 400)
+            await legacy_handler(session=opened[-1])(request)
+        elif request.rpc == "tools/list" and session != "s2":
+            await request.reply(404 if session == "s0" else 400)
         else:
             raise NotImplementedError
 
@@ -132,27 +132,27 @@ async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_as
             await client.tools()
         assert len(await client.tools()) == 1
         assert opened == ["s0", "none", "s2"]
-        assert [asked.headers.get("mcp-session-id") for asked in server.all("tools/list")] == ["s0", "s0", "s2"]
-        assert all("mcp-session-id" not in asked.headers for asked in server.all("initialize"))
-        assert all("mcp-protocol-version" not in asked.headers for asked in server.all("initialize"))
+        assert [request.headers.get("mcp-session-id") for request in server.all("tools/list")] == ["s0", "s0", "s2"]
+        assert all("mcp-session-id" not in request.headers for request in server.all("initialize"))
+        assert all("mcp-protocol-version" not in request.headers for request in server.all("initialize"))
 
 
 def hang_on_renewal() -> Handler:
     """Forgets its first session, and does not answer the second `initialize`."""
     opened = itertools.count()
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc == "initialize" and next(opened) > 0:
-            await hang(asked)
-        elif asked.rpc in ("tools/list", "tools/call"):
-            await asked.reply(404)
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc == "initialize" and next(opened) > 0:
+            await hang(request)
+        elif request.rpc in ("tools/list", "tools/call"):
+            await request.reply(404)
         else:
             raise NotImplementedError
 
     return legacy_handler(handle)
 
 
-async def test_a_renewal_that_hangs_is_tried_once_for_all_who_wait() -> None:
+async def test_a_hanging_renewal_is_shared_by_all_waiting_requests() -> None:
     async with (
         assert_no_leaks(),
         scripted_server(hang_on_renewal()) as server,
@@ -170,7 +170,7 @@ async def test_a_renewal_that_hangs_is_tried_once_for_all_who_wait() -> None:
         assert server.count("initialize") == 2
 
 
-async def test_who_waits_for_a_renewal_waits_no_longer_than_it_wants() -> None:
+async def test_waiting_for_a_renewal_respects_the_timeout_of_the_request() -> None:
     async with (
         assert_no_leaks(),
         scripted_server(hang_on_renewal()) as server,
@@ -195,15 +195,15 @@ async def test_who_waits_for_a_renewal_waits_no_longer_than_it_wants() -> None:
         await patient
 
 
-async def test_a_call_that_waited_for_a_session_in_vain_was_not_sent() -> None:
+async def test_a_call_that_waited_for_a_failed_renewal_was_not_sent() -> None:
     may_fail = asyncio.Event()
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc == "initialize" and server.count("initialize") > 1:
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc == "initialize" and server.count("initialize") > 1:
             await may_fail.wait()
-            await asked.reply(503)
-        elif asked.rpc == "tools/list":
-            await asked.reply(404)
+            await request.reply(503)
+        elif request.rpc == "tools/list":
+            await request.reply(404)
         else:
             raise NotImplementedError
 
@@ -221,8 +221,8 @@ async def test_a_call_that_waited_for_a_session_in_vain_was_not_sent() -> None:
             await listing
 
 
-async def test_an_unknown_method_is_no_lost_session() -> None:
-    handler = legacy_handler(handle_method("ping", lambda asked: asked.error(404, -32601, "Method not found")))
+async def test_an_unknown_method_does_not_mean_a_lost_session() -> None:
+    handler = legacy_handler(handle_method("ping", lambda request: request.error(404, -32601, "Method not found")))
     async with scripted_server(handler) as server, Client(make_config(server)) as client:
         with pytest.raises(RemoteError) as raised:
             await client.ping()
@@ -233,7 +233,7 @@ async def test_an_unknown_method_is_no_lost_session() -> None:
 # -- the end ---------------------------------------------------------------------------
 
 
-async def test_closing_tells_those_who_wait_and_ends_the_session() -> None:
+async def test_closing_fails_waiting_requests_and_deletes_the_session() -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("tools/call", hang))) as server:
         client = await Client(make_config(server)).start()
         call = asyncio.create_task(client.call_tool("echo", timeout_s=3600))
@@ -255,7 +255,9 @@ async def test_connections_are_closed_when_closing_is_cancelled(monkeypatch: pyt
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await closing
-        await wait_until(lambda: all(asked.writer.is_closing() for asked in server.asked if asked.method == "POST"))
+        await wait_until(
+            lambda: all(request.writer.is_closing() for request in server.requests if request.method == "POST")
+        )
 
 
 async def test_closing_is_bounded_when_the_server_hangs() -> None:

@@ -16,9 +16,9 @@ PING_EVENT = 'data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n'
 # -- the stream of an answer -----------------------------------------------------------
 
 
-async def test_a_stream_answers_in_one_go() -> None:
-    async def stream(asked: ScriptedRequest) -> None:
-        await asked.stream(": hello\n\n", "event: message\r\n", asked.event({"tools": []}))
+async def test_a_stream_may_arrive_in_one_chunk() -> None:
+    async def stream(request: ScriptedRequest) -> None:
+        await request.stream(": hello\n\n", "event: message\r\n", request.event({"tools": []}))
 
     async with (
         assert_no_leaks(),
@@ -28,10 +28,10 @@ async def test_a_stream_answers_in_one_go() -> None:
         assert await client.tools() == []
 
 
-async def test_a_last_event_without_its_empty_line_still_counts() -> None:
-    async def stream(asked: ScriptedRequest) -> None:
-        await asked.stream(asked.event({"tools": []}).rstrip("\n"))
-        asked.close()
+async def test_a_last_event_without_its_empty_line_is_accepted() -> None:
+    async def stream(request: ScriptedRequest) -> None:
+        await request.stream(request.event({"tools": []}).rstrip("\n"))
+        request.close()
 
     async with (
         scripted_server(legacy_handler(handle_method("tools/list", stream))) as server,
@@ -41,22 +41,22 @@ async def test_a_last_event_without_its_empty_line_still_counts() -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
-async def test_a_broken_stream_is_taken_up_after_exactly_the_time_asked_for(how: str) -> None:
+async def test_a_broken_stream_is_resumed_after_exactly_the_retry_time(how: str) -> None:
     first: list[ScriptedRequest] = []
     times: list[float] = []
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc == "tools/call":
-            first.append(asked)
-            await asked.stream(
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc == "tools/call":
+            first.append(request)
+            await request.stream(
                 "id: e7\nretry: 200000\ndata:\n\n", 'data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n'
             )
             await wait_until(lambda: server.count("answer") == 1)  # the stream was read so far
             times.append(asyncio.get_running_loop().time())
-            getattr(asked, how)()
-        elif asked.method == "GET" and "last-event-id" in asked.headers:
+            getattr(request, how)()
+        elif request.method == "GET" and "last-event-id" in request.headers:
             times.append(asyncio.get_running_loop().time())
-            await asked.stream(first[0].event({"content": [{"type": "text", "text": "late"}]}))
+            await request.stream(first[0].event({"content": [{"type": "text", "text": "late"}]}))
         else:
             raise NotImplementedError
 
@@ -81,10 +81,10 @@ async def test_a_broken_stream_is_taken_up_after_exactly_the_time_asked_for(how:
         assert server.count("tools/call") == 1
 
 
-async def test_a_stream_without_event_ids_is_not_taken_up() -> None:
-    async def stream(asked: ScriptedRequest) -> None:
-        await asked.stream(": nothing yet\n\n")
-        asked.close()
+async def test_a_stream_without_event_ids_is_not_resumed() -> None:
+    async def stream(request: ScriptedRequest) -> None:
+        await request.stream(": nothing yet\n\n")
+        request.close()
 
     async with (
         assert_no_leaks(),
@@ -97,12 +97,12 @@ async def test_a_stream_without_event_ids_is_not_taken_up() -> None:
         assert raised.value.may_have_executed
 
 
-async def test_taking_up_a_stream_has_an_end() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc != "tools/call" and "last-event-id" not in asked.headers:
+async def test_the_number_of_resumptions_is_limited() -> None:
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc != "tools/call" and "last-event-id" not in request.headers:
             raise NotImplementedError
-        await asked.stream("id: e1\nretry: 1\ndata:\n\n")
-        asked.close()
+        await request.stream("id: e1\nretry: 1\ndata:\n\n")
+        request.close()
 
     async with (
         assert_no_leaks(),
@@ -113,19 +113,19 @@ async def test_taking_up_a_stream_has_an_end() -> None:
             await client.call_tool("echo")
         assert raised.value.code == "SSE_RECONNECTS_EXCEEDED"
         assert raised.value.data == {"reconnects": 3}
-        assert len([asked for asked in server.all("GET") if "last-event-id" in asked.headers]) == 3
+        assert len([request for request in server.all("GET") if "last-event-id" in request.headers]) == 3
 
 
 @pytest.mark.parametrize(
     ("status", "code"), [(404, "MCP_SESSION_NOT_FOUND"), (500, "HTTP_ERROR"), (405, "HTTP_ERROR"), (200, "HTTP_ERROR")]
 )
-async def test_a_stream_that_cannot_be_taken_up_says_why(status: int, code: str) -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.rpc == "tools/call":
-            await asked.stream("id: e1\nretry: 1\ndata:\n\n")
-            asked.close()
-        elif "last-event-id" in asked.headers:
-            await asked.reply(status)
+async def test_the_error_of_a_failed_resumption_has_the_reason(status: int, code: str) -> None:
+    async def handle(request: ScriptedRequest) -> None:
+        if request.rpc == "tools/call":
+            await request.stream("id: e1\nretry: 1\ndata:\n\n")
+            request.close()
+        elif "last-event-id" in request.headers:
+            await request.reply(status)
         else:
             raise NotImplementedError
 
@@ -139,18 +139,18 @@ async def test_a_stream_that_cannot_be_taken_up_says_why(status: int, code: str)
         assert raised.value.code == code
 
 
-# -- the stream of what is said unasked -----------------------------------------------
+# -- the GET stream -----------------------------------------------
 
 
-async def test_what_the_server_says_unasked_arrives_and_questions_are_answered() -> None:
+async def test_server_notifications_are_delivered_and_server_requests_answered() -> None:
     changes: list[str] = []
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.method != "GET":
+    async def handle(request: ScriptedRequest) -> None:
+        if request.method != "GET":
             raise NotImplementedError
-        await asked.stream("data: \n\n", 'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
-        await asked.stream("data: nonsense\n\n", PING_EVENT)
-        await hang(asked)
+        await request.stream("data: \n\n", 'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
+        await request.stream("data: nonsense\n\n", PING_EVENT)
+        await hang(request)
 
     async with assert_no_leaks(), scripted_server(legacy_handler(handle)) as server:
         async with Client(make_config(server), on_change=lambda change: changes.append(change.kind)):
@@ -160,17 +160,17 @@ async def test_what_the_server_says_unasked_arrives_and_questions_are_answered()
         assert answer.headers["mcp-session-id"] == "s1"
 
 
-async def _ends_soon(asked: ScriptedRequest) -> None:
-    await asked.stream("retry: 1\n\n")
-    asked.close()
+async def _ends_soon(request: ScriptedRequest) -> None:
+    await request.stream("retry: 1\n\n")
+    request.close()
 
 
-async def test_a_stream_that_lives_long_is_opened_again_however_often_it_ends() -> None:
-    async def ends_late(asked: ScriptedRequest) -> None:
-        await asked.stream("retry: 1\n\n", PING_EVENT)
+async def test_a_long_lived_stream_is_reopened_without_limit() -> None:
+    async def ends_late(request: ScriptedRequest) -> None:
+        await request.stream("retry: 1\n\n", PING_EVENT)
         await wait_until(lambda: server.count("answer") == server.count("GET"))
         advance_clock(2 * bounds.STABLE_AFTER_S)
-        asked.close()
+        request.close()
 
     async with (
         assert_no_leaks(),
@@ -180,7 +180,7 @@ async def test_a_stream_that_lives_long_is_opened_again_however_often_it_ends() 
         await wait_until(lambda: server.count("GET") > 30)
 
 
-async def test_a_stream_that_never_lives_long_is_given_up_and_the_hook_is_told() -> None:
+async def test_a_short_lived_stream_is_abandoned_and_the_hook_is_called() -> None:
     diagnostics: list[str] = []
     handler = legacy_handler(handle_method("GET", _ends_soon))
     async with (
@@ -192,17 +192,17 @@ async def test_a_stream_that_never_lives_long_is_given_up_and_the_hook_is_told()
         assert len(await client.tools()) == 1
 
 
-async def test_an_answer_may_come_on_the_other_stream() -> None:
+async def test_a_response_may_arrive_on_the_other_stream() -> None:
     streams: list[ScriptedRequest] = []
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.method == "GET":
-            streams.append(asked)
-            await asked.stream(": open\n\n")
-            await hang(asked)
-        elif asked.rpc == "tools/call":
-            await asked.reply(202, {"accepted": True})
-            await streams[0].stream(asked.event({"content": [{"type": "text", "text": "elsewhere"}]}))
+    async def handle(request: ScriptedRequest) -> None:
+        if request.method == "GET":
+            streams.append(request)
+            await request.stream(": open\n\n")
+            await hang(request)
+        elif request.rpc == "tools/call":
+            await request.reply(202, {"accepted": True})
+            await streams[0].stream(request.event({"content": [{"type": "text", "text": "elsewhere"}]}))
         else:
             raise NotImplementedError
 
@@ -215,21 +215,21 @@ async def test_an_answer_may_come_on_the_other_stream() -> None:
         assert (await client.call_tool("echo")).text == "elsewhere"
 
 
-async def test_a_question_on_a_stream_that_opens_late_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_request_on_a_late_stream_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "SERVER_STREAM_WAIT_S", 3600)
     streams: list[ScriptedRequest] = []
     may_open = asyncio.Event()
 
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.method == "GET":
+    async def handle(request: ScriptedRequest) -> None:
+        if request.method == "GET":
             await may_open.wait()
-            await asked.stream(": open\n\n")
-            streams.append(asked)
-            await hang(asked)
-        elif asked.rpc == "tools/call":
-            assert streams, "what is said before anybody listens is lost"
+            await request.stream(": open\n\n")
+            streams.append(request)
+            await hang(request)
+        elif request.rpc == "tools/call":
+            assert streams, "messages sent before the stream is open are lost"
             await streams[0].stream(PING_EVENT)
-            await asked.result({"content": []})
+            await request.result({"content": []})
         else:
             raise NotImplementedError
 
@@ -245,7 +245,7 @@ async def test_a_question_on_a_stream_that_opens_late_is_not_missed(monkeypatch:
         await wait_until(lambda: server.count("answer") == 1)
 
 
-async def test_a_stream_that_never_opens_holds_up_the_first_call_only_for_a_while(
+async def test_a_stream_that_never_opens_delays_the_first_call_for_a_limited_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bounds, "SERVER_STREAM_WAIT_S", 3600)

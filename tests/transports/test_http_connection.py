@@ -64,7 +64,7 @@ def test_head_and_body_are_one_write() -> None:
 
 
 @pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb", b"a\rb", b"a\0b", b"a\x7fb"])
-def test_a_header_that_would_be_two_is_never_written(value: bytes) -> None:
+def test_header_injection_is_refused(value: bytes) -> None:
     cycle = FakeCycle()
     with pytest.raises(ValueError, match="control character"):
         run_app(cycle, response_start(b"{}", (b"x", value)), {"type": "http.response.body", "body": b"{}"})
@@ -80,7 +80,7 @@ def test_a_header_that_would_be_two_is_never_written(value: bytes) -> None:
         {"scope": {"method": "HEAD"}},
     ],
 )
-def test_the_unusual_is_left_to_uvicorn(different: dict[str, Any]) -> None:
+def test_unusual_responses_are_left_to_uvicorn(different: dict[str, Any]) -> None:
     cycle, messages = FakeCycle(**different), (response_start(b"{}"), {"type": "http.response.body", "body": b"{}"})
     run_app(cycle, *messages)
     assert (cycle.written, cycle.forwarded) == ([], list(messages))
@@ -94,13 +94,13 @@ def test_the_unusual_is_left_to_uvicorn(different: dict[str, Any]) -> None:
         ({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]},),
     ],
 )
-def test_what_is_not_whole_is_left_to_uvicorn(messages: Any) -> None:
+def test_incomplete_and_streamed_responses_are_left_to_uvicorn(messages: Any) -> None:
     cycle = FakeCycle()
     run_app(cycle, *messages)
     assert (cycle.written, cycle.forwarded) == ([], list(messages))
 
 
-async def test_a_connection_that_stays_gets_every_kind_of_answer() -> None:
+async def test_a_kept_alive_connection_gets_every_kind_of_response() -> None:
     async with run_server() as instance, instance.site.connect() as link:
         for _ in range(2):
             await link.send_request("POST", "/mcp", JSON, PING)
@@ -115,7 +115,7 @@ async def test_a_connection_that_stays_gets_every_kind_of_answer() -> None:
             assert (await link.read_response()).status == 404
 
 
-async def test_requests_in_a_row_are_answered_in_their_order() -> None:
+async def test_pipelined_requests_are_answered_in_order() -> None:
     requests = b"".join(
         b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
         % (len(body), body)
@@ -126,7 +126,7 @@ async def test_requests_in_a_row_are_answered_in_their_order() -> None:
         assert [(await link.read_response()).json["id"] for _ in range(20)] == list(range(20))
 
 
-async def test_a_connection_may_ask_for_one_thing_in_every_way() -> None:
+async def test_requests_of_every_form_share_one_connection() -> None:
     async with run_server() as instance, instance.site.connect() as link:
         for _ in range(3):
             await link.send_request("GET", "/health")
@@ -147,7 +147,7 @@ async def test_a_connection_may_ask_for_one_thing_in_every_way() -> None:
         assert (answer.status, answer.header("connection")) == (406, "close")
 
 
-async def test_a_body_is_asked_for_before_it_comes() -> None:
+async def test_expect_100_continue_is_answered() -> None:
     wanted = {**JSON, "Expect": "100-continue", "Content-Length": str(len(PING))}
     async with run_server() as instance, instance.site.connect() as link:
         await link.send_request("POST", "/mcp", wanted)
@@ -156,7 +156,7 @@ async def test_a_body_is_asked_for_before_it_comes() -> None:
         assert (await link.read_response()).json["result"] == {}
 
 
-async def test_of_two_connections_the_one_that_asks_nothing_more_is_closed() -> None:
+async def test_only_idle_connections_are_closed_after_the_keep_alive_timeout() -> None:
     async with run_server() as instance, instance.site.connect() as link, instance.site.connect() as idle:
         for each in (link, idle):
             await each.send_request("GET", "/health")

@@ -1,6 +1,6 @@
 """Bytes that no HTTP library would send, to a server process: upgrades, trailers, large bodies, pipelining.
 
-Any HTTP server of ours has to pass these, so they use nothing but sockets.
+They use only sockets, so that they apply to any HTTP server that we may use.
 """
 
 import asyncio
@@ -63,9 +63,7 @@ async def read_rest(link: RawConnection) -> bytes:
     ],
     ids=["length", "zero twice", "length and key", "chunked", "long header", "many headers", "no key"],
 )
-async def test_a_websocket_handshake_that_cannot_be_taken_is_refused_and_closed(
-    site: Site, fields: dict[str, str]
-) -> None:
+async def test_an_invalid_websocket_handshake_is_refused_and_closed(site: Site, fields: dict[str, str]) -> None:
     async with site.connect() as link:
         await link.send(head("GET", "/mcp-ws", HOST | UPGRADE | fields))
         status, _ = await link.read_head()
@@ -73,13 +71,13 @@ async def test_a_websocket_handshake_that_cannot_be_taken_is_refused_and_closed(
         assert b"HTTP/1.1" not in await read_rest(link)
 
 
-async def test_a_websocket_handshake_may_say_that_it_has_no_body(site: Site) -> None:
+async def test_a_websocket_handshake_may_have_a_content_length_of_zero(site: Site) -> None:
     async with site.connect() as link:
         await link.send(head("GET", "/mcp-ws", HOST | UPGRADE | HANDSHAKE | {"Content-Length": "0"}))
         assert (await link.read_head())[0] == 101
 
 
-async def test_refused_handshakes_do_not_disturb_the_end_of_the_server() -> None:
+async def test_refused_handshakes_do_not_affect_the_shutdown() -> None:
     with ServerProcess(str(PLAYGROUND), "--drain-s", "600") as process:
         site = process.site
         async with site.connect() as first, site.connect() as second:
@@ -97,7 +95,7 @@ async def test_refused_handshakes_do_not_disturb_the_end_of_the_server() -> None
 
 @pytest.mark.parametrize("is_chunked", [False, True])
 @pytest.mark.parametrize("in_pieces", [False, True])
-async def test_a_request_with_an_upgrade_that_is_not_taken_is_served_with_its_body_and_is_the_last(
+async def test_a_request_with_an_unsupported_upgrade_is_served_and_closes_the_connection(
     site: Site, is_chunked: bool, in_pieces: bool
 ) -> None:
     framing = {"Transfer-Encoding": "chunked"} if is_chunked else {"Content-Length": str(len(PING))}
@@ -113,7 +111,7 @@ async def test_a_request_with_an_upgrade_that_is_not_taken_is_served_with_its_bo
 
 
 @pytest.mark.parametrize("protocol", ["h2c", "websocket, h2c", "TLS/1.0"])
-async def test_the_body_of_such_a_request_is_never_the_next_request(site: Site, protocol: str) -> None:
+async def test_the_body_of_an_upgrade_request_is_never_parsed_as_a_request(site: Site, protocol: str) -> None:
     async with site.connect() as link:
         fields = HOST | JSON | H2C | {"Upgrade": protocol, "Content-Length": str(len(HEALTH))}
         await link.send(head("POST", "/mcp", fields))
@@ -123,7 +121,7 @@ async def test_the_body_of_such_a_request_is_never_the_next_request(site: Site, 
         assert await read_rest(link) == b""
 
 
-async def test_a_request_without_a_body_is_the_last_too(site: Site) -> None:
+async def test_an_upgrade_request_without_a_body_closes_the_connection(site: Site) -> None:
     async with site.connect() as link:
         await link.send(head("GET", "/health", HOST | H2C) + HEALTH)
         await link.send(HEALTH)
@@ -132,7 +130,7 @@ async def test_a_request_without_a_body_is_the_last_too(site: Site) -> None:
         assert await read_rest(link) == b""
 
 
-# -- what strangers can have logged ----------------------------------------------------------
+# -- log flooding ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -147,7 +145,7 @@ async def test_a_request_without_a_body_is_the_last_too(site: Site) -> None:
     ],
     ids=["malformed", "handshake", "long header", "upgrade", "path", "host"],
 )
-async def test_what_strangers_send_does_not_fill_the_log(sent: bytes) -> None:
+async def test_invalid_requests_do_not_flood_the_log(sent: bytes) -> None:
     with ServerProcess(str(PLAYGROUND), "--log-level", "info") as process:
         for _ in range(150):
             async with process.site.connect() as link:
@@ -176,7 +174,7 @@ async def test_a_key_in_a_trailer_does_not_authenticate(tmp_path: Path) -> None:
         assert (await process.site.post(request("ping"), {"X-API-Key": key})).status == 200
 
 
-async def test_an_address_in_a_trailer_does_not_evade_a_limit() -> None:
+async def test_a_forwarded_address_in_a_trailer_does_not_evade_a_limit() -> None:
     with ServerProcess(str(PLAYGROUND), "--proxied-by", "127.0.0.1", "--limit", "mcp=2/minute") as process:
         statuses = []
         for number in range(3):
@@ -186,7 +184,7 @@ async def test_an_address_in_a_trailer_does_not_evade_a_limit() -> None:
         assert statuses == [200, 200, 429]
 
 
-async def test_trailers_are_dropped_and_the_connection_goes_on(site: Site) -> None:
+async def test_trailers_are_dropped_and_the_connection_stays_open(site: Site) -> None:
     async with site.connect() as link:
         await link.send(
             chunked_request(PING, b"Host: evil.example\r\nOrigin: https://evil.example\r\nMcp-Session-Id: x\r\n")
@@ -197,7 +195,7 @@ async def test_trailers_are_dropped_and_the_connection_goes_on(site: Site) -> No
 
 
 @pytest.mark.parametrize("line", [b"X: yyyyyyyyyyyyyyyyyy\r\n", b"X-%b: y\r\n" % (b"x" * 9000)], ids=["short", "long"])
-async def test_endless_trailers_end_the_connection(site: Site, line: bytes) -> None:
+async def test_endless_trailers_close_the_connection(site: Site, line: bytes) -> None:
     async with site.connect() as link:
         await link.send(chunked_request(PING, b"")[:-2])
         reading = asyncio.create_task(read_rest(link))
@@ -212,12 +210,14 @@ async def send_repeatedly(link: RawConnection, data: bytes, times: int) -> None:
         await link.send(data)
 
 
-# -- answers to who is still sending -----------------------------------------------------------
+# -- responses to clients that are still sending -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("connection", ["close", "keep-alive"])
 @pytest.mark.parametrize("is_chunked", [False, True])
-async def test_who_sends_too_much_reads_413_even_while_sending(site: Site, connection: str, is_chunked: bool) -> None:
+async def test_a_client_with_a_too_large_body_receives_413_while_sending(
+    site: Site, connection: str, is_chunked: bool
+) -> None:
     size = 8_000_000
     framing = {"Transfer-Encoding": "chunked"} if is_chunked else {"Content-Length": str(size)}
     body = b"%x\r\n%b\r\n0\r\n\r\n" % (size, b"x" * size) if is_chunked else b"x" * size
@@ -242,14 +242,14 @@ async def test_who_sends_too_much_reads_413_even_while_sending(site: Site, conne
     ],
     ids=["path", "host", "malformed", "large head"],
 )
-async def test_every_other_refusal_is_read_too(site: Site, start: bytes, status: int) -> None:
+async def test_a_client_with_a_large_body_receives_every_other_refusal(site: Site, start: bytes, status: int) -> None:
     async with site.connect() as link:
         await link.send(start + b"x" * 8_000_000)
         assert (await link.read_response()).status == status
         assert await read_rest(link) == b""
 
 
-async def test_the_rest_of_a_refused_request_is_not_read_for_ever(site: Site) -> None:
+async def test_the_rest_of_a_refused_request_is_read_for_a_limited_time(site: Site) -> None:
     async with site.connect() as link:
         await link.send(head("POST", "/mcp", HOST | JSON | {"Content-Length": str(10**12), "Connection": "close"}))
         assert (await link.read_response()).status == 413
@@ -266,18 +266,18 @@ async def test_the_rest_of_a_refused_request_is_not_read_for_ever(site: Site) ->
     [b"GET /he", HEALTH, head("GET", "/mcp-ws", HOST | UPGRADE | HANDSHAKE)],
     ids=["unfinished head", "idle", "websocket"],
 )
-async def test_connections_of_one_address_leave_room_for_others(start: bytes) -> None:
+async def test_connections_of_one_address_are_limited(start: bytes) -> None:
     limit, share = 32, 28
     with ServerProcess(str(PLAYGROUND), "--max-connections", str(limit), "--head-s", "600") as process:
-        stranger = Site(process.site.port, "127.0.0.2")
+        other_address = Site(process.site.port, "127.0.0.2")
         async with AsyncExitStack() as stack:
             for _ in range(share):
-                link = await stack.enter_async_context(stranger.connect())
+                link = await stack.enter_async_context(other_address.connect())
                 await link.send(start)
                 if start.endswith(b"\r\n\r\n"):
                     assert (await link.read_head())[0] in (101, 200)
             for _ in range(2 * limit):
-                link = await stack.enter_async_context(stranger.connect())
+                link = await stack.enter_async_context(other_address.connect())
                 assert (await link.read_head())[0] == 503
                 assert await read_rest(link) == b""
             for _ in range(3):
@@ -286,8 +286,8 @@ async def test_connections_of_one_address_leave_room_for_others(start: bytes) ->
                 assert (await link.read_response()).status == 200
         async with AsyncExitStack() as stack, asyncio.timeout(TIMEOUT_S):
             kept = 0
-            while kept < share:  # what was closed can be used again, as soon as the server has noticed
-                link = await stack.enter_async_context(stranger.connect())
+            while kept < share:  # the share is free again as soon as the server has noticed the closed connections
+                link = await stack.enter_async_context(other_address.connect())
                 await link.send(HEALTH)
                 kept += (await link.read_response()).status == 200
         assert "Traceback" not in "".join(process.stderr_lines)
@@ -296,14 +296,14 @@ async def test_connections_of_one_address_leave_room_for_others(start: bytes) ->
 # -- many requests at once ---------------------------------------------------------------------
 
 
-async def test_a_connection_may_send_a_few_requests_before_it_reads_answers(site: Site) -> None:
+async def test_a_connection_may_pipeline_a_few_requests(site: Site) -> None:
     async with site.connect() as link:
         await link.send(HEALTH * 50)
         assert [(await link.read_response()).status for _ in range(50)] == [200] * 50
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-async def test_a_connection_that_sends_requests_without_end_is_closed(process: ServerProcess, site: Site) -> None:
+async def test_a_connection_that_pipelines_too_many_requests_is_closed(process: ServerProcess, site: Site) -> None:
     before = memory_mib(process)
     async with site.connect() as link:
         reading = asyncio.create_task(read_rest(link))
@@ -315,7 +315,7 @@ async def test_a_connection_that_sends_requests_without_end_is_closed(process: S
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 @pytest.mark.parametrize("is_chunked", [False, True])
-async def test_unfinished_bodies_of_all_connections_are_bounded(is_chunked: bool) -> None:
+async def test_the_unfinished_bodies_of_all_connections_are_bounded(is_chunked: bool) -> None:
     size, part = 4_000_000, b"x" * 3_500_000
     framing = {"Transfer-Encoding": "chunked"} if is_chunked else {"Content-Length": str(size)}
     start = head("POST", "/mcp", HOST | JSON | framing) + (b"%x\r\n" % size if is_chunked else b"") + part

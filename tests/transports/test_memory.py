@@ -23,7 +23,7 @@ every_version = pytest.mark.parametrize("version", SUPPORTED_PROTOCOL_VERSIONS)
 
 
 class LifespanRecorder:
-    """A server that notes when its lifespan opens and closes."""
+    """A server that records when its lifespan opens and closes."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -42,13 +42,13 @@ class LifespanRecorder:
 
 
 @every_version
-async def test_the_client_speaks_the_version_it_is_told(version: str) -> None:
+async def test_the_client_uses_the_configured_version(version: str) -> None:
     async with Client(Server("s"), protocol_version=version) as client:
         assert client.protocol_version == version
         assert client.server_info.name == "s"
 
 
-async def test_without_a_version_the_newest_is_spoken() -> None:
+async def test_without_a_version_the_newest_is_used() -> None:
     async with Client(Server("s")) as client:
         assert client.protocol_version == SUPPORTED_PROTOCOL_VERSIONS[-1]
 
@@ -62,11 +62,11 @@ async def test_the_lifespan_is_open_while_a_client_is_connected(version: str) ->
     assert recorder.events == ["opened", "closed"]
 
 
-async def test_clients_at_the_same_time_share_one_run_of_the_server() -> None:
+async def test_concurrent_clients_share_one_run_of_the_server() -> None:
     recorder = LifespanRecorder()
     first, second = Client(recorder.server), Client(recorder.server)
     await asyncio.gather(first.start(), second.start())
-    # In tasks of their own, as a fixture closes what it opened.
+    # In separate tasks, as fixtures do that open and close a client.
     await asyncio.create_task(first.close())
     assert (await second.call_tool("state")).text == "state"
     assert recorder.events == ["opened"]
@@ -76,7 +76,7 @@ async def test_clients_at_the_same_time_share_one_run_of_the_server() -> None:
         assert recorder.events == ["opened", "closed", "opened"]
 
 
-async def test_a_client_of_a_server_that_runs_already_leaves_it_running() -> None:
+async def test_closing_a_client_of_a_running_server_leaves_it_running() -> None:
     recorder = LifespanRecorder()
     async with recorder.server.running():
         async with Client(recorder.server) as client:
@@ -84,7 +84,7 @@ async def test_a_client_of_a_server_that_runs_already_leaves_it_running() -> Non
         assert recorder.events == ["opened"]
 
 
-def test_a_server_can_be_used_in_one_event_loop_after_the_other() -> None:
+def test_a_server_can_be_used_in_several_event_loops_in_sequence() -> None:
     recorder = LifespanRecorder()
 
     async def use() -> None:
@@ -96,7 +96,7 @@ def test_a_server_can_be_used_in_one_event_loop_after_the_other() -> None:
     assert recorder.events == ["opened", "closed"] * 2
 
 
-async def test_a_lifespan_that_cannot_open_fails_the_start() -> None:
+async def test_a_lifespan_that_fails_to_open_fails_the_start() -> None:
     @asynccontextmanager
     async def broken(server: Server) -> AsyncIterator[None]:
         raise RuntimeError("no database")
@@ -108,7 +108,7 @@ async def test_a_lifespan_that_cannot_open_fails_the_start() -> None:
             await Client(server).start()
 
 
-async def test_a_lifespan_that_fails_to_close_is_told_to_who_closes() -> None:
+async def test_closing_raises_the_error_of_a_lifespan_that_fails_to_close() -> None:
     @asynccontextmanager
     async def broken(server: Server) -> AsyncIterator[None]:
         yield
@@ -120,7 +120,7 @@ async def test_a_lifespan_that_fails_to_close_is_told_to_who_closes() -> None:
     await client.close()
 
 
-async def test_nothing_is_left_after_closing_not_even_a_call_that_runs() -> None:
+async def test_closing_cancels_running_calls() -> None:
     server = Server("s")
     started, ended = asyncio.Event(), asyncio.Event()
 
@@ -145,7 +145,7 @@ async def test_nothing_is_left_after_closing_not_even_a_call_that_runs() -> None
     assert len(server.audience) == 0
 
 
-async def test_requests_wait_while_the_server_runs_as_many_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_beyond_the_concurrency_limit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "IN_FLIGHT", 2)
     server = Server("s")
     may_end = asyncio.Event()
@@ -164,7 +164,7 @@ async def test_requests_wait_while_the_server_runs_as_many_as_it_takes(monkeypat
         assert [result.structured_content for result in results] == list(range(7))
 
 
-async def test_closing_ends_requests_that_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_fails_waiting_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server("s")
     started = asyncio.Event()
 
@@ -183,7 +183,7 @@ async def test_closing_ends_requests_that_wait_their_turn(monkeypatch: pytest.Mo
 
 
 @every_version
-async def test_a_message_above_the_limit_is_refused(version: str) -> None:
+async def test_a_message_over_the_limit_is_refused(version: str) -> None:
     server = Server("s")
     server.message_bytes = 2000
 
@@ -192,12 +192,12 @@ async def test_a_message_above_the_limit_is_refused(version: str) -> None:
         return text
 
     async with Client(server, protocol_version=version) as client:
-        with pytest.raises(RemoteError, match="larger than .*2000 bytes"):
+        with pytest.raises(RemoteError, match=r"larger than .*2000 bytes"):
             await client.call_tool("echo", {"text": "x" * 2000})
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_each_client_has_a_state_of_its_own_that_ends_with_it() -> None:
+async def test_each_client_has_its_own_state_until_it_closes() -> None:
     server = Server("s")
     ended: list[str] = []
     server.on_scope_end(ended.append)
@@ -226,7 +226,7 @@ async def test_a_client_in_the_process_has_every_scope(version: str) -> None:
         assert (await client.call_tool("write")).text == "written"
 
 
-async def test_a_callback_is_not_outrun_by_a_server_that_tells_much() -> None:
+async def test_a_slow_callback_applies_backpressure_to_the_server() -> None:
     server = Server("s")
 
     @server.tool
@@ -234,16 +234,16 @@ async def test_a_callback_is_not_outrun_by_a_server_that_tells_much() -> None:
         for step in range(steps):
             await context.progress(step)
 
-    heard: list[float] = []
+    received: list[float] = []
 
     async def slow(progress: object) -> None:
         await asyncio.sleep(0)
-        heard.append(progress.progress)  # type: ignore[attr-defined]
+        received.append(progress.progress)  # type: ignore[attr-defined]
 
     async with Client(server) as client:
         await client.call_tool("count", {"steps": 3000}, progress=slow)
-    assert heard[:3] == [0, 1, 2]
-    assert len(heard) > 2990
+    assert received[:3] == [0, 1, 2]
+    assert len(received) > 2990
 
 
 def test_a_server_in_the_process_has_no_address() -> None:

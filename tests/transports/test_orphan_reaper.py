@@ -120,7 +120,7 @@ def start() -> Iterator[type[ParentProcess]]:
         one.process.stdout.close()
 
 
-def test_after_kill_9_nothing_is_left_not_even_what_ignores_term_and_the_end_of_its_input(
+def test_after_kill_9_even_processes_that_ignore_sigterm_and_eof_are_ended(
     start: type[ParentProcess],
 ) -> None:
     parent = start("wait", POLITE, STUBBORN, WITH_CHILD)
@@ -131,24 +131,24 @@ def test_after_kill_9_nothing_is_left_not_even_what_ignores_term_and_the_end_of_
     assert all_ended(parent)
 
 
-def test_the_guardian_minds_no_signal_meant_for_others(start: type[ParentProcess]) -> None:
+def test_the_reaper_ignores_sigterm_sigint_and_sighup(start: type[ParentProcess]) -> None:
     parent = start("wait", STUBBORN)
     (reaper,) = parent.reapers
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    assert wait_until(lambda: ignored_signals(reaper).issuperset(numbers)), "it does not come up"
+    assert wait_until(lambda: ignored_signals(reaper).issuperset(numbers)), "the reaper did not start"
     for number in numbers:
         os.kill(reaper, number)
     os.killpg(parent.process.pid, signal.SIGKILL)
     assert all_ended(parent)
 
 
-def test_servers_that_were_closed_are_not_touched_again_and_the_guardian_leaves(start: type[ParentProcess]) -> None:
+def test_closed_servers_are_not_signalled_again_and_the_reaper_exits(start: type[ParentProcess]) -> None:
     parent = start("close", POLITE)
     assert parent.process.wait() == 0
     assert all_ended(parent)
 
 
-def test_a_process_that_forgets_to_close_leaves_nothing_either(start: type[ParentProcess]) -> None:
+def test_a_process_that_exits_without_closing_leaves_no_servers(start: type[ParentProcess]) -> None:
     parent = start("forget", STUBBORN)
     assert parent.process.wait() is not None
     assert all_ended(parent)

@@ -14,7 +14,7 @@ from hubbub.transports.signals import hang_up_signal, stop_signals
 
 async def main():
     stopped = asyncio.Event()
-    with stop_signals(stopped.set), hang_up_signal(lambda: print("asked", flush=True)):
+    with stop_signals(stopped.set), hang_up_signal(lambda: print("reload", flush=True)):
         print("ready", flush=True)
         await asyncio.wait_for(stopped.wait(), 60)
     print("stopped", flush=True)
@@ -23,7 +23,7 @@ asyncio.run(main())
 """
 
 
-def test_a_hang_up_is_a_wish_to_look_again() -> None:
+def test_sighup_calls_the_reload_callback() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True
     ) as process:
@@ -31,12 +31,12 @@ def test_a_hang_up_is_a_wish_to_look_again() -> None:
         assert process.stdout.readline() == "ready\n"
         for _ in range(2):
             process.send_signal(signal.SIGHUP)
-            assert process.stdout.readline() == "asked\n"
+            assert process.stdout.readline() == "reload\n"
         process.send_signal(signal.SIGTERM)
         assert process.stdout.read() == "stopped\n"
 
 
-def test_a_hang_up_of_a_terminal_that_is_still_there_is_one_too_and_its_end_is_the_end() -> None:
+def test_sighup_reloads_while_the_terminal_exists_and_stops_after_its_end() -> None:
     master, slave = pty.openpty()
 
     def take_terminal() -> None:
@@ -51,7 +51,7 @@ def test_a_hang_up_of_a_terminal_that_is_still_there_is_one_too_and_its_end_is_t
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGHUP)
-        assert process.stdout.readline() == "asked\n"
+        assert process.stdout.readline() == "reload\n"
         os.close(master)
         assert process.stdout.read() == "stopped\n"
         assert process.wait() == 0

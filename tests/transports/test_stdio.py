@@ -33,7 +33,7 @@ def test_output_is_framed_from_the_first_framed_input_on(server: Any) -> None:
     assert server.ask(server.request(1, "ping"))["id"] == 1
     server.send_framed(server.request(2, "ping"))
     assert server.receive_framed()["id"] == 2
-    server.send(server.request(3, "ping"))  # a line again; the client has shown that it reads frames
+    server.send(server.request(3, "ping"))  # a line again, but the client has shown that it reads frames
     assert server.receive_framed()["id"] == 3
 
 
@@ -45,7 +45,7 @@ def test_a_frame_may_arrive_byte_by_byte_with_other_headers(server: Any) -> None
     assert server.receive_framed()["id"] == 1
 
 
-def test_a_too_large_line_is_skipped_and_the_next_message_served(server: Any) -> None:
+def test_a_line_over_the_limit_is_skipped_and_the_next_message_is_served(server: Any) -> None:
     server.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"')
     for _ in range(bounds.MESSAGE_BYTES // 65536 + 1):
         server.write(b"x" * 65536)
@@ -60,7 +60,7 @@ def test_a_too_large_line_is_skipped_and_the_next_message_served(server: Any) ->
 
 @pytest.mark.parametrize("is_id_last", [False, True])
 @pytest.mark.parametrize("is_framed", [False, True])
-def test_a_too_large_message_is_answered_under_its_id(server: Any, is_id_last: bool, is_framed: bool) -> None:
+def test_a_message_over_the_limit_is_answered_with_its_id(server: Any, is_id_last: bool, is_framed: bool) -> None:
     message = server.call("big one", "echo", text="x" * (bounds.MESSAGE_BYTES + 1000))
     if is_id_last:
         message["id"] = message.pop("id")
@@ -69,8 +69,8 @@ def test_a_too_large_message_is_answered_under_its_id(server: Any, is_id_last: b
     assert (refused["id"], refused["error"]["data"]) == ("big one", {"limit": bounds.MESSAGE_BYTES})
 
 
-def test_a_too_large_frame_is_skipped_and_the_next_message_served(server: Any) -> None:
-    # The body is full of line breaks and headers, none of which may be taken for messages.
+def test_a_frame_over_the_limit_is_skipped_and_the_next_message_is_served(server: Any) -> None:
+    # The body is full of line breaks and headers, none of which may be parsed as messages.
     line = json.dumps(server.request("inside", "ping")).encode() + b"\nContent-Length: 2\r\n\r\n{}\n"
     server.write(server.frame(line * (bounds.MESSAGE_BYTES // len(line) + 1)))
     server.send_framed(server.request(2, "ping"))
@@ -81,15 +81,15 @@ def test_a_too_large_frame_is_skipped_and_the_next_message_served(server: Any) -
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["lines", "frames"])
-def test_a_message_of_megabytes_comes_back_whole(server: Any, framed: bool) -> None:
-    said = "ü\n\r" * 300_000
-    message = server.call(1, "echo", text=said)
+def test_a_message_of_megabytes_is_echoed_completely(server: Any, framed: bool) -> None:
+    long_text = "ü\n\r" * 300_000
+    message = server.call(1, "echo", text=long_text)
     if framed:
         server.send_framed(message)
-        assert text(server.receive_framed()) == said
+        assert text(server.receive_framed()) == long_text
     else:
         server.send(message)
-        assert text(server.receive()) == said
+        assert text(server.receive()) == long_text
 
 
 # -- dialects ------------------------------------------------------------------
@@ -103,11 +103,11 @@ def test_a_client_gets_the_revision_it_asks_for(server: Any, version: str) -> No
 
 
 @pytest.mark.parametrize("version", ["1999-01-01", "2099-01-01", "nonsense"])
-def test_an_unknown_revision_is_answered_with_our_newest(server: Any, version: str) -> None:
+def test_an_unknown_revision_is_answered_with_the_newest(server: Any, version: str) -> None:
     assert server.initialize(version)["protocolVersion"] == "2025-11-25"
 
 
-def test_the_first_revision_gets_only_what_it_knows(server: Any) -> None:
+def test_the_first_revision_gets_only_its_own_fields(server: Any) -> None:
     opened = server.initialize("2024-11-05")
     assert "completions" not in opened["capabilities"]
     listed = server.ask(server.request(1, "tools/list"))["result"]["tools"]
@@ -189,7 +189,7 @@ def test_progress_is_on_the_wire_in_order_and_before_the_result(server: Any) -> 
     ]
 
 
-def test_a_slow_call_does_not_hold_up_the_next(server: Any) -> None:
+def test_a_slow_call_does_not_delay_the_next(server: Any) -> None:
     server.send(server.call(1, "nap", seconds=600), server.call(2, "block", seconds=600), server.request(3, "ping"))
     assert server.receive()["id"] == 3
 
@@ -205,7 +205,7 @@ def test_a_cancelled_call_is_not_answered(server: Any) -> None:
     assert server.rest() == b""
 
 
-def test_list_changed_carries_what_changed(server: Any) -> None:
+def test_list_changed_has_the_name_of_the_added_tool(server: Any) -> None:
     server.initialize()
     server.send(server.call(1, "register_tool", name="hello"))
     note = server.receive()
@@ -218,7 +218,7 @@ def test_list_changed_carries_what_changed(server: Any) -> None:
 def test_thousands_of_requests_in_one_write_are_each_answered_once(server: Any) -> None:
     count = 5000
     lines = [json.dumps(server.call(number, "echo", text=str(number))).encode() for number in range(count)]
-    # The pipe holds less than this, so the writing end goes on while we read.
+    # The pipe holds less than this, so the server continues to write while we read.
     writer = Thread(target=server.write, args=(b"\n".join(lines) + b"\n",))
     writer.start()
     answers = [server.receive() for _ in range(count)]
@@ -228,7 +228,7 @@ def test_thousands_of_requests_in_one_write_are_each_answered_once(server: Any) 
     assert server.rest() == b""
 
 
-# -- bad input -----------------------------------------------------------------
+# -- invalid input -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_thousands_of_requests_in_one_write_are_each_answered_once(server: Any) 
         (b"Content-Length: x\r\n\r\n", INVALID_REQUEST),
     ],
 )
-def test_bad_input_is_answered_and_the_server_goes_on(server: Any, line: bytes, code: int) -> None:
+def test_invalid_input_is_answered_and_the_server_continues(server: Any, line: bytes, code: int) -> None:
     server.write(line + b"\n")
     framed = line.startswith(b"Content-Length")
     refused = server.receive_framed() if framed else server.receive()
@@ -257,7 +257,7 @@ def test_bad_input_is_answered_and_the_server_goes_on(server: Any, line: bytes, 
     assert (server.receive_framed() if framed else server.receive())["id"] == "next"
 
 
-def test_blank_lines_and_unknown_answers_are_passed_over(server: Any) -> None:
+def test_blank_lines_and_unexpected_responses_are_ignored(server: Any) -> None:
     server.write(b"\n\r\n  \n")
     server.send({"jsonrpc": "2.0", "id": 77, "result": {}}, {"jsonrpc": "2.0", "method": "notifications/unknown"})
     server.send(server.request(1, "ping"))

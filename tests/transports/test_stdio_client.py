@@ -55,7 +55,7 @@ def make_transport(*command: str, **options: Any) -> StdioTransport:
     return StdioTransport(command, variables, **options)
 
 
-async def test_two_pages_and_a_call() -> None:
+async def test_a_list_of_two_pages_and_a_call_work() -> None:
     async with assert_no_leaks(), Client(odd_server_config("sane")) as client:
         assert client.server_info.name == "odd"
         assert [tool.name for tool in await client.tools()] == ["echo", "second"]
@@ -69,7 +69,7 @@ async def test_an_unset_version_falls_back_to_the_default_of_the_legacy_era() ->
         assert (client.era, client.protocol_version) == ("legacy", "2025-11-25")
 
 
-async def test_a_version_that_we_do_not_speak_fails_the_start() -> None:
+async def test_an_unsupported_version_fails_the_start() -> None:
     async with assert_no_leaks():
         with pytest.raises(
             ProtocolVersionNotSupported, match=r"offered 2025-11-25, and the server supports 1999-01-01"
@@ -77,12 +77,12 @@ async def test_a_version_that_we_do_not_speak_fails_the_start() -> None:
             await Client(odd_server_config("sane", env={"ODD_VERSION": "1999-01-01"})).start()
 
 
-async def test_an_older_answer_is_accepted() -> None:
+async def test_an_older_version_is_accepted() -> None:
     async with Client(odd_server_config("sane", env={"ODD_VERSION": "2024-11-05"})) as client:
         assert client.protocol_version == "2024-11-05"
 
 
-async def test_a_server_that_never_answers_costs_the_deadline_and_no_more() -> None:
+async def test_a_silent_server_fails_at_the_deadline() -> None:
     async with assert_no_leaks(), Client(odd_server_config("silent")) as client:
         listing = asyncio.create_task(client.tools(timeout_s=500))
         await asyncio.sleep(0)
@@ -113,7 +113,7 @@ async def test_a_timeout_sends_one_cancellation_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan"), True])
-async def test_a_wrong_timeout_is_refused_before_anything_is_sent(timeout_s: float) -> None:
+async def test_an_invalid_timeout_is_refused_before_anything_is_sent(timeout_s: float) -> None:
     recorded: list[str] = []
     async with Client(odd_server_config("record", on_stderr_line=recorded.append)) as client:
         with pytest.raises(HubbubError, match="above 0"):
@@ -123,7 +123,7 @@ async def test_a_wrong_timeout_is_refused_before_anything_is_sent(timeout_s: flo
     assert [json.loads(line)["method"] for line in recorded][2] == "ping"
 
 
-async def test_garbage_is_passed_over() -> None:
+async def test_lines_that_are_not_messages_are_ignored() -> None:
     seen: list[str] = []
     async with assert_no_leaks(), Client(odd_server_config("garbage", on_stdout_line=seen.append)) as client:
         assert len(await client.tools()) == 2
@@ -131,25 +131,25 @@ async def test_garbage_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize("mode", ["twice", "wrong-id"])
-async def test_answers_to_nothing_are_passed_over(mode: str) -> None:
+async def test_responses_with_unknown_ids_are_ignored(mode: str) -> None:
     async with assert_no_leaks(), Client(odd_server_config(mode)) as client:
         assert [tool.name for tool in await client.tools()] == ["echo", "second"]
         assert (await client.call_tool("echo", {"n": 1})).text == '{"n": 1}'
 
 
-async def test_an_id_that_comes_back_as_text_is_ours_all_the_same() -> None:
+async def test_an_id_returned_as_a_string_is_matched() -> None:
     async with Client(odd_server_config("string-id")) as client:
         assert await client.tools() == []
 
 
-async def test_a_line_that_is_too_long_is_an_error_at_once() -> None:
+async def test_a_line_over_the_limit_is_an_error_at_once() -> None:
     async with assert_no_leaks(), Client(odd_server_config("huge")) as client:
         with pytest.raises(TransportError, match="larger than") as raised:
             await client.tools(timeout_s=10)
         assert raised.value.code == "INVALID_RESPONSE"
 
 
-async def test_a_line_without_end_takes_no_memory() -> None:
+async def test_an_endless_line_uses_bounded_memory() -> None:
     async with assert_no_leaks():
         client = await Client(odd_server_config("endless")).start()
         before = psutil.Process().memory_info().rss
@@ -161,7 +161,7 @@ async def test_a_line_without_end_takes_no_memory() -> None:
         await client.close()
 
 
-async def test_an_exit_fails_what_waits_at_once_and_says_why() -> None:
+async def test_an_exit_fails_pending_requests_at_once_with_the_reason() -> None:
     async with assert_no_leaks(), Client(odd_server_config("exit")) as client:
         with pytest.raises(TransportError, match=r"has ended with status 3; stderr: one \| last words") as raised:
             await client.tools(timeout_s=3600)
@@ -174,7 +174,7 @@ async def test_an_exit_fails_what_waits_at_once_and_says_why() -> None:
         assert not client.is_open
 
 
-async def test_a_failure_at_the_start_says_what_the_server_said() -> None:
+async def test_a_failed_start_has_the_stderr_of_the_server() -> None:
     async with assert_no_leaks():
         with pytest.raises(TransportError, match="status 7; stderr: cannot find my files"):
             await Client(odd_server_config("start-and-fail")).start()
@@ -182,7 +182,7 @@ async def test_a_failure_at_the_start_says_what_the_server_said() -> None:
 
 @pytest.mark.parametrize("version", [None, "2025-11-25"])
 @pytest.mark.parametrize("words", ["echo boom", "printf boom"])
-async def test_a_server_that_ends_at_once_always_says_why(words: str, version: str | None) -> None:
+async def test_a_server_that_exits_at_once_always_has_a_reason(words: str, version: str | None) -> None:
     config = ServerConfig(id="x", command="sh", args=["-c", f"{words} >&2; exit 3"], protocol_version=version)
     async with assert_no_leaks():
         for _ in range(20):
@@ -191,7 +191,7 @@ async def test_a_server_that_ends_at_once_always_says_why(words: str, version: s
             assert (raised.value.data["exitstatus"], raised.value.data["stderr"]) == (3, ["boom"])
 
 
-async def test_a_write_to_a_server_that_ends_waits_for_its_reason() -> None:
+async def test_a_failed_write_to_an_exiting_server_waits_for_the_reason() -> None:
     server = make_transport("sh", "-c", "exec <&-; echo boom >&2; sleep 0.1; exit 3")
 
     async def write_on() -> None:
@@ -205,19 +205,19 @@ async def test_a_write_to_a_server_that_ends_waits_for_its_reason() -> None:
     await server.close()
 
 
-async def test_what_was_written_before_the_exit_still_counts() -> None:
+async def test_responses_written_before_the_exit_are_delivered() -> None:
     async with assert_no_leaks(), Client(odd_server_config("exit-after-answer")) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["echo"]
 
 
-async def test_a_child_that_holds_the_pipe_delays_nothing() -> None:
+async def test_a_grandchild_that_holds_the_pipe_does_not_delay_closing() -> None:
     async with assert_no_leaks(), Client(odd_server_config("exit-with-child")) as client:
         await client.list_tools()
         with pytest.raises((TransportError, ConnectionClosed), match="status 4"):
             await client.list_tools(timeout_s=3600)
 
 
-async def test_a_server_that_closes_its_output_and_lives_is_lost() -> None:
+async def test_a_server_that_closes_its_output_counts_as_lost() -> None:
     async with assert_no_leaks():
         client = await Client(odd_server_config("close-output")).start()
         with pytest.raises(TransportError, match="has closed its output"):
@@ -226,7 +226,7 @@ async def test_a_server_that_closes_its_output_and_lives_is_lost() -> None:
 
 
 @pytest.mark.parametrize("mode", ["family", "stubborn"])
-async def test_the_whole_tree_ends_with_the_client(mode: str) -> None:
+async def test_closing_ends_the_whole_process_tree(mode: str) -> None:
     client = await Client(odd_server_config(mode)).start()
     await client.ping()
     (server,) = [child for child in psutil.Process().children() if mode in child.cmdline()]
@@ -236,14 +236,14 @@ async def test_the_whole_tree_ends_with_the_client(mode: str) -> None:
     await wait_until(lambda: not any(is_running(process) for process in family))
 
 
-async def test_a_command_that_is_not_there() -> None:
+async def test_a_missing_command_is_an_error() -> None:
     async with assert_no_leaks():
         with pytest.raises(TransportError, match="'no-such-program-here' cannot be started: No such file") as raised:
             await Client(ServerConfig(id="x", command="no-such-program-here")).start()
         assert not raised.value.may_have_executed
 
 
-async def test_the_environment_is_small_and_can_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_is_minimal_and_can_be_extended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET_OF_OURS", "x")
     monkeypatch.setenv("USER", "ada")
     assert "A_SECRET_OF_OURS" not in child_environment({})
@@ -271,7 +271,7 @@ async def test_the_environment_is_small_and_can_be_changed(monkeypatch: pytest.M
     assert "A_SECRET" not in stderr_lines[0]
 
 
-async def test_a_provider_that_fails_keeps_its_secret() -> None:
+async def test_the_error_of_a_failing_provider_hides_its_secret() -> None:
     def provide() -> dict[str, str]:
         raise RuntimeError("canary-77")
 
@@ -295,17 +295,17 @@ async def test_starting_and_closing_twice_is_the_same_as_once() -> None:
             await client.tools()
 
 
-async def test_closing_without_a_start_is_nothing() -> None:
+async def test_closing_without_a_start_does_nothing() -> None:
     async with assert_no_leaks():
         await Client(odd_server_config("sane")).close()
 
 
-async def test_asking_before_the_start_is_an_error() -> None:
+async def test_a_request_before_the_start_is_an_error() -> None:
     with pytest.raises(TransportError, match="not started"):
         await Client(odd_server_config("sane")).tools()
 
 
-async def test_closing_from_another_task_fails_what_waits() -> None:
+async def test_closing_from_another_task_fails_pending_requests() -> None:
     async with assert_no_leaks():
         client = await Client(odd_server_config("silent")).start()
         waiting = asyncio.create_task(client.tools(timeout_s=600))
@@ -315,7 +315,7 @@ async def test_closing_from_another_task_fails_what_waits() -> None:
             await waiting
 
 
-async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
+async def test_cancelling_the_start_leaves_no_process() -> None:
     async with assert_no_leaks():
         children = len(psutil.Process().children())
         starting = asyncio.create_task(
@@ -334,7 +334,7 @@ async def test_many_writers_do_not_mix_their_lines() -> None:
         assert [json.loads(result.text)["t"] for result in results] == texts
 
 
-async def test_a_raw_link_writes_and_reads_lines() -> None:
+async def test_a_raw_transport_writes_and_reads_lines() -> None:
     async with assert_no_leaks():
         receiver, cat = RecordingReceiver(), make_transport("cat")
         await cat.start(receiver)
@@ -349,7 +349,7 @@ async def test_a_raw_link_writes_and_reads_lines() -> None:
             await make_transport("cat").send_message(b"{}")
 
 
-async def test_a_hook_that_fails_stops_nothing() -> None:
+async def test_a_failing_hook_does_not_stop_the_client() -> None:
     def fail(line: str) -> None:
         raise RuntimeError(line)
 
@@ -357,20 +357,20 @@ async def test_a_hook_that_fails_stops_nothing() -> None:
         assert len(await client.tools()) == 2
 
 
-async def test_questions_are_told_from_answers_by_their_method() -> None:
+async def test_requests_are_distinguished_from_responses_by_their_method() -> None:
     async with Client(odd_server_config("question-with-our-id")) as client:
         found = (await client.call_tool("echo")).structured_content
         assert found["pong"] == {"jsonrpc": "2.0", "id": 2, "result": {}}
         assert found["refused"]["error"]["code"] == -32601
 
 
-async def test_a_list_that_loops_is_an_error() -> None:
+async def test_a_list_with_a_repeated_cursor_is_an_error() -> None:
     async with Client(odd_server_config("loop-cursor")) as client:
-        with pytest.raises(TransportError, match="already gave"):
+        with pytest.raises(TransportError, match="repeats a cursor"):
             await client.tools()
 
 
-async def test_odd_content_costs_only_itself() -> None:
+async def test_unusual_content_does_not_affect_other_content() -> None:
     async with Client(odd_server_config("odd-content")) as client:
         result = await client.call_tool("echo")
         assert [getattr(block, "type", type(block).__name__) for block in result.content or []] == [
@@ -382,7 +382,7 @@ async def test_odd_content_costs_only_itself() -> None:
         assert [tool.name for tool in await client.tools()] == ["good"]
 
 
-async def test_what_was_given_in_confidence_does_not_come_back_in_errors() -> None:
+async def test_secrets_of_the_config_are_masked_in_errors() -> None:
     code = "import os,sys; sys.stderr.write('I got ' + os.environ['API_TOKEN'] + '\\n')"
     config = ServerConfig(id="x", command=sys.executable, args=["-c", code], env={"API_TOKEN": "canary-31337"})
     with pytest.raises(TransportError, match=r"stderr: I got \*\*\*") as raised:
@@ -390,11 +390,11 @@ async def test_what_was_given_in_confidence_does_not_come_back_in_errors() -> No
     assert "canary-31337" not in repr(raised.value.data)
 
 
-async def test_what_was_given_in_confidence_does_not_come_back_in_answers() -> None:
+async def test_secrets_of_the_config_are_masked_in_results() -> None:
     code = (
-        "import json,os; asked = json.loads(input()); got = os.environ['API_TOKEN'];"
+        "import json,os; request = json.loads(input()); got = os.environ['API_TOKEN'];"
         "error = {'code': -32000, 'message': 'not ' + got, 'data': [got]};"
-        "print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'error': error}), flush=True); input()"
+        "print(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'error': error}), flush=True); input()"
     )
     config = ServerConfig(
         id="x",
@@ -410,14 +410,14 @@ async def test_what_was_given_in_confidence_does_not_come_back_in_answers() -> N
 
 
 @pytest.mark.parametrize("what", ["tools", "prompts", "resources", "templates"])
-async def test_pages_without_end_do_not_fill_the_memory(what: str) -> None:
+async def test_endless_pages_use_bounded_memory(what: str) -> None:
     async with assert_no_leaks(), Client(odd_server_config("large-pages", timeout_s=20)) as client:
         with pytest.raises(TransportError, match="more than 16777216 bytes"):
             await getattr(client, what)()
         await client.ping()
 
 
-async def test_a_line_that_is_too_long_fails_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_line_over_the_limit_fails_only_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LINE_BYTES", 2000)
     async with assert_no_leaks(), Client(odd_server_config("sane")) as client:
         with pytest.raises(TransportError, match="2000"):
@@ -425,18 +425,18 @@ async def test_a_line_that_is_too_long_fails_the_call_alone(monkeypatch: pytest.
         assert (await client.call_tool("echo", {"a": 1})).text == '{"a": 1}'
 
 
-async def test_a_time_limit_is_for_all_pages_of_a_list() -> None:
+async def test_the_time_limit_of_a_list_covers_all_its_pages() -> None:
     async with assert_no_leaks(), Client(odd_server_config("slow-pages", timeout_s=20)) as client:
         with pytest.raises(DeadlineExceeded):
             await client.tools(timeout_s=1)
 
 
-async def test_a_question_that_is_withdrawn_is_not_answered() -> None:
+async def test_a_cancelled_server_request_is_not_answered() -> None:
     ended = asyncio.Event()
 
     async def never(request: Any) -> dict[str, Any]:
         try:
-            await client.ping()  # upon which the server withdraws its question
+            await client.ping()  # after which the server cancels its request
             await asyncio.get_running_loop().create_future()
         finally:
             ended.set()
@@ -447,7 +447,7 @@ async def test_a_question_that_is_withdrawn_is_not_answered() -> None:
         await ended.wait()
 
 
-async def test_tools_may_change_while_one_is_called() -> None:
+async def test_tools_may_change_during_a_call() -> None:
     changes: list[str] = []
     async with Client(odd_server_config("changes"), on_change=lambda change: changes.append(change.kind)) as client:
         calls = asyncio.gather(*(client.call_tool("echo", {"n": n}) for n in range(10)))

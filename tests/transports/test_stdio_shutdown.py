@@ -12,7 +12,7 @@ Start = Callable[..., Any]
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
-def test_the_end_of_input_lets_running_calls_finish(server: Any) -> None:
+def test_running_calls_finish_at_the_end_of_input(server: Any) -> None:
     server.send(server.call(1, "nap", seconds=0.4), server.call(2, "block", seconds=0.4), server.request(3, "ping"))
     server.end_input()
     answers = {server.receive()["id"] for _ in range(3)}
@@ -28,14 +28,14 @@ def test_the_end_of_input_right_after_many_requests_loses_none(server: Any) -> N
     assert server.wait() == 0
 
 
-def test_a_last_line_without_its_end_is_served(server: Any) -> None:
+def test_a_last_line_without_a_line_end_is_served(server: Any) -> None:
     server.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
     server.end_input()
     assert server.receive() == {"jsonrpc": "2.0", "id": 1, "result": {}}
     assert server.wait() == 0
 
 
-def test_the_end_of_input_ends_an_open_listen_with_its_answer(server: Any) -> None:
+def test_the_end_of_input_ends_an_open_listen_with_its_response(server: Any) -> None:
     server.send(server.modern("watch", "subscriptions/listen", notifications={"toolsListChanged": True}))
     assert server.receive()["method"] == "notifications/subscriptions/acknowledged"
     server.end_input()
@@ -45,7 +45,7 @@ def test_the_end_of_input_ends_an_open_listen_with_its_answer(server: Any) -> No
     assert server.wait() == 0
 
 
-def test_a_question_that_nobody_can_answer_any_more_fails(server: Any) -> None:
+def test_a_server_request_fails_at_the_end_of_input(server: Any) -> None:
     params = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}}
     server.ask(server.request("open", "initialize", **params))
     server.send(server.call(1, "ask_name"))
@@ -95,14 +95,14 @@ def test_a_signal_while_calls_drain_stops_at_once(server: Any) -> None:
     assert server.wait() == 0
 
 
-def test_a_tool_that_ignores_being_cancelled_does_not_keep_the_process(server: Any) -> None:
+def test_a_tool_that_ignores_cancellation_does_not_delay_the_exit(server: Any) -> None:
     server.send(server.call(1, "stubborn", seconds=600), server.request(2, "ping"))
     assert server.receive()["id"] == 2
     server.signal(signal.SIGTERM)
     assert server.wait() == 0
 
 
-def test_two_signals_in_a_row_are_as_good_as_one(server: Any) -> None:
+def test_two_signals_have_the_effect_of_one(server: Any) -> None:
     server.ask(server.request(1, "ping"))
     server.signal(signal.SIGTERM)
     server.signal(signal.SIGTERM)

@@ -55,7 +55,7 @@ def test_input_and_output_may_both_be_files(start: Start, tmp_path: Path) -> Non
     assert (tmp_path / "out").read_bytes() == PONG
 
 
-def test_the_null_device_is_an_input_that_has_ended(start: Start) -> None:
+def test_the_null_device_is_an_input_at_its_end(start: Start) -> None:
     server = start(stdin=subprocess.DEVNULL)
     assert server.rest() == b""
     assert server.wait() == 0
@@ -69,7 +69,7 @@ def test_output_may_go_to_the_null_device(start: Start) -> None:
 
 
 @pytest.mark.parametrize("descriptor", [0, 1])
-def test_a_closed_stream_ends_the_process_instead_of_confusing_it(start: Start, descriptor: int) -> None:
+def test_a_closed_stdin_or_stdout_ends_the_process(start: Start, descriptor: int) -> None:
     server = start(preexec_fn=lambda: os.close(descriptor))
     if descriptor == 1:
         server.send(server.request(1, "ping"))
@@ -89,22 +89,22 @@ def test_input_and_output_may_be_a_terminal(start: Start) -> None:
     assert os.read(control, 1000) == PONG
     os.write(control, PING)
     assert os.read(control, 1000) == PONG
-    os.write(control, b"\x04")  # the end of the input, as a person types it
+    os.write(control, b"\x04")  # end of input, as typed at a terminal (Ctrl+D)
     assert server.wait() == 0
     os.close(control)
-    (told,) = server.errors().splitlines()
-    assert b"waits for JSON-RPC messages" in told
-    assert b"Ctrl+D" in told
+    (hint,) = server.errors().splitlines()
+    assert b"waits for JSON-RPC messages" in hint
+    assert b"Ctrl+D" in hint
 
 
-def test_nothing_is_said_about_terminals_to_a_client_on_pipes(server: Any) -> None:
+def test_the_terminal_hint_is_not_shown_on_pipes(server: Any) -> None:
     assert server.ask(server.request(1, "ping"))["result"] == {}
     server.end_input()
     assert server.wait() == 0
     assert server.errors() == b""
 
 
-def test_a_terminal_that_others_made_non_blocking_is_served_all_the_same(start: Start) -> None:
+def test_a_non_blocking_terminal_is_served(start: Start) -> None:
     control, terminal = pty.openpty()
     server = start(stdin=terminal, stdout=terminal)
     os.set_blocking(terminal, False)
@@ -112,7 +112,7 @@ def test_a_terminal_that_others_made_non_blocking_is_served_all_the_same(start: 
         os.write(control, PING)
         while b"result" not in os.read(control, 1000):
             pass
-    # The answer is more than the terminal holds, so that writing it has to wait.
+    # The response is larger than the buffer of the terminal, so writing it has to wait.
     os.write(control, b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n')
     seen = b""
     while b'"name":"noisy"' not in seen:
@@ -148,32 +148,32 @@ def test_input_and_output_may_be_two_sockets(start: Start) -> None:
 
 
 def test_input_and_output_may_be_one_socket(start: Start) -> None:
-    ours, theirs = socket.socketpair()
-    with ours:
-        server = start(stdin=theirs, stdout=theirs)
-        theirs.close()
-        ours.settimeout(10)
+    client_end, server_end = socket.socketpair()
+    with client_end:
+        server = start(stdin=server_end, stdout=server_end)
+        server_end.close()
+        client_end.settimeout(10)
         for _ in range(3):
-            ours.sendall(PING)
-            assert ours.recv(1000) == PONG
-        ours.shutdown(socket.SHUT_WR)
-        assert ours.recv(1000) == b""
+            client_end.sendall(PING)
+            assert client_end.recv(1000) == PONG
+        client_end.shutdown(socket.SHUT_WR)
+        assert client_end.recv(1000) == b""
         assert server.wait() == 0
 
 
-# -- what tools do to the streams ----------------------------------------------
+# -- tools that print and read ----------------------------------------------
 
 
-def test_tools_that_print_disturb_nobody(server: Any) -> None:
+def test_tools_that_print_do_not_corrupt_the_protocol(server: Any) -> None:
     answer = server.ask(server.call(1, "noisy"))
     assert answer["result"]["content"] == [{"type": "text", "text": "quiet"}]
     assert server.ask(server.request(2, "ping"))["result"] == {}
     server.end_input()
     assert server.rest() == b""
     assert server.wait() == 0
-    # The child found an empty stdin: it cannot take the client's messages away.
-    for said in (b"printed by a tool", b"written by a tool", b"printed by a child 0"):
-        assert said in server.errors()
+    # The stdin of the child is empty, so that it cannot read the client's messages.
+    for line in (b"printed by a tool", b"written by a tool", b"printed by a child 0"):
+        assert line in server.errors()
 
 
 # -- clients that do not read --------------------------------------------------
@@ -188,7 +188,7 @@ def memory_growth(server: Any, before: int, *, action: Callable[[], None]) -> in
     largest, rested_since, last = 0, time.monotonic(), -1.0
     deadline = time.monotonic() + 60
     while time.monotonic() - rested_since < 0.5:
-        assert time.monotonic() < deadline, "the server never came to rest"
+        assert time.monotonic() < deadline, "the memory of the server did not become stable"
         action()
         largest = max(largest, memory_bytes(server) - before)
         used = sum(psutil.Process(server.process.pid).cpu_times()[:2])
@@ -198,12 +198,12 @@ def memory_growth(server: Any, before: int, *, action: Callable[[], None]) -> in
     return largest
 
 
-def test_a_client_that_does_not_read_its_progress_stops_the_tool(server: Any) -> None:
+def test_unread_progress_blocks_the_tool(server: Any) -> None:
     server.initialize()
     before = memory_bytes(server)
     server.send(server.call_with_progress(1, "flood", messages=200, size=MEGABYTE))
     assert memory_growth(server, before, action=lambda: None) < 64 * MEGABYTE
-    # The client wakes up: everything is there, in order.
+    # The client reads again: everything arrives, in order.
     seen = [server.receive() for _ in range(201)]
     assert [message["params"]["progress"] for message in seen[:-1]] == list(range(1, 201))
     assert seen[-1]["result"]["content"] == [{"type": "text", "text": "200 messages"}]
@@ -214,9 +214,7 @@ def test_a_client_that_does_not_read_its_progress_stops_the_tool(server: Any) ->
     [("echo", {"text": "x" * MEGABYTE}), ("gift", {"size": 100_000})],
     ids=["long questions", "short questions with long answers"],
 )
-def test_a_client_that_does_not_read_its_answers_is_not_read_from(
-    server: Any, tool: str, arguments: dict[str, Any]
-) -> None:
+def test_unread_responses_stop_the_reading_of_requests(server: Any, tool: str, arguments: dict[str, Any]) -> None:
     server.initialize()
     before = memory_bytes(server)
     ids = itertools.count()
@@ -238,7 +236,7 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_from(
     assert memory_growth(server, before, action=push) < 96 * MEGABYTE
 
 
-def test_a_client_that_stops_reading_for_good_can_still_end_the_server(server: Any) -> None:
+def test_a_client_that_stopped_reading_can_still_end_the_server(server: Any) -> None:
     server.initialize()
     server.send(server.call_with_progress(1, "flood", messages=200, size=MEGABYTE))
     server.receive()

@@ -31,7 +31,7 @@ INITIALIZED = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo"
 
 
 class WebSocketServer:
-    """A WebSocket server that can drop its clients; by another library, so that our client is not tested against itself."""
+    """A WebSocket server that can drop its clients; aiohttp's, so that our client is not tested against itself."""
 
     def __init__(self) -> None:
         self.requests: list[web.Request] = []
@@ -51,15 +51,15 @@ class WebSocketServer:
         async for message in socket:
             if message.type != aiohttp.WSMsgType.TEXT:
                 break
-            asked = json.loads(message.data)
-            self.methods.append(asked["method"])
-            result: Any = {"initialize": INITIALIZED, "tools/list": {"tools": []}}.get(asked["method"])
-            if asked["method"] == "initialize" and self.session_refusals_left:
+            rpc = json.loads(message.data)
+            self.methods.append(rpc["method"])
+            result: Any = {"initialize": INITIALIZED, "tools/list": {"tools": []}}.get(rpc["method"])
+            if rpc["method"] == "initialize" and self.session_refusals_left:
                 self.session_refusals_left -= 1
                 error = {"code": -32603, "message": "not now"}
-                await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}))
-            elif "id" in asked and result is not None:
-                await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
+                await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": rpc["id"], "error": error}))
+            elif "id" in rpc and result is not None:
+                await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": rpc["id"], "result": result}))
         return socket
 
     async def drop(self) -> None:
@@ -98,7 +98,7 @@ def make_client(server: WebSocketServer, *, steps: tuple[float, ...] = (0.02,)) 
     return Client(config, link=link)
 
 
-async def test_a_socket_that_breaks_is_opened_again_with_a_new_session() -> None:
+async def test_a_broken_websocket_is_reopened_with_a_new_session() -> None:
     async with assert_no_leaks(), WebSocketServer() as server, make_client(server) as client:
         assert server.protocols == ["mcp.v1"]
         assert await client.tools() == []
@@ -114,7 +114,7 @@ async def test_a_socket_that_breaks_is_opened_again_with_a_new_session() -> None
         assert server.methods.count("tools/call") == 1
 
 
-async def test_a_call_right_after_the_break_is_not_repeated() -> None:
+async def test_a_call_right_after_a_disconnect_is_not_repeated() -> None:
     async with assert_no_leaks(), WebSocketServer() as server, make_client(server) as client:
         await server.drop()
         await wait_until(lambda: len(server.requests) == 2)
@@ -124,7 +124,7 @@ async def test_a_call_right_after_the_break_is_not_repeated() -> None:
         assert server.methods.count("initialize") == 2
 
 
-async def test_a_secret_that_comes_back_over_a_socket_is_masked() -> None:
+async def test_a_secret_returned_over_websocket_is_masked() -> None:
     async def echo(self: WebSocketServer, request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(protocols=("mcp.v1",))
         await socket.prepare(request)
@@ -146,15 +146,15 @@ async def test_a_secret_that_comes_back_over_a_socket_is_masked() -> None:
     assert raised.value.message == "not ***"
 
 
-async def test_a_secret_that_the_oldest_transport_repeats_is_masked() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        if asked.method == "GET":
-            await asked.stream("event: endpoint\ndata: /post\n\n")
-            await hang(asked)
-        elif asked.path == "/post":
-            await asked.error(400, -32000, f"not {asked.headers['authorization']}")
+async def test_a_secret_returned_over_http_sse_is_masked() -> None:
+    async def handle(request: ScriptedRequest) -> None:
+        if request.method == "GET":
+            await request.stream("event: endpoint\ndata: /post\n\n")
+            await hang(request)
+        elif request.path == "/post":
+            await request.error(400, -32000, f"not {request.headers['authorization']}")
         else:
-            await asked.reply(405)
+            await request.reply(405)
 
     async with assert_no_leaks(), scripted_server(handle) as server:
         secret = {"Authorization": "Bearer canary-4711"}
@@ -163,7 +163,7 @@ async def test_a_secret_that_the_oldest_transport_repeats_is_masked() -> None:
     assert raised.value.message == "not ***"
 
 
-async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_asks() -> None:
+async def test_a_failed_renewal_of_a_session_is_repeated_by_the_next_request() -> None:
     async with assert_no_leaks(), WebSocketServer() as server, make_client(server) as client:
         server.session_refusals_left = 1
         await server.drop()
@@ -175,7 +175,7 @@ async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_as
         assert server.methods.count("initialize") == 3
 
 
-async def test_a_server_that_stays_away_is_lost() -> None:
+async def test_a_server_that_stays_unreachable_is_lost() -> None:
     async with assert_no_leaks(), WebSocketServer() as server, make_client(server) as client:
         server.refusals_left = 100
         await server.drop()
@@ -184,8 +184,8 @@ async def test_a_server_that_stays_away_is_lost() -> None:
         assert not client.is_open
 
 
-async def test_a_server_without_sockets_says_so() -> None:
-    async with assert_no_leaks(), scripted_server(lambda asked: asked.reply(404)) as server:
+async def test_a_server_without_websockets_is_an_error() -> None:
+    async with assert_no_leaks(), scripted_server(lambda request: request.reply(404)) as server:
         config = ServerConfig(id="w", transport="ws", url=server.url.replace("http", "ws"))
         with pytest.raises(TransportError, match="status 404"):
             await Client(config).start()
@@ -202,41 +202,41 @@ class ScriptedHttpSseServer:
         self.is_silent = False
         self.streams: list[ScriptedRequest] = []
 
-    async def __call__(self, asked: ScriptedRequest) -> None:
-        if asked.method == "GET":
-            self.streams.append(asked)
-            await asked.stream(f"event: endpoint\ndata: {self.endpoint}\n\n")
-            await hang(asked)
-        elif asked.path.startswith("/messages"):
-            await asked.reply(202)
-            if "id" in asked.message and not self.is_silent:
-                result = INITIALIZED if asked.rpc == "initialize" else {"tools": []}
-                await self.streams[-1].stream("event: message\n" + asked.event(result))
+    async def __call__(self, request: ScriptedRequest) -> None:
+        if request.method == "GET":
+            self.streams.append(request)
+            await request.stream(f"event: endpoint\ndata: {self.endpoint}\n\n")
+            await hang(request)
+        elif request.path.startswith("/messages"):
+            await request.reply(202)
+            if "id" in request.message and not self.is_silent:
+                result = INITIALIZED if request.rpc == "initialize" else {"tools": []}
+                await self.streams[-1].stream("event: message\n" + request.event(result))
         else:
-            await asked.reply(405)
+            await request.reply(405)
 
 
-async def test_the_oldest_transport_is_the_last_resort() -> None:
+async def test_http_sse_is_the_last_fallback() -> None:
     async with assert_no_leaks(), scripted_server(ScriptedHttpSseServer()) as server:
         async with Client(ServerConfig(id="o", transport="http", url=server.url)) as client:
             assert (client.era, client.server_info.name) == ("legacy", "w")
             assert await client.tools() == []
-        assert [asked.rpc for asked in server.asked][:3] == ["server/discover", "initialize", "GET"]
+        assert [request.rpc for request in server.requests][:3] == ["server/discover", "initialize", "GET"]
 
 
-async def test_a_stream_that_tells_to_post_elsewhere_is_refused() -> None:
+async def test_an_endpoint_at_another_origin_is_refused() -> None:
     async with assert_no_leaks(), scripted_server(ScriptedHttpSseServer("http://169.254.169.254/messages")) as server:
         with pytest.raises(TransportError, match="another origin"):
             await Client(ServerConfig(id="o", transport="sse", url=server.url)).start()
 
 
-async def test_a_stream_that_ends_fails_what_waits() -> None:
+async def test_the_end_of_the_stream_fails_pending_requests() -> None:
     sse_server = ScriptedHttpSseServer()
     async with assert_no_leaks(), scripted_server(sse_server) as server:
         client = await Client(ServerConfig(id="o", transport="sse", url=server.url)).start()
         sse_server.is_silent = True
         waiting = asyncio.create_task(client.tools(timeout_s=600))
-        await wait_until(lambda: server.asked[-1].rpc == "tools/list")
+        await wait_until(lambda: server.requests[-1].rpc == "tools/list")
         sse_server.streams[0].reset()
         with pytest.raises(TransportError):
             await waiting
@@ -249,35 +249,35 @@ async def test_closing_while_starting_ends_the_start() -> None:
         for transport in ("sse", "http"):
             client = Client(ServerConfig(id="o", transport=transport, url=server.url))
             starting = asyncio.create_task(client.start())
-            count = len(server.asked)
-            await wait_until(lambda count=count: len(server.asked) > count)  # type: ignore[misc]
+            count = len(server.requests)
+            await wait_until(lambda count=count: len(server.requests) > count)  # type: ignore[misc]
             await client.close()
             with pytest.raises((ConnectionClosed, TransportError)):
                 await starting
 
 
-async def test_a_server_that_has_neither_fails_with_its_first_refusal() -> None:
-    async with assert_no_leaks(), scripted_server(lambda asked: asked.reply(404, b"nothing here")) as server:
+async def test_a_server_with_neither_transport_fails_with_the_first_error() -> None:
+    async with assert_no_leaks(), scripted_server(lambda request: request.reply(404, b"nothing here")) as server:
         with pytest.raises(HttpError) as raised:
             await Client(ServerConfig(id="o", transport="http", url=server.url)).start()
         assert raised.value.status == 404
 
 
-# -- servers that say nothing --------------------------------------------------------
+# -- silent servers --------------------------------------------------------
 
 
-async def never_respond(asked: ScriptedRequest) -> None:
+async def never_respond(request: ScriptedRequest) -> None:
     """Accept a connection and send nothing."""
-    if asked.method == "POST":
-        await asked.reply(405)
+    if request.method == "POST":
+        await request.reply(405)
     else:
-        await hang(asked)
+        await hang(request)
 
 
 @pytest.mark.parametrize(
     ("transport", "error"), [("sse", DeadlineExceeded), ("ws", DeadlineExceeded), ("http", HttpError)]
 )
-async def test_starting_with_a_silent_server_ends_in_time(transport: str, error: type[Exception]) -> None:
+async def test_starting_with_a_silent_server_times_out(transport: str, error: type[Exception]) -> None:
     async with assert_no_leaks(), scripted_server(never_respond) as server:
         url = server.url.replace("http", "ws") if transport == "ws" else server.url
         client = Client(ServerConfig(id="o", transport=transport, url=url, timeout_s=25))
@@ -290,10 +290,10 @@ async def test_starting_with_a_silent_server_ends_in_time(transport: str, error:
         assert not client.is_open
 
 
-async def test_a_stream_that_does_not_tell_where_to_post_is_given_up_in_time() -> None:
-    async def handle(asked: ScriptedRequest) -> None:
-        await asked.stream(": hello\n\n")
-        await hang(asked)
+async def test_a_stream_without_an_endpoint_event_times_out() -> None:
+    async def handle(request: ScriptedRequest) -> None:
+        await request.stream(": hello\n\n")
+        await hang(request)
 
     async with assert_no_leaks(), scripted_server(handle) as server:
         starting = asyncio.create_task(
@@ -305,16 +305,16 @@ async def test_a_stream_that_does_not_tell_where_to_post_is_given_up_in_time() -
             await starting
 
 
-async def test_a_stream_that_ends_after_its_client_gave_up_is_not_reported_as_lost(
+async def test_a_stream_that_ends_after_a_timed_out_start_is_not_reported_as_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bounds, "ENDPOINT_EVENT_TIMEOUT_S", 0)
     ends = asyncio.Event()
 
-    async def handle(asked: ScriptedRequest) -> None:
-        await asked.stream(": hello\n\n")
+    async def handle(request: ScriptedRequest) -> None:
+        await request.stream(": hello\n\n")
         await ends.wait()
-        asked.reset()
+        request.reset()
 
     class Taker:
         problem = ""
@@ -335,7 +335,7 @@ async def test_a_stream_that_ends_after_its_client_gave_up_is_not_reported_as_lo
         del link, receiver
 
 
-async def test_a_handshake_that_is_never_answered_counts_as_no_connection() -> None:
+async def test_a_handshake_without_a_response_is_a_connection_error() -> None:
     async with assert_no_leaks(), scripted_server(never_respond) as server:
         url = server.url.replace("http", "ws")
         starting = asyncio.create_task(Client(ServerConfig(id="w", transport="ws", url=url, open_timeout_s=5)).start())

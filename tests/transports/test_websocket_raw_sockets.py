@@ -1,6 +1,6 @@
-"""WebSocket frames that no library would send, to a server process: unfinished messages, pings without reading the pongs.
+"""WebSocket frames that no library would send, to a server process: unfinished messages, pings with unread pongs.
 
-Any HTTP server of ours has to pass these, so they use nothing but sockets.
+They use only sockets, so that they apply to any HTTP server that we may use.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ async def open_websocket(site: Site, **options: Any) -> AsyncIterator[RawConnect
     ],
     ids=["header", "frame", "fragment", "empty fragment", "many fragments", "second message"],
 )
-async def test_a_message_that_does_not_end_loses_its_connection(start: bytes) -> None:
+async def test_an_unfinished_message_times_out_and_closes_the_connection(start: bytes) -> None:
     with ServerProcess(str(PLAYGROUND), "--body-s", "0.5") as process:
         async with open_websocket(process.site) as link:
             await link.send(start)
@@ -105,7 +105,7 @@ async def test_a_message_that_does_not_end_loses_its_connection(start: bytes) ->
             assert json.loads((await next_frame(link))[1])["result"] == {}
 
 
-async def test_a_connection_without_a_message_is_not_unfinished() -> None:
+async def test_an_idle_connection_has_no_unfinished_message() -> None:
     with ServerProcess(str(PLAYGROUND), "--body-s", "0.5") as process:
         async with open_websocket(process.site) as idle, open_websocket(process.site) as unfinished:
             await unfinished.send(frame(TEXT, PING_MESSAGE)[:-1])
@@ -150,7 +150,9 @@ async def read_frame_start(link: RawConnection) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize("size", [0, 1])
 @needs_proc
-async def test_many_small_fragments_take_no_more_than_their_size(process: ServerProcess, site: Site, size: int) -> None:
+async def test_many_small_fragments_use_memory_in_proportion_to_their_size(
+    process: ServerProcess, site: Site, size: int
+) -> None:
     before = memory_mib(process)
     async with open_websocket(site) as link:
         await link.send(frame(TEXT, b" ", is_last=False))
@@ -176,7 +178,7 @@ async def test_a_message_in_fragments_may_be_interrupted_by_pings(site: Site) ->
 
 
 @pytest.mark.parametrize("is_fragmented", [False, True])
-async def test_a_client_that_is_still_sending_reads_why_its_message_is_too_large(
+async def test_a_client_that_is_still_sending_receives_the_reason_for_a_too_large_message(
     site: Site, is_fragmented: bool
 ) -> None:
     half = b"x" * (2 * MIB + 1)
@@ -187,14 +189,14 @@ async def test_a_client_that_is_still_sending_reads_why_its_message_is_too_large
         assert await read_close_code(link) == 1009
 
 
-async def test_a_message_in_one_piece_with_the_handshake_is_refused(site: Site) -> None:
+async def test_a_message_in_one_write_with_the_handshake_is_refused(site: Site) -> None:
     async with site.connect() as link:
         await link.send(head("GET", "/mcp-ws", HANDSHAKE) + frame(TEXT, PING_MESSAGE))
         assert (await link.read_response()).status == 400
 
 
 @pytest.mark.parametrize("path", ["/mcp-ws", "/nowhere"])
-async def test_nonsense_before_the_handshake_is_answered_harms_nobody(site: Site, path: str) -> None:
+async def test_garbage_before_the_handshake_response_affects_no_other_connection(site: Site, path: str) -> None:
     for _ in range(20):
         async with site.connect() as link:
             await link.send(head("GET", path, HANDSHAKE))
@@ -207,7 +209,7 @@ async def test_nonsense_before_the_handshake_is_answered_harms_nobody(site: Site
 # -- pings -----------------------------------------------------------------------------------
 
 
-async def test_a_client_that_does_not_read_is_answered_to_its_last_ping_only(site: Site) -> None:
+async def test_only_the_last_ping_of_a_client_that_does_not_read_is_answered(site: Site) -> None:
     narrow = socket.socket()
     narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     narrow.setblocking(False)

@@ -88,7 +88,6 @@ def as_envelope(tool_name: str, value: Any) -> ToolEnvelope:
 
 
 def list_error_codes(envelope: ToolEnvelope) -> list[str]:
-    """The codes of its errors."""
     return [str(error.get("code", "")) for error in envelope["errors"]]
 
 

@@ -4,7 +4,7 @@
         for tool in await client.tools(): ...
         result = await client.call_tool("read", {"path": "a.txt"})
 
-Speaks the era that the server speaks. After a lost session, lists and reads are sent again, but
+Uses the era of the server. After a lost session, lists and reads are sent again, but
 tool calls never: their effects must not happen twice. It is a `Peer` too
 (`request`, `notify`); `forward` sends a call on behalf of its caller.
 """
@@ -199,7 +199,7 @@ class Client:
         return self._session.revision
 
     @property
-    def tells_calls_apart(self) -> bool:
+    def correlates_calls(self) -> bool:
         """Whether each request has a stream of its own, so that messages on it belong to that request."""
         return self._session.rpc.transport.is_http
 
@@ -356,7 +356,7 @@ class Client:
         """Receive these changes through `on_change`, until the stream is closed. Only modern servers need this.
 
         Raises:
-            InvalidParams: the server is a legacy one; it sends list changes unasked, and `subscribe` is for resources.
+            InvalidParams: the server is a legacy one; it sends list changes by itself, `subscribe` is for resources.
         """
         return await self._subscriptions.listen(ListenFilter(tools, prompts, resources, uris or []), timeout_s)
 

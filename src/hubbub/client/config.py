@@ -40,7 +40,7 @@ DEFAULT_PROTOCOL_VERSION: Final = NEWEST_LEGACY.version
 DEFAULT_TIMEOUT_S: Final = bounds.REQUEST_TIMEOUT_S
 """Time limit of one request unless `timeout_s` is set."""
 SUPPORTED_PROTOCOL_VERSIONS: Final = SUPPORTED_VERSIONS
-"""The versions of MCP that clients and servers speak, oldest first."""
+"""The versions of MCP that clients and servers support, oldest first."""
 
 _TRANSPORTS: Final[dict[str, Transport]] = {
     "": "stdio",
@@ -98,7 +98,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     on_stderr_line: Hook | None = None
     """Called with each line of the server's stderr, and with diagnostics of the transport."""
     protocol_version: str | None = None
-    """Version of MCP to speak, one of `SUPPORTED_PROTOCOL_VERSIONS`; default: the newest that the server speaks."""
+    """Version of MCP to use, one of `SUPPORTED_PROTOCOL_VERSIONS`; default: the newest that the server supports."""
     client_info: Mapping[str, Any] | None = None
     capabilities: Mapping[str, Any] = {}
     """Declared in addition to those that follow from the handlers."""
@@ -235,7 +235,7 @@ def _parse_required_text(name: str, value: Any) -> str:
 def _parse_text(name: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         if not hasattr(value, "__fspath__"):
-            raise SettingsError(f"`{name}` must be text, not {type(value).__name__}")
+            raise SettingsError(f"`{name}` must be a string, not {type(value).__name__}")
         value = str(value)
     return (value or "").strip() or None
 

@@ -4,7 +4,7 @@
                     "remote": {"type": "http", "url": "https://example.com/mcp"}}}
 
 `${NAME}`, `${NAME:-default}` and `${env:NAME}` are replaced from the environment. `"protocolVersion"` pins
-the version to speak, which old servers may need. Other keys of other clients (approvals, icons)
+the version to use, which old servers may need. Other keys of other clients (approvals, icons)
 are ignored.
 """
 

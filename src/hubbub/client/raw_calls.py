@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub import bounds
-from hubbub.client import rounds
+from hubbub.client import input_required
 from hubbub.client.requests import NO_HEADERS, Progress, Request
 from hubbub.client.session import Session
 from hubbub.errors import DefinitionError, InvalidParams, RemoteError
@@ -161,7 +161,7 @@ class RawCalls:
     async def request(self, method: str, params: dict[str, Any], *, resolve_input: bool = True, **options: Any) -> Raw:
         """Send a request and return its result; with `resolve_input`, answer input that a modern server requires."""
         raw = await self._session.request(method, params, **options)
-        if resolve_input and self._session.revision.rounds and not rounds.is_complete(raw):
+        if resolve_input and self._session.revision.rounds and not input_required.is_complete(raw):
             return await self._resolve_input(method, params, raw, **options)
         return raw
 
@@ -217,7 +217,7 @@ class RawCalls:
             raw = await self._send_with_tool_headers(call.params.name, call.params.arguments, send, seconds)
         else:
             raw = await session.send(self._build_tool_request(call, options, NO_HEADERS), seconds)
-        if revision.rounds and options.resolve_input and not rounds.is_complete(raw):
+        if revision.rounds and options.resolve_input and not input_required.is_complete(raw):
             raw = await self._resolve_input(
                 "tools/call", _forwarded_params(call), raw, **self._request_options(call, options)
             )
@@ -285,7 +285,7 @@ class RawCalls:
         async def answer(request_method: str, raw_params: Raw) -> Any:
             return await self._answer(back, request_method, raw_params)
 
-        return await rounds.resolve_input(raw, params, send, answer)
+        return await input_required.resolve_input(raw, params, send, answer)
 
     def _hide(self, value: Any) -> Any:
         return self._session.rpc.transport.hide(value)

@@ -96,7 +96,7 @@ class Deadlines:
 
 
 class Request(msgspec.Struct, eq=False):
-    """One pending request; a `ports.Outgoing`."""
+    """One pending request; a `ports.OutgoingRequest`."""
 
     id: int
     method: str

@@ -159,7 +159,7 @@ class Session:
         """Open a legacy session.
 
         Raises:
-            ProtocolVersionNotSupported: the server speaks none of our versions.
+            ProtocolVersionNotSupported: the server supports none of our versions.
         """
         offered = version or DEFAULT_PROTOCOL_VERSION
         await self.accept_initialize(offered, await self.send_initialize(offered))
@@ -179,7 +179,7 @@ class Session:
         """Open the legacy session that a result of `initialize` describes.
 
         Raises:
-            ProtocolVersionNotSupported: the server speaks none of our versions.
+            ProtocolVersionNotSupported: the server supports none of our versions.
         """
         answered_version = found.get("protocolVersion") or offered
         revision = LEGACY.get(str(answered_version))

@@ -1,6 +1,6 @@
 """Changes that a server reports, and the cache of results that they invalidate.
 
-A legacy server sends changes unasked; a modern one only on a `subscriptions/listen` stream, which is
+A legacy server sends changes by itself; a modern one only on a `subscriptions/listen` stream, which is
 opened again when it breaks. Both arrive as a `Change`. After a reconnect every
 list is reported as changed, because changes may have been missed.
 """
@@ -272,7 +272,7 @@ class Subscriptions:
         """
         if not self._session.revision.listen:
             raise InvalidParams(
-                "`listen` needs a modern server; a legacy one reports list changes unasked,"
+                "`listen` needs a modern server; a legacy one reports list changes without it,"
                 " and changes of resources after `subscribe`"
             )
         stream = Listening(self._session, wanted, self.report_changes)

@@ -126,7 +126,7 @@ class Caller(msgspec.Struct, kw_only=True):
             return DEFAULT_LOG_LEVEL
         return self.log_level if self.revision.is_mcp else None
 
-    def hears(self, level: str) -> bool:
+    def wants_log(self, level: str) -> bool:
         """Whether it receives log messages of this level; an unknown level counts as the lowest."""
         least = self.least_log_level
         if least is None:

@@ -2,9 +2,9 @@
 
 ASGI gives headers as pairs of bytes with lower-case names. If a name occurs twice, two parsers
 of the request may pick different values, so neither is picked: `get` joins them as in RFC 9110
-§5.3, which makes a host, token or session id invalid, and `doubled` lets the gate refuse the
+§5.3, which makes a host, token or session id invalid, and `has_repeated` lets the gate refuse the
 request. The endpoint creates one for every request; values of `Mcp-Param-*` are encoded in
-`hubbub.protocol.mcp_headers`. The client checks headers given by its users with `check_outgoing`.
+`hubbub.protocol.mcp_headers`. The client checks headers given by its users with `check_request_header`.
 """
 
 from __future__ import annotations

@@ -176,7 +176,8 @@ class Output:
             declared = "its output schema" if self._annotation is None else f"`{_type_name(self._annotation)}`"
             logger.error("%s returned a result that does not match %s: %s", self._name, declared, mismatch)
             raise ToolError(
-                f"{self._name} returned a result that does not match its output schema; the server's log has the details"
+                f"{self._name} returned a result that does not match its output schema; "
+                "the server's log has the details"
             ) from None
 
 

@@ -206,7 +206,8 @@ def _compile(schema: dict[str, Any]) -> Any:
     except jsonschema_rs.ValidationError as error:
         if "not present in a registry" in error.message:
             raise DefinitionError(
-                f"The schema has a remote reference, which is never fetched; put its target into `$defs` ({error.message})"
+                "The schema has a remote reference, which is never fetched; "
+                f"put its target into `$defs` ({error.message})"
             ) from error
         raise DefinitionError(f"The schema is not valid: {_format_error(error)}") from error
     except ValueError as error:

@@ -242,7 +242,7 @@ class KeyFileWatch:
             return
         try:
             if stamp is None:
-                logger.error("key_file_gone", extra={"path": str(self._path)})
+                logger.error("key_file_missing", extra={"path": str(self._path)})
                 self._clear()
             else:
                 self._load()

@@ -1,4 +1,4 @@
-"""Open connections of authenticated callers, which end when their credential is withdrawn.
+"""Open connections of authenticated callers, which end when their credential is revoked.
 
 A credential is checked when a request arrives, but streams, WebSockets and long calls
 outlive that moment. So each of them is registered here, and its credential is checked
@@ -56,7 +56,7 @@ class OpenConnections:
         return len(self._connections)
 
     def add(self, headers: Headers, principal: Principal, end: Callable[[], object]) -> OpenConnection:
-        """Register a connection; `end` is called at each check that finds its credential withdrawn."""
+        """Register a connection; `end` is called at each check that finds its credential revoked."""
         connection = OpenConnection(headers, principal, end)
         self._connections.add(connection)
         return connection
@@ -96,7 +96,7 @@ class OpenConnections:
                 connection.end()
         if ended_count:
             fields = {"principal": connections[0].principal.name, "connections": ended_count}
-            logger.info("credential_withdrawn", extra=fields)
+            logger.info("credential_revoked", extra=fields)
 
 
 def _revocation(outcome: Principal | Refusal, principal: Principal) -> Refusal | None:

@@ -119,7 +119,8 @@ def read_key(path: Path) -> bytes:
         key = b""
     if len(key) != KEY_BYTES:
         raise SettingsError(
-            f"sealing_key_file: {path} must contain {2 * KEY_BYTES} hex digits; create it with: openssl rand -hex {KEY_BYTES}"
+            f"sealing_key_file: {path} must contain {2 * KEY_BYTES} hex digits; "
+            f"create it with: openssl rand -hex {KEY_BYTES}"
         )
     return key
 
@@ -132,7 +133,7 @@ def load_or_create_key(path: Path | None = None) -> bytes:
             _create_key(path)
         return read_key(path)
     except (OSError, SettingsError) as error:
-        logger.warning("sealing_key_not_kept", extra={"reason": type(error).__name__, "path": str(path)})
+        logger.warning("sealing_key_not_saved", extra={"reason": type(error).__name__, "path": str(path)})
         return os.urandom(KEY_BYTES)
 
 

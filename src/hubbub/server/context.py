@@ -119,7 +119,7 @@ class Context:
 
     async def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants messages of this level."""
-        if self._is_ended or not self.caller.hears(level):
+        if self._is_ended or not self.caller.wants_log(level):
             return
         params = LogMessage(level, data, UNSET if logger is None else logger)
         await self.call.back.notify(Note("notifications/message", params))

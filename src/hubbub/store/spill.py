@@ -119,7 +119,7 @@ class Spill:
                 self._finish(piece, is_written=False)
                 raise
         except OSError as error:
-            logger.warning("result_not_kept", extra={"reason": error.strerror or type(error).__name__})
+            logger.warning("result_not_stored", extra={"reason": error.strerror or type(error).__name__})
             return None
         self._finish(piece, is_written=True)
         return info

@@ -253,7 +253,9 @@ class _Sqlite:
         def transaction() -> T:
             # While others lock the file, each waits for the driver's timeout, after all before it in the queue.
             if time.monotonic() - queued_at > bounds.SQL_WAIT_S:
-                raise StoreFailed(f"{self._location} is busy for more than {bounds.SQL_WAIT_S:g} s; try again later")
+                raise StoreFailed(
+                    f"{self._location} has been busy for more than {bounds.SQL_WAIT_S:g} s; try again later"
+                )
             try:
                 return run(work)
             except SQLAlchemyError as error:

@@ -20,7 +20,7 @@ POST_PATH = "/messages"
 
 
 class _OpenStream(NamedTuple):
-    duplex: ConnectionHandler
+    handler: ConnectionHandler
     queue: MessageQueue
     principal: str
 
@@ -57,10 +57,10 @@ class HttpSseServer:
         queue = MessageQueue(self._queue_bytes, lambda: self._cut_off("full_queue", exchange.client))
         name = secrets.token_urlsafe(18)
         count = None if self._count_for is None else self._count_for(POST_PATH, principal, exchange.client)
-        duplex = self._connect(
+        handler = self._connect(
             queue.put, queue.drain, principal=principal, scope=name, count=count, address=exchange.client
         )
-        self._streams[name] = _OpenStream(duplex, queue, principal.name)
+        self._streams[name] = _OpenStream(handler, queue, principal.name)
         exchange.watch(cancel=True)
         try:
             await exchange.start_stream()
@@ -78,7 +78,7 @@ class HttpSseServer:
             exchange.unwatch()
             del self._streams[name]
             self._shares.give_back(owner)
-            await duplex.close()
+            await handler.close()
 
     async def post(self, exchange: HttpExchange, principal: Principal) -> None:
         """Take one message; its response goes to the stream."""
@@ -90,9 +90,9 @@ class HttpSseServer:
             raise SessionNotFound(
                 "Unknown or closed stream; open one with GET /sse and post to the URL in its `endpoint` event"
             )
-        if stream.duplex.is_busy:
+        if stream.handler.is_busy:
             raise Overloaded("calls on one stream", bounds.IN_FLIGHT)
-        stream.duplex.receive(message, is_counted=True)
+        stream.handler.receive(message, is_counted=True)
         await exchange.respond(202, b"Accepted", content_type=b"text/plain")
 
     def end_streams(self) -> None:
@@ -104,5 +104,5 @@ class HttpSseServer:
 
 
 async def _finish(stream: _OpenStream) -> None:
-    await stream.duplex.finish()
+    await stream.handler.finish()
     stream.queue.close()

@@ -142,8 +142,8 @@ class HttpSseTransport:
     def _check_post_url(self, endpoint: bytes) -> str:
         """Return the URL to post to. It must have the same origin, because our headers may contain secrets."""
         resolved = urljoin(self._url, endpoint.decode(errors="replace").strip())
-        ours, theirs = urlsplit(self._url), urlsplit(resolved)
-        if (theirs.scheme, theirs.netloc) != (ours.scheme, ours.netloc):
+        own, target = urlsplit(self._url), urlsplit(resolved)
+        if (target.scheme, target.netloc) != (own.scheme, own.netloc):
             raise TransportError(
                 "The server's `endpoint` event names another origin; messages are posted to the same origin only"
             )

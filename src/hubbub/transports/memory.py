@@ -31,20 +31,20 @@ class MemoryTransport:
         self.hide: Callable[[Any], Any] = hide_nothing
         self._server = server
         self._stack = AsyncExitStack()
-        self._duplex: ConnectionHandler | None = None
+        self._handler: ConnectionHandler | None = None
         self._capacity_waiter: asyncio.Future[None] | None = None
 
     async def start(self, receiver: Receiver) -> None:
         """Run the server, unless another client already does, and connect to it. Raises what its lifespan raises."""
 
         def deliver(message: bytes) -> None:
-            if self._duplex is not None:
+            if self._handler is not None:
                 receiver.receive(message)
 
         connect = await self._stack.enter_async_context(self._server.in_memory())
         # Each client has its own scope, so that state of one client cannot be found by another.
         scope = f"memory:{os.urandom(16).hex()}"
-        self._duplex = connect(deliver, _yield_to_loop, scope=scope, has_every_scope=True)
+        self._handler = connect(deliver, _yield_to_loop, scope=scope, has_every_scope=True)
 
     def send_nowait(self, outgoing: OutgoingRequest) -> bool:
         """Send a request, unless the server runs too many."""
@@ -55,10 +55,10 @@ class MemoryTransport:
 
     async def send_request(self, outgoing: OutgoingRequest) -> None:
         """Send a request as soon as the server accepts more."""
-        while (duplex := self._require_open()).is_busy:
+        while (handler := self._require_open()).is_busy:
             if self._capacity_waiter is None:
                 self._capacity_waiter = asyncio.get_running_loop().create_future()
-                duplex.when_ready(self._wake_waiter)
+                handler.when_ready(self._wake_waiter)
             await asyncio.shield(self._capacity_waiter)
         self._send(outgoing.body)
 
@@ -78,25 +78,25 @@ class MemoryTransport:
 
     async def close(self) -> None:
         """Disconnect; the last client stops the server."""
-        duplex, self._duplex = self._duplex, None
+        handler, self._handler = self._handler, None
         self._wake_waiter()
         try:
-            if duplex is not None:
-                await duplex.close()
+            if handler is not None:
+                await handler.close()
         finally:
             await self._stack.aclose()
 
     def _send(self, message: bytes) -> None:
-        duplex, limit = self._require_open(), self._server.message_bytes
+        handler, limit = self._require_open(), self._server.message_bytes
         if len(message) > limit:
-            duplex.refuse(MessageTooLarge("A message", limit, message[: bounds.SALVAGE_BYTES]))
+            handler.refuse(MessageTooLarge("A message", limit, message[: bounds.SALVAGE_BYTES]))
         else:
-            duplex.receive(message)
+            handler.receive(message)
 
     def _require_open(self) -> ConnectionHandler:
-        if self._duplex is None:
+        if self._handler is None:
             raise ConnectionClosed("The client is closed")
-        return self._duplex
+        return self._handler
 
     def _wake_waiter(self) -> None:
         waiter, self._capacity_waiter = self._capacity_waiter, None

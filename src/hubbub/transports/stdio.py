@@ -51,21 +51,21 @@ async def serve(connect: ConnectionFactory, source: int, sink: int, stopped: asy
     ended = asyncio.Event()
     outbox = await open_outbox(source, sink, stopped)
     framer = Framer(limit)
-    duplex = connect(lambda message: outbox.put(_encode_message(message, framer)), outbox.drain)
-    inbox = Inbox(duplex, framer, outbox, ended)
+    handler = connect(lambda message: outbox.put(_encode_message(message, framer)), outbox.drain)
+    inbox = Inbox(handler, framer, outbox, ended)
     await _start_reading(source, inbox, loop)
     waiters = [asyncio.ensure_future(event.wait()) for event in (ended, stopped)]
     try:
         await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
         if not stopped.is_set():
-            finishing = asyncio.ensure_future(duplex.finish())
+            finishing = asyncio.ensure_future(handler.finish())
             await asyncio.wait([finishing, waiters[1]], return_when=asyncio.FIRST_COMPLETED)
             finishing.cancel()
     finally:
         for waiter in waiters:
             waiter.cancel()
         inbox.close()
-        await duplex.close()
+        await handler.close()
         await outbox.close()
 
 
@@ -76,8 +76,8 @@ def _encode_message(message: bytes, framer: Framer) -> bytes:
 class Inbox(asyncio.Protocol):
     """Splits the client's bytes into messages and hands them to its connection as fast as it can take them."""
 
-    def __init__(self, duplex: ConnectionHandler, framer: Framer, outbox: Outbox, ended: asyncio.Event) -> None:
-        self._duplex = duplex
+    def __init__(self, handler: ConnectionHandler, framer: Framer, outbox: Outbox, ended: asyncio.Event) -> None:
+        self._handler = handler
         self._framer = framer
         self._outbox = outbox
         self._ended = ended
@@ -113,20 +113,20 @@ class Inbox(asyncio.Protocol):
     def _deliver(self) -> None:
         if self._is_closed:
             return
-        duplex, outbox, messages = self._duplex, self._outbox, self._messages
+        handler, outbox, messages = self._handler, self._outbox, self._messages
         is_idle = not messages
-        while messages and not (duplex.is_busy or outbox.is_full):
+        while messages and not (handler.is_busy or outbox.is_full):
             message = messages.popleft()
             if isinstance(message, bytes):
-                duplex.receive(message)
+                handler.receive(message)
             else:
-                duplex.refuse(message)
-            if duplex.exit_requested:
+                handler.refuse(message)
+            if handler.exit_requested:
                 messages.clear()
                 self._end_input()
         if not is_idle:
             outbox.flush_soon()  # after the tasks just started, so that their immediate responses are included
-        if duplex.is_busy or outbox.is_full:
+        if handler.is_busy or outbox.is_full:
             self._pause_until_ready()
         elif self._has_input_ended:
             self._ended.set()
@@ -141,7 +141,7 @@ class Inbox(asyncio.Protocol):
         """Pause reading until the outbox has room or running calls have finished."""
         if self._transport is not None and not self._has_input_ended:
             self._transport.pause_reading()
-        (self._outbox if self._outbox.is_full else self._duplex).when_ready(self._deliver)
+        (self._outbox if self._outbox.is_full else self._handler).when_ready(self._deliver)
 
     def _resume_transport(self) -> None:
         if self._transport is not None and not self._transport.is_closing():

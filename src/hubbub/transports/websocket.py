@@ -85,7 +85,7 @@ class WebSocketServer:
             await send({"type": "websocket.accept", "subprotocol": chosen})
             count = None if self._count_for is None else self._count_for(PATH, principal, client)
             queue = MessageQueue(self._queue_bytes, lambda: self._cut_off("full_queue", client))
-            duplex = self._connect(
+            handler = self._connect(
                 queue.put,
                 queue.drain,
                 principal=principal,
@@ -93,7 +93,7 @@ class WebSocketServer:
                 count=count,
                 address=client,
             )
-            await self._serve_connection(receive, send, queue, duplex, partial(self._register_for, headers, principal))
+            await self._serve_connection(receive, send, queue, handler, partial(self._register_for, headers, principal))
         finally:
             self._shares.give_back(owner)
 
@@ -126,11 +126,11 @@ class WebSocketServer:
         receive: Receive,
         send: Send,
         queue: MessageQueue,
-        duplex: ConnectionHandler,
+        handler: ConnectionHandler,
         register: Callable[[Callable[[], object]], Callable[[], None]],
     ) -> None:
         writer = asyncio.ensure_future(_write(queue, send))
-        reader = asyncio.ensure_future(self._read(receive, duplex))
+        reader = asyncio.ensure_future(self._read(receive, handler))
         self._readers.add(reader)
         is_revoked = False
 
@@ -144,19 +144,19 @@ class WebSocketServer:
         try:
             await asyncio.wait([reader, writer], return_when=asyncio.FIRST_COMPLETED)
             if reader.cancelled() and not is_revoked:
-                await duplex.finish()  # the server is stopping; running calls are still answered
+                await handler.finish()  # the server is stopping; running calls are still answered
             elif reader.done() and not reader.cancelled():
                 reader.result()
         finally:
             unregister()
             self._readers.discard(reader)
             reader.cancel()
-            await duplex.close()
+            await handler.close()
             queue.close()
             await asyncio.wait([writer], timeout=bounds.SHUTDOWN_TIMEOUT_S)
             writer.cancel()
 
-    async def _read(self, receive: Receive, duplex: ConnectionHandler) -> None:
+    async def _read(self, receive: Receive, handler: ConnectionHandler) -> None:
         """Pass messages on until the client disconnects."""
         while True:
             message = await receive()
@@ -166,12 +166,12 @@ class WebSocketServer:
             if len(data) > self._limit:
                 error = MessageTooLarge("A frame", self._limit, data[: bounds.SALVAGE_BYTES])
                 error.end = data[-bounds.SALVAGE_TAIL_BYTES :]
-                duplex.refuse(error)
+                handler.refuse(error)
             else:
-                duplex.receive(data)
-            while duplex.is_busy:
+                handler.receive(data)
+            while handler.is_busy:
                 ready = asyncio.Event()
-                duplex.when_ready(ready.set)
+                handler.when_ready(ready.set)
                 await ready.wait()
 
     def end(self) -> None:

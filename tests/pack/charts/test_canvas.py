@@ -1,4 +1,4 @@
-"""Pictures with untrusted text, drawn in an untrusted folder."""
+"""Charts with untrusted text, drawn in an untrusted working directory."""
 
 import os
 import struct
@@ -60,14 +60,14 @@ def test_a_matplotlibrc_of_the_working_folder_starts_no_program(tmp_path: Path) 
     ],
     ids=["formula", "dollars", "megabytes", "controls", "overrides", "marks", "wide", "wider", "surrogate", "empty"],
 )
-def test_a_hostile_name_is_drawn_within_its_place(name: str) -> None:
+def test_a_hostile_name_is_drawn_within_its_area(name: str) -> None:
     picture = draw_bar_chart([bar(name), bar("other")], title=name, lines=[name])
     assert size(picture.png) == size(draw_bar_chart([bar("name"), bar("other")], title="t", lines=["l"]).png)
     assert len(picture.png) < 100_000
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0])
-def test_a_value_that_is_no_length_has_no_bar(value: float) -> None:
+def test_a_negative_or_non_finite_value_has_no_bar(value: float) -> None:
     from PIL import Image
 
     picture = draw_bar_chart([bar("odd", value), bar("even", 2.0)], title="t")
@@ -76,7 +76,7 @@ def test_a_value_that_is_no_length_has_no_bar(value: float) -> None:
     assert 0 < len(rows) < image.height / 3, "one bar, not two"
 
 
-def test_a_character_that_no_font_has_is_written_as_its_code_and_noted() -> None:
+def test_a_character_without_a_glyph_is_drawn_as_its_code_and_noted() -> None:
     picture = draw_bar_chart([bar(f"a {MISSING_FOLDER}")], title="t")
     (note,) = picture.notes
     assert "U+F0000" in note
@@ -85,20 +85,20 @@ def test_a_character_that_no_font_has_is_written_as_its_code_and_noted() -> None
     assert picture.png == shown.png
 
 
-def test_a_picture_whose_characters_all_have_a_glyph_has_no_notes() -> None:
+def test_an_image_without_missing_glyphs_has_no_notes() -> None:
     assert draw_bar_chart([bar("Ünïcödé – ελληνικά Кириллица עברית العربية")], title="t").notes == ()
 
 
 @pytest.mark.skipif(
     bool(find_families(frozenset("微信🎉"))[1]), reason="no fonts here: scripts/system-packages does it"
 )
-def test_chinese_and_emoji_are_drawn_and_are_no_boxes() -> None:
+def test_chinese_and_emoji_are_drawn_as_glyphs() -> None:
     pictures = [draw_bar_chart([bar(name)], title="t") for name in ("微信", "日本語", "한국어", "信微", "🎉", "💡")]
     assert {picture.notes for picture in pictures} == {()}
     assert len({picture.png for picture in pictures}) == len(pictures)
 
 
-def test_a_font_that_was_installed_after_the_first_picture_ever_is_found(tmp_path: Path) -> None:
+def test_a_font_installed_after_the_first_image_is_found(tmp_path: Path) -> None:
     """matplotlib caches its list of fonts in a file and never updates it."""
     fonts = tmp_path / ".local/share/fonts"
     fonts.mkdir(parents=True)

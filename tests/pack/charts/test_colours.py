@@ -43,7 +43,7 @@ def oklab(light: Triple) -> Triple:
     )  # fmt: skip
 
 
-def test_every_colour_stands_out_from_white() -> None:
+def test_every_colour_has_enough_contrast_with_white() -> None:
     for colour in (*PALETTE, GREY):
         red, green, blue = linear(colour)
         assert 1.05 / (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05) >= 3, colour
@@ -52,7 +52,7 @@ def test_every_colour_stands_out_from_white() -> None:
 @pytest.mark.parametrize(
     ("vision", "least"), [("normal", 14), ("without red", 8), ("without green", 8), ("without blue", 6.5)]
 )
-def test_colours_can_be_told_apart_by_people_who_see_fewer(vision: str, least: float) -> None:
+def test_colours_can_be_distinguished_with_colour_blindness(vision: str, least: float) -> None:
     seen = {}
     for colour in PALETTE:
         red, green, blue = (min(1.0, max(0.0, part)) for part in times(VISIONS[vision], linear(colour)))
@@ -61,7 +61,7 @@ def test_colours_can_be_told_apart_by_people_who_see_fewer(vision: str, least: f
         assert 100 * dist(seen[one], seen[other]) >= least, (one, other)
 
 
-def test_a_name_has_the_same_colour_in_every_company_and_order() -> None:
+def test_the_colour_of_a_name_does_not_depend_on_other_names_or_their_order() -> None:
     whole = looks(APPS)
     for count in range(1, len(APPS)):
         few = looks(reversed(APPS[:count]))
@@ -69,7 +69,7 @@ def test_a_name_has_the_same_colour_in_every_company_and_order() -> None:
     assert looks(reversed(APPS)) == whole
 
 
-def test_the_same_application_on_three_systems_has_one_colour() -> None:
+def test_an_application_has_the_same_colour_on_three_systems() -> None:
     assert len(set(looks(["Firefox", "firefox", "firefox.exe"]).values())) == 1
 
 
@@ -85,7 +85,7 @@ def test_names_that_share_a_colour_differ_by_texture() -> None:
     assert all(look.colour == colour_of(name) for name, look in few.items())
 
 
-def test_what_has_no_name_is_grey() -> None:
+def test_an_empty_name_is_grey() -> None:
     assert looks(["Code", "(none)"], nameless=["(none)"])["(none)"] == Look(GREY)
 
 

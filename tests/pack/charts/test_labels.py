@@ -1,4 +1,4 @@
-"""Texts that come from windows and web pages, as labels."""
+"""Labels from untrusted text, such as titles of windows and web pages."""
 
 import unicodedata
 from functools import partial
@@ -29,7 +29,7 @@ WORDS = st.text(st.characters(), max_size=80)
         ("", ""),
     ],
 )
-def test_a_label_is_one_line_without_what_would_disturb_others(text: str, shown: str) -> None:
+def test_a_label_is_one_line_without_control_characters(text: str, shown: str) -> None:
     assert clean(text, 40) == shown
 
 
@@ -39,7 +39,7 @@ def test_wide_characters_take_two_columns() -> None:
     assert cut("abcdefghi", 8) == "abcdefg…"
 
 
-def test_a_megabyte_is_cut_before_anything_else_is_done() -> None:
+def test_long_text_is_cut_before_anything_else() -> None:
     for letter, shown in (("x", "x" * 39 + "…"), (" ", "…")):
         long, longer = letter * 10_000, letter * 10_000_000
         assert clean(longer, 40) == shown
@@ -47,7 +47,7 @@ def test_a_megabyte_is_cut_before_anything_else_is_done() -> None:
 
 
 @given(WORDS, st.integers(min_value=1, max_value=60))
-def test_a_label_never_takes_more_columns_than_it_may(text: str, columns: int) -> None:
+def test_a_label_never_takes_more_than_its_columns(text: str, columns: int) -> None:
     label = clean(text, columns)
     widths = (0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in label)
     assert sum(widths) <= columns

@@ -182,7 +182,7 @@ class ForwardedCall:
         if not isinstance(params, Raw):
             return True
         try:
-            return self.call.caller.hears(_decode_level(params).level)
+            return self.call.caller.wants_log(_decode_level(params).level)
         except msgspec.DecodeError:
             return False
 

@@ -222,7 +222,7 @@ class UpstreamLink:
             self.bridge.reset()
             if client.revision.stateless:
                 client.declare(ALL_CAPABILITIES)  # for lists: each call carries the capabilities of its caller
-            self.pool.correlates = client.tells_calls_apart
+            self.pool.correlates = client.correlates_calls
             for uri in self.watch.uris():
                 self._spawn(self._watch_again(uri))
         self._on_connection()

@@ -106,13 +106,13 @@ class Canvas:
     def _write_line(self, text: str, y_in: float, columns: int, **style: Any) -> None:
         place = self._figure.text(_MARGIN_IN / WIDTH_IN, y_in / self._figure.get_figheight(), "", va="top", **style)
         place.set_in_layout(False)
-        self.letter(place, text, columns)
+        self.set_text(place, text, columns)
 
     def write(self, axes: Panel, x: float, y: float, text: str, columns: int, **style: Any) -> None:
         """Write a text that may come from outside into a panel; `style` is matplotlib's."""
-        self.letter(axes.text(x, y, "", **style), text, columns)
+        self.set_text(axes.text(x, y, "", **style), text, columns)
 
-    def letter(self, place: Text, text: str, columns: int) -> None:
+    def set_text(self, place: Text, text: str, columns: int) -> None:
         """Put a text that may come from outside into a text object of matplotlib."""
         place.set_text(clean(text, columns))
         place.set_parse_math(False)  # titles with two dollars are not formulas

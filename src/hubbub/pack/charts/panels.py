@@ -184,7 +184,7 @@ def draw_key(canvas: Canvas, axes: Panel, entries: Sequence[tuple[str, Look]]) -
         borderaxespad=0,
     )
     for place, (name, _) in zip(legend.get_texts(), entries, strict=True):
-        canvas.letter(place, name, _KEY_NAME_COLUMNS)
+        canvas.set_text(place, name, _KEY_NAME_COLUMNS)
 
 
 def key_height_in(entries: int) -> float:

@@ -1,4 +1,4 @@
-"""Types made up at random: their values fit their schema and come back equal, and whatever else comes is refused."""
+"""Random types: their values match their schema and decode to equal values, and any other input is refused."""
 
 import contextlib
 import dataclasses
@@ -43,14 +43,14 @@ _leaves: list[Case] = [
 _numbers = itertools.count()
 
 
-def _made(cases: list[Case]) -> Case:
-    # msgspec tells types apart by their full name.
-    name = f"Made{next(_numbers)}"
-    made = dataclasses.make_dataclass(name, [(f"field{index}", kind) for index, (kind, _) in enumerate(cases)])
-    return made, st.builds(made, *(values for _, values in cases))
+def _make_class(cases: list[Case]) -> Case:
+    # msgspec identifies types by their full name.
+    name = f"Generated{next(_numbers)}"
+    cls = dataclasses.make_dataclass(name, [(f"field{index}", kind) for index, (kind, _) in enumerate(cases)])
+    return cls, st.builds(cls, *(values for _, values in cases))
 
 
-def _wider(inner: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
+def _nest_cases(inner: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
     return st.one_of(
         inner.map(lambda case: (GenericAlias(list, case[0]), st.lists(case[1], max_size=3))),
         inner.map(lambda case: (GenericAlias(dict, (str, case[0])), st.dictionaries(_text, case[1], max_size=3))),
@@ -58,14 +58,14 @@ def _wider(inner: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
         st.tuples(inner, inner).map(
             lambda two: (GenericAlias(tuple, (two[0][0], two[1][0])), st.tuples(two[0][1], two[1][1]))
         ),
-        st.lists(inner, max_size=3).map(_made),
+        st.lists(inner, max_size=3).map(_make_class),
     )
 
 
-_cases = st.recursive(st.sampled_from(_leaves), _wider, max_leaves=5)
+_cases = st.recursive(st.sampled_from(_leaves), _nest_cases, max_leaves=5)
 
 
-def _taking(kind: Any) -> Callable[..., Any]:
+def _function_of_type(kind: Any) -> Callable[..., Any]:
     def call(value: Any) -> None: ...
 
     call.__annotations__ = {"value": kind, "return": kind}
@@ -73,9 +73,9 @@ def _taking(kind: Any) -> Callable[..., Any]:
 
 
 @given(st.data())
-def test_values_of_any_type_fit_its_schema_and_come_back_equal(data: st.DataObject) -> None:
+def test_values_of_any_type_match_its_schema_and_decode_to_equal_values(data: st.DataObject) -> None:
     kind, values = data.draw(_cases)
-    function = _taking(kind)
+    function = _function_of_type(kind)
     arguments, output = Arguments.from_function(function), Output.from_function(function)
     jsonschema_rs.meta.validate(arguments.schema)
     value = data.draw(values)
@@ -97,8 +97,8 @@ _json = st.recursive(
 
 
 @given(_cases, _json.map(json.dumps).map(str.encode) | st.binary())
-def test_no_input_raises_anything_but_a_refusal(case: Case, raw: bytes) -> None:
-    arguments = Arguments.from_function(_taking(case[0]))
+def test_any_input_is_decoded_or_raises_a_validation_error(case: Case, raw: bytes) -> None:
+    arguments = Arguments.from_function(_function_of_type(case[0]))
     for given_bytes in (raw, b'{"value":' + raw + b"}"):
         with contextlib.suppress(ArgumentsInvalid):
             assert list(arguments.decode(given_bytes)) == ["value"]

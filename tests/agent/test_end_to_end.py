@@ -80,7 +80,7 @@ def confirm_all(question: Question) -> Decision:
     return Confirm(question.digest, time.time() + 60)
 
 
-async def test_a_call_that_a_person_has_to_allow_reaches_the_server_only_then() -> None:
+async def test_a_call_that_needs_confirmation_reaches_the_server_only_after_it() -> None:
     async with (
         await ToolRegistryBuilder([ECHO]).build() as snapshot,
         run_endpoint(answer(None, CALL), answer("done")) as endpoint,
@@ -97,7 +97,7 @@ async def test_a_call_that_a_person_has_to_allow_reaches_the_server_only_then() 
     assert json.loads(endpoint.bodies[1]["messages"][-1]["content"])["data"]["text"].startswith("hello")
 
 
-async def test_wrong_arguments_are_told_to_the_model_in_words() -> None:
+async def test_invalid_arguments_are_reported_to_the_model_as_text() -> None:
     async with (
         await ToolRegistryBuilder([ECHO]).build() as snapshot,
         run_endpoint(answer(None, ("c1", "mcp_demo__echo", '{"txet": "x"}')), answer("sorry")) as endpoint,

@@ -29,7 +29,7 @@ from hubbub import (
     TransportError,
     bounds,
 )
-from hubbub.client import rounds
+from hubbub.client import input_required
 from hubbub.client.pagination import fetch_all_pages
 from hubbub.client.raw_calls import ToolHeaders
 from hubbub.client.results import decode_result
@@ -49,12 +49,12 @@ def page(**members: Any) -> ToolsPage:
     return decode_result(Raw(msgspec.json.encode({"tools": [], **members})), ToolsPage)
 
 
-def test_a_result_is_kept_for_as_long_as_it_says() -> None:
+def test_a_result_is_cached_for_its_ttl() -> None:
     now = [0.0]
     cache = ResultCache(clock=lambda: now[0])
-    kept = page(ttlMs=1000)
-    cache.put("tools/list", None, kept)
-    assert cache.get("tools/list", None) is kept
+    cached = page(ttlMs=1000)
+    cache.put("tools/list", None, cached)
+    assert cache.get("tools/list", None) is cached
     assert cache.get("tools/list", "") is None
     now[0] = 1.0
     assert cache.get("tools/list", None) is None
@@ -66,29 +66,29 @@ def test_a_result_is_kept_for_as_long_as_it_says() -> None:
     assert cache.get("tools/list", None) is None
 
 
-def test_kept_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "CACHED_BYTES", 3000)
     cache = ResultCache()
 
     def put(key: str, size: int) -> None:
         cache.put("tools/list", key, page(ttlMs=1000, x="x" * size))
 
-    def kept() -> list[str]:
+    def cached_names() -> list[str]:
         return [key for key in ("a", "b", "c", "d") if cache.get("tools/list", key) is not None]
 
     put("a", 1000)
     put("b", 1000)
-    put("b", 1000)  # in place of the other, not besides
-    assert kept() == ["a", "b"]
+    put("b", 1000)  # replaces the other entry
+    assert cached_names() == ["a", "b"]
     put("c", 1000)
-    assert kept() == ["b", "c"]
-    put("d", 4000)  # too large for any room that could be made
-    assert kept() == ["b", "c"]
+    assert cached_names() == ["b", "c"]
+    put("d", 4000)  # larger than the whole cache
+    assert cached_names() == ["b", "c"]
     put("d", 2900)
-    assert kept() == ["d"]
+    assert cached_names() == ["d"]
 
 
-def test_private_results_are_not_kept_where_the_caller_may_change() -> None:
+def test_private_results_are_not_cached_if_the_caller_may_change() -> None:
     cache = ResultCache(keeps_private=False)
     cache.put("tools/list", None, page(ttlMs=1000))
     cache.put("tools/list", "a", page(ttlMs=1000, cacheScope="private"))
@@ -96,7 +96,7 @@ def test_private_results_are_not_kept_where_the_caller_may_change() -> None:
     assert len(cache) == 1
 
 
-def test_what_has_changed_is_forgotten() -> None:
+def test_changed_results_are_removed_from_the_cache() -> None:
     cache = ResultCache()
     for key in ("a", "b"):
         cache.put("resources/read", key, page(ttlMs=1000))
@@ -117,7 +117,7 @@ INPUT_REQUIRED = {
 }
 
 
-async def test_a_round_sends_the_same_request_with_answers_and_state() -> None:
+async def test_a_round_repeats_the_request_with_responses_and_state() -> None:
     sent: list[dict[str, Any]] = []
 
     async def send(params: dict[str, Any]) -> Raw:
@@ -127,14 +127,14 @@ async def test_a_round_sends_the_same_request_with_answers_and_state() -> None:
     async def answer(method: str, params: Raw) -> Any:
         return {"method": method, "params": msgspec.json.decode(params)}
 
-    done = await rounds.resolve_input(raw(INPUT_REQUIRED), {"name": "t"}, send, answer)
+    done = await input_required.resolve_input(raw(INPUT_REQUIRED), {"name": "t"}, send, answer)
     assert b"done" in bytes(done)
     assert sent == [
         {"name": "t", "inputResponses": {"k": {"method": "m", "params": {"a": 1}}}, "requestState": "s\u00e9"}
     ]
 
 
-async def test_a_state_that_was_not_sent_is_not_returned() -> None:
+async def test_without_a_request_state_none_is_returned() -> None:
     sent: list[dict[str, Any]] = []
 
     async def send(params: dict[str, Any]) -> Raw:
@@ -145,12 +145,12 @@ async def test_a_state_that_was_not_sent_is_not_returned() -> None:
         return {}
 
     first = {key: value for key, value in INPUT_REQUIRED.items() if key != "requestState"}
-    await rounds.resolve_input(raw(first), {}, send, answer)
-    await rounds.resolve_input(raw({"resultType": "input_required", "requestState": "x"}), {}, send, answer)
+    await input_required.resolve_input(raw(first), {}, send, answer)
+    await input_required.resolve_input(raw({"resultType": "input_required", "requestState": "x"}), {}, send, answer)
     assert sent == [{"inputResponses": {"k": {}}}, {"requestState": "x"}]
 
 
-async def test_rounds_have_an_end() -> None:
+async def test_the_number_of_rounds_is_limited() -> None:
     count = 0
 
     async def send(params: dict[str, Any]) -> Raw:
@@ -162,11 +162,11 @@ async def test_rounds_have_an_end() -> None:
         return {}
 
     with pytest.raises(InputRefused, match="after 10 rounds"):
-        await rounds.resolve_input(raw(INPUT_REQUIRED), {}, send, answer)
+        await input_required.resolve_input(raw(INPUT_REQUIRED), {}, send, answer)
     assert count == 10
 
 
-async def test_questions_that_nobody_answers_are_refused() -> None:
+async def test_input_requests_without_a_handler_are_refused() -> None:
     async def send(params: dict[str, Any]) -> Raw:
         raise AssertionError
 
@@ -174,34 +174,34 @@ async def test_questions_that_nobody_answers_are_refused() -> None:
         raise MethodNotFound(method)
 
     with pytest.raises(InputRefused, match="requires m, but"):
-        await rounds.resolve_input(raw(INPUT_REQUIRED), {}, send, answer)
+        await input_required.resolve_input(raw(INPUT_REQUIRED), {}, send, answer)
     for wrong in ({"resultType": "input_required"}, {"resultType": "input_required", "inputRequests": 1}):
         with pytest.raises(TransportError):
-            await rounds.resolve_input(raw(wrong), {}, send, answer)
+            await input_required.resolve_input(raw(wrong), {}, send, answer)
     with pytest.raises(TransportError, match="unknown type"):
-        rounds.is_complete(raw({"resultType": "task"}))
+        input_required.is_complete(raw({"resultType": "task"}))
 
 
 # -- pages ---------------------------------------------------------------------------
 
 
-async def test_an_empty_cursor_is_a_cursor_and_only_its_absence_ends() -> None:
-    asked: list[str | None] = []
+async def test_an_empty_cursor_is_valid_and_only_a_missing_one_ends_the_list() -> None:
+    cursors: list[str | None] = []
     following = {None: {"nextCursor": ""}, "": {"nextCursor": "b"}, "b": {}}
 
     async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
-        asked.append(cursor)
-        return page(tools=[{"name": f"t{len(asked)}"}], **following[cursor])
+        cursors.append(cursor)
+        return page(tools=[{"name": f"t{len(cursors)}"}], **following[cursor])
 
     assert [tool.name for tool in await fetch_all_pages(fetch, lambda found: found.tools, limit_s=60)] == [
         "t1",
         "t2",
         "t3",
     ]
-    assert asked == [None, "", "b"]
+    assert cursors == [None, "", "b"]
 
 
-async def test_a_list_without_end_is_an_error() -> None:
+async def test_an_endless_list_is_an_error() -> None:
     count = 0
 
     async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
@@ -217,7 +217,7 @@ async def test_a_list_without_end_is_an_error() -> None:
     ("bound", "limit", "message"),
     [("LIST_BYTES", 5000, "more than 5000 bytes"), ("LIST_ITEMS", 5, "more than 5 items")],
 )
-async def test_a_list_is_bounded_over_all_its_pages(
+async def test_the_size_limit_of_a_list_covers_all_its_pages(
     bound: str, limit: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, bound, limit)
@@ -234,7 +234,7 @@ async def test_a_list_is_bounded_over_all_its_pages(
     assert count <= 6
 
 
-async def test_the_last_page_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_size_limit_includes_the_last_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LIST_ITEMS", 2)
 
     async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
@@ -244,25 +244,25 @@ async def test_the_last_page_counts_too(monkeypatch: pytest.MonkeyPatch) -> None
         await fetch_all_pages(fetch, lambda found: found.tools, limit_s=60)
 
 
-async def test_slow_pages_do_not_add_up_beyond_the_time_limit() -> None:
-    asked = 0
+async def test_the_time_limit_of_a_list_covers_all_its_pages() -> None:
+    fetched = 0
 
     async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
-        nonlocal asked
-        asked += 1
-        assert left_s <= 200 - 50 * (asked - 1)
+        nonlocal fetched
+        fetched += 1
+        assert left_s <= 200 - 50 * (fetched - 1)
         advance_clock(50)
-        return page(nextCursor=str(asked))
+        return page(nextCursor=str(fetched))
 
     with pytest.raises(DeadlineExceeded, match="after 200 s"):
         await fetch_all_pages(fetch, lambda found: found.tools, limit_s=200)
-    assert asked == 4
+    assert fetched == 4
 
 
 # -- results -------------------------------------------------------------------------
 
 
-def test_schemas_are_kept_as_they_are() -> None:
+def test_schemas_are_unchanged() -> None:
     schema = {
         "$schema": "x",
         "$defs": {"a": {"$anchor": "b"}},
@@ -276,7 +276,7 @@ def test_schemas_are_kept_as_they_are() -> None:
     assert tool.output_schema == {"type": "array"}
 
 
-def test_an_answer_of_another_kind_is_refused() -> None:
+def test_a_result_of_another_type_is_refused() -> None:
     for wrong in (b"[]", b"1", b'{"tools": 5}'):
         with pytest.raises(TransportError, match="not a valid ToolsPage"):
             decode_result(Raw(wrong), ToolsPage)
@@ -284,19 +284,19 @@ def test_an_answer_of_another_kind_is_refused() -> None:
         decode_result(Raw(b"{}"), ResourceResult)
 
 
-def test_lists_that_a_server_leaves_out_are_empty() -> None:
+def test_missing_lists_are_empty() -> None:
     assert decode_result(Raw(b"{}"), ToolResult).content == []
     for prompts in (b'[{"name": "p"}]', b'[{"name": "p"}, 7]'):
         page = decode_result(Raw(b'{"prompts": %b}' % prompts), PromptsPage)
         assert [prompt.arguments for prompt in page.prompts] == [[]]
 
 
-def test_odd_messages_of_a_prompt_are_kept() -> None:
+def test_unusual_messages_of_a_prompt_are_kept() -> None:
     result = decode_result(Raw(b'{"messages":[{"role":"user","content":{"type":"scent","x":1}}]}'), PromptResult)
     assert result.messages[0].content.fields == {"type": "scent", "x": 1}  # type: ignore[union-attr]
 
 
-def test_texts_are_texts() -> None:
+def test_a_text_block_is_decoded_as_text() -> None:
     result = decode_result(
         raw({"content": [{"type": "text", "text": "a", "annotations": {"priority": 1}}]}), ToolResult
     )
@@ -307,7 +307,7 @@ def test_texts_are_texts() -> None:
 # -- headers of tools ----------------------------------------------------------------
 
 
-def test_what_is_known_of_tools_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_tool_definitions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LIST_ITEMS", 3)
     headers = ToolHeaders()
     schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
@@ -345,11 +345,11 @@ def test_arguments_become_headers() -> None:
         headers.headers_for({"name": "t", "arguments": {"b": 7.5}})
 
 
-# -- passing on ----------------------------------------------------------------------
+# -- forwarding ----------------------------------------------------------------------
 
 
 class RecordingReturnPath:
-    """Whoever asked us."""
+    """The return path of a caller; records what is sent through it."""
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
@@ -388,8 +388,8 @@ async def test_a_client_is_a_peer(transport: str, version: str | None) -> None:
         assert b"2 steps" in bytes(reply.body)
         progress_notes = [note.params for note in back.notes if note.method == "notifications/progress"]
         assert [bytes(progress.progress_token) for progress in progress_notes] == [b'"theirs"'] * 2
-        asked = await client.request(make_call("tools/call", {"name": "ask_name", "arguments": {}}, back))
-        assert b"Grace is 1" in bytes(asked.body)  # type: ignore[attr-defined]
+        elicited = await client.request(make_call("tools/call", {"name": "ask_name", "arguments": {}}, back))
+        assert b"Grace is 1" in bytes(elicited.body)  # type: ignore[attr-defined]
         assert [question.method for question in back.questions] == ["elicitation/create"]
         listed = await client.request(make_call("tools/list", {}, back))
         assert b'"echo"' in bytes(listed.body)  # type: ignore[attr-defined]
