@@ -124,7 +124,7 @@ def test_a_script_over_http_does_not_start_in_an_untrusted_folder(tmp_path: Path
     with run_app(tmp_path) as url:
         assert status(url) == 401
     (tmp_path / "keys.toml").write_text("")
-    assert "a change in keys.toml" in run_refused(tmp_path, ON_A_FREE_PORT)
+    assert "because keys.toml changed" in run_refused(tmp_path, ON_A_FREE_PORT)
 
 
 def test_a_script_on_stdio_leaves_out_what_is_not_trusted_and_says_so(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def make_entry(pack: Pack) -> PackEntry:
 def test_a_tool_that_is_already_there_is_refused() -> None:
     server = Server("s")
     install_pack(server, make_pack("one", "read"), None)
-    with pytest.raises(DefinitionError, match="'two' has a tool 'read'"):
+    with pytest.raises(DefinitionError, match="'two' defines the tool 'read'"):
         install_pack(server, make_pack("two", "write", "read"), None)
 
 
@@ -91,7 +91,7 @@ def test_the_profile_of_a_pack_alone_also_judges_later_tools() -> None:
 
 def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
     parts = [InstalledPart("one", (), PROFILES), InstalledPart("two", (), {})]
-    with pytest.raises(SettingsError, match="no profile 'brief'; known: core, full"):
+    with pytest.raises(SettingsError, match="unknown profile 'brief'; known: core, full"):
         use_profile(Server("s"), "brief", parts)
 
 
@@ -107,7 +107,7 @@ def test_a_named_pack_must_exist_and_be_able_to_run() -> None:
     packs = {"peers": make_entry(make_pack("peers", requires=("no_such",), extra="peers"))}
     with pytest.raises(PackUnavailable, match=r"needs no_such: install Hubbub with its extra 'peers'"):
         choose_packs(("peers",), packs)
-    with pytest.raises(SettingsError, match="no pack 'pears'; did you mean 'peers'"):
+    with pytest.raises(SettingsError, match="unknown pack 'pears'; did you mean 'peers'"):
         choose_packs(("pears",), packs)
 
 

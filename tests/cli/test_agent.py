@@ -107,7 +107,7 @@ def test_without_a_person_nothing_is_destroyed(hubbub: Run) -> None:
     with serve_model([(BURN, {"what": "letters"})], "I could not.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", GALLERY, "Burn them")
     assert (done.returncode, done.stdout) == (0, "I could not.\n")
-    assert "see --yes" in done.stderr
+    assert "it needs confirmation in a terminal, or --yes" in done.stderr
     assert "was not called" in done.stderr
     assert "->" not in done.stderr
     assert model.results()[0]["errors"][0]["code"] == "TOOL_POLICY_DENIED"
@@ -126,7 +126,7 @@ def test_a_model_without_end_is_stopped(hubbub: Run) -> None:
     with serve_model(*[calls] * 3) as model:
         done = hubbub("agent", "--model-url", model.url, "--server", ECHO, "--yes", "--max-turns", "2", "Go")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "after 2 turns; allow more with --max-turns" in done.stderr
+    assert "within 2 turns (`max_turns`); allow more with --max-turns" in done.stderr
 
 
 def test_the_key_is_sent_and_never_shown(hubbub: Run) -> None:
@@ -153,7 +153,7 @@ def test_the_key_is_sent_and_never_shown(hubbub: Run) -> None:
         (
             ("--model-url", "URL", "--server", ECHO, "--server", "http://a/mcp", "--header", "A=b", "Hello"),
             2,
-            ("are for one server", "hubbub.toml"),
+            ("need a single server", "hubbub.toml"),
         ),
         (("--model-url", "URL", "--server", "http://127.0.0.1:1/mcp", "Hello"), 3, ("cannot be reached",)),
         (("--model-url", "http://127.0.0.1:1/v1", "--model", "m", "--server", ECHO, "Hello"), 3, ("reached",)),

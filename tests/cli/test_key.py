@@ -29,7 +29,7 @@ def test_a_list_of_keys_tells_whose_they_are_and_not_what(tmp_path: Path, capsys
     key = capsys.readouterr().out.strip()
     assert main(["key", "list", "--key-file", str(keys)]) == 0
     listed = capsys.readouterr().out
-    assert listed.split() == ["alice", f"{key[:11]}_…", "no", "end"]
+    assert listed.split() == ["alice", f"{key[:11]}_…", "no", "expiry"]
 
 
 def test_a_name_has_one_key_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

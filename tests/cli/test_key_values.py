@@ -84,7 +84,7 @@ def test_a_word_becomes_what_its_schema_says(words: list[str], arguments: dict[s
 
 
 def test_a_key_that_the_schema_excludes_is_refused_with_the_nearest() -> None:
-    with pytest.raises(SettingsError, match="no argument 'cuont'; did you mean 'count'"):
+    with pytest.raises(SettingsError, match="unknown argument 'cuont'; did you mean 'count'"):
         read_arguments(["cuont=3"], SCHEMA | {"additionalProperties": False})
 
 

@@ -68,7 +68,7 @@ def test_without_a_hub_everything_is_new(hubbub: Run, tmp_path: Path) -> None:
     done = hubbub("plan")
     assert done.returncode == 0
     assert done.stdout.splitlines() == [
-        "No hub runs with hubbub.toml; one that starts now would have:",
+        "No hub runs with hubbub.toml; a new one would have:",
         "  + server files  serve-files --all",
         "  + view reader",
     ]
@@ -207,5 +207,5 @@ def test_a_state_folder_that_cannot_be_written_is_no_reason_not_to_serve(hubbub:
 
 def test_the_help_explains(hubbub: Run) -> None:
     output = " ".join(hubbub("plan", "--help").stdout.split())
-    for word in ("SIGHUP", "reload = false", "+ comes", "secrets", "Exits with 0", "NEW"):
+    for word in ("SIGHUP", "reload = false", "+ added", "secrets", "Exits with 1", "NEW"):
         assert word in output

@@ -245,9 +245,9 @@ def test_a_wrong_flag_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[servers.hub]\ncommand = 'x'", ["line 1: servers.hub", "the hub itself"]),
+        ("[servers.hub]\ncommand = 'x'", ["line 1: servers.hub", "is reserved"]),
         ("[servers.a]\ncommand = 'x'\nprefix = 'allways'", ["line 3: servers.a.prefix", "one of"]),
-        ("[servers.a]\ncommand = 'x'\npack = 'demo'", ["servers.a", "either url or command"]),
+        ("[servers.a]\ncommand = 'x'\npack = 'demo'", ["servers.a", "exactly one of url, command"]),
         ("[servers.a]\npack = 'dmeo'", ["'dmeo'", "did you mean 'demo'?"]),
         ("[servers.a]\ntarget = 'none.py'", ["none.py"]),
         ("[servers.a]\ncommand = 'x'\n[servers.a.tools.t]\nhiden = true", ["line 4", "did you mean 'hidden'?"]),

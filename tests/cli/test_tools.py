@@ -99,7 +99,7 @@ def test_a_command_of_the_settings_file_is_started(hubbub: Run, tmp_path: Path) 
         ("[servers.x]\nurl = 'http://a/mcp'\ntimeout_s = 'long'", ("servers.x.timeout_s", "must be a number")),
         ("[servers.x]\nurl = 'http://a/mcp'\nheaders = 'top secret'", ("servers.x.headers", "{NAME = TEXT}")),
         ("[servers.x]\nurl = 'http://a/mcp'\nheaders = {A = 12345678}", ("servers.x.headers", "{NAME = TEXT}")),
-        ("[servers.x]\ntimeout_s = 3", ("servers.x", "either url or command")),
+        ("[servers.x]\ntimeout_s = 3", ("servers.x", "exactly one of url, command")),
         ("[servers.x]\nurl = 'http://user:hunter2@a/mcp'", ("must not contain a user or a password",)),
         ("servers = 3", ("must be a section",)),
     ],
@@ -152,7 +152,7 @@ NO_OBJECT = '{"jsonrpc":"2.0","id":1,"result":[]}'
         (("http://127.0.0.1:1/mcp",), 3, ("cannot be reached", "check that it is running")),
         (("--", "no-such-program"), 3, ("cannot be started",)),
         (("--", "sh", "-c", "echo out of paper >&2; exit 7"), 3, ("out of paper",)),
-        (("--timeout", "1", "--", "sleep", "30"), 3, ("within 1 s", "--timeout")),
+        (("--timeout", "1", "--", "sleep", "30"), 3, ("Timed out after 1 s", "--timeout")),
         (("--protocol-version", "2025-11-25", "--", "sh", "-c", f"read x; echo '{NO_OBJECT}'"), 4, ("not an object",)),
     ],
 )  # fmt: skip

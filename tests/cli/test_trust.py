@@ -173,7 +173,7 @@ def test_a_trusted_folder_counts_until_its_file_changes(hubbub: Run, hostile_fol
     assert tools_of(done) == ["echo"]
     assert not has_run(hostile_folder)
     assert "is no longer trusted, because hubbub.toml changed" in done.stderr
-    assert_refused(hubbub("serve", ECHO, "--port", "0"), "a change in hubbub.toml", *KEYS)
+    assert_refused(hubbub("serve", ECHO, "--port", "0"), "because hubbub.toml changed", *KEYS)
     trust(hostile_folder)
     assert tools_of(hubbub(*serve, stdin=STDIN)) == ["red_tool", "echo"]
 
@@ -184,8 +184,8 @@ def test_a_change_of_a_file_that_it_refers_to_ends_the_trust(hubbub: Run, hostil
     done = hubbub("serve", ECHO, "--transport", "stdio", stdin=STDIN)
     assert tools_of(done) == ["echo"]
     assert not has_run(hostile_folder)
-    assert "a change in red.py" in done.stderr
-    assert_refused(hubbub("serve", "--port", "0"), "a change in red.py")
+    assert "because red.py changed" in done.stderr
+    assert_refused(hubbub("serve", "--port", "0"), "because red.py changed")
 
 
 def test_a_file_that_was_named_needs_no_trust(hubbub: Run, hostile_folder: Path) -> None:
@@ -326,7 +326,7 @@ def test_a_key_that_the_user_adds_leaves_the_folder_trusted(hubbub: Run, tmp_pat
     with (tmp_path / "keys.toml").open("a") as file:
         file.write("# by somebody else\n")
     assert hubbub("key", "add", "carol", "--key-file", "keys.toml").returncode == 0
-    assert_refused(hubbub("serve", ECHO, "--port", "0"), "a change in keys.toml")
+    assert_refused(hubbub("serve", ECHO, "--port", "0"), "because keys.toml changed")
 
 
 # -- a hub that runs ---------------------------------------------------------------
@@ -364,7 +364,7 @@ def test_a_running_hub_takes_a_change_over_only_after_trust(hostile_folder: Path
         with (hostile_folder / "hubbub.toml").open("a") as file:
             file.write(f"[servers.red]\ncommand = {json.dumps(sys.executable)}\nargs = ['red.py']\n")
         line = read_until(lines, "settings_not_applied")
-        assert "a change in hubbub.toml" in line
+        assert "is no longer trusted, because hubbub.toml, " in line
         assert "servers.red.command" in line
         assert "hubbub trust" in line
         assert not has_run(hostile_folder)

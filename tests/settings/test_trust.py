@@ -117,7 +117,7 @@ def test_reading_a_file_without_trust_is_an_error_unless_it_is_asked_for(here: P
 
 def test_many_keys_and_odd_names_stay_one_line(here: Path) -> None:
     write(here, "\n".join(f"key{number} = 1" for number in range(50)) + '\n"a\\u001bb" = 1\n')
-    assert read_sources().refusal.endswith("hubbub trust`, or name the file to use with --config (HUBBUB_CONFIG)")
+    assert read_sources().refusal.endswith("hubbub trust`, or name a file with --config (HUBBUB_CONFIG)")
     assert "key19 and 31 more" in read_sources().refusal
     write(here, '"a\\u001bb" = 1\n')
     assert "\x1b" not in read_sources().refusal
@@ -267,7 +267,7 @@ def test_the_programs_of_an_mcp_json_count_too(here: Path) -> None:
     for name in ("a.py", "clients/mcp.json"):
         before = (here / name).read_text()
         (here / name).write_text(before + " ")
-        assert f"a change in {name}" in read_sources().problem
+        assert f"because {name} changed" in read_sources().problem
         (here / name).write_text(before)
     assert read_sources().refused == ()
 
@@ -278,7 +278,7 @@ def test_the_settings_file_is_named_before_the_files_that_it_newly_refers_to(her
     write(here, 'mcp_json = "b.json"\n')
     trust_folder()
     write(here, 'mcp_json = "a.json"\n')
-    assert "a change in hubbub.toml, a.json, b.json" in read_sources().problem
+    assert "because hubbub.toml, a.json, b.json changed" in read_sources().problem
 
 
 @pytest.mark.parametrize("change", ["written", "gone", "new", "link"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from traceback import StackSummary, TracebackException, extract_tb
 from typing import Final
 
@@ -54,8 +55,12 @@ def _format_traceback(cause: BaseException) -> Iterator[str]:
 
 
 def _is_internal(filename: str) -> bool:
-    """Whether a frame belongs to Hubbub, or to Python's own import and start code."""
-    here = __file__.removesuffix("cli/errors.py").removesuffix("cli\\errors.py")
+    """Whether a frame belongs to Hubbub, to click, which runs the commands, or to Python's own import and start code."""
+    own = str(Path(__file__).parents[1])
+    click = sys.modules.get("click")
+    commands = str(Path(click.__file__).parent) if click is not None and click.__file__ is not None else own
     return (
-        filename.startswith(("<", here)) or "importlib" in filename or filename.endswith(("/bin/hubbub", "hubbub.exe"))
+        filename.startswith(("<", own, commands))
+        or "importlib" in filename
+        or filename.endswith(("/bin/hubbub", "hubbub.exe"))
     )

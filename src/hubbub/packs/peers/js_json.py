@@ -22,11 +22,14 @@ _MAX_ARRAY_INDEX: Final = 2**32 - 2
 _MAX_SAFE_INTEGER: Final = 2**53 - 1
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_TOO_DEEP: Final = f"it is nested more than {limits.PEER_NESTING} levels deep"
 
 
 class JsonError(PeersError):
     """The text is not JSON, or the value cannot be represented in JSON."""
+
+
+def _too_deep() -> JsonError:
+    return JsonError(f"it is nested more than {limits.PEER_NESTING} levels deep")
 
 
 def parse(text: str | bytes) -> Any:
@@ -37,7 +40,7 @@ def parse(text: str | bytes) -> Any:
     try:
         value = _DECODER.decode(text if isinstance(text, str) else text.decode())
     except RecursionError:
-        raise JsonError(_TOO_DEEP) from None
+        raise _too_deep() from None
     except ValueError as error:
         raise JsonError(str(error)) from None
     _check_depth(value)
@@ -75,7 +78,7 @@ def _check_depth(value: Any) -> None:
     layer, depth = [value], 0
     while layer:
         if depth > limits.PEER_NESTING:
-            raise JsonError(_TOO_DEEP)
+            raise _too_deep()
         depth += 1
         layer = [
             inner
@@ -103,7 +106,7 @@ def _stringify_value(value: object, depth: int) -> str:
     if isinstance(value, int | float):
         return format_number(value)
     if depth > limits.PEER_NESTING:
-        raise JsonError(_TOO_DEEP)
+        raise _too_deep()
     if isinstance(value, Mapping):
         return (
             "{"

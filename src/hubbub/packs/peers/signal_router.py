@@ -21,7 +21,6 @@ from hubbub.packs.peers.js_json import JsonError, parse
 
 STREAM_ID_TAKEN: Final = "Stream ID is already in use."
 """The VDO.Ninja bridge searches for these words."""
-_NAME_RULE: Final = f"must be a string of 1 to {limits.SIGNAL_NAME_CHARACTERS} characters"
 
 
 class ClientDisconnected(PeersError):
@@ -181,7 +180,7 @@ class SignalRouter:
 
     def _join(self, client: Client, name: object, *, claims: bool) -> list[Delivery]:
         if not _is_valid_name(name):
-            return [(client, _error("invalid_room", f"roomid {_NAME_RULE}"))]
+            return [(client, _error("invalid_room", f"roomid {_name_rule()}"))]
         room = self._rooms.get(name) or _Room()
         deliveries: list[Delivery] = []
         if client.room != name:
@@ -209,7 +208,7 @@ class SignalRouter:
 
     def _seed(self, client: Client, stream_id: object) -> list[Delivery]:
         if not _is_valid_name(stream_id):
-            return [(client, _error("invalid_stream_id", f"streamID {_NAME_RULE}"))]
+            return [(client, _error("invalid_stream_id", f"streamID {_name_rule()}"))]
         current_room, is_new = self._current_room(client), client.stream_id != stream_id
         if current_room.streams.get(stream_id, client) is not client:
             self.refused += 1
@@ -225,7 +224,7 @@ class SignalRouter:
 
     def _play(self, client: Client, stream_id: object) -> list[Delivery]:
         if not _is_valid_name(stream_id):
-            return [(client, _error("invalid_stream_id", f"streamID {_NAME_RULE}"))]
+            return [(client, _error("invalid_stream_id", f"streamID {_name_rule()}"))]
         client.is_active = True
         publisher = self._current_room(client).streams.get(stream_id, client)
         return [] if publisher is client else [(publisher, {"request": "offerSDP", "UUID": client.uuid})]
@@ -279,6 +278,10 @@ class SignalRouter:
 
 def _is_valid_name(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and 0 < len(value) <= limits.SIGNAL_NAME_CHARACTERS
+
+
+def _name_rule() -> str:
+    return f"must be a string of 1 to {limits.SIGNAL_NAME_CHARACTERS} characters"
 
 
 def _error(code: str, message: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Settings: who wins, what is refused, and what is never shown."""
+"""Reading settings: precedence of sources, refused values, secrets that are not shown."""
 
 import pickle
 import re
@@ -115,7 +115,7 @@ def test_lists_are_read_from_repeated_flags_and_from_commas() -> None:
 def test_one_address_wins_over_host_and_port() -> None:
     assert read_settings(ServeSettings, sources({"--http-addr": "[::1]:81", "--port": "3"})).address == ("::1", 81)
     assert read_settings(ServeSettings, sources({"--http-addr": ":81"})).address == ("127.0.0.1", 81)
-    with pytest.raises(SettingsError, match="--http-addr must have a port <= 65535, not 80000"):
+    with pytest.raises(SettingsError, match="--http-addr must have a port of at most 65535, not 80000"):
         read_settings(ServeSettings, sources({"--http-addr": "localhost:80000"}))
 
 
