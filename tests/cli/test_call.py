@@ -112,7 +112,9 @@ def test_without_a_terminal_questions_are_declined(hubbub: Run) -> None:
 
 def test_a_tool_that_takes_too_long_is_withdrawn(hubbub: Run, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    assert_refused(hubbub("call", GALLERY, "stuck", f"mark={mark}", "--timeout", "1"), 3, "Timed out after 1 s", "--timeout")
+    assert_refused(
+        hubbub("call", GALLERY, "stuck", f"mark={mark}", "--timeout", "1"), 3, "Timed out after 1 s", "--timeout"
+    )
     assert mark.read_text() == "cancelled"
 
 

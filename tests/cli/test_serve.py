@@ -217,7 +217,11 @@ def test_a_named_pack_is_served_alone_with_its_lifespan(hubbub: Run, third_party
 def test_packs_can_join_a_program(hubbub: Run, third_party: str) -> None:
     done = hubbub("serve", ECHO, "--pack", "tides", "--transport", "stdio", stdin=LIST, PYTHONPATH=third_party)
     assert tool_names(done) == ["echo", "tide", "flood"]
-    assert_refused(hubbub("serve", ECHO, "--pack", "demo", "--transport", "stdio"), 1, "hubbub: the pack 'demo' defines the tool 'echo'")
+    assert_refused(
+        hubbub("serve", ECHO, "--pack", "demo", "--transport", "stdio"),
+        1,
+        "hubbub: the pack 'demo' defines the tool 'echo'",
+    )
 
 
 def test_a_pack_is_set_by_flag_variable_and_file(hubbub: Run, third_party: str, tmp_path: Path) -> None:

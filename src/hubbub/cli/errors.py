@@ -55,7 +55,7 @@ def _format_traceback(cause: BaseException) -> Iterator[str]:
 
 
 def _is_internal(filename: str) -> bool:
-    """Whether a frame belongs to Hubbub, to click, which runs the commands, or to Python's own import and start code."""
+    """Whether a frame belongs to Hubbub, to click, or to Python's own import and start code."""
     own = str(Path(__file__).parents[1])
     click = sys.modules.get("click")
     commands = str(Path(click.__file__).parent) if click is not None and click.__file__ is not None else own
