@@ -123,7 +123,7 @@ def time_bound_lines(tree: ast.Module) -> tuple[list[int], list[int], list[int]]
     return sleeps, bounds, limits
 
 
-def test_no_test_waits_for_a_fixed_time_counts_seconds_or_gives_up_soon() -> None:
+def test_tests_have_no_fixed_sleeps_time_assertions_or_short_timeouts() -> None:
     """A busy machine would break it: `tests/clock.py` has what to do instead."""
     sleeping, counting, impatient = [], [], []
     for name, text in committed_texts():
@@ -137,7 +137,7 @@ def test_no_test_waits_for_a_fixed_time_counts_seconds_or_gives_up_soon() -> Non
     assert impatient == [], "wait without a limit, or a minute; prove a negative by what comes after it"
 
 
-def test_the_scan_sees_sleeps_bounds_and_limits() -> None:
+def test_the_scan_finds_sleeps_time_assertions_and_short_timeouts() -> None:
     written = """
 SOON_S = 5
 async def test() -> None:

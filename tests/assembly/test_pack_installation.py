@@ -39,7 +39,7 @@ def make_entry(pack: Pack) -> PackEntry:
     return found
 
 
-def test_a_tool_that_is_already_there_is_refused() -> None:
+def test_a_pack_with_an_existing_tool_name_is_refused() -> None:
     server = Server("s")
     install_pack(server, make_pack("one", "read"), None)
     with pytest.raises(DefinitionError, match="'two' defines the tool 'read'"):
@@ -71,7 +71,7 @@ def test_a_pack_gets_its_state_in_lifespan_and_health() -> None:
     asyncio.run(main())
 
 
-def test_a_profile_hides_only_in_packs_that_have_it() -> None:
+def test_a_profile_does_not_apply_to_packs_without_it() -> None:
     server = Server("s")
     parts = [
         install_pack(server, make_pack("one", "a_read", "a_write", profiles=PROFILES), None),
@@ -81,7 +81,7 @@ def test_a_profile_hides_only_in_packs_that_have_it() -> None:
     assert shown_tools(server) == ["a_read", "b_write"]
 
 
-def test_the_profile_of_a_pack_alone_also_judges_later_tools() -> None:
+def test_the_profile_of_a_single_pack_applies_to_tools_added_later() -> None:
     server = Server("s")
     use_profile(server, "core", [install_pack(server, make_pack("one", "a_read", profiles=PROFILES), None)])
     server.tool(_nothing, name="b_write")  # type: ignore[call-overload]
@@ -95,7 +95,7 @@ def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
         use_profile(Server("s"), "brief", parts)
 
 
-def test_without_names_every_pack_that_can_run_is_chosen() -> None:
+def test_without_names_every_pack_that_can_run_is_installed() -> None:
     packs = {
         name: make_entry(make_pack(name, requires=needs))
         for name, needs in {"a": (), "b": ("no_such",), "c": ()}.items()

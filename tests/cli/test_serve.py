@@ -121,7 +121,7 @@ def test_a_program_that_breaks_shows_its_own_traceback(hubbub: Run, tmp_path: Pa
     assert "hubbub/" not in "".join(lines[:-1])
 
 
-def test_a_program_that_is_not_python_shows_the_place_and_nothing_of_ours(hubbub: Run, tmp_path: Path) -> None:
+def test_a_syntax_error_shows_its_place_without_our_frames(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "typo.py").write_text("x = 1\ndef f(:\n", encoding="utf-8")
     for target in ("typo.py", "typo:server"):
         done = hubbub("serve", target, "--transport", "stdio")
@@ -132,7 +132,7 @@ def test_a_program_that_is_not_python_shows_the_place_and_nothing_of_ours(hubbub
         assert told.startswith("hubbub: ")
 
 
-def test_what_cannot_be_imported_shows_only_the_programs_own_lines(hubbub: Run, tmp_path: Path) -> None:
+def test_an_import_error_shows_only_frames_of_the_program(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "needs.py").write_text("from importlib import import_module\nimport_module('no_such_library')\n")
     for target in ("needs.py", "needs:server"):
         done = hubbub("serve", target, "--transport", "stdio")
@@ -142,7 +142,7 @@ def test_what_cannot_be_imported_shows_only_the_programs_own_lines(hubbub: Run, 
         assert "needs.py" in shown[0]
 
 
-def test_a_program_that_serves_itself_while_it_is_loaded_is_told_what_to_write(hubbub: Run, tmp_path: Path) -> None:
+def test_a_program_that_calls_run_when_imported_gets_advice(hubbub: Run, tmp_path: Path) -> None:
     text = PROGRAM.format(name="server") + "\nfrom hubbub import run\nrun(server)\n"
     (tmp_path / "eager.py").write_text(text, encoding="utf-8")
     line = text.splitlines().index("run(server)") + 1
@@ -154,7 +154,7 @@ def test_a_program_that_serves_itself_while_it_is_loaded_is_told_what_to_write(h
     assert tool_names(hubbub("serve", "eager.py", "--transport", "stdio", stdin=LIST)) == ["shout"]
 
 
-def test_a_missing_library_of_the_program_is_not_taken_for_a_missing_program(hubbub: Run, tmp_path: Path) -> None:
+def test_a_missing_library_is_not_reported_as_a_missing_program(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "needs.py").write_text("import no_such_library\n", encoding="utf-8")
     done = hubbub("serve", "needs:server", "--transport", "stdio")
     assert done.returncode == 1
@@ -173,7 +173,7 @@ def test_a_missing_library_of_the_program_is_not_taken_for_a_missing_program(hub
         ),
     ],
 )
-def test_a_wrong_program_is_told_in_one_line(
+def test_an_invalid_target_is_reported_in_one_line(
     hubbub: Run, tmp_path: Path, text: str | None, code: int, words: tuple[str, ...]
 ) -> None:
     if text is not None:
@@ -181,7 +181,7 @@ def test_a_wrong_program_is_told_in_one_line(
     assert_refused(hubbub("serve", "my.py", "--transport", "stdio"), code, *words)
 
 
-def test_a_pack_taken_for_a_program_is_told_how_to_serve_it(hubbub: Run) -> None:
+def test_a_pack_given_as_target_gets_the_advice_to_use_pack(hubbub: Run) -> None:
     assert_refused(hubbub("serve", "demo", "--transport", "stdio"), 2, "hubbub serve --pack demo")
 
 
@@ -189,7 +189,7 @@ def test_a_pack_taken_for_a_program_is_told_how_to_serve_it(hubbub: Run) -> None
     ("target", "words"),
     [("./", ("is a folder", "weather.py")), ("a.txt", ("neither file.py nor module:server", "shop.tools:server"))],
 )
-def test_what_can_be_no_pack_is_not_taken_for_one(hubbub: Run, target: str, words: tuple[str, ...]) -> None:
+def test_a_name_that_is_not_a_pack_gets_no_advice_about_packs(hubbub: Run, target: str, words: tuple[str, ...]) -> None:
     done = hubbub("serve", target, "--transport", "stdio")
     assert_refused(done, 2, repr(target), *words)
     assert "--pack" not in done.stderr
@@ -214,7 +214,7 @@ def test_a_named_pack_is_served_alone_with_its_lifespan(hubbub: Run, third_party
     assert done.stderr == "gauge closed\n"
 
 
-def test_packs_can_join_a_program(hubbub: Run, third_party: str) -> None:
+def test_packs_can_be_served_with_a_program(hubbub: Run, third_party: str) -> None:
     done = hubbub("serve", ECHO, "--pack", "tides", "--transport", "stdio", stdin=LIST, PYTHONPATH=third_party)
     assert tool_names(done) == ["echo", "tide", "flood"]
     assert_refused(
@@ -224,7 +224,7 @@ def test_packs_can_join_a_program(hubbub: Run, third_party: str) -> None:
     )
 
 
-def test_a_pack_is_set_by_flag_variable_and_file(hubbub: Run, third_party: str, tmp_path: Path) -> None:
+def test_a_pack_is_configured_by_flag_variable_and_file(hubbub: Run, third_party: str, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text("transport = 'stdio'\n[packs.tides]\nmetres = 9\nharbour = 'file'\n")
     (tmp_path / "key").write_text("almanac\n")
     environ = {"PYTHONPATH": third_party, "HUBBUB_TIDES_KEY_FILE": "key"}
@@ -245,7 +245,7 @@ def test_a_pack_is_set_by_flag_variable_and_file(hubbub: Run, third_party: str, 
     ]
 
 
-def test_a_profile_shows_some_tools_of_packs_that_have_it(hubbub: Run, third_party: str) -> None:
+def test_a_profile_applies_to_packs_that_define_it(hubbub: Run, third_party: str) -> None:
     arguments = ("serve", "--transport", "stdio", "--tool-profile")
     stdin = LIST + requests(("tools/call", {"name": "flood"})).replace('"id": 1', '"id": 2')
     done = hubbub(*arguments, "calm", stdin=stdin, PYTHONPATH=third_party)
@@ -257,7 +257,7 @@ def test_a_profile_shows_some_tools_of_packs_that_have_it(hubbub: Run, third_par
     assert_refused(hubbub(*arguments, "clam", PYTHONPATH=third_party), 2, "unknown profile 'clam'", "'calm'")
 
 
-def test_a_pack_may_name_variables_and_one_dash_flags_of_its_own(hubbub: Run, third_party: str) -> None:
+def test_a_pack_can_declare_variable_aliases_and_single_dash_flags(hubbub: Run, third_party: str) -> None:
     environ = {"PYTHONPATH": third_party, "TIDES_PROFILE": "calm"}
     done = hubbub("serve", "-pack=tides", "-harbour", "Brest", "--transport", "stdio", stdin=LIST, **environ)
     assert tool_names(done) == ["tide"]
@@ -266,14 +266,16 @@ def test_a_pack_may_name_variables_and_one_dash_flags_of_its_own(hubbub: Run, th
     assert done.stderr == ""
 
 
-def test_what_a_pack_cannot_do_is_told_with_what_to_install(hubbub: Run, third_party: str) -> None:
+def test_a_pack_without_its_modules_names_what_to_install(hubbub: Run, third_party: str) -> None:
     done = hubbub("serve", "--pack", "moon", PYTHONPATH=third_party)
     assert_refused(done, 1, "needs no_such_library_of_the_moon", "install Hubbub with its extra 'moon'")
     assert_refused(hubbub("serve", "--pack", "wreck", PYTHONPATH=third_party), 1, "RuntimeError: ran aground")
     assert_refused(hubbub("serve", "--pack", "tidse", PYTHONPATH=third_party), 2, "did you mean 'tides'?")
 
 
-def test_what_is_set_for_nobody_is_refused_or_named(hubbub: Run, third_party: str, tmp_path: Path) -> None:
+def test_unknown_and_unused_settings_of_packs_are_refused_or_named(
+    hubbub: Run, third_party: str, tmp_path: Path
+) -> None:
     serve = ("serve", "--transport", "stdio")
     done = hubbub(*serve, HUBBUB_TIDES_HARBUOR="x", PYTHONPATH=third_party)
     assert (done.returncode, done.stderr.count("HUBBUB_TIDES_HARBUOR (did you mean HUBBUB_TIDES_HARBOUR?)")) == (0, 1)
@@ -298,7 +300,7 @@ def test_what_is_set_for_nobody_is_refused_or_named(hubbub: Run, third_party: st
 # -- flags -----------------------------------------------------------------------
 
 
-def test_what_keeps_strangers_out_is_said_to_do_nothing_on_stdio(hubbub: Run) -> None:
+def test_authentication_settings_warn_that_they_have_no_effect_on_stdio(hubbub: Run) -> None:
     done = hubbub(
         "serve", "--pack", "demo", "--transport", "stdio", "--key-file", "none.toml", "--jwt-keys", "none.pem"
     )
@@ -307,7 +309,7 @@ def test_what_keeps_strangers_out_is_said_to_do_nothing_on_stdio(hubbub: Run) ->
     assert "--jwt-keys has no effect" in done.stderr
 
 
-def test_http_is_the_default_and_tells_where_to_point_a_client(tmp_path: Path) -> None:
+def test_http_is_the_default_and_prints_its_address(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "hubbub", "serve", ECHO, "--port", "0"],
         cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
@@ -329,7 +331,7 @@ def test_http_is_the_default_and_tells_where_to_point_a_client(tmp_path: Path) -
         assert process.returncode == 0
 
 
-def test_one_dash_is_enough_for_the_flags_of_the_contract(hubbub: Run) -> None:
+def test_flags_of_the_contract_can_have_a_single_dash(hubbub: Run) -> None:
     done = hubbub("serve", "-transport=stdio", "-http-addr=localhost:8081", ECHO, stdin=LIST)
     assert tool_names(done) == ["echo"]
     assert done.stderr == ""
@@ -337,7 +339,7 @@ def test_one_dash_is_enough_for_the_flags_of_the_contract(hubbub: Run) -> None:
     assert "unknown option '-log-level'; did you mean '--log-level'?" in done.stderr
 
 
-def test_the_flag_for_the_largest_message_counts(hubbub: Run) -> None:
+def test_max_message_bytes_limits_messages(hubbub: Run) -> None:
     stdin = requests(("tools/call", {"name": "echo", "arguments": {"text": "x" * 5000}}))
     done = hubbub("serve", ECHO, "--transport", "stdio", "--max-message-bytes", "2048", stdin=stdin)
     assert "larger than the limit of 2048 bytes" in done.stdout
@@ -372,7 +374,7 @@ def test_safe_names_are_listed_for_programs_and_packs_alike(hubbub: Run, tmp_pat
         (("--nonsense",), ("--nonsense", "hubbub --help")),
     ],
 )
-def test_wrong_usage_is_told_in_one_line(hubbub: Run, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+def test_wrong_usage_is_reported_in_one_line(hubbub: Run, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
     assert_refused(hubbub(*arguments), 2, *words)
 
 
@@ -407,9 +409,7 @@ def test_a_pack_brings_its_own_commands(hubbub: Run, third_party: str) -> None:
         ([], None),
     ],
 )
-def test_only_the_form_of_client_registrations_goes_the_quick_road(
-    arguments: list[str], flags: dict[str, str] | None
-) -> None:
+def test_only_plain_stdio_commands_take_the_fast_start(arguments: list[str], flags: dict[str, str] | None) -> None:
     assert quick_flags(arguments) == flags
 
 

@@ -126,7 +126,7 @@ async def test_two_programs_and_an_address_are_one_server_over_http_for_every_er
             assert names((await site.post(body, headers)).json["result"]) == expected_names
 
 
-def test_servers_packs_and_programs_of_the_settings_file_stand_beside_each_other(hubbub: Run, tmp_path: Path) -> None:
+def test_servers_packs_and_programs_of_the_settings_file_are_served_together(hubbub: Run, tmp_path: Path) -> None:
     red = child_config(tmp_path, "red")
     (tmp_path / "hubbub.toml").write_text(
         f"""
@@ -168,7 +168,7 @@ def test_a_named_program_and_named_packs_are_served_with_the_servers(hubbub: Run
     assert tools(done) == ["who", "red_only"]
 
 
-def test_a_server_that_is_ours_does_not_become_a_hub_of_the_same_file(hubbub: Run, tmp_path: Path) -> None:
+def test_a_hubbub_child_does_not_become_a_hub_of_the_same_file(hubbub: Run, tmp_path: Path) -> None:
     red = child_config(tmp_path, "red")
     (tmp_path / "hubbub.toml").write_text(
         f"[servers.red]\ncommand = {json.dumps(red['command'])}\nargs = {json.dumps(red['args'])}\n"
@@ -200,7 +200,7 @@ def write_views(folder: Path) -> None:
     trust(folder)
 
 
-def test_a_client_on_stdio_sees_the_view_it_is_given(hubbub: Run, tmp_path: Path) -> None:
+def test_a_client_on_stdio_sees_the_selected_view(hubbub: Run, tmp_path: Path) -> None:
     write_views(tmp_path)
     assert tools(hubbub("serve", "--transport", "stdio", "--view", "blues", stdin=LIST)) == [
         "blue__who",
@@ -208,7 +208,7 @@ def test_a_client_on_stdio_sees_the_view_it_is_given(hubbub: Run, tmp_path: Path
     ]
 
 
-def test_what_is_served_is_told_when_it_starts(tmp_path: Path) -> None:
+def test_servers_and_views_are_printed_at_start(tmp_path: Path) -> None:
     write_views(tmp_path)
     command = [sys.executable, "-m", "hubbub", "serve", "--port", "0"]
     with subprocess.Popen(
@@ -261,12 +261,14 @@ def test_a_wrong_flag_is_refused_in_one_line(
         ("[viws.v]\n", ["viws", "did you mean 'views'?"]),
     ],
 )
-def test_a_wrong_file_says_where_and_what(hubbub: Run, tmp_path: Path, text: str, words: list[str]) -> None:
+def test_an_invalid_file_is_reported_with_line_and_key(
+    hubbub: Run, tmp_path: Path, text: str, words: list[str]
+) -> None:
     (tmp_path / "hubbub.toml").write_text(text)
     assert_refused(hubbub("serve", "--config", "hubbub.toml", "--transport", "stdio"), *words)
 
 
-def test_a_server_may_not_be_there_twice(hubbub: Run, tmp_path: Path) -> None:
+def test_a_server_name_in_both_files_is_refused(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text(f"[servers.red]\ntarget = {json.dumps(program(tmp_path, 'red'))}\n")
     path = mcp_json(tmp_path, red=child_config(tmp_path, "red"))
     assert_refused(
@@ -274,7 +276,7 @@ def test_a_server_may_not_be_there_twice(hubbub: Run, tmp_path: Path) -> None:
     )
 
 
-def test_a_dead_server_takes_nobody_else_down(hubbub: Run, tmp_path: Path) -> None:
+def test_a_dead_server_does_not_affect_other_servers(hubbub: Run, tmp_path: Path) -> None:
     dead = {"command": sys.executable, "args": ["-c", "raise SystemExit('no way')"]}
     path = mcp_json(tmp_path, dead=dead, red=child_config(tmp_path, "red"))
     calls = requests(("tools/list", {}), ("hub.status", {}), ("who", {"text": "x"}))

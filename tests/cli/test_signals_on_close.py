@@ -69,7 +69,7 @@ def wait_until(condition: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.parametrize("numbers", [(signal.SIGINT,), (signal.SIGTERM,), (signal.SIGKILL,), (signal.SIGINT,) * 3])
-def test_a_signal_while_a_server_is_closed_leaves_nothing_of_it(
+def test_a_signal_while_a_server_is_closed_leaves_no_process(
     closing: tuple[subprocess.Popen[bytes], list[int]], numbers: tuple[signal.Signals, ...]
 ) -> None:
     process, pids = closing

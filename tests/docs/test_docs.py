@@ -28,7 +28,7 @@ _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_a_page_works_when_pasted(page: Path, tmp_path: Path) -> None:
+def test_code_and_commands_of_a_page_work(page: Path, tmp_path: Path) -> None:
     with Shell(tmp_path) as shell, ExitStack() as stack:
         if page.name == "activity.md":
             watch = stack.enter_context(run_activitywatch(tmp_path / "activitywatch", is_testing=False))
@@ -66,7 +66,7 @@ def run(block: Block, shell: Shell, page: Path) -> None:
             tomllib.loads(text)
 
 
-def test_python_of_a_page_writes_into_the_folder_of_its_terminal(tmp_path: Path) -> None:
+def test_python_blocks_run_in_the_folder_of_the_shell(tmp_path: Path) -> None:
     block = Block("python", None, "from pathlib import Path\n\nPath('made').touch()\n", 1)
     with Shell(tmp_path) as shell:
         run(block, shell, PAGES[0])
@@ -74,7 +74,7 @@ def test_python_of_a_page_writes_into_the_folder_of_its_terminal(tmp_path: Path)
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=page_name)
-def test_a_link_leads_somewhere(page: Path) -> None:
+def test_links_of_a_page_have_a_target(page: Path) -> None:
     for link in _LINK.findall(page.read_text(encoding="utf-8")):
         if link.startswith("https://"):
             continue
@@ -90,7 +90,7 @@ def read_anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
+def test_the_readme_links_to_every_page() -> None:
     links = _LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     missing = {page_name(page) for page in PAGES[1:]} - {link.partition("#")[0] for link in links}
     assert not missing
@@ -110,7 +110,7 @@ def test_the_registration_in_the_readme_starts_a_server(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "weather"
 
 
-def test_the_comparison_notices_a_difference() -> None:
+def test_output_is_compared_with_wildcards() -> None:
     assert output_matches("one ... three\n...\nfive", "one two three\nfour\nfour\nfive\n")
     assert output_matches("...\n", "")
     assert output_matches("", "")
@@ -119,7 +119,7 @@ def test_the_comparison_notices_a_difference() -> None:
     assert not output_matches("one ... three\n", "one two\nthree\n")
 
 
-def test_blocks_are_found_one_by_one(tmp_path: Path) -> None:
+def test_blocks_of_a_page_are_read_with_title_and_line(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text('# Page\n\n```python title="a.py"\nx = 1\n```\n\ntext\n\n```console terminal\n$ true\n```\n')
     assert read_blocks(page) == [
@@ -128,6 +128,6 @@ def test_blocks_are_found_one_by_one(tmp_path: Path) -> None:
     ]
 
 
-def test_a_command_may_go_on_in_the_next_line() -> None:
+def test_a_command_can_be_continued_in_the_next_line() -> None:
     steps = parse_steps("$ one \\\n  two\nout\nput\n$ three\n")
     assert [tuple(step) for step in steps] == [("one \\\n  two", "out\nput\n"), ("three", "")]

@@ -10,7 +10,7 @@ from tests.docs.blocks import PAGES, ROOT, page_name, read_blocks
 
 
 @pytest.mark.timeout(600)  # without the cache of `make check`, it looks at the whole package first
-def test_the_python_of_every_page_is_typed(tmp_path: Path) -> None:
+def test_python_blocks_pass_the_type_checker(tmp_path: Path) -> None:
     for page in PAGES:
         for block in read_blocks(page):
             if block.language == "python":

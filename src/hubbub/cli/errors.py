@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from traceback import StackSummary, TracebackException, extract_tb
 from typing import Final
 
@@ -56,11 +55,11 @@ def _format_traceback(cause: BaseException) -> Iterator[str]:
 
 def _is_internal(filename: str) -> bool:
     """Whether a frame belongs to Hubbub, to click, or to Python's own import and start code."""
-    own = str(Path(__file__).parents[1])
+    own = __file__.removesuffix("cli/errors.py").removesuffix("cli\\errors.py")
     click = sys.modules.get("click")
-    commands = str(Path(click.__file__).parent) if click is not None and click.__file__ is not None else own
+    commands = (click.__file__ or "").removesuffix("__init__.py") if click is not None else ""
     return (
-        filename.startswith(("<", own, commands))
+        filename.startswith(("<", own, commands or own))
         or "importlib" in filename
         or filename.endswith(("/bin/hubbub", "hubbub.exe"))
     )
