@@ -1,4 +1,4 @@
-"""A script that is a server: `run` as its last line."""
+"""Scripts that serve with `run`."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def command(folder: Path, arguments: str) -> list[str]:
 
 @contextmanager
 def run_app(folder: Path, arguments: str = ON_A_FREE_PORT, **environ: str) -> Iterator[str]:
-    """A script that serves over HTTP; its address."""
+    """Run a script that serves over HTTP; yields its address."""
     with subprocess.Popen(
         command(folder, arguments), cwd=folder, env=os.environ | environ, stderr=subprocess.PIPE
     ) as process:
@@ -40,7 +40,7 @@ def run_app(folder: Path, arguments: str = ON_A_FREE_PORT, **environ: str) -> It
 
 
 def run_refused(folder: Path, arguments: str, **environ: str) -> str:
-    """What a script says that does not start."""
+    """Run a script that does not start; return its stderr."""
     done = subprocess.run(
         command(folder, arguments), cwd=folder, env=os.environ | environ, capture_output=True, text=True, timeout=60
     )

@@ -1,4 +1,4 @@
-"""The rules of the house that no linter knows: who may import what, how long a file may be, what a file may say."""
+"""Rules that no linter checks: allowed imports, length of files, forbidden content."""
 
 import ast
 import itertools
@@ -21,16 +21,16 @@ ROOT = Path(__file__).parents[1]
 MAX_FILE_LINES = 500
 
 # Libraries that any module below a package may import. Every other one is wrapped by one module, so that it can be
-# replaced there, and is loaded only by who needs it.
+# replaced there, and is loaded only where it is needed.
 USED_THROUGHOUT = {"msgspec": "hubbub.", "click": "hubbub.cli.", "google": "hubbub.packs.tabletop."}
 
 # Dependencies that no module imports: SQLAlchemy loads the first two by itself, zoneinfo the third.
 INDIRECTLY_LOADED = {"asyncpg", "greenlet", "tzdata"}
 
-# Imported if the system or the user's own code has them, so no dependencies of ours.
+# Imported if the system or the user's own code has them, so they are not dependencies.
 OPTIONAL_LIBRARIES = {"gi", "pydantic", "pytest"}
 
-# The judges would be tempting shortcuts; they stay outside.
+# The judges must stay independent of the code that they test.
 UNIMPORTED_LIBRARIES = ("fastmcp", "mcp", "mcp_types")
 
 # Where public names come from; the first that exports a name is where tests import it from.
@@ -106,12 +106,12 @@ def test_the_scan_finds_the_package() -> None:
 
 
 def owning_package(module: str) -> str:
-    """Where a module lives: in a pack, which cannot reach what is wrapped elsewhere, or in the rest."""
+    """The pack of a module, or the core; a pack cannot use the wrappers of another."""
     return ".".join(module.split(".")[:3]) if module.startswith("hubbub.packs.") else "hubbub"
 
 
 def libraries() -> dict[str, set[str]]:
-    """Who imports each library that is neither ours nor Python's."""
+    """The importers of each third-party library."""
     ours = {"hubbub", *sys.stdlib_module_names}
     return {name: importers for name, importers in importers_by_library().items() if name not in ours}
 

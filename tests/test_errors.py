@@ -1,4 +1,4 @@
-"""One tree of errors, and one place where they become messages."""
+"""One hierarchy of errors, and one module that assigns their codes."""
 
 import ast
 import builtins
@@ -23,7 +23,7 @@ def test_error_codes_are_assigned_in_one_module() -> None:
 
 
 def exception_roots(source: str) -> Iterator[str]:
-    """Yield the classes that inherit from one of Python's own exceptions, warnings aside."""
+    """Yield the classes that inherit from one of Python's own exceptions, except warnings."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef):
             for base in node.bases:

@@ -1,4 +1,4 @@
-"""What users rely on: the public names, the commands, the flags, the settings. Changing these lists is a decision."""
+"""The public API: names, commands, flags and settings. A change of these lists is a change for users."""
 
 import ast
 import inspect
@@ -200,10 +200,10 @@ PUBLIC_MODULES = {
 """Modules that users import from. `hubbub.ports` has the protocols that a transport or a middleware implements."""
 
 ENGINE = {
-    "Listening.__init__",  # made by `Client.listen`
-    "View.shows",  # takes whatever has a name and annotations
+    "Listening.__init__",  # returned by `Client.listen`
+    "View.shows",  # accepts any object with a name and annotations
 }
-"""Public by name only: nobody who uses the package calls these."""
+"""Public names that users do not call."""
 
 
 def test_every_public_name_is_what_type_checkers_see() -> None:

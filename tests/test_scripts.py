@@ -1,4 +1,4 @@
-"""`make test` on every supported Python (which are found, what the last lines say), and the smoke test."""
+"""`make test` on every supported Python (discovery and summary), and the smoke test."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ CLASSIFIERS = "".join(
     f'    "Programming Language :: Python :: {version}",\n' for version in ("3 :: Only", "3.11", "3.12")
 )
 
-# Stands in for an interpreter: passes the probe, says which version it is, "runs" pytest with a given outcome.
+# A fake interpreter: passes the probe, reports its version, and "runs" pytest with a given outcome.
 PYTHON = """#!/bin/sh
 for word; do
     case $word in
@@ -46,7 +46,7 @@ def write(path: Path, text: str) -> Path:
 
 
 class Checkout:
-    """A copy of the scripts, on a machine that has no Python but what a test puts there."""
+    """A copy of the scripts, with only the interpreters that a test installs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path, self.pyenv = folder / "checkout", folder / "bin", folder / "pyenv"

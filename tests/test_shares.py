@@ -1,4 +1,4 @@
-"""How a bounded table is shared out among those who fill it."""
+"""Shares of a bounded table among its owners."""
 
 import asyncio
 
@@ -91,9 +91,9 @@ async def test_a_slot_left_by_a_waiter_is_not_lost() -> None:
     slots = SharedSlots(1)
     await slots.take("ada")
     gone, given, last = await start_waiting(slots, "ada", "bob", "cid")
-    gone.cancel()  # and its turn comes before it has heard of that
+    gone.cancel()  # its turn comes before it is notified
     slots.give_back("ada")
-    given.cancel()  # at the moment it is given the slot
+    given.cancel()  # at the moment it gets the slot
     await asyncio.wait([gone, given])
     await asyncio.wait_for(last, 60)
     slots.give_back("cid")

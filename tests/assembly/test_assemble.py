@@ -1,4 +1,4 @@
-"""What settings describe but this version cannot build is refused, not ignored."""
+"""Building a server from settings: missing files are errors."""
 
 import pytest
 

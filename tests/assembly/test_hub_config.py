@@ -1,4 +1,4 @@
-"""What a hub is built from: the files, the flags and the variables put together."""
+"""The config of a hub, built from files, flags and variables."""
 
 import json
 import tomllib
@@ -109,7 +109,9 @@ def test_unknown_variables_of_a_hub_cause_a_warning() -> None:
         ("", {"mcp_json": "x"}, True),
     ],
 )
-def test_a_hub_is_built_only_if_servers_or_views_are_configured(text: str, settings: dict[str, object], needed: bool) -> None:
+def test_a_hub_is_built_only_if_servers_or_views_are_configured(
+    text: str, settings: dict[str, object], needed: bool
+) -> None:
     assert needs_hub(ServeSettings(**settings), sources(text)) is needed  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Packs beside each other on one server: their tools, lifespans, health and profiles."""
+"""Several packs on one server: tools, lifespans, health and profiles."""
 
 import asyncio
 from collections.abc import AsyncIterator

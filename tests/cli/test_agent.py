@@ -60,7 +60,7 @@ def test_images_are_described_to_the_model_or_shown_on_request(hubbub: Run, flag
     assert len(shown) == len(flags)
     (result,) = model.results()
     assert "[image: image/png" in result["data"]["text"]
-    assert [warning["code"] for warning in result["warnings"]] == ["BINARY_TRUNCATED"]  # also of a sound
+    assert [warning["code"] for warning in result["warnings"]] == ["BINARY_TRUNCATED"]  # also for audio
     for message in shown:
         assert [part["type"] for part in message["content"]] == ["text", "image_url", "image_url"]
 

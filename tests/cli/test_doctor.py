@@ -1,4 +1,4 @@
-"""`hubbub doctor`: what it finds, and when that is a failure."""
+"""`hubbub doctor`: its checks, and when they fail."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ MOON_ADVICE = "install Hubbub with its extra 'moon' (in a clone: pip install -e 
 
 
 def read_diagnosis(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Everything, the checks by name, the packs by name."""
+    """Return the whole diagnosis, the checks by name and the packs by name."""
     diagnosis = json.loads(done.stdout)
     checks, packs = ({each["name"]: each for each in diagnosis[key]} for key in ("checks", "packs"))
     return diagnosis, checks, packs

@@ -1,4 +1,4 @@
-"""`key=value` words, read as a schema says, whatever the schema is."""
+"""`key=value` arguments, converted by the tool's schema."""
 
 import json
 from contextlib import suppress

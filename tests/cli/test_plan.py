@@ -1,4 +1,4 @@
-"""`hubbub plan`: the files on the disk against the hub that runs with them."""
+"""`hubbub plan`: compares files with the running hub."""
 
 import json
 import os
@@ -16,20 +16,20 @@ import pytest
 from tests.cli.conftest import clean_environment, trust
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-SOON_S = 60.0
+TIMEOUT_S = 60.0
 NOT_FOLLOWING = "[hub]\nreload = false\n"
 SECRET = "hunter2-hunter2-hunter2"
 
 
 @pytest.fixture(autouse=True)
 def _separate_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hubs of other tests are none of ours."""
+    """Hide the hubs of other tests."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @contextmanager
 def hub(folder: Path, *arguments: str, **environ: str) -> Iterator[subprocess.Popen[str]]:
-    """`hubbub serve` in a folder, on a free port, once it has left word of itself."""
+    """Run `hubbub serve` in a folder, on a free port, until its state file exists."""
     with subprocess.Popen(
         [sys.executable, "-m", "hubbub", "serve", "--port", "0", *arguments],
         cwd=folder, env=clean_environment() | environ, stderr=subprocess.PIPE, encoding="utf-8",
@@ -49,7 +49,7 @@ def state_files(folder: Path) -> list[Path]:
 
 
 def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + SOON_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -198,7 +198,7 @@ def test_a_hub_starts_without_a_writable_state_folder(hubbub: Run, tmp_path: Pat
         [sys.executable, "-m", "hubbub", "serve", "--transport", "stdio"],
         input='{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
         cwd=tmp_path, env=clean_environment() | {"XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]},
-        capture_output=True, encoding="utf-8", timeout=SOON_S, check=False,
+        capture_output=True, encoding="utf-8", timeout=TIMEOUT_S, check=False,
     )  # fmt: skip
     assert json.loads(done.stdout)["id"] == 1
     assert "state_not_written" in done.stderr

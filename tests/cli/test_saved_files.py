@@ -1,4 +1,4 @@
-"""Files that results are saved to: named by strangers, and yet harmless."""
+"""Names of the files that results are saved to, which come from untrusted servers."""
 
 from pathlib import Path
 

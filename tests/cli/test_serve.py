@@ -1,4 +1,4 @@
-"""`hubbub serve` as a process: programs, packs, flags, and one line for every mistake."""
+"""`hubbub serve` as a process: programs, packs, flags and errors."""
 
 import http.client
 import json
@@ -31,7 +31,7 @@ async def shout(text: str) -> str:
 
 
 def requests(*calls: tuple[str, dict[str, Any]]) -> str:
-    """Calls in the plain dialect, one message to a line."""
+    """Requests in plain JSON-RPC, one per line."""
     lines = [
         json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         for number, (method, params) in enumerate(calls, 1)
@@ -40,7 +40,7 @@ def requests(*calls: tuple[str, dict[str, Any]]) -> str:
 
 
 def results(done: subprocess.CompletedProcess[str]) -> list[Any]:
-    """The results in the order of the calls; stdout must hold nothing else."""
+    """The results in the order of the calls; stdout must contain nothing else."""
     assert done.returncode == 0, done.stderr
     answers = sorted((json.loads(line) for line in done.stdout.splitlines()), key=lambda answer: answer["id"])
     return [answer["result"] for answer in answers]
@@ -54,7 +54,7 @@ LIST = requests(("tools/list", {}))
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
-    """It ended with this code and one line on stderr that has these words."""
+    """Check the exit code, and that stderr is one line with these words."""
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("hubbub: ")
@@ -200,7 +200,7 @@ def test_a_name_that_is_not_a_pack_gets_no_advice_about_packs(hubbub: Run, targe
 
 def test_without_a_target_every_pack_that_can_run_is_served(hubbub: Run, third_party: str) -> None:
     names = tool_names(hubbub("serve", "--transport", "stdio", stdin=LIST, PYTHONPATH=third_party))
-    # Ours first, in the order of their names.
+    # Hubbub's own packs first, by name.
     assert (names[0], names[-2:]) == ("aw.get_state", ["tide", "flood"])
     assert {"hello-world", "echo", "health", "duality_action_roll"} <= set(names)
 
@@ -425,7 +425,7 @@ def test_a_program_on_stdio_starts_without_heavy_libraries(tmp_path: Path) -> No
     assert not imported & set(heavy)
 
 
-# Without `site`, whose .pth files of editable installs import what we want to see absent.
+# Without `site`: .pth files of editable installs import modules whose absence is checked.
 _START = f"import sys; sys.path[:0] = {[path for path in sys.path if path]!r}; import hubbub.cli.main as main; " + (
     "sys.exit(main.main(['serve', sys.argv[1], '--transport', 'stdio']))"
 )

@@ -1,4 +1,4 @@
-"""`hubbub serve` with servers behind it: of an mcp.json, of hubbub.toml, and packs and programs beside them."""
+"""`hubbub serve` as a hub: servers of an mcp.json and of hubbub.toml, packs and programs."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def program(folder: Path, name: str) -> str:
 
 
 def child_config(folder: Path, name: str, **more: Any) -> dict[str, Any]:
-    """How other clients write down a server of ours on stdio."""
+    """An entry of an mcpServers file for a Hubbub server on stdio."""
     args = ["-m", "hubbub", "serve", program(folder, name), "--transport", "stdio"]
     env = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     return {"command": sys.executable, "args": args, "env": env, **more}
@@ -52,7 +52,7 @@ def mcp_json(folder: Path, **servers: dict[str, Any]) -> str:
 
 
 def requests(*calls: tuple[str, dict[str, Any]]) -> str:
-    """Calls in the plain dialect, one message to a line."""
+    """Requests in plain JSON-RPC, one per line."""
     lines = [
         json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         for number, (method, params) in enumerate(calls, 1)
@@ -74,7 +74,7 @@ def tools(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 def names(listed: dict[str, Any]) -> list[str]:
-    """Without the hub's own."""
+    """The names of the tools without those of the hub itself."""
     return [tool["name"] for tool in listed["tools"] if not tool["name"].startswith("hub.")]
 
 

@@ -1,4 +1,4 @@
-"""However a command ends while it closes the server that it started, nothing of that server is left."""
+"""A command that is interrupted while it closes its server leaves no process of that server."""
 
 import os
 import signal

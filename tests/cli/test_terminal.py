@@ -1,4 +1,4 @@
-"""What a person sees and is asked: forms, progress, and text that cannot command the terminal."""
+"""Output and input in a terminal: forms, progress, and control sequences in untrusted text."""
 
 import signal
 import sys

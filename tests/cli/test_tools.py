@@ -1,4 +1,4 @@
-"""`hubbub tools`, `read` and `prompts` against real servers: tables for people, JSON for machines."""
+"""`hubbub tools`, `read` and `prompts` with real servers: tables and JSON."""
 
 import json
 import subprocess

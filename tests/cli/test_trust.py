@@ -1,6 +1,6 @@
-"""A hubbub.toml that merely lies in the working folder, which may be anybody's: what it may do, before and after trust.
+"""What a hubbub.toml in the working folder, which may come from a cloned repository, can do before and after `hubbub trust`.
 
-The programs that it would start leave a file behind, so that nobody has to guess whether they ran.
+The programs of these files create a marker file when they run.
 """
 
 import json
@@ -42,7 +42,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def hostile_folder(tmp_path: Path) -> Path:
-    """A folder whose settings start a program and let everybody in."""
+    """A folder whose settings start a program and allow every origin."""
     (tmp_path / "red.py").write_text(PROGRAM)
     write(tmp_path, command=sys.executable, args=["red.py"])
     return tmp_path
@@ -333,12 +333,12 @@ def test_key_add_keeps_the_folder_trusted(hubbub: Run, tmp_path: Path) -> None:
     assert_refused(hubbub("serve", ECHO, "--port", "0"), "because keys.toml changed")
 
 
-# -- a hub that runs ---------------------------------------------------------------
+# -- a running hub ---------------------------------------------------------------
 
 
 @contextmanager
 def hub(folder: Path) -> Iterator[Iterator[str]]:
-    """`hubbub serve` in a folder, once it serves; the lines that it writes after that."""
+    """Run `hubbub serve` in a folder; yields the lines that it writes once it serves."""
     with subprocess.Popen(
         [sys.executable, "-m", "hubbub", "serve", "--port", "0"],
         cwd=folder, env=clean_environment(), stderr=subprocess.PIPE, encoding="utf-8",

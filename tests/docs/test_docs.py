@@ -1,4 +1,4 @@
-"""Whatever a page shows works: its Python runs, its commands say what is shown, its links lead somewhere."""
+"""The pages work: Python blocks run, commands print the output that is shown, links have a target."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from tests.packs.activity.activitywatch_server import insert_morning, run_activi
 from tests.packs.peers.processes import SignalServerProcess
 
 LANGUAGES = ("python", "console", "json", "toml", "text", "mermaid", "sh")
-"""`sh` is for what cannot be tried here: it fetches, installs or goes on for ever."""
+"""`sh` blocks are not run: they download, install or do not end."""
 
 OTHER_PAGES = [
     *(ROOT / name for name in ("AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "RELEASE.md", "SECURITY.md")),
@@ -45,7 +45,7 @@ def test_code_and_commands_of_a_page_work(page: Path, tmp_path: Path) -> None:
 
 def run(block: Block, shell: Shell, page: Path) -> None:
     place = f"{page_name(page)} line {block.line}"
-    assert block.language in LANGUAGES, f"{place}: nobody runs {block.language!r}"
+    assert block.language in LANGUAGES, f"{place}: unknown language {block.language!r}"
     text = shell.translate(block.text)
     if block.title is not None:
         target = shell.folder / block.title
@@ -53,7 +53,7 @@ def run(block: Block, shell: Shell, page: Path) -> None:
         target.write_text(text, encoding="utf-8")
     match block.language:
         case "python":
-            # Lines as in the page, so that a traceback points there.
+            # Line numbers as in the page, for tracebacks.
             code = compile("\n" * (block.line - 1) + text, str(page), "exec")
             with chdir(shell.folder):
                 exec(code, {"__name__": block.title or "block"})
@@ -80,9 +80,9 @@ def test_links_of_a_page_have_a_target(page: Path) -> None:
             continue
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page
-        assert target.exists(), f"{page_name(page)}: there is no {link}"
+        assert target.exists(), f"{page_name(page)}: broken link {link}"
         if anchor:
-            assert anchor in read_anchors(target), f"{page_name(page)}: there is no heading {link}"
+            assert anchor in read_anchors(target), f"{page_name(page)}: unknown heading {link}"
 
 
 def read_anchors(page: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""The examples, and the pack that the page on packs shows, used as their readers would."""
+"""The examples, and the pack that the page on packs shows, run as their readers would."""
 
 import asyncio
 import json
@@ -102,7 +102,7 @@ def test_the_documented_pack_is_found_and_reads_its_settings(tmp_path: Path) -> 
     (source / "tides").mkdir(parents=True)
     (source / "tides/pack.py").write_text(blocks["src/tides/pack.py"])
     (tmp_path / "hubbub.toml").write_text(blocks["hubbub.toml"])
-    # What pip leaves of the page's pyproject.toml.
+    # The metadata that pip would write from the page's pyproject.toml.
     (source / "tides-1.0.0.dist-info").mkdir()
     (source / "tides-1.0.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: tides\nVersion: 1.0.0\n")
     entry = blocks["pyproject.toml"].split('[project.entry-points."hubbub.packs"]\n')[1].replace('"', "")

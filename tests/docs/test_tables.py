@@ -1,4 +1,4 @@
-"""Tables that the code decides are in the pages as the code has them now."""
+"""The generated tables in the pages are up to date."""
 
 import re
 from importlib.util import module_from_spec, spec_from_file_location

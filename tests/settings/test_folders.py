@@ -1,4 +1,4 @@
-"""The user's folders: where they are, and that nobody else can look into them."""
+"""The user's folders: their paths and permissions."""
 
 import os
 import stat

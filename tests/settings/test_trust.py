@@ -1,4 +1,4 @@
-"""What of a settings file counts, by where it lies and whether it is trusted."""
+"""Which settings of a file are used, depending on its location and on trust."""
 
 import os
 from pathlib import Path
@@ -53,7 +53,7 @@ def settings() -> ServeSettings:
 
 
 def test_only_these_settings_are_harmless() -> None:
-    """Whoever adds one here says why: it must neither start, open, loosen nor move a limit."""
+    """Before you add one: it must not start a program, open an address or file, reduce security or change a limit."""
     harmless = {
         kind.__name__: {setting.key for setting in list_settings(kind) if setting.is_harmless}
         for kind in (ServeSettings, HubSettings, ViewSettings, ServerSettings, ToolSettings)
@@ -220,7 +220,7 @@ def test_the_users_own_folder_needs_no_trust_when_it_is_the_working_folder(monke
     assert read_sources().refused == ()
 
 
-# -- what is remembered ----------------------------------------------------------------
+# -- trust records ----------------------------------------------------------------
 
 
 def test_the_files_that_a_value_names_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

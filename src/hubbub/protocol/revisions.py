@@ -1,8 +1,8 @@
 """The features of each protocol revision, as data.
 
 Every difference between revisions that matters to Hubbub is a field here, so that other
-modules check for a feature and not for a version. Versions are compared in `dialect` only, to decide
-the era of a request, and in `client.negotiation`, to choose the newest that both ends support. `PLAIN` is
+modules check for a feature and not for a version. Versions are compared in `ladder` only, to decide
+the era of a request, and in `client.era`, to choose the newest that both ends support. `PLAIN` is
 JSON-RPC without MCP.
 """
 
