@@ -211,8 +211,8 @@ def test_destructive_calls_need_confirmation_at_a_terminal(tmp_path: Path) -> No
             terminal.type("\x04")
             code, shown = terminal.end()
         assert code == 0, shown
-    told = [result["ok"] for result in model.results()]
-    assert told == [False, True, True]
+    outcomes = [result["ok"] for result in model.results()]
+    assert outcomes == [False, True, True]
     assert model.requests[-1]["messages"][1]["content"] == "Burn letters and books"
 
 
@@ -223,7 +223,7 @@ def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None
     options = ("--yes", "--max-turns", "1", "--server", GALLERY)
     with serve_model("Hello.", 400, [(BURN, {"what": "toast"})], "Still here.") as model:
         with Terminal("agent", "--model-url", model.url, *options, folder=tmp_path) as terminal:
-            for typed, told in (
+            for typed, expected in (
                 ("First", "Hello."),
                 ("Second", "hubbub: "),
                 ("Third", "--max-turns"),
@@ -231,7 +231,7 @@ def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None
             ):
                 terminal.expect("> ")
                 terminal.type(f"{typed}\n")
-                terminal.expect(told)
+                terminal.expect(expected)
             terminal.expect("> ")
             terminal.type("\x04")
             code, shown = terminal.end()

@@ -69,7 +69,7 @@ def test_json_output_is_the_raw_result(hubbub: Run, demo_url: str) -> None:
 def test_a_failed_tool_is_reported_on_stderr_and_by_the_exit_code(hubbub: Run) -> None:
     done = hubbub("call", WEATHER, "forecast", "city=Atlantis")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("forecast failed: There is no forecast for 'Atlantis'")
+    assert done.stderr.startswith("forecast failed: No forecast for 'Atlantis'")
     done = hubbub("call", WEATHER, "forecast", "--json", "--args", "{}")
     assert (done.returncode, done.stderr) == (1, "")
     assert json.loads(done.stdout)["isError"] is True

@@ -126,10 +126,10 @@ def test_a_syntax_error_shows_its_place_without_our_frames(hubbub: Run, tmp_path
     for target in ("typo.py", "typo:server"):
         done = hubbub("serve", target, "--transport", "stdio")
         assert (done.returncode, done.stdout) == (1, "")
-        place, source, caret, kind, told = done.stderr.splitlines()
+        place, source, caret, kind, message = done.stderr.splitlines()
         assert place.endswith('typo.py", line 2')
         assert (source.strip(), caret.strip(), kind) == ("def f(:", "^", "SyntaxError: invalid syntax")
-        assert told.startswith("hubbub: ")
+        assert message.startswith("hubbub: ")
 
 
 def test_an_import_error_shows_only_frames_of_the_program(hubbub: Run, tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_pack_is_configured_by_flag_variable_and_file(hubbub: Run, third_party
     environ = {"PYTHONPATH": third_party, "HUBBUB_TIDES_KEY_FILE": "key"}
     stdin = requests(("tools/call", {"name": "tide"}))
     serve = ("serve", "--config", "hubbub.toml")
-    told = [
+    values = [
         json.loads(results(done)[0]["content"][0]["text"])
         for done in (
             hubbub(*serve, stdin=stdin, **environ),
@@ -238,7 +238,7 @@ def test_a_pack_is_configured_by_flag_variable_and_file(hubbub: Run, third_party
             hubbub(*serve, "--harbour", "flag", stdin=stdin, TIDES_HARBOUR="variable", **environ),
         )
     ]
-    assert [(each["harbour"], each["metres"], each["key"]) for each in told] == [
+    assert [(each["harbour"], each["metres"], each["key"]) for each in values] == [
         ("file", 9, "almanac"),
         ("variable", 9, "almanac"),
         ("flag", 9, "almanac"),
@@ -318,9 +318,9 @@ def test_http_is_the_default_and_prints_its_address(tmp_path: Path) -> None:
         stop.start()
         try:
             assert process.stderr is not None
-            told = re.search(r"echo serves http://127\.0\.0\.1:([0-9]+)/mcp", process.stderr.readline())
-            assert told is not None
-            client = http.client.HTTPConnection("127.0.0.1", int(told[1]), timeout=60)
+            address = re.search(r"echo serves http://127\.0\.0\.1:([0-9]+)/mcp", process.stderr.readline())
+            assert address is not None
+            client = http.client.HTTPConnection("127.0.0.1", int(address[1]), timeout=60)
             client.request("GET", "/health")
             assert client.getresponse().status == 200
             client.close()

@@ -1,4 +1,4 @@
-"""What a hubbub.toml in the working folder, which may come from a cloned repository, can do before and after `hubbub trust`.
+"""What a hubbub.toml in the working folder, maybe of a cloned repository, can do before and after `hubbub trust`.
 
 The programs of these files create a marker file when they run.
 """

@@ -72,7 +72,7 @@ class Shell:
         """Run a command, and compare its output with the page."""
         step = Step(self.translate(step.command), self.translate(step.expected))
         if "curl " in step.command and shutil.which("curl") is None:
-            pytest.skip("there is no curl here, with which the pages call")
+            pytest.skip("the pages need curl, which is not installed")
         if step.command.startswith("hubbub serve "):
             self._stop_server()
             self._serve(step)

@@ -96,6 +96,13 @@ def test_the_readme_links_to_every_page() -> None:
     assert not missing
 
 
+def test_the_readme_reaches_a_working_tool_within_400_words() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    start, result, _ = text.partition('"result":{"city":"Oslo","days":["sunny","sunny"]}')
+    assert result
+    assert len(start.split()) <= 400
+
+
 def test_the_registration_in_the_readme_starts_a_server(tmp_path: Path) -> None:
     blocks = {block.title: block for block in read_blocks(ROOT / "README.md") if block.title is not None}
     (tmp_path / "weather.py").write_text(blocks["weather.py"].text)
