@@ -1,4 +1,4 @@
-# `make run` and `make test` are all a newcomer needs; both do their own set-up.
+# `make run` and `make test` do their own set-up; start with them.
 
 WORKERS ?= auto
 ARGS ?=
@@ -8,10 +8,10 @@ BIN := .venv/bin
 .NOTPARALLEL:
 .PHONY: help setup run test check coverage format bench lock clean
 
-help: ## this list
+help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## make .venv and everything the tests need
+setup: ## create .venv with everything that checks and tests need
 	@scripts/setup test
 
 # Nothing here may write to stdout: with ARGS="--transport stdio" it belongs to the protocol.
@@ -22,7 +22,7 @@ run: ## serve every pack that can run on port 3000; more flags in ARGS="..."
 test: check ## check, then every test in parallel, on every supported Python; pytest flags in ARGS="..."
 	@WORKERS=$(WORKERS) scripts/test $(ARGS)
 
-check: setup ## style, types, the layer rule
+check: setup ## ruff, mypy and import-linter
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -31,17 +31,17 @@ check: setup ## style, types, the layer rule
 coverage: setup ## branch coverage of protocol, server and security, each at least 90 %
 	@WORKERS=$(WORKERS) scripts/coverage $(ARGS)
 
-format: setup ## mend what style can mend by itself
+format: setup ## fix formatting and import order
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: setup ## compare with our peers, side by side
+bench: setup ## compare with other implementations
 	bench/run $(ARGS)
 
-lock: ## write the lock files anew; ARGS=--upgrade for newer versions
+lock: ## update the lock files; ARGS=--upgrade for newer versions
 	scripts/lock $(ARGS)
 
-clean: ## remove all that set-up, checks and tests have made
+clean: ## remove everything that set-up, checks and tests created
 	rm -rf .venv .venv-* .node .judges .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	rm -rf tests/judges/node_modules
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,8 +1,8 @@
-"""The tables in these pages that the code itself decides: settings, errors, revisions.
+"""Generate the tables of settings, errors and revisions in these pages from the code.
 
-    python docs/tables.py       writes them anew, between their `<!-- table: name -->` marks
+    python docs/tables.py       rewrites what is between `<!-- table: name -->` and `<!-- end -->`
 
-`tests/docs/test_tables.py` compares, so that no page can fall behind.
+`tests/docs/test_tables.py` fails if a page is out of date.
 """
 
 import re
@@ -56,7 +56,7 @@ def servers() -> list[list[str]]:
 
 
 def shown_tools() -> list[list[str]]:
-    """How the hub shows one tool of a server."""
+    """Every setting of one tool of a server behind a hub."""
     return _section("[servers.NAME.tools.TOOL]", ToolSettings)
 
 
@@ -71,12 +71,12 @@ def views() -> list[list[str]]:
 
 
 def activity() -> list[list[str]]:
-    """Every setting of the activity pack but its rules."""
+    """Every setting of the activity pack, without its privacy rules."""
     return _section("[packs.activity]", ActivitySettings)
 
 
 def activity_privacy() -> list[list[str]]:
-    """What nobody is told."""
+    """Every privacy rule of the activity pack."""
     return _section("[packs.activity.privacy]", PrivacySettings)
 
 
@@ -133,9 +133,9 @@ _FEATURES: dict[str, Callable[[Revision], bool | str]] = {
     "resource links": lambda revision: revision.resource_links,
     "elicitation": lambda revision: {"none": False, "form": "forms", "url": "forms, pages"}[revision.elicitation],
     "icons": lambda revision: revision.icons,
-    "questions to the client": lambda revision: "as results" if revision.rounds else "as requests",
+    "requests to the client": lambda revision: "as results" if revision.rounds else "as requests",
     "caching hints": lambda revision: revision.caching,
-    "changes are heard": lambda revision: "on `subscriptions/listen`" if revision.listen else "by every session",
+    "change notifications": lambda revision: "on `subscriptions/listen`" if revision.listen else "to every session",
 }
 
 

@@ -42,7 +42,7 @@ async def forecast(city: str, context: Context, days: int = 3) -> Forecast:
         days: How many days to look ahead, at most 14.
     """
     if city not in CITIES:
-        raise ToolError(f"There is no forecast for {city!r}; cities: {', '.join(CITIES)}")
+        raise ToolError(f"No forecast for {city!r}; cities: {', '.join(CITIES)}")
     if not 1 <= days <= 14:
         raise ToolError("`days` must be from 1 to 14")
     found = []

@@ -1,4 +1,4 @@
-"""The event loop of async tests. Its clock can be put forward, so that no test waits for a deadline to pass.
+"""The event loop of async tests. Its clock can be advanced, so that no test waits for a deadline.
 
     call = asyncio.create_task(client.call_tool("hang", timeout_s=60))
     await server.asked()          # an event: the call is under way
@@ -31,7 +31,7 @@ class AdjustableClockLoop(asyncio.SelectorEventLoop):
 
     def close(self) -> None:
         if not self.is_closed():
-            # Read here, where it is known whose they are: the garbage collector would blame a later test.
+            # Read here, because the garbage collector would attribute them to a later test.
             transports = list(self._transports.values())  # type: ignore[attr-defined]
             self.left_open = [
                 f"{transport!r} of {transport.get_protocol()!r}, {transport.get_extra_info('socket')!r}"
@@ -58,7 +58,7 @@ def run_test(test: Coroutine[Any, Any, None], deadline_s: float) -> None:
 
 
 def advance_clock(seconds: float) -> None:
-    """Put the clock of the running loop forward: timers that are due by then run next."""
+    """Advance the clock of the running loop: timers that are due by then run next."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, AdjustableClockLoop)
     loop.skipped_s += seconds
@@ -67,7 +67,7 @@ def advance_clock(seconds: float) -> None:
 
 
 async def advance_and_settle(seconds: float) -> None:
-    """Put the clock forward, and let every timer that is due by then run."""
+    """Advance the clock, and run every timer that is due by then."""
     timer = asyncio.create_task(asyncio.sleep(seconds))
     await asyncio.sleep(0)
     advance_clock(seconds)
@@ -75,7 +75,7 @@ async def advance_and_settle(seconds: float) -> None:
 
 
 def measure_cpu_s(work: Callable[[], object], times: int = 3) -> float:
-    """The CPU time that something takes here, however busy the machine is: to compare with that of something else."""
+    """Measure the CPU time of a function, which does not depend on the load of the machine, for comparisons."""
     durations = []
     for _ in range(times):
         started = time.thread_time()
@@ -85,13 +85,13 @@ def measure_cpu_s(work: Callable[[], object], times: int = 3) -> float:
 
 
 async def yield_to_loop(number: int = 30) -> None:
-    """Let the loop go round: what was sent between sockets of this loop arrives meanwhile, and is acted upon."""
+    """Let the loop run several times, so that data sent between its sockets arrives and is processed."""
     for _ in range(number):
         await asyncio.sleep(0)
 
 
 async def wait_until(is_true: Callable[[], object], describe: Callable[[], object] = asyncio.all_tasks) -> None:
-    """Wait until something is so. The time limit only keeps a failing test from hanging."""
+    """Wait until a condition holds. The time limit only keeps a failing test from hanging."""
     deadline = time.monotonic() + WAIT_S
     while not is_true():
         assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {describe()}"

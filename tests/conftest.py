@@ -1,4 +1,4 @@
-"""Runs `async def` tests: each in a loop of its own and within a deadline, without a plugin; keeps the home clean."""
+"""Runs each `async def` test in its own loop with a deadline, without a plugin; isolates the user's folders."""
 
 import inspect
 import os
@@ -13,7 +13,7 @@ DEADLINE_FACTOR = 4 if "COVERAGE_RUN" in os.environ else 1
 
 @pytest.fixture(scope="session", autouse=True)
 def _isolated_user_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test leaves anything in the folders of whoever runs it, or reads their settings."""
+    """Keep tests from writing to the user's folders and reading the user's settings."""
     os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
     os.environ["XDG_DATA_HOME"] = str(tmp_path_factory.mktemp("data"))
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
@@ -21,7 +21,7 @@ def _isolated_user_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture
 def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders of this test alone, for what other tests leave there would matter to it."""
+    """User folders for this test only, if files of other tests would affect it."""
     for kind in ("CONFIG", "DATA", "STATE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.mktemp(kind.lower())))
 

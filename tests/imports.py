@@ -1,4 +1,4 @@
-"""What the modules of the package import, read from their source without running it."""
+"""The imports of the package's modules, read from their source without running it."""
 
 import ast
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
-"""Processes that a test looks at while they come and go."""
+"""The state of processes that tests start."""
 
 import psutil
 
 
 def is_running(process: psutil.Process | int) -> bool:
-    """Whether it has not ended, also if it ends at this moment; a number is its id."""
+    """Whether a process, or the process of this id, runs; it may end at any moment."""
     try:
         found = psutil.Process(process) if isinstance(process, int) else process
         return bool(found.status() != psutil.STATUS_ZOMBIE)

@@ -1,4 +1,4 @@
-"""Which types and errors of ours the public names mention: in signatures, fields, bases and `Raises:` sections."""
+"""The types and errors of Hubbub that public names mention: in signatures, fields, bases and `Raises:` sections."""
 
 import ast
 import inspect
@@ -13,7 +13,7 @@ from typing import Any
 from hubbub import errors
 
 Mention = tuple[str, str, str]
-"""Where something is mentioned, its module, its name."""
+"""The place of a mention, and the module and name that it refers to."""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 ERRORS = {name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)}
 
@@ -26,7 +26,7 @@ def names_for_type_checkers(module: ModuleType) -> dict[str, str]:
 
 
 def mentions(name: str, value: Any) -> Iterator[Mention]:
-    """Everything of ours that a public class or function mentions; type aliases are followed to what they stand for."""
+    """Every name of Hubbub that a public class or function mentions; type aliases are resolved."""
     if not (inspect.isclass(value) or inspect.isfunction(value)) or not value.__module__.startswith("hubbub"):
         return
     node = _definition(value.__module__, value.__name__)
@@ -69,7 +69,7 @@ def _docstring_mentions(where: str, node: Any) -> Iterator[Mention]:
 
 
 def _resolve(where: str, module: str, annotation: ast.expr) -> Iterator[Mention]:
-    """The names of ours in an annotation. Text in it is code, except in `Literal[...]` and behind `Annotated[T, `."""
+    """The names of Hubbub in an annotation. Text in it is code, except in `Literal[...]` and behind `Annotated[T, `."""
     if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Literal":
         return
     if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
@@ -100,7 +100,7 @@ def _tree(module: str) -> ast.Module:
 
 @cache
 def _names(module: str) -> dict[str, tuple[str, str]]:
-    """The names in a module that stand for something of ours, each with its module and its name there."""
+    """The names in a module that refer to Hubbub's modules, each with its module and name there."""
     found: dict[str, tuple[str, str]] = {}
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hubbub"):

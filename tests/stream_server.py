@@ -1,4 +1,4 @@
-"""A TCP server whose every connection is closed at the end, even one whose handler had not begun."""
+"""A TCP server that closes every connection at the end, even one whose handler has not begun."""
 
 import asyncio
 import ssl
@@ -10,7 +10,7 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 @asynccontextmanager
 async def stream_server(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """Serve on a free port of 127.0.0.1, which is given, until the block ends.
+    """Serve on a free port of 127.0.0.1, which is yielded, until the block ends.
 
     Before Python 3.12, a handler that `asyncio.start_server` runs itself and that is cancelled before its first step
     leaves its connection open.
@@ -41,4 +41,4 @@ async def stream_server(handler: Handler, tls: ssl.SSLContext | None = None) -> 
         for writer in writers:
             writer.transport.abort()
         await asyncio.gather(*running, return_exceptions=True)
-        await asyncio.sleep(0)  # what was aborted is closed in the next turn of the loop
+        await asyncio.sleep(0)  # aborted connections are closed in the next iteration of the loop

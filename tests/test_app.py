@@ -1,4 +1,4 @@
-"""A script that is a server: `run` as its last line."""
+"""Scripts that serve with `run`."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def command(folder: Path, arguments: str) -> list[str]:
 
 @contextmanager
 def run_app(folder: Path, arguments: str = ON_A_FREE_PORT, **environ: str) -> Iterator[str]:
-    """A script that serves over HTTP; its address."""
+    """Run a script that serves over HTTP; yields its address."""
     with subprocess.Popen(
         command(folder, arguments), cwd=folder, env=os.environ | environ, stderr=subprocess.PIPE
     ) as process:
@@ -40,7 +40,7 @@ def run_app(folder: Path, arguments: str = ON_A_FREE_PORT, **environ: str) -> It
 
 
 def run_refused(folder: Path, arguments: str, **environ: str) -> str:
-    """What a script says that does not start."""
+    """Run a script that does not start; return its stderr."""
     done = subprocess.run(
         command(folder, arguments), cwd=folder, env=os.environ | environ, capture_output=True, text=True, timeout=60
     )
@@ -72,7 +72,7 @@ def trust(folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "hubbub", "trust", "--yes"], cwd=folder, timeout=60, check=True)
 
 
-def test_a_script_serves_over_http_and_says_where(tmp_path: Path) -> None:
+def test_a_script_serves_over_http_and_prints_its_address(tmp_path: Path) -> None:
     with run_app(tmp_path) as url, urlopen(url.removesuffix("mcp"), timeout=60) as answer:
         assert json.load(answer)["name"] == "script"
 
@@ -87,7 +87,7 @@ def test_a_script_serves_over_http_and_says_where(tmp_path: Path) -> None:
     ],
     ids=["file", "named-file", "argument", "variable"],
 )
-def test_a_key_file_keeps_strangers_out_of_a_script_too(
+def test_a_script_with_a_key_file_refuses_anonymous_callers(
     tmp_path: Path, arguments: str, environ: dict[str, str]
 ) -> None:
     key = make_key(tmp_path)
@@ -98,14 +98,14 @@ def test_a_key_file_keeps_strangers_out_of_a_script_too(
         assert status(url, **{"X-API-Key": key}) == 200
 
 
-def test_what_a_script_says_wins_over_variables(tmp_path: Path) -> None:
+def test_arguments_of_run_precede_variables(tmp_path: Path) -> None:
     with run_app(tmp_path, '"http"', HUBBUB_PORT="0") as url:
         assert status(url) == 200
     with run_app(tmp_path, HUBBUB_HTTP_ADDR="192.0.2.1:1", HUBBUB_PORT="1") as url:
         assert status(url) == 200
 
 
-def test_what_is_wrong_is_said_as_a_script_knows_it(tmp_path: Path) -> None:
+def test_errors_name_the_arguments_of_run(tmp_path: Path) -> None:
     assert run_refused(tmp_path, '"http", port="many"') == "hubbub: port must be a whole number, not 'many'"
     line = run_refused(tmp_path, '"http", host="0.0.0.0", port=0')
     assert all(word in line for word in ("0.0.0.0", "(key_file)", "(jwt_keys)", "with insecure"))
@@ -124,10 +124,10 @@ def test_a_script_over_http_does_not_start_in_an_untrusted_folder(tmp_path: Path
     with run_app(tmp_path) as url:
         assert status(url) == 401
     (tmp_path / "keys.toml").write_text("")
-    assert "a change in keys.toml" in run_refused(tmp_path, ON_A_FREE_PORT)
+    assert "because keys.toml changed" in run_refused(tmp_path, ON_A_FREE_PORT)
 
 
-def test_a_script_on_stdio_leaves_out_what_is_not_trusted_and_says_so(tmp_path: Path) -> None:
+def test_a_script_on_stdio_ignores_untrusted_settings_and_names_them(tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text("max_message_bytes = 1024\n")
     script = command(tmp_path, '"stdio"')
 

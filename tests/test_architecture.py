@@ -1,4 +1,4 @@
-"""The rules of the house that no linter knows: who may import what, how long a file may be, what a file may say."""
+"""Rules that no linter checks: allowed imports, length of files, forbidden content."""
 
 import ast
 import itertools
@@ -21,16 +21,16 @@ ROOT = Path(__file__).parents[1]
 MAX_FILE_LINES = 500
 
 # Libraries that any module below a package may import. Every other one is wrapped by one module, so that it can be
-# replaced there, and is loaded only by who needs it.
+# replaced there, and is loaded only where it is needed.
 USED_THROUGHOUT = {"msgspec": "hubbub.", "click": "hubbub.cli.", "google": "hubbub.packs.tabletop."}
 
 # Dependencies that no module imports: SQLAlchemy loads the first two by itself, zoneinfo the third.
 INDIRECTLY_LOADED = {"asyncpg", "greenlet", "tzdata"}
 
-# Imported if the system or the user's own code has them, so no dependencies of ours.
+# Imported if the system or the user's own code has them, so they are not dependencies.
 OPTIONAL_LIBRARIES = {"gi", "pydantic", "pytest"}
 
-# The judges would be tempting shortcuts; they stay outside.
+# The judges must stay independent of the code that they test.
 UNIMPORTED_LIBRARIES = ("fastmcp", "mcp", "mcp_types")
 
 # Where public names come from; the first that exports a name is where tests import it from.
@@ -81,7 +81,7 @@ def committed_texts() -> Iterator[tuple[str, str]]:
             yield name, path.read_bytes().decode("utf-8", errors="replace")
 
 
-def test_the_scan_sees_every_kind_of_import() -> None:
+def test_the_scan_finds_every_kind_of_import() -> None:
     source = """
 import top.level
 from package import name
@@ -101,17 +101,17 @@ def lazily():
     }
 
 
-def test_the_scan_sees_the_package_itself() -> None:
+def test_the_scan_finds_the_package() -> None:
     assert "hubbub.errors" in importers_by_library()["typing"]
 
 
 def owning_package(module: str) -> str:
-    """Where a module lives: in a pack, which cannot reach what is wrapped elsewhere, or in the rest."""
+    """The pack of a module, or the core; a pack cannot use the wrappers of another."""
     return ".".join(module.split(".")[:3]) if module.startswith("hubbub.packs.") else "hubbub"
 
 
 def libraries() -> dict[str, set[str]]:
-    """Who imports each library that is neither ours nor Python's."""
+    """The importers of each third-party library."""
     ours = {"hubbub", *sys.stdlib_module_names}
     return {name: importers for name, importers in importers_by_library().items() if name not in ours}
 
@@ -133,7 +133,7 @@ def test_a_library_is_imported_by_one_module_of_the_core_and_one_of_a_pack() -> 
             assert len(packages) == len(set(packages)), f"{library} is imported by {sorted(importers)}"
 
 
-def test_dependencies_are_what_is_imported() -> None:
+def test_dependencies_match_the_imports() -> None:
     declared, used = runtime_dependencies(), set(INDIRECTLY_LOADED)
     distributions = packages_distributions()
     for library in libraries().keys() - OPTIONAL_LIBRARIES:
@@ -144,7 +144,7 @@ def test_dependencies_are_what_is_imported() -> None:
 
 
 @pytest.mark.parametrize("library", UNIMPORTED_LIBRARIES)
-def test_a_judge_is_never_imported(library: str) -> None:
+def test_judges_are_never_imported(library: str) -> None:
     assert not importers_by_library()[library]
 
 
@@ -195,7 +195,7 @@ def test_tests_import_public_names_from_the_public_modules() -> None:
     assert found == []
 
 
-def test_the_scan_sees_public_names_that_come_from_private_modules() -> None:
+def test_the_scan_finds_public_names_imported_from_private_modules() -> None:
     source = """
 from hubbub import Client
 from hubbub.client.session import Session
@@ -232,7 +232,7 @@ def private_uses(source: str) -> Iterator[tuple[int, str]]:
             yield getattr(node, "lineno", 0), ast.unparse(node)
 
 
-def test_tests_use_nothing_that_is_private() -> None:
+def test_tests_use_no_private_names() -> None:
     found = [
         f"{name}:{line}: {use}"
         for name, text in committed_texts()
@@ -242,7 +242,7 @@ def test_tests_use_nothing_that_is_private() -> None:
     assert found == [], "show the behaviour through public names; give what has to be seen a public property"
 
 
-def test_the_scan_sees_private_uses() -> None:
+def test_the_scan_finds_private_uses() -> None:
     source = """
 from __future__ import annotations
 from hubbub.module import _name, name
@@ -262,11 +262,11 @@ class Test:
 
 
 @pytest.mark.parametrize("path", python_files(), ids=module_name)
-def test_a_file_stays_below_the_wall(path: Path) -> None:
+def test_source_files_have_at_most_500_lines(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_FILE_LINES, "a second idea lives in this file"
 
 
-def test_tests_stay_below_the_wall_too() -> None:
+def test_test_files_have_at_most_500_lines() -> None:
     lengths = {
         name: len(text.splitlines())
         for name, text in committed_texts()
@@ -362,7 +362,7 @@ def exported_names() -> dict[str, set[str]]:
     return exported
 
 
-def test_bounds_are_read_when_they_are_used() -> None:
+def test_bounds_are_not_read_at_import() -> None:
     exported = exported_names()
     early = [
         f"{name}:{line}"
@@ -373,7 +373,7 @@ def test_bounds_are_read_when_they_are_used() -> None:
     assert early == [], "read the bound in the body of the function, or in a default_factory"
 
 
-def test_the_scan_sees_bounds_that_are_read_early() -> None:
+def test_the_scan_finds_bounds_read_at_import() -> None:
     written = """
 from hubbub.bounds import TOOLS
 ROOM = bounds.OUTBOX_BYTES // 4
@@ -391,7 +391,7 @@ class Public:
     assert early_reads(written, {"Public"}) == [2, 3, 4, 4, 7, 10]
 
 
-def test_every_bound_is_read() -> None:
+def test_every_bound_is_used() -> None:
     sources = {path: path.read_text(encoding="utf-8") for path in python_files()}
     read = {path: set(re.findall(r"\b(?:bounds|limits)\.\w+", source)) for path, source in sources.items()}
     unread = [

@@ -1,4 +1,4 @@
-"""One tree of errors, and one place where they become messages."""
+"""One hierarchy of errors, and one module that assigns their codes."""
 
 import ast
 import builtins
@@ -13,7 +13,7 @@ def python_files() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
 
-def test_errors_become_messages_in_one_module() -> None:
+def test_error_codes_are_assigned_in_one_module() -> None:
     users = [path.name for path in python_files() if "encode_error" in path.read_text()]
     assert users == ["error_codes.py", "jsonrpc.py"]
     numbers = re.compile(r"-32(0[0-9]{2}|[67][0-9]{2})\b")
@@ -23,7 +23,7 @@ def test_errors_become_messages_in_one_module() -> None:
 
 
 def exception_roots(source: str) -> Iterator[str]:
-    """Yield the classes that inherit from one of Python's own exceptions, warnings aside."""
+    """Yield the classes that inherit from one of Python's own exceptions, except warnings."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef):
             for base in node.bases:
@@ -32,12 +32,12 @@ def exception_roots(source: str) -> Iterator[str]:
                     yield node.name
 
 
-def test_errors_are_one_tree() -> None:
+def test_all_errors_inherit_from_one_base_class() -> None:
     roots = {f"{module_name(path)}.{name}" for path in python_files() for name in exception_roots(path.read_text())}
     # The second one is raised where an OSError makes the connector try the next address.
     assert roots == {"hubbub.errors.HubbubError", "hubbub.net.client._RefusedAddress"}
 
 
-def test_the_scan_sees_exceptions_beside_the_tree() -> None:
+def test_the_scan_finds_exceptions_outside_the_hierarchy() -> None:
     source = "class A(ValueError): ...\nclass B(A): ...\nclass C(str, builtins.OSError): ...\nclass D(Protocol): ...\n"
     assert list(exception_roots(source)) == ["A", "C"]

@@ -53,9 +53,7 @@ def test_a_log_line_is_one_json_object_with_a_stable_event_name(stream: io.Strin
     }
 
 
-def test_an_event_that_strangers_cause_without_end_is_written_a_bounded_number_of_times(
-    stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_log_events_are_limited_per_minute(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LOG_LINES", 3)
     now = 0.0
     limited = logging.getLogger("hubbub.test.limited")
@@ -76,7 +74,7 @@ def test_an_event_that_strangers_cause_without_end_is_written_a_bounded_number_o
     ]
 
 
-def test_the_kinds_of_events_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_rate_limited_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LOG_EVENTS", 10)
     monkeypatch.setattr(bounds, "LOG_LINES", 1)
     limit = LogRateLimit(lambda: 0.0)
@@ -86,7 +84,7 @@ def test_the_kinds_of_events_that_are_counted_are_bounded(monkeypatch: pytest.Mo
     assert 0 < len(dropped) <= 10
 
 
-def test_levels_apply_to_us_and_libraries_only_warn(stream: io.StringIO) -> None:
+def test_the_level_applies_to_hubbub_and_libraries_log_warnings(stream: io.StringIO) -> None:
     configure_logging("debug", stream=stream)
     log.debug("seen")
     logging.getLogger("other.library").info("unseen")
@@ -105,7 +103,7 @@ def test_configuring_twice_does_not_log_twice(stream: io.StringIO) -> None:
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_terminal_gets_text_unless_told_otherwise(
+def test_a_terminal_gets_text_by_default(
     stream: io.StringIO, is_terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
@@ -133,7 +131,7 @@ def test_secrets_do_not_reach_the_log(stream: io.StringIO, format: Literal["json
     assert "***" in stream.getvalue()
 
 
-def test_an_exception_is_part_of_the_same_line(stream: io.StringIO) -> None:
+def test_an_exception_is_logged_in_the_same_line(stream: io.StringIO) -> None:
     configure_logging(stream=stream)
     try:
         raise ValueError("here")
@@ -143,14 +141,14 @@ def test_an_exception_is_part_of_the_same_line(stream: io.StringIO) -> None:
     assert line["error"].endswith("ValueError: here")
 
 
-def test_a_field_cannot_pass_for_one_of_ours(stream: io.StringIO) -> None:
+def test_extra_fields_cannot_replace_standard_fields(stream: io.StringIO) -> None:
     configure_logging(stream=stream)
     log.info("real", extra={"event": "forged", "level": "forged"})
     (line,) = lines(stream)
     assert (line["event"], line["event_"], line["level"]) == ("real", "forged", "info")
 
 
-def test_text_is_one_line_for_people(stream: io.StringIO) -> None:
+def test_text_format_is_one_line(stream: io.StringIO) -> None:
     configure_logging("info", "text", stream=stream)
     log.info("started", extra={"port": 3000, "name_of": "a\nforged line"})
     (line,) = stream.getvalue().splitlines()
@@ -158,7 +156,7 @@ def test_text_is_one_line_for_people(stream: io.StringIO) -> None:
 
 
 @given(st.text(), st.dictionaries(st.text(min_size=1).map(lambda name: f"x{name}"), st.text() | st.floats()))
-def test_whatever_is_logged_is_one_line_of_json(event: str, fields: dict[str, Any]) -> None:
+def test_any_record_is_one_line_of_json(event: str, fields: dict[str, Any]) -> None:
     record = logging.LogRecord("hubbub", logging.INFO, "", 1, event, None, None)
     vars(record).update(fields)
     line = observe.JsonFormatter(str).format(record)
@@ -198,7 +196,7 @@ def test_calls_are_counted_with_their_durations() -> None:
     assert buckets["+Inf"] == 3
 
 
-def test_labels_do_not_grow_with_what_callers_send() -> None:
+def test_labels_are_bounded_whatever_callers_send() -> None:
     metrics = Metrics()
     for number in range(1000):
         metrics.call(f"method-{number}", "modern", "ok", 0.1)
@@ -232,7 +230,7 @@ def test_gauges_are_read_at_each_scrape() -> None:
     assert samples(metrics)["hubbub_sessions",] == 1
 
 
-def test_two_servers_in_one_process_count_apart() -> None:
+def test_two_servers_in_one_process_have_separate_metrics() -> None:
     one, two = Metrics(), Metrics()
     one.response("/mcp", 200)
     assert b'route="/mcp"' in one.render()
@@ -240,11 +238,11 @@ def test_two_servers_in_one_process_count_apart() -> None:
     assert b"hubbub" not in prometheus_client.generate_latest()
 
 
-def test_the_content_type_is_the_librarys() -> None:
+def test_the_content_type_is_that_of_prometheus_client() -> None:
     assert Metrics.content_type == prometheus_client.CONTENT_TYPE_LATEST
 
 
-def test_counting_does_not_load_the_library() -> None:
+def test_counting_does_not_load_prometheus_client() -> None:
     code = """
 import sys
 from hubbub.observe import Metrics

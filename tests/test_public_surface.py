@@ -1,4 +1,4 @@
-"""What users rely on: the public names, the commands, the flags, the settings. Changing these lists is a decision."""
+"""The public API: names, commands, flags and settings. A change of these lists is a change for users."""
 
 import ast
 import inspect
@@ -200,10 +200,10 @@ PUBLIC_MODULES = {
 """Modules that users import from. `hubbub.ports` has the protocols that a transport or a middleware implements."""
 
 ENGINE = {
-    "Listening.__init__",  # made by `Client.listen`
-    "View.shows",  # takes whatever has a name and annotations
+    "Listening.__init__",  # returned by `Client.listen`
+    "View.shows",  # accepts any object with a name and annotations
 }
-"""Public by name only: nobody who uses the package calls these."""
+"""Public names that users do not call."""
 
 
 def test_every_public_name_is_what_type_checkers_see() -> None:
@@ -228,7 +228,7 @@ def test_every_type_and_error_that_a_public_name_mentions_is_public() -> None:
     assert missing == set()
 
 
-def test_the_walk_finds_what_is_mentioned_anywhere() -> None:
+def test_mentions_are_found_in_signatures_fields_bases_and_docstrings() -> None:
     def found(value: Any) -> set[str]:
         return {name for _, _, name in mentions("x", value)}
 
@@ -278,7 +278,7 @@ def test_the_defaults_of_the_client_are_public() -> None:
         (hubbub.Server.prompt, Prompt, set()),
     ],
 )
-def test_decorators_take_every_option_of_what_they_make(decorator: Any, made: type, only_made: set[str]) -> None:
+def test_decorators_accept_every_option_of_their_class(decorator: Any, made: type, only_made: set[str]) -> None:
     offered = _options(decorator)
     assert offered == {name: item for name, item in _options(made).items() if name not in only_made}
     assert not any(item.kind is item.VAR_KEYWORD for item in offered.values())
@@ -335,7 +335,7 @@ def test_the_settings_of_a_hub_are_these() -> None:
 
 
 @pytest.mark.parametrize("kind", [ServerSettings, ToolSettings, HubSettings, ViewSettings])
-def test_every_setting_that_only_a_file_has_says_what_it_means(kind: type[msgspec.Struct]) -> None:
+def test_every_file_only_setting_has_a_description(kind: type[msgspec.Struct]) -> None:
     for setting in list_settings(kind):
         assert setting.description.endswith("."), setting.name
         assert setting.flag is None
@@ -348,7 +348,7 @@ def test_the_flags_of_every_client_command_are_these(name: str) -> None:
     assert flags == [*CLIENT_FLAGS[name], *SHARED_FLAGS]
 
 
-def test_every_setting_says_what_it_means() -> None:
+def test_every_setting_has_a_description() -> None:
     for setting in list_settings(ServeSettings):
         assert setting.description.endswith("."), setting.name
         # A flag that is repeated is in the singular, its key in the plural where both read better so.

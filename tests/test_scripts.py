@@ -1,4 +1,4 @@
-"""`make test` on every supported Python (which are found, what the last lines say), and the smoke test."""
+"""`make test` on every supported Python (discovery and summary), and the smoke test."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ CLASSIFIERS = "".join(
     f'    "Programming Language :: Python :: {version}",\n' for version in ("3 :: Only", "3.11", "3.12")
 )
 
-# Stands in for an interpreter: passes the probe, says which version it is, "runs" pytest with a given outcome.
+# A fake interpreter: passes the probe, reports its version, and "runs" pytest with a given outcome.
 PYTHON = """#!/bin/sh
 for word; do
     case $word in
@@ -46,7 +46,7 @@ def write(path: Path, text: str) -> Path:
 
 
 class Checkout:
-    """A copy of the scripts, on a machine that has no Python but what a test puts there."""
+    """A copy of the scripts, with only the interpreters that a test installs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path, self.pyenv = folder / "checkout", folder / "bin", folder / "pyenv"
@@ -77,7 +77,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-def test_an_interpreter_that_does_not_run_is_passed_over(checkout: Checkout) -> None:
+def test_an_interpreter_that_does_not_run_is_skipped(checkout: Checkout) -> None:
     write(checkout.path / "python3.12", "#!/bin/sh\necho 'pyenv: python3.12: command not found' >&2\nexit 127\n")
     for patch in ("3.12.9", "3.12.10", "3.10.1"):
         write(checkout.pyenv / "versions" / patch / "bin" / "python", "#!/bin/sh\n")
@@ -87,7 +87,7 @@ def test_an_interpreter_that_does_not_run_is_passed_over(checkout: Checkout) -> 
     ]
 
 
-def test_the_last_lines_name_the_versions_that_ran_and_add_them_up(checkout: Checkout) -> None:
+def test_the_summary_lists_versions_and_totals(checkout: Checkout) -> None:
     checkout.install("3.11")
     checkout.install("3.12")
     done = checkout.run("test", "-k", "framing")
@@ -104,7 +104,7 @@ def test_the_last_lines_name_the_versions_that_ran_and_add_them_up(checkout: Che
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12"])
-def test_a_failure_on_any_version_fails_the_whole_and_the_others_run(checkout: Checkout, version: str) -> None:
+def test_a_failure_on_one_version_fails_the_run_but_not_the_other_versions(checkout: Checkout, version: str) -> None:
     checkout.install("3.11")
     checkout.install("3.12")
     checkout.install(version, RED, status=1)
@@ -113,7 +113,7 @@ def test_a_failure_on_any_version_fails_the_whole_and_the_others_run(checkout: C
     assert done.stdout.splitlines()[-1] == "17 passed, 3 failed, 2 skipped"
 
 
-def test_tests_that_pass_when_run_once_more_are_named_and_do_not_fail_the_run(checkout: Checkout) -> None:
+def test_tests_that_pass_on_retry_are_listed_and_do_not_fail_the_run(checkout: Checkout) -> None:
     checkout.install("3.11", RED, status=1, again=GREEN_AGAIN)
     done = checkout.run("test", ONE_PYTHON="1")
     assert done.returncode == 0, done.stderr
@@ -125,7 +125,7 @@ def test_tests_that_pass_when_run_once_more_are_named_and_do_not_fail_the_run(ch
 
 
 @pytest.mark.parametrize(("failures", "variables"), [("2", {"NO_RETRY": "1"}), ("6", {})])
-def test_many_failures_are_not_run_once_more(checkout: Checkout, failures: str, variables: dict[str, str]) -> None:
+def test_many_failures_are_not_retried(checkout: Checkout, failures: str, variables: dict[str, str]) -> None:
     counts = f'errors="0" failures="{failures}" skipped="0" tests="10"'
     checkout.install("3.11", counts, status=1, again=GREEN_AGAIN)
     done = checkout.run("test", ONE_PYTHON="1", **variables)
@@ -134,7 +134,7 @@ def test_many_failures_are_not_run_once_more(checkout: Checkout, failures: str, 
     assert done.stdout.splitlines()[-1] == f"{10 - int(failures)} passed, {failures} failed, 0 skipped"
 
 
-def test_a_version_that_is_not_here_is_named(checkout: Checkout) -> None:
+def test_a_missing_version_is_listed(checkout: Checkout) -> None:
     checkout.install("3.11")
     done = checkout.run("test")
     assert done.returncode == 0, done.stderr
@@ -152,7 +152,7 @@ def test_one_python_can_be_tested_alone(checkout: Checkout) -> None:
     ]
 
 
-def test_a_version_that_cannot_be_set_up_fails_the_whole(checkout: Checkout) -> None:
+def test_a_version_whose_setup_fails_fails_the_run(checkout: Checkout) -> None:
     checkout.install("3.11")
     checkout.install("3.12")
     write(checkout.folder / "scripts" / "setup", "#!/bin/sh\nexit 1\n")
@@ -161,7 +161,7 @@ def test_a_version_that_cannot_be_set_up_fails_the_whole(checkout: Checkout) -> 
     assert "Python 3.12  could not be set up" in done.stdout
 
 
-def test_a_selection_that_only_the_first_version_has_is_no_failure(checkout: Checkout) -> None:
+def test_a_selection_that_is_empty_on_other_versions_is_not_a_failure(checkout: Checkout) -> None:
     checkout.install("3.11")
     checkout.install("3.12", 'errors="0" failures="0" skipped="0" tests="0"', status=5)
     assert checkout.run("test", "-k", "browser").returncode == 0

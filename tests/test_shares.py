@@ -1,4 +1,4 @@
-"""How a bounded table is shared out among those who fill it."""
+"""Shares of a bounded table among its owners."""
 
 import asyncio
 
@@ -20,13 +20,13 @@ def test_one_owner_alone_gets_seven_eighths() -> None:
     assert len(shares) == 896
 
 
-def test_callers_that_cannot_be_told_apart_get_everything() -> None:
+def test_indistinguishable_callers_may_use_the_whole_table() -> None:
     shares = Shares(1024)
     fill(shares, "")
     assert len(shares) == 1024
 
 
-def test_whoever_comes_later_still_gets_a_share() -> None:
+def test_a_later_owner_still_gets_a_share() -> None:
     shares = Shares(1024)
     held = []
     for owner in ("ada", "bob", "cid"):
@@ -36,7 +36,7 @@ def test_whoever_comes_later_still_gets_a_share() -> None:
     assert held == [896, 112, 14]
 
 
-def test_the_last_place_is_for_whoever_holds_nothing_yet() -> None:
+def test_the_last_slot_is_reserved_for_an_owner_without_slots() -> None:
     for limit in range(2, 9):
         shares = Shares(limit)
         fill(shares, "ada")
@@ -45,14 +45,14 @@ def test_the_last_place_is_for_whoever_holds_nothing_yet() -> None:
         assert shares.held_by("bob") == 1
 
 
-def test_the_only_place_can_be_taken() -> None:
+def test_a_table_with_one_slot_can_be_used() -> None:
     shares = Shares(1)
     fill(shares, "ada")
     assert len(shares) == 1
 
 
 @given(st.integers(1, 60), st.lists(st.tuples(st.sampled_from(["", "a", "b", "c"]), st.integers(-9, 9))))
-def test_the_limit_holds_and_nothing_is_left_behind(limit: int, steps: list[tuple[str, int]]) -> None:
+def test_the_limit_holds_and_owners_without_slots_are_removed(limit: int, steps: list[tuple[str, int]]) -> None:
     shares = Shares(limit)
     held: dict[str, int] = {}
     for owner, amount in steps:
@@ -72,7 +72,7 @@ async def start_waiting(slots: SharedSlots, *owners: str) -> list[asyncio.Task[N
     return tasks
 
 
-async def test_a_free_slot_goes_to_whoever_holds_fewest() -> None:
+async def test_a_free_slot_goes_to_the_waiter_with_the_fewest_slots() -> None:
     slots = SharedSlots(9)
     for owner in ["ada"] * 6 + ["bob"] * 2:
         assert slots.take_nowait(owner)
@@ -91,9 +91,9 @@ async def test_a_slot_left_by_a_waiter_is_not_lost() -> None:
     slots = SharedSlots(1)
     await slots.take("ada")
     gone, given, last = await start_waiting(slots, "ada", "bob", "cid")
-    gone.cancel()  # and its turn comes before it has heard of that
+    gone.cancel()  # its turn comes before it is notified
     slots.give_back("ada")
-    given.cancel()  # at the moment it is given the slot
+    given.cancel()  # at the moment it gets the slot
     await asyncio.wait([gone, given])
     await asyncio.wait_for(last, 60)
     slots.give_back("cid")

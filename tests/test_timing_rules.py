@@ -1,4 +1,4 @@
-"""Tests that time cannot break: none sleeps, counts seconds or gives up so soon that a busy machine makes it fail."""
+"""Tests must not depend on speed: no fixed sleeps, no assertions about elapsed time, no short timeouts."""
 
 import ast
 from collections.abc import Iterator
@@ -8,32 +8,32 @@ from tests.test_architecture import committed_texts
 LONG_SLEEP_S = 300.0
 """pytest ends a test that waits for the end of such a sleep."""
 SHORTEST_LIMIT_S = 60.0
-"""A limit only keeps a failing test from hanging, so no machine is too slow for it."""
+"""A timeout only keeps a failing test from hanging, so it is long enough for any machine."""
 
 CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns", "time"}
 
-# Calls that take a limit, and which of the arguments without a name it is; that of others is called `timeout`.
+# Calls with a timeout, and its position among the positional arguments; other calls have a keyword `timeout`.
 TIMEOUT_ARGUMENTS = {"timeout": 0, "wait": 0, "join": 0, "wait_for": 1}
 
-# Sleeps outside a poll that are short, and why no outcome depends on them.
+# Short sleeps outside polls, and why no result depends on them.
 SHORT_SLEEPS = {
     "tests/clock.py": "puts the clock forward meanwhile",
     "tests/conformance/server.py": "the suite wants pauses between the messages of a tool",
     "tests/fixtures/gallery.py": "a tool that takes its time, for people to see",
-    "tests/faults/faulty_server.py": "tools that nap as long as they are told, or before their answer",
+    "tests/faults/faulty_server.py": "tools that sleep as long as requested, or before their answer",
     "tests/client/odd_server.py": "pages that come slowly and without end",
     "tests/hub/worker.py": "a start that is as slow as the environment says",
     "tests/interop/server.py": "tools that are as slow as their caller says, and one that spaces its messages",
     "tests/interop/grid/servers/workshop.py": "a pause that the caller chooses",
     "tests/faults/test_slow_and_gone.py": "a sender that trickles until it is cut off",
-    "tests/http/playground.py": "a tool that naps as long as it is told",
+    "tests/http/playground.py": "a tool that sleeps as long as requested",
     "tests/packs/peers/emulation/sdk.py": "the emulated client waits before it asks again, as the original does",
     "tests/packs/peers/emulation/soak.py": "a long run by hand, not in the suite",
     "tests/packs/tabletop/writers.py": "when a writer is killed is random on purpose",
 }
 
 
-# Limits that are short, and why no outcome depends on them.
+# Short timeouts, and why no result depends on them.
 SHORT_LIMITS = {
     "tests/packs/activity/scripted_server.py": "what it sends comes slowly",
     "tests/packs/peers/emulation/sdk.py": "the emulated client gives up as the original does",
@@ -47,13 +47,13 @@ def calls_in(node: ast.AST, names: set[str]) -> Iterator[ast.Call]:
 
 
 def is_long(call: ast.Call) -> bool:
-    """Whether it sleeps for so long that a test hangs where something waits for its end."""
+    """Whether a sleep is so long that a test hangs if it waits for its end."""
     seconds = number(call.args[0], {}) if call.args else None
     return seconds is not None and (seconds == 0 or seconds >= LONG_SLEEP_S)
 
 
 def number(node: ast.AST, constants: dict[str, float]) -> float | None:
-    """The number that is written there, or that a constant of the module has."""
+    """The number in an expression, directly or as a constant of the module."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         return float(node.value)
     return constants.get(node.id) if isinstance(node, ast.Name) else None
@@ -70,7 +70,7 @@ def read_constants(tree: ast.Module) -> dict[str, float]:
 
 
 def find_limit(call: ast.Call, constants: dict[str, float]) -> float | None:
-    """After how many seconds a call gives up waiting, if that is written there."""
+    """The timeout of a call in seconds, if it is a constant."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else None
     limits = [keyword.value for keyword in call.keywords if keyword.arg == "timeout"]
     if name in TIMEOUT_ARGUMENTS:
@@ -81,7 +81,7 @@ def find_limit(call: ast.Call, constants: dict[str, float]) -> float | None:
 
 
 def elapsed_names(function: ast.AST) -> set[str]:
-    """The variables that hold how long something took."""
+    """The variables that contain an elapsed time."""
     return {
         target.id
         for statement in ast.walk(function)
@@ -92,7 +92,7 @@ def elapsed_names(function: ast.AST) -> set[str]:
 
 
 def is_elapsed(node: ast.AST, names: set[str]) -> bool:
-    """Whether the difference of what a clock says and something else is in it, or a variable that holds one."""
+    """Whether an expression contains a difference of clock readings, or a variable with one."""
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and part.id in names:
             return True
@@ -103,7 +103,7 @@ def is_elapsed(node: ast.AST, names: set[str]) -> bool:
 
 
 def time_bound_lines(tree: ast.Module) -> tuple[list[int], list[int], list[int]]:
-    """The lines of sleeps that are no poll, of assertions of how long something took, and of limits that are short."""
+    """The lines of sleeps outside polls, of assertions about elapsed time, and of short timeouts."""
     in_loops = {call for loop in ast.walk(tree) if isinstance(loop, ast.While) for call in ast.walk(loop)}
     sleeps = [call.lineno for call in calls_in(tree, {"sleep"}) if call not in in_loops and not is_long(call)]
     bounds = sorted({
@@ -123,8 +123,8 @@ def time_bound_lines(tree: ast.Module) -> tuple[list[int], list[int], list[int]]
     return sleeps, bounds, limits
 
 
-def test_no_test_waits_for_a_fixed_time_counts_seconds_or_gives_up_soon() -> None:
-    """A busy machine would break it: `tests/clock.py` has what to do instead."""
+def test_tests_have_no_fixed_sleeps_time_assertions_or_short_timeouts() -> None:
+    """They fail on a busy machine; use `tests/clock.py` instead."""
     sleeping, counting, impatient = [], [], []
     for name, text in committed_texts():
         if name.startswith("tests/") and name.endswith(".py"):
@@ -137,9 +137,9 @@ def test_no_test_waits_for_a_fixed_time_counts_seconds_or_gives_up_soon() -> Non
     assert impatient == [], "wait without a limit, or a minute; prove a negative by what comes after it"
 
 
-def test_the_scan_sees_sleeps_bounds_and_limits() -> None:
+def test_the_scan_finds_sleeps_time_assertions_and_short_timeouts() -> None:
     written = """
-SOON_S = 5
+TIMEOUT_S = 5
 async def test() -> None:
     await asyncio.sleep(0.5)
     await asyncio.sleep(0)
@@ -154,7 +154,7 @@ async def test() -> None:
     done, _ = await asyncio.wait([task], timeout=1.5)
     await asyncio.wait([task])
     process.wait(4)
-    process.wait(timeout=SOON_S)
+    process.wait(timeout=TIMEOUT_S)
     await asyncio.to_thread(process.wait, 15)
     async with asyncio.timeout(60):
         await asyncio.wait_for(event.wait(), 10)

@@ -95,8 +95,8 @@ class IdInUse(InvalidRequest):
 class MessageTooLarge(MessageError):
     """The message is larger than a limit of `hubbub.bounds`."""
 
-    def __init__(self, what: str, limit: int, start: bytes = b"") -> None:
-        super().__init__(f"{what} is larger than the limit of {limit} bytes and was skipped; send a smaller one")
+    def __init__(self, subject: str, limit: int, start: bytes = b"") -> None:
+        super().__init__(f"{subject} is larger than the limit of {limit} bytes and was skipped; send a smaller one")
         self.limit = limit
         self.start = start
         """The first bytes of the message, if they were read, to find its id. Never part of the message."""
@@ -277,17 +277,17 @@ class RateLimited(HubbubError):
 class Overloaded(HubbubError):
     """A limit of `hubbub.bounds` was reached."""
 
-    def __init__(self, what: str, limit: int, hint: str = "") -> None:
+    def __init__(self, subject: str, limit: int, hint: str = "") -> None:
         hint = f"; {hint}" if hint else ""
-        super().__init__(f"Too many {what} (limit {limit}); try again when some have finished{hint}")
+        super().__init__(f"Too many {subject} (limit {limit}); try again when some have finished{hint}")
         self.limit = limit
 
 
 class DeadlineExceeded(HubbubError):
     """An answer did not arrive in time."""
 
-    def __init__(self, what: str, seconds: float, hint: str = "") -> None:
-        super().__init__(f"Timed out after {seconds:g} s while waiting for {what[:1].lower()}{what[1:]}{hint}")
+    def __init__(self, subject: str, seconds: float, hint: str = "") -> None:
+        super().__init__(f"Timed out after {seconds:g} s while waiting for {subject[:1].lower()}{subject[1:]}{hint}")
 
 
 class ConnectionClosed(HubbubError):

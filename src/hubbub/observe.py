@@ -312,7 +312,6 @@ class Metrics:
         self._gauges[name] = (description, read)
 
     def add(self, figure: Metric) -> None:
-        """Add a metric."""
         self._labelled_metrics.append(figure)
 
     def render(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What settings describe but this version cannot build is refused, not ignored."""
+"""Building a server from settings: missing files are errors."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from hubbub.assembly.assemble import assemble
 from hubbub.settings import ServeSettings
 
 
-def test_a_missing_mcp_json_is_refused_rather_than_left_out() -> None:
+def test_a_missing_mcp_json_is_an_error() -> None:
     with pytest.raises(SettingsError, match=r"none\.json cannot be read"):
         assemble(ServeSettings(mcp_json="none.json"))

@@ -1,4 +1,4 @@
-"""What a hub is built from: the files, the flags and the variables put together."""
+"""The config of a hub, built from files, flags and variables."""
 
 import json
 import tomllib
@@ -47,7 +47,7 @@ prefix = "never"
 """
 
 
-def test_servers_are_taken_over_in_the_order_of_the_file() -> None:
+def test_servers_keep_the_order_of_the_file() -> None:
     files, far = config(TWO).upstreams
     assert files.remote is not None
     assert far.remote is not None
@@ -62,7 +62,7 @@ def test_secrets_do_not_show_in_a_config() -> None:
     assert "secret" not in repr(config(TWO))
 
 
-def test_two_configs_of_the_same_file_are_the_same() -> None:
+def test_two_configs_of_the_same_file_are_equal() -> None:
     assert config(TWO) == config(TWO)
     assert config(TWO) != config(TWO.replace("max_calls = 3", "max_calls = 4"))
     assert config(TWO) != config(TWO.replace('"secret"', '"other"'))
@@ -76,7 +76,7 @@ def test_an_mcp_json_comes_after_the_file(tmp_path: Path) -> None:
     assert [upstream.id for upstream in config(TWO, mcp_json=str(path)).upstreams] == ["files", "far", "git"]
 
 
-def test_packs_and_a_program_of_the_command_line_come_last_and_only_if_named() -> None:
+def test_packs_and_target_of_the_command_line_are_last() -> None:
     named = config(TWO, target="shop.tools:server", packs=("demo",)).upstreams
     assert [upstream.id for upstream in named] == ["files", "far", "tools", "demo"]
     assert named[-2].target == "shop.tools:server"
@@ -85,14 +85,14 @@ def test_packs_and_a_program_of_the_command_line_come_last_and_only_if_named() -
     assert "demo" in everything
 
 
-def test_a_variable_wins_over_the_file() -> None:
+def test_a_variable_precedes_the_file() -> None:
     environ = {"HUBBUB_HUB__SEARCH": "only", "HUBBUB_SERVERS__FAR__PREFIX": "always"}
     found = config(TWO + '[hub]\nsearch = "off"', environ)
     assert found.hub.search == "only"
     assert found.upstreams[1].prefix == "always"
 
 
-def test_a_variable_of_the_hub_that_nobody_knows_is_warned_about() -> None:
+def test_unknown_variables_of_a_hub_cause_a_warning() -> None:
     warning = check_sources(sources("", HUBBUB_HUB__SERACH="only"))
     assert "HUBBUB_HUB__SERACH (did you mean HUBBUB_HUB__SEARCH?)" in warning
 
@@ -109,11 +109,13 @@ def test_a_variable_of_the_hub_that_nobody_knows_is_warned_about() -> None:
         ("", {"mcp_json": "x"}, True),
     ],
 )
-def test_a_hub_is_served_only_where_something_needs_one(text: str, settings: dict[str, object], needed: bool) -> None:
+def test_a_hub_is_built_only_if_servers_or_views_are_configured(
+    text: str, settings: dict[str, object], needed: bool
+) -> None:
     assert needs_hub(ServeSettings(**settings), sources(text)) is needed  # type: ignore[arg-type]
 
 
-def test_a_hub_that_a_hub_starts_is_refused_unless_it_is_meant() -> None:
+def test_an_mcp_json_together_with_alone_is_refused() -> None:
     with pytest.raises(SettingsError, match="HUBBUB_ALONE"):
         config("", mcp_json="mcp.json", alone=True)
 

@@ -1,4 +1,4 @@
-"""Packs beside each other on one server: their tools, lifespans, health and profiles."""
+"""Several packs on one server: tools, lifespans, health and profiles."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,10 +39,10 @@ def make_entry(pack: Pack) -> PackEntry:
     return found
 
 
-def test_a_tool_that_is_already_there_is_refused() -> None:
+def test_a_pack_with_an_existing_tool_name_is_refused() -> None:
     server = Server("s")
     install_pack(server, make_pack("one", "read"), None)
-    with pytest.raises(DefinitionError, match="'two' has a tool 'read'"):
+    with pytest.raises(DefinitionError, match="'two' defines the tool 'read'"):
         install_pack(server, make_pack("two", "write", "read"), None)
 
 
@@ -71,7 +71,7 @@ def test_a_pack_gets_its_state_in_lifespan_and_health() -> None:
     asyncio.run(main())
 
 
-def test_a_profile_hides_only_in_packs_that_have_it() -> None:
+def test_a_profile_does_not_apply_to_packs_without_it() -> None:
     server = Server("s")
     parts = [
         install_pack(server, make_pack("one", "a_read", "a_write", profiles=PROFILES), None),
@@ -81,7 +81,7 @@ def test_a_profile_hides_only_in_packs_that_have_it() -> None:
     assert shown_tools(server) == ["a_read", "b_write"]
 
 
-def test_the_profile_of_a_pack_alone_also_judges_later_tools() -> None:
+def test_the_profile_of_a_single_pack_applies_to_tools_added_later() -> None:
     server = Server("s")
     use_profile(server, "core", [install_pack(server, make_pack("one", "a_read", profiles=PROFILES), None)])
     server.tool(_nothing, name="b_write")  # type: ignore[call-overload]
@@ -91,11 +91,11 @@ def test_the_profile_of_a_pack_alone_also_judges_later_tools() -> None:
 
 def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
     parts = [InstalledPart("one", (), PROFILES), InstalledPart("two", (), {})]
-    with pytest.raises(SettingsError, match="no profile 'brief'; known: core, full"):
+    with pytest.raises(SettingsError, match="unknown profile 'brief'; known: core, full"):
         use_profile(Server("s"), "brief", parts)
 
 
-def test_without_names_every_pack_that_can_run_is_chosen() -> None:
+def test_without_names_every_pack_that_can_run_is_installed() -> None:
     packs = {
         name: make_entry(make_pack(name, requires=needs))
         for name, needs in {"a": (), "b": ("no_such",), "c": ()}.items()
@@ -107,7 +107,7 @@ def test_a_named_pack_must_exist_and_be_able_to_run() -> None:
     packs = {"peers": make_entry(make_pack("peers", requires=("no_such",), extra="peers"))}
     with pytest.raises(PackUnavailable, match=r"needs no_such: install Hubbub with its extra 'peers'"):
         choose_packs(("peers",), packs)
-    with pytest.raises(SettingsError, match="no pack 'pears'; did you mean 'peers'"):
+    with pytest.raises(SettingsError, match="unknown pack 'pears'; did you mean 'peers'"):
         choose_packs(("pears",), packs)
 
 

@@ -1,4 +1,4 @@
-"""What `hubbub` is run on in these tests, and what a run of it has come to: said, answered or refused."""
+"""Targets of these tests, and assertions about finished `hubbub` processes."""
 
 import json
 import subprocess
@@ -17,13 +17,13 @@ def read_stdout(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def read_json(done: subprocess.CompletedProcess[str]) -> Any:
-    """The JSON that is all of stdout."""
+    """Parse stdout, which must be one JSON value."""
     (line,) = read_stdout(done).splitlines()
     return json.loads(line)
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
-    """It ended with this code and one line on stderr that has these words."""
+    """Check the exit code, and that stderr is one line with these words."""
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("hubbub: ")

@@ -33,7 +33,7 @@ def hubbub(tmp_path: Path) -> Run:
 
 
 def trust(folder: Path) -> None:
-    """Let the settings file of a folder count, as its user would."""
+    """Trust the settings file of a folder, with `hubbub trust`."""
     subprocess.run(
         [sys.executable, "-m", "hubbub", "trust", "--yes", str(folder)],
         env=clean_environment(), capture_output=True, timeout=60, check=True,
@@ -42,7 +42,7 @@ def trust(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def third_party(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder into which somebody's distribution with packs was installed."""
+    """A folder with an installed third-party distribution that has packs."""
     folder = tmp_path_factory.mktemp("third_party")
     source = ROOT / "tests/fixtures/third_party_pack"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]

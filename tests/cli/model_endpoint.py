@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint that says what a test tells it to, streamed or whole."""
+"""An OpenAI-compatible endpoint with scripted answers, streamed or not."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ Answer = str | int | list[tuple[str, dict[str, Any]]]
 
 
 class ModelEndpoint:
-    """What it says, and what it was asked."""
+    """Its scripted answers, and the requests that it received."""
 
     def __init__(self, answers: Sequence[Answer], models: Sequence[str]) -> None:
         self.answers = list(answers)
@@ -26,7 +26,7 @@ class ModelEndpoint:
         return [tool["function"]["name"] for tool in self.requests[0].get("tools", [])]
 
     def results(self) -> list[dict[str, Any]]:
-        """What the model was told of its calls in the last request."""
+        """The results of tool calls in the last request."""
         return [json.loads(each["content"]) for each in self.requests[-1]["messages"] if each["role"] == "tool"]
 
 
@@ -73,7 +73,7 @@ def serve_model(*answers: Answer, models: Sequence[str] = ("scripted",)) -> Iter
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Write no log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""`hubbub` with a person in front of it: on a pseudo-terminal, waiting for words and typing answers."""
+"""Runs `hubbub` on a pseudo-terminal: waits for output and types input."""
 
 import os
 import pty
@@ -16,7 +16,7 @@ DEADLINE_S = 60.0
 
 
 class Terminal:
-    """One run; a context manager that leaves no process behind."""
+    """One run; as a context manager it ends the process."""
 
     def __init__(self, *arguments: str, folder: Path, **environ: str) -> None:
         self._controller, terminal_end = pty.openpty()
@@ -39,7 +39,7 @@ class Terminal:
         os.close(self._controller)
 
     def expect(self, words: str) -> str:
-        """Wait until these words are on the screen; everything up to them, which is then forgotten."""
+        """Wait for these words; return and consume the output up to them."""
         deadline = time.monotonic() + DEADLINE_S
         while words not in self.screen:
             assert self._read(deadline), f"{words!r} did not come; on the screen is:\n{self.screen}"
@@ -51,11 +51,11 @@ class Terminal:
         os.write(self._controller, text.encode())
 
     def is_quiet_for(self, seconds: float) -> bool:
-        """Whether nothing more is shown for so long."""
+        """Whether there is no output for this time."""
         return not select.select([self._controller], [], [], seconds)[0]
 
     def end(self) -> tuple[int, str]:
-        """Wait for the end; the exit code and the rest of what was shown."""
+        """Wait for the process to end; return the exit code and the remaining output."""
         deadline = time.monotonic() + DEADLINE_S
         while self._read(deadline):
             pass
@@ -66,7 +66,7 @@ class Terminal:
         assert ready, f"nothing came any more; on the screen is:\n{self.screen}"
         try:
             chunk = os.read(self._controller, 65536)
-        except OSError:  # How Linux says that nobody has the other end open.
+        except OSError:  # Linux raises this when the other end is closed.
             return False
         self.screen += chunk.decode(errors="replace")
         return bool(chunk)

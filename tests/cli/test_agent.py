@@ -43,7 +43,7 @@ def test_calls_of_one_answer_run_at_the_same_time(hubbub: Run, tmp_path: Path) -
     assert [result["data"]["text"] for result in model.results()] == ["met", "met"]
 
 
-def test_a_busy_model_is_asked_again(hubbub: Run) -> None:
+def test_a_busy_model_endpoint_is_retried(hubbub: Run) -> None:
     with serve_model(429, "Yes.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", ECHO, "Are you there?")
     assert (done.returncode, done.stdout) == (0, "Yes.\n"), done.stderr
@@ -60,12 +60,12 @@ def test_images_are_described_to_the_model_or_shown_on_request(hubbub: Run, flag
     assert len(shown) == len(flags)
     (result,) = model.results()
     assert "[image: image/png" in result["data"]["text"]
-    assert [warning["code"] for warning in result["warnings"]] == ["BINARY_TRUNCATED"]  # also of a sound
+    assert [warning["code"] for warning in result["warnings"]] == ["BINARY_TRUNCATED"]  # also for audio
     for message in shown:
         assert [part["type"] for part in message["content"]] == ["text", "image_url", "image_url"]
 
 
-def test_the_prompt_may_come_from_stdin_and_answers_whole(hubbub: Run) -> None:
+def test_the_prompt_is_read_from_stdin_and_answers_without_streaming(hubbub: Run) -> None:
     with serve_model("Yes.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", ECHO, "--no-stream", stdin="Are you there?\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "Yes.\n", "")
@@ -73,7 +73,7 @@ def test_the_prompt_may_come_from_stdin_and_answers_whole(hubbub: Run) -> None:
     assert model.requests[0]["messages"][-1]["content"] == "Are you there?"
 
 
-def test_machines_get_one_object_a_line(hubbub: Run) -> None:
+def test_json_output_is_one_object_per_line(hubbub: Run) -> None:
     with serve_model([("mcp_weather__forecast", {"city": "Atlantis"})], "No| idea.") as model:
         done = hubbub("agent", "--json", "--model-url", model.url, "--server", WEATHER, "--yes", "Weather?")
     assert (done.returncode, done.stderr) == (0, "")
@@ -103,17 +103,17 @@ def test_patterns_narrow_what_the_model_sees(hubbub: Run) -> None:
     assert (done.returncode, model.listed_tools) == (0, ["mcp_gallery__paint"])
 
 
-def test_without_a_person_nothing_is_destroyed(hubbub: Run) -> None:
+def test_destructive_calls_are_denied_without_a_terminal(hubbub: Run) -> None:
     with serve_model([(BURN, {"what": "letters"})], "I could not.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", GALLERY, "Burn them")
     assert (done.returncode, done.stdout) == (0, "I could not.\n")
-    assert "see --yes" in done.stderr
+    assert "it needs confirmation in a terminal, or --yes" in done.stderr
     assert "was not called" in done.stderr
     assert "->" not in done.stderr
     assert model.results()[0]["errors"][0]["code"] == "TOOL_POLICY_DENIED"
 
 
-def test_a_tool_that_only_reads_needs_nobody(hubbub: Run) -> None:
+def test_read_only_tools_need_no_confirmation(hubbub: Run) -> None:
     with serve_model([("mcp_gallery__trip", {})], "Oh.") as model:
         done = hubbub("agent", "--model-url", model.url, "--server", GALLERY, "Walk")
     assert done.stdout == "Oh.\n"
@@ -121,12 +121,12 @@ def test_a_tool_that_only_reads_needs_nobody(hubbub: Run) -> None:
     assert "\x1b[2J" not in done.stderr
 
 
-def test_a_model_without_end_is_stopped(hubbub: Run) -> None:
+def test_the_loop_stops_after_max_turns(hubbub: Run) -> None:
     calls = [("mcp_echo__echo", {"text": "x"})]
     with serve_model(*[calls] * 3) as model:
         done = hubbub("agent", "--model-url", model.url, "--server", ECHO, "--yes", "--max-turns", "2", "Go")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "after 2 turns; allow more with --max-turns" in done.stderr
+    assert "within 2 turns (`max_turns`); allow more with --max-turns" in done.stderr
 
 
 def test_the_key_is_sent_and_never_shown(hubbub: Run) -> None:
@@ -153,14 +153,14 @@ def test_the_key_is_sent_and_never_shown(hubbub: Run) -> None:
         (
             ("--model-url", "URL", "--server", ECHO, "--server", "http://a/mcp", "--header", "A=b", "Hello"),
             2,
-            ("are for one server", "hubbub.toml"),
+            ("need a single server", "hubbub.toml"),
         ),
         (("--model-url", "URL", "--server", "http://127.0.0.1:1/mcp", "Hello"), 3, ("cannot be reached",)),
         (("--model-url", "http://127.0.0.1:1/v1", "--model", "m", "--server", ECHO, "Hello"), 3, ("reached",)),
         (("--model-url", "http://127.0.0.1:1/v1", "--server", ECHO, "Hello"), 3, ("reached",)),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_told_in_one_line(
+def test_wrong_usage_is_one_line_and_an_exit_code(
     hubbub: Run, arguments: tuple[str, ...], code: int, words: tuple[str, ...]
 ) -> None:
     with serve_model(models=["one", "two"]) as model:
@@ -188,7 +188,7 @@ def test_ctrl_c_cancels_the_call_of_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_a_person_is_asked_before_something_is_destroyed(tmp_path: Path) -> None:
+def test_destructive_calls_need_confirmation_at_a_terminal(tmp_path: Path) -> None:
     from tests.cli.pseudo_terminal import Terminal
 
     with serve_model(
@@ -211,8 +211,8 @@ def test_a_person_is_asked_before_something_is_destroyed(tmp_path: Path) -> None
             terminal.type("\x04")
             code, shown = terminal.end()
         assert code == 0, shown
-    told = [result["ok"] for result in model.results()]
-    assert told == [False, True, True]
+    outcomes = [result["ok"] for result in model.results()]
+    assert outcomes == [False, True, True]
     assert model.requests[-1]["messages"][1]["content"] == "Burn letters and books"
 
 
@@ -223,7 +223,7 @@ def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None
     options = ("--yes", "--max-turns", "1", "--server", GALLERY)
     with serve_model("Hello.", 400, [(BURN, {"what": "toast"})], "Still here.") as model:
         with Terminal("agent", "--model-url", model.url, *options, folder=tmp_path) as terminal:
-            for typed, told in (
+            for typed, expected in (
                 ("First", "Hello."),
                 ("Second", "hubbub: "),
                 ("Third", "--max-turns"),
@@ -231,7 +231,7 @@ def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None
             ):
                 terminal.expect("> ")
                 terminal.type(f"{typed}\n")
-                terminal.expect(told)
+                terminal.expect(expected)
             terminal.expect("> ")
             terminal.type("\x04")
             code, shown = terminal.end()

@@ -48,34 +48,34 @@ def test_arguments_may_be_one_object_on_the_command_line_or_on_stdin(hubbub: Run
         (("kind", "count=3"), ("no tool 'kind'", "did you mean 'kinds'?")),
     ],
 )
-def test_wrong_usage_is_told_before_anything_is_called(
+def test_wrong_arguments_are_refused_before_the_call(
     hubbub: Run, arguments: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     assert_refused(hubbub("call", GALLERY, *arguments), 2, *words)
 
 
-def test_data_is_shown_once_and_readably(hubbub: Run) -> None:
+def test_structured_results_are_shown_once_as_indented_json(hubbub: Run) -> None:
     text = read_stdout(hubbub("call", WEATHER, "forecast", "city=Lima", "days=1"))
     assert json.loads(text)["city"] == "Lima"
     assert text.splitlines()[1] == '  "city": "Lima",'
 
 
-def test_machines_get_the_raw_result_over_http(hubbub: Run, demo_url: str) -> None:
+def test_json_output_is_the_raw_result(hubbub: Run, demo_url: str) -> None:
     result = read_json(hubbub("call", demo_url, "echo", "text=hé", "--json"))
     assert result["structuredContent"] == {"echo": "hé"}
     assert result["content"][0]["type"] == "text"
 
 
-def test_a_failed_tool_is_told_on_stderr_and_by_the_exit_code(hubbub: Run) -> None:
+def test_a_failed_tool_is_reported_on_stderr_and_by_the_exit_code(hubbub: Run) -> None:
     done = hubbub("call", WEATHER, "forecast", "city=Atlantis")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("forecast failed: There is no forecast for 'Atlantis'")
+    assert done.stderr.startswith("forecast failed: No forecast for 'Atlantis'")
     done = hubbub("call", WEATHER, "forecast", "--json", "--args", "{}")
     assert (done.returncode, done.stderr) == (1, "")
     assert json.loads(done.stdout)["isError"] is True
 
 
-def test_pictures_and_sound_are_saved_under_names_that_are_told(hubbub: Run, tmp_path: Path) -> None:
+def test_images_and_audio_are_saved_and_their_files_are_named(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "paint.png").symlink_to("elsewhere")
     (tmp_path / "out").mkdir()
     lines = read_stdout(hubbub("call", GALLERY, "paint")).splitlines()
@@ -110,9 +110,11 @@ def test_without_a_terminal_questions_are_declined(hubbub: Run) -> None:
         assert "Which seat would you like?" in done.stderr
 
 
-def test_a_tool_that_takes_too_long_is_withdrawn(hubbub: Run, tmp_path: Path) -> None:
+def test_a_call_that_times_out_is_cancelled_at_the_server(hubbub: Run, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    assert_refused(hubbub("call", GALLERY, "stuck", f"mark={mark}", "--timeout", "1"), 3, "within 1 s", "--timeout")
+    assert_refused(
+        hubbub("call", GALLERY, "stuck", f"mark={mark}", "--timeout", "1"), 3, "Timed out after 1 s", "--timeout"
+    )
     assert mark.read_text() == "cancelled"
 
 
@@ -135,7 +137,7 @@ def test_a_signal_cancels_the_call_and_leaves_no_child(tmp_path: Path, sent: sig
         os.kill(child, 0)
 
 
-def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
+def test_a_closed_stdout_causes_no_traceback(tmp_path: Path) -> None:
     command = f"{sys.executable} -m hubbub call {ECHO} echo text={'x' * 100_000} | head -c 1"
     done = subprocess.run(
         ["bash", "-c", command], cwd=tmp_path, env=clean_environment(), capture_output=True, timeout=60

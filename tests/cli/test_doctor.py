@@ -1,4 +1,4 @@
-"""`hubbub doctor`: what it finds, and when that is a failure."""
+"""`hubbub doctor`: its checks, and when they fail."""
 
 import json
 import subprocess
@@ -13,17 +13,17 @@ MOON_ADVICE = "install Hubbub with its extra 'moon' (in a clone: pip install -e 
 
 
 def read_diagnosis(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Everything, the checks by name, the packs by name."""
+    """Return the whole diagnosis, the checks by name and the packs by name."""
     diagnosis = json.loads(done.stdout)
     checks, packs = ({each["name"]: each for each in diagnosis[key]} for key in ("checks", "packs"))
     return diagnosis, checks, packs
 
 
-def test_the_version_is_told(hubbub: Run) -> None:
+def test_the_version_is_printed(hubbub: Run) -> None:
     assert hubbub("--version").stdout == f"hubbub {__version__}\n"
 
 
-def test_python_libraries_and_settings_are_looked_at(hubbub: Run) -> None:
+def test_python_libraries_and_settings_are_checked(hubbub: Run) -> None:
     done = hubbub("doctor", "--json")
     diagnosis, checks, packs = read_diagnosis(done)
     assert diagnosis["version"] == __version__
@@ -34,7 +34,7 @@ def test_python_libraries_and_settings_are_looked_at(hubbub: Run) -> None:
     assert packs["demo"]["distribution"] == "hubbub"
 
 
-def test_somebody_elses_packs_are_found_with_what_they_lack(hubbub: Run, third_party: str) -> None:
+def test_third_party_packs_are_listed_with_their_missing_modules(hubbub: Run, third_party: str) -> None:
     _, _, packs = read_diagnosis(hubbub("doctor", "--json", PYTHONPATH=third_party))
     assert list(packs) == ["activity", "demo", "peers", "tabletop", "moon", "tides", "wreck"]
     tides, moon, wreck = packs["tides"], packs["moon"], packs["wreck"]
@@ -65,14 +65,14 @@ def test_wrong_settings_are_a_failure(hubbub: Run, tmp_path: Path) -> None:
     assert "hubbub.toml line 1: port" in checks["settings"]["detail"]
 
 
-def test_people_get_a_list_with_advice(hubbub: Run, third_party: str) -> None:
+def test_text_output_lists_checks_with_advice(hubbub: Run, third_party: str) -> None:
     lines = hubbub("doctor", PYTHONPATH=third_party).stdout.splitlines()
     assert lines[0] == f"hubbub {__version__}"
     at = next(number for number, line in enumerate(lines) if line.split()[:2] == ["--", "moon"])
     assert f"-> {MOON_ADVICE}" in "".join(lines[at : at + 3])
 
 
-def test_servers_of_the_settings_file_are_looked_at_but_not_started(hubbub: Run, tmp_path: Path) -> None:
+def test_servers_of_the_settings_file_are_checked_but_not_started(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "there.py").write_text("raise SystemExit('started')")
     (tmp_path / "hubbub.toml").write_text(
         """

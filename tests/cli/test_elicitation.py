@@ -1,4 +1,4 @@
-"""Forms of servers, asked at the terminal."""
+"""Elicitation forms in the terminal."""
 
 import asyncio
 import os

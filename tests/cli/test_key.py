@@ -10,7 +10,9 @@ from hubbub.protocol.http_headers import Headers
 from hubbub.security.api_keys import ApiKeys, read_records
 
 
-def test_a_made_key_is_accepted_and_its_file_keeps_no_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_added_key_is_accepted_and_its_file_has_only_the_hash(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     keys = tmp_path / "keys.toml"
     assert main(["key", "add", "alice", "--key-file", str(keys), "--scope", "read", "--days", "3"]) == 0
     key = capsys.readouterr().out.strip()
@@ -23,13 +25,13 @@ def test_a_made_key_is_accepted_and_its_file_keeps_no_key(tmp_path: Path, capsys
     assert record.expires is not None
 
 
-def test_a_list_of_keys_tells_whose_they_are_and_not_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_of_keys_shows_owners_and_not_the_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keys = tmp_path / "keys.toml"
     main(["key", "add", "alice", "--key-file", str(keys)])
     key = capsys.readouterr().out.strip()
     assert main(["key", "list", "--key-file", str(keys)]) == 0
     listed = capsys.readouterr().out
-    assert listed.split() == ["alice", f"{key[:11]}_…", "no", "end"]
+    assert listed.split() == ["alice", f"{key[:11]}_…", "no", "expiry"]
 
 
 def test_a_name_has_one_key_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,13 +43,13 @@ def test_a_name_has_one_key_only(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert keys.read_text() == before
 
 
-def test_keys_are_kept_where_the_settings_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_stored_in_the_file_that_the_settings_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUBBUB_KEY_FILE", str(tmp_path / "elsewhere.toml"))
     assert main(["key", "add", "bob"]) == 0
     assert [record.name for record in read_records(tmp_path / "elsewhere.toml")] == ["bob"]
 
 
-def test_a_place_for_keys_must_be_named(
+def test_a_key_file_is_required(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -56,9 +58,7 @@ def test_a_place_for_keys_must_be_named(
     assert "--key-file" in capsys.readouterr().err
 
 
-def test_a_place_where_nothing_can_be_kept_is_told_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_file_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "missing" / "keys.toml"
     assert main(["key", "add", "bob", "--key-file", str(place)]) == 2
     output = capsys.readouterr()

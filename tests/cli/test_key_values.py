@@ -1,4 +1,4 @@
-"""`key=value` words, read as a schema says, whatever the schema is."""
+"""`key=value` arguments, converted by the tool's schema."""
 
 import json
 from contextlib import suppress
@@ -75,7 +75,7 @@ SCHEMA: dict[str, Any] = {
         (["text"], None),
     ],
 )
-def test_a_word_becomes_what_its_schema_says(words: list[str], arguments: dict[str, Any] | None) -> None:
+def test_a_value_is_converted_to_the_type_of_its_schema(words: list[str], arguments: dict[str, Any] | None) -> None:
     if arguments is None:
         with pytest.raises(SettingsError):
             read_arguments(words, SCHEMA)
@@ -84,11 +84,11 @@ def test_a_word_becomes_what_its_schema_says(words: list[str], arguments: dict[s
 
 
 def test_a_key_that_the_schema_excludes_is_refused_with_the_nearest() -> None:
-    with pytest.raises(SettingsError, match="no argument 'cuont'; did you mean 'count'"):
+    with pytest.raises(SettingsError, match="unknown argument 'cuont'; did you mean 'count'"):
         read_arguments(["cuont=3"], SCHEMA | {"additionalProperties": False})
 
 
-def test_a_schema_is_told_in_one_line() -> None:
+def test_a_schema_is_described_in_one_line() -> None:
     shown = {key: SCHEMA["properties"][key] for key in ("text", "tags", "level", "maybe", "referred", "free")}
     assert describe_arguments(SCHEMA | {"properties": shown}) == (
         "text: string, tags?: string[], level?: low|high, maybe?: integer|null, referred?: integer, free?: any"
@@ -112,7 +112,7 @@ schemas = st.recursive(
 
 
 @given(schemas, st.lists(st.text(max_size=12), max_size=3))
-def test_no_schema_is_too_strange(schema: Any, words: list[str]) -> None:
+def test_no_schema_raises_an_unexpected_error(schema: Any, words: list[str]) -> None:
     whole = {"properties": {"a": schema}, "a": schema}
     for each in (schema, whole):
         describe_arguments(each)
@@ -121,7 +121,7 @@ def test_no_schema_is_too_strange(schema: Any, words: list[str]) -> None:
             read_arguments([*words, "a=1", "b=[]"], each)
 
 
-def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
+def test_a_recursive_schema_is_described() -> None:
     itself = {"$ref": "#/$defs/A"}
     chain = {f"C{at}": {"anyOf": [{"$ref": f"#/$defs/C{at + 1}"}] * 50} for at in range(30)}
     definitions = {"A": {"anyOf": [itself] * 50 + [{"$ref": "#/$defs/C0"}] * 50}, **chain}
@@ -132,7 +132,7 @@ def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
 
 
 @given(json_values)
-def test_json_is_taken_as_it_is(value: Any) -> None:
+def test_values_after_a_colon_are_parsed_as_json(value: Any) -> None:
     text = json.dumps(value)
     assert read_arguments([f"x:={text}"], SCHEMA) == {"x": value}
     if isinstance(value, dict):

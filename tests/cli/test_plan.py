@@ -1,4 +1,4 @@
-"""`hubbub plan`: the files on the disk against the hub that runs with them."""
+"""`hubbub plan`: compares files with the running hub."""
 
 import json
 import os
@@ -16,20 +16,20 @@ import pytest
 from tests.cli.conftest import clean_environment, trust
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-SOON_S = 60.0
+TIMEOUT_S = 60.0
 NOT_FOLLOWING = "[hub]\nreload = false\n"
 SECRET = "hunter2-hunter2-hunter2"
 
 
 @pytest.fixture(autouse=True)
 def _separate_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hubs of other tests are none of ours."""
+    """Hide the hubs of other tests."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @contextmanager
 def hub(folder: Path, *arguments: str, **environ: str) -> Iterator[subprocess.Popen[str]]:
-    """`hubbub serve` in a folder, on a free port, once it has left word of itself."""
+    """Run `hubbub serve` in a folder, on a free port, until its state file exists."""
     with subprocess.Popen(
         [sys.executable, "-m", "hubbub", "serve", "--port", "0", *arguments],
         cwd=folder, env=clean_environment() | environ, stderr=subprocess.PIPE, encoding="utf-8",
@@ -49,7 +49,7 @@ def state_files(folder: Path) -> list[Path]:
 
 
 def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + SOON_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -68,13 +68,13 @@ def test_without_a_hub_everything_is_new(hubbub: Run, tmp_path: Path) -> None:
     done = hubbub("plan")
     assert done.returncode == 0
     assert done.stdout.splitlines() == [
-        "No hub runs with hubbub.toml; one that starts now would have:",
+        "No hub runs with hubbub.toml; a new one would have:",
         "  + server files  serve-files --all",
         "  + view reader",
     ]
 
 
-def test_nothing_to_look_at_is_wrong_usage(hubbub: Run) -> None:
+def test_plan_without_files_is_wrong_usage(hubbub: Run) -> None:
     done = hubbub("plan")
     assert done.returncode == 2
     assert "hubbub.toml not found in this folder" in done.stderr
@@ -89,7 +89,7 @@ def test_a_broken_file_is_a_failure_that_says_where(hubbub: Run, tmp_path: Path,
     assert "hubbub.toml line 2: servers.files.comand is not a setting; did you mean 'command'?" in output
 
 
-def test_a_hub_that_is_as_its_file_says(hubbub: Run, tmp_path: Path) -> None:
+def test_a_hub_that_matches_its_file_has_no_changes(hubbub: Run, tmp_path: Path) -> None:
     write(tmp_path, '[servers.files]\ncommand = "serve-files"\n')
     with hub(tmp_path) as process:
         done = hubbub("plan", "--exit-code")
@@ -98,7 +98,7 @@ def test_a_hub_that_is_as_its_file_says(hubbub: Run, tmp_path: Path) -> None:
         assert str(process.pid) in done.stdout
 
 
-def test_what_differs_is_listed(hubbub: Run, tmp_path: Path) -> None:
+def test_differences_are_listed(hubbub: Run, tmp_path: Path) -> None:
     files = '[servers.files]\ncommand = "serve-files"\n'
     write(
         tmp_path, NOT_FOLLOWING + files + f'env = {{TOKEN = "{SECRET}"}}\n[servers.old]\nurl = "http://localhost:1"\n'
@@ -136,7 +136,7 @@ def test_what_differs_is_listed(hubbub: Run, tmp_path: Path) -> None:
         assert state.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_flags_and_variables_of_the_hub_count_and_not_ours(hubbub: Run, tmp_path: Path) -> None:
+def test_flags_and_variables_are_those_of_the_hub_and_not_of_the_shell(hubbub: Run, tmp_path: Path) -> None:
     write(tmp_path, NOT_FOLLOWING + '[servers.files]\ncommand = "serve-files"\n')
     with hub(tmp_path, "--max-streams", "9", HUBBUB_MAX_SESSIONS="8"):
         assert hubbub("plan", HUBBUB_MAX_SESSIONS="9").stdout.startswith("Nothing would change")
@@ -151,7 +151,7 @@ def test_a_new_version_can_be_tried_in_another_file(hubbub: Run, tmp_path: Path)
         assert hubbub("plan").stdout.startswith("Nothing would change")
 
 
-def test_a_hub_of_an_mcp_json_is_found_by_it_or_as_the_only_one(hubbub: Run, tmp_path: Path) -> None:
+def test_a_hub_of_an_mcp_json_is_found_by_that_file_or_as_the_only_hub(hubbub: Run, tmp_path: Path) -> None:
     def servers(command: str) -> str:
         return json.dumps({"mcpServers": {"files": {"command": command}}})
 
@@ -167,7 +167,7 @@ def test_a_hub_of_an_mcp_json_is_found_by_it_or_as_the_only_one(hubbub: Run, tmp
         ]
 
 
-def test_after_a_sighup_the_hub_is_as_its_file_says(hubbub: Run, tmp_path: Path) -> None:
+def test_after_sighup_the_hub_matches_its_file(hubbub: Run, tmp_path: Path) -> None:
     write(tmp_path, NOT_FOLLOWING + '[servers.files]\ncommand = "serve-files"\n')
     with hub(tmp_path) as process:
         write(tmp_path, NOT_FOLLOWING + '[servers.mail]\ncommand = "serve-mail"\n')
@@ -181,7 +181,7 @@ def test_after_a_sighup_the_hub_is_as_its_file_says(hubbub: Run, tmp_path: Path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_hub_that_ended_is_forgotten_however_it_ended(hubbub: Run, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_hub_that_ended_or_was_killed_is_not_found(hubbub: Run, tmp_path: Path, number: signal.Signals) -> None:
     write(tmp_path, '[servers.files]\ncommand = "serve-files"\n')
     with hub(tmp_path) as process:
         process.send_signal(number)
@@ -191,21 +191,21 @@ def test_a_hub_that_ended_is_forgotten_however_it_ended(hubbub: Run, tmp_path: P
     assert state_files(tmp_path) == []
 
 
-def test_a_state_folder_that_cannot_be_written_is_no_reason_not_to_serve(hubbub: Run, tmp_path: Path) -> None:
+def test_a_hub_starts_without_a_writable_state_folder(hubbub: Run, tmp_path: Path) -> None:
     write(tmp_path, '[servers.files]\ncommand = "serve-files"\n')
     (tmp_path / "state").write_text("a file, not a folder")
     done = subprocess.run(
         [sys.executable, "-m", "hubbub", "serve", "--transport", "stdio"],
         input='{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
         cwd=tmp_path, env=clean_environment() | {"XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]},
-        capture_output=True, encoding="utf-8", timeout=SOON_S, check=False,
+        capture_output=True, encoding="utf-8", timeout=TIMEOUT_S, check=False,
     )  # fmt: skip
     assert json.loads(done.stdout)["id"] == 1
     assert "state_not_written" in done.stderr
     assert hubbub("plan").stdout.startswith("No hub runs")
 
 
-def test_the_help_explains(hubbub: Run) -> None:
+def test_the_help_explains_reload_symbols_and_exit_codes(hubbub: Run) -> None:
     output = " ".join(hubbub("plan", "--help").stdout.split())
-    for word in ("SIGHUP", "reload = false", "+ comes", "secrets", "Exits with 0", "NEW"):
+    for word in ("SIGHUP", "reload = false", "+ added", "secrets", "Exits with 1", "NEW"):
         assert word in output

@@ -1,4 +1,4 @@
-"""Files that results are saved to: named by strangers, and yet harmless."""
+"""Names of the files that results are saved to, which come from untrusted servers."""
 
 from pathlib import Path
 
@@ -29,19 +29,19 @@ def test_a_name_is_made_safe(tmp_path: Path, stem: str, mime_type: str, name: st
     assert path.read_bytes() == b"x"
 
 
-def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     names = [save_file(b"%d" % number, stem="a", mime_type="image/png", folder=tmp_path).name for number in range(3)]
     assert names == ["a.png", "a-2.png", "a-3.png"]
     assert (tmp_path / "a.png").read_bytes() == b"0"
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be written: No such file"):
         save_file(b"x", stem="a", mime_type="image/png", folder=tmp_path / "nowhere")
 
 
 @given(st.text(max_size=200))
-def test_no_uri_leads_out_of_the_folder(tmp_path_factory: pytest.TempPathFactory, uri: str) -> None:
+def test_no_uri_causes_a_write_outside_the_folder(tmp_path_factory: pytest.TempPathFactory, uri: str) -> None:
     folder = tmp_path_factory.mktemp("saved")
     path = save_file(b"x", stem=file_stem(uri), mime_type=uri, folder=folder)
     assert path.parent == folder
@@ -49,7 +49,7 @@ def test_no_uri_leads_out_of_the_folder(tmp_path_factory: pytest.TempPathFactory
 
 
 @given(st.text())
-def test_cleaned_text_holds_no_commands(text: str) -> None:
+def test_cleaned_text_contains_no_control_sequences(text: str) -> None:
     cleaned = replace_controls(text)
     assert not any(ord(letter) < 32 and letter not in "\n\t" for letter in cleaned)
     assert "\x7f" not in cleaned

@@ -1,4 +1,4 @@
-"""`hubbub serve` as a process: programs, packs, flags, and one line for every mistake."""
+"""`hubbub serve` as a process: programs, packs, flags and errors."""
 
 import http.client
 import json
@@ -31,7 +31,7 @@ async def shout(text: str) -> str:
 
 
 def requests(*calls: tuple[str, dict[str, Any]]) -> str:
-    """Calls in the plain dialect, one message to a line."""
+    """Requests in plain JSON-RPC, one per line."""
     lines = [
         json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         for number, (method, params) in enumerate(calls, 1)
@@ -40,7 +40,7 @@ def requests(*calls: tuple[str, dict[str, Any]]) -> str:
 
 
 def results(done: subprocess.CompletedProcess[str]) -> list[Any]:
-    """The results in the order of the calls; stdout must hold nothing else."""
+    """The results in the order of the calls; stdout must contain nothing else."""
     assert done.returncode == 0, done.stderr
     answers = sorted((json.loads(line) for line in done.stdout.splitlines()), key=lambda answer: answer["id"])
     return [answer["result"] for answer in answers]
@@ -54,7 +54,7 @@ LIST = requests(("tools/list", {}))
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
-    """It ended with this code and one line on stderr that has these words."""
+    """Check the exit code, and that stderr is one line with these words."""
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("hubbub: ")
@@ -100,7 +100,7 @@ def test_a_module_is_served_from_the_folder(hubbub: Run, tmp_path: Path) -> None
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop/tools.py").write_text(PROGRAM.format(name="till"), encoding="utf-8")
     assert tool_names(hubbub("serve", "--transport", "stdio", "shop.tools:till", stdin=LIST)) == ["shout"]
-    assert_refused(hubbub("serve", "shop.toys:till", "--transport", "stdio"), 2, "no module 'shop.toys'")
+    assert_refused(hubbub("serve", "shop.toys:till", "--transport", "stdio"), 2, "module 'shop.toys' not found")
 
 
 def test_a_file_can_import_its_neighbours(hubbub: Run, tmp_path: Path) -> None:
@@ -121,18 +121,18 @@ def test_a_program_that_breaks_shows_its_own_traceback(hubbub: Run, tmp_path: Pa
     assert "hubbub/" not in "".join(lines[:-1])
 
 
-def test_a_program_that_is_not_python_shows_the_place_and_nothing_of_ours(hubbub: Run, tmp_path: Path) -> None:
+def test_a_syntax_error_shows_its_place_without_our_frames(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "typo.py").write_text("x = 1\ndef f(:\n", encoding="utf-8")
     for target in ("typo.py", "typo:server"):
         done = hubbub("serve", target, "--transport", "stdio")
         assert (done.returncode, done.stdout) == (1, "")
-        place, source, caret, kind, told = done.stderr.splitlines()
+        place, source, caret, kind, message = done.stderr.splitlines()
         assert place.endswith('typo.py", line 2')
         assert (source.strip(), caret.strip(), kind) == ("def f(:", "^", "SyntaxError: invalid syntax")
-        assert told.startswith("hubbub: ")
+        assert message.startswith("hubbub: ")
 
 
-def test_what_cannot_be_imported_shows_only_the_programs_own_lines(hubbub: Run, tmp_path: Path) -> None:
+def test_an_import_error_shows_only_frames_of_the_program(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "needs.py").write_text("from importlib import import_module\nimport_module('no_such_library')\n")
     for target in ("needs.py", "needs:server"):
         done = hubbub("serve", target, "--transport", "stdio")
@@ -142,7 +142,7 @@ def test_what_cannot_be_imported_shows_only_the_programs_own_lines(hubbub: Run, 
         assert "needs.py" in shown[0]
 
 
-def test_a_program_that_serves_itself_while_it_is_loaded_is_told_what_to_write(hubbub: Run, tmp_path: Path) -> None:
+def test_a_program_that_calls_run_when_imported_gets_advice(hubbub: Run, tmp_path: Path) -> None:
     text = PROGRAM.format(name="server") + "\nfrom hubbub import run\nrun(server)\n"
     (tmp_path / "eager.py").write_text(text, encoding="utf-8")
     line = text.splitlines().index("run(server)") + 1
@@ -154,7 +154,7 @@ def test_a_program_that_serves_itself_while_it_is_loaded_is_told_what_to_write(h
     assert tool_names(hubbub("serve", "eager.py", "--transport", "stdio", stdin=LIST)) == ["shout"]
 
 
-def test_a_missing_library_of_the_program_is_not_taken_for_a_missing_program(hubbub: Run, tmp_path: Path) -> None:
+def test_a_missing_library_is_not_reported_as_a_missing_program(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "needs.py").write_text("import no_such_library\n", encoding="utf-8")
     done = hubbub("serve", "needs:server", "--transport", "stdio")
     assert done.returncode == 1
@@ -173,7 +173,7 @@ def test_a_missing_library_of_the_program_is_not_taken_for_a_missing_program(hub
         ),
     ],
 )
-def test_a_wrong_program_is_told_in_one_line(
+def test_an_invalid_target_is_reported_in_one_line(
     hubbub: Run, tmp_path: Path, text: str | None, code: int, words: tuple[str, ...]
 ) -> None:
     if text is not None:
@@ -181,7 +181,7 @@ def test_a_wrong_program_is_told_in_one_line(
     assert_refused(hubbub("serve", "my.py", "--transport", "stdio"), code, *words)
 
 
-def test_a_pack_taken_for_a_program_is_told_how_to_serve_it(hubbub: Run) -> None:
+def test_a_pack_given_as_target_gets_the_advice_to_use_pack(hubbub: Run) -> None:
     assert_refused(hubbub("serve", "demo", "--transport", "stdio"), 2, "hubbub serve --pack demo")
 
 
@@ -189,7 +189,7 @@ def test_a_pack_taken_for_a_program_is_told_how_to_serve_it(hubbub: Run) -> None
     ("target", "words"),
     [("./", ("is a folder", "weather.py")), ("a.txt", ("neither file.py nor module:server", "shop.tools:server"))],
 )
-def test_what_can_be_no_pack_is_not_taken_for_one(hubbub: Run, target: str, words: tuple[str, ...]) -> None:
+def test_a_name_that_is_not_a_pack_gets_no_advice_about_packs(hubbub: Run, target: str, words: tuple[str, ...]) -> None:
     done = hubbub("serve", target, "--transport", "stdio")
     assert_refused(done, 2, repr(target), *words)
     assert "--pack" not in done.stderr
@@ -200,7 +200,7 @@ def test_what_can_be_no_pack_is_not_taken_for_one(hubbub: Run, target: str, word
 
 def test_without_a_target_every_pack_that_can_run_is_served(hubbub: Run, third_party: str) -> None:
     names = tool_names(hubbub("serve", "--transport", "stdio", stdin=LIST, PYTHONPATH=third_party))
-    # Ours first, in the order of their names.
+    # Hubbub's own packs first, by name.
     assert (names[0], names[-2:]) == ("aw.get_state", ["tide", "flood"])
     assert {"hello-world", "echo", "health", "duality_action_roll"} <= set(names)
 
@@ -214,19 +214,23 @@ def test_a_named_pack_is_served_alone_with_its_lifespan(hubbub: Run, third_party
     assert done.stderr == "gauge closed\n"
 
 
-def test_packs_can_join_a_program(hubbub: Run, third_party: str) -> None:
+def test_packs_can_be_served_with_a_program(hubbub: Run, third_party: str) -> None:
     done = hubbub("serve", ECHO, "--pack", "tides", "--transport", "stdio", stdin=LIST, PYTHONPATH=third_party)
     assert tool_names(done) == ["echo", "tide", "flood"]
-    assert_refused(hubbub("serve", ECHO, "--pack", "demo", "--transport", "stdio"), 1, "'demo' has a tool 'echo'")
+    assert_refused(
+        hubbub("serve", ECHO, "--pack", "demo", "--transport", "stdio"),
+        1,
+        "hubbub: the pack 'demo' defines the tool 'echo'",
+    )
 
 
-def test_a_pack_is_set_by_flag_variable_and_file(hubbub: Run, third_party: str, tmp_path: Path) -> None:
+def test_a_pack_is_configured_by_flag_variable_and_file(hubbub: Run, third_party: str, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text("transport = 'stdio'\n[packs.tides]\nmetres = 9\nharbour = 'file'\n")
     (tmp_path / "key").write_text("almanac\n")
     environ = {"PYTHONPATH": third_party, "HUBBUB_TIDES_KEY_FILE": "key"}
     stdin = requests(("tools/call", {"name": "tide"}))
     serve = ("serve", "--config", "hubbub.toml")
-    told = [
+    values = [
         json.loads(results(done)[0]["content"][0]["text"])
         for done in (
             hubbub(*serve, stdin=stdin, **environ),
@@ -234,14 +238,14 @@ def test_a_pack_is_set_by_flag_variable_and_file(hubbub: Run, third_party: str, 
             hubbub(*serve, "--harbour", "flag", stdin=stdin, TIDES_HARBOUR="variable", **environ),
         )
     ]
-    assert [(each["harbour"], each["metres"], each["key"]) for each in told] == [
+    assert [(each["harbour"], each["metres"], each["key"]) for each in values] == [
         ("file", 9, "almanac"),
         ("variable", 9, "almanac"),
         ("flag", 9, "almanac"),
     ]
 
 
-def test_a_profile_shows_some_tools_of_packs_that_have_it(hubbub: Run, third_party: str) -> None:
+def test_a_profile_applies_to_packs_that_define_it(hubbub: Run, third_party: str) -> None:
     arguments = ("serve", "--transport", "stdio", "--tool-profile")
     stdin = LIST + requests(("tools/call", {"name": "flood"})).replace('"id": 1', '"id": 2')
     done = hubbub(*arguments, "calm", stdin=stdin, PYTHONPATH=third_party)
@@ -250,10 +254,10 @@ def test_a_profile_shows_some_tools_of_packs_that_have_it(hubbub: Run, third_par
     assert (names[0], names[-1]) == ("aw.get_state", "tide")
     assert {"hello-world", "echo", "health"} <= set(names)
     assert called["error"]["code"] == -32003
-    assert_refused(hubbub(*arguments, "clam", PYTHONPATH=third_party), 2, "no profile 'clam'", "'calm'")
+    assert_refused(hubbub(*arguments, "clam", PYTHONPATH=third_party), 2, "unknown profile 'clam'", "'calm'")
 
 
-def test_a_pack_may_name_variables_and_one_dash_flags_of_its_own(hubbub: Run, third_party: str) -> None:
+def test_a_pack_can_declare_variable_aliases_and_single_dash_flags(hubbub: Run, third_party: str) -> None:
     environ = {"PYTHONPATH": third_party, "TIDES_PROFILE": "calm"}
     done = hubbub("serve", "-pack=tides", "-harbour", "Brest", "--transport", "stdio", stdin=LIST, **environ)
     assert tool_names(done) == ["tide"]
@@ -262,14 +266,16 @@ def test_a_pack_may_name_variables_and_one_dash_flags_of_its_own(hubbub: Run, th
     assert done.stderr == ""
 
 
-def test_what_a_pack_cannot_do_is_told_with_what_to_install(hubbub: Run, third_party: str) -> None:
+def test_a_pack_without_its_modules_names_what_to_install(hubbub: Run, third_party: str) -> None:
     done = hubbub("serve", "--pack", "moon", PYTHONPATH=third_party)
     assert_refused(done, 1, "needs no_such_library_of_the_moon", "install Hubbub with its extra 'moon'")
     assert_refused(hubbub("serve", "--pack", "wreck", PYTHONPATH=third_party), 1, "RuntimeError: ran aground")
     assert_refused(hubbub("serve", "--pack", "tidse", PYTHONPATH=third_party), 2, "did you mean 'tides'?")
 
 
-def test_what_is_set_for_nobody_is_refused_or_named(hubbub: Run, third_party: str, tmp_path: Path) -> None:
+def test_unknown_and_unused_settings_of_packs_are_refused_or_named(
+    hubbub: Run, third_party: str, tmp_path: Path
+) -> None:
     serve = ("serve", "--transport", "stdio")
     done = hubbub(*serve, HUBBUB_TIDES_HARBUOR="x", PYTHONPATH=third_party)
     assert (done.returncode, done.stderr.count("HUBBUB_TIDES_HARBUOR (did you mean HUBBUB_TIDES_HARBOUR?)")) == (0, 1)
@@ -288,22 +294,22 @@ def test_what_is_set_for_nobody_is_refused_or_named(hubbub: Run, third_party: st
     (tmp_path / "hubbub.toml").write_text("[packs.tides]\nmeters = 1\n")
     assert_refused(hubbub(*configured, PYTHONPATH=third_party), 2, "line 2: packs.tides.meters", "'metres'")
     (tmp_path / "hubbub.toml").write_text("[packs.demo]\nx = 1\n")
-    assert_refused(hubbub(*configured), 2, "line 2: packs.demo.x", "has none")
+    assert_refused(hubbub(*configured), 2, "line 2: packs.demo.x", "has no settings")
 
 
 # -- flags -----------------------------------------------------------------------
 
 
-def test_what_keeps_strangers_out_is_said_to_do_nothing_on_stdio(hubbub: Run) -> None:
+def test_authentication_settings_warn_that_they_have_no_effect_on_stdio(hubbub: Run) -> None:
     done = hubbub(
         "serve", "--pack", "demo", "--transport", "stdio", "--key-file", "none.toml", "--jwt-keys", "none.pem"
     )
     assert done.returncode == 0
     assert "--key-file has no effect with --transport stdio" in done.stderr
-    assert "--jwt-keys does nothing" in done.stderr
+    assert "--jwt-keys has no effect" in done.stderr
 
 
-def test_http_is_the_default_and_tells_where_to_point_a_client(tmp_path: Path) -> None:
+def test_http_is_the_default_and_prints_its_address(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "hubbub", "serve", ECHO, "--port", "0"],
         cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
@@ -312,9 +318,9 @@ def test_http_is_the_default_and_tells_where_to_point_a_client(tmp_path: Path) -
         stop.start()
         try:
             assert process.stderr is not None
-            told = re.search(r"echo serves http://127\.0\.0\.1:([0-9]+)/mcp", process.stderr.readline())
-            assert told is not None
-            client = http.client.HTTPConnection("127.0.0.1", int(told[1]), timeout=60)
+            address = re.search(r"echo serves http://127\.0\.0\.1:([0-9]+)/mcp", process.stderr.readline())
+            assert address is not None
+            client = http.client.HTTPConnection("127.0.0.1", int(address[1]), timeout=60)
             client.request("GET", "/health")
             assert client.getresponse().status == 200
             client.close()
@@ -325,7 +331,7 @@ def test_http_is_the_default_and_tells_where_to_point_a_client(tmp_path: Path) -
         assert process.returncode == 0
 
 
-def test_one_dash_is_enough_for_the_flags_of_the_contract(hubbub: Run) -> None:
+def test_flags_of_the_contract_can_have_a_single_dash(hubbub: Run) -> None:
     done = hubbub("serve", "-transport=stdio", "-http-addr=localhost:8081", ECHO, stdin=LIST)
     assert tool_names(done) == ["echo"]
     assert done.stderr == ""
@@ -333,10 +339,10 @@ def test_one_dash_is_enough_for_the_flags_of_the_contract(hubbub: Run) -> None:
     assert "unknown option '-log-level'; did you mean '--log-level'?" in done.stderr
 
 
-def test_the_flag_for_the_largest_message_counts(hubbub: Run) -> None:
+def test_max_message_bytes_limits_messages(hubbub: Run) -> None:
     stdin = requests(("tools/call", {"name": "echo", "arguments": {"text": "x" * 5000}}))
     done = hubbub("serve", ECHO, "--transport", "stdio", "--max-message-bytes", "2048", stdin=stdin)
-    assert "larger than 2048 bytes" in done.stdout
+    assert "larger than the limit of 2048 bytes" in done.stdout
 
 
 def test_safe_names_are_listed_for_programs_and_packs_alike(hubbub: Run, tmp_path: Path, third_party: str) -> None:
@@ -357,18 +363,18 @@ def test_safe_names_are_listed_for_programs_and_packs_alike(hubbub: Run, tmp_pat
         (("serve", "--port", "many"), ("--port must be a whole number",)),
         (("serve", "--port", "99999"), ("--port must be <= 65535, not '99999'",)),
         (("serve", "--http-addr", "here"), ("--http-addr must look like HOST:PORT, not 'here'",)),
-        (("serve", "--http-addr", ":99999"), ("--http-addr must have a port <= 65535, not 99999",)),
+        (("serve", "--http-addr", ":99999"), ("--http-addr must have a port of at most 65535, not 99999",)),
         (("serve", "--prot", "1"), ("--prot", "hubbub serve --help")),
-        (("serve", "-trnsport=x"), ("no option '-trnsport'", "'--transport'", "hubbub serve --help")),
+        (("serve", "-trnsport=x"), ("unknown option '-trnsport'", "'--transport'", "hubbub serve --help")),
         (("serve", "--insecure", "--host", "no.such.host.invalid"), ("no.such.host.invalid", "try another --host")),
         (("serve", "--key-file", "no/keys.toml"), ("hubbub: no/keys.toml: cannot be read: No such file or directory",)),
         (("serve", "a.py", "b.py"), ("b.py", "hubbub serve --help")),
         (("serve", "--config", "no.toml"), ("'no.toml' cannot be read",)),
-        (("sevre",), ("no command 'sevre'", "'serve'")),
+        (("sevre",), ("unknown command 'sevre'", "'serve'")),
         (("--nonsense",), ("--nonsense", "hubbub --help")),
     ],
 )
-def test_wrong_usage_is_told_in_one_line(hubbub: Run, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+def test_wrong_usage_is_reported_in_one_line(hubbub: Run, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
     assert_refused(hubbub(*arguments), 2, *words)
 
 
@@ -403,9 +409,7 @@ def test_a_pack_brings_its_own_commands(hubbub: Run, third_party: str) -> None:
         ([], None),
     ],
 )
-def test_only_the_form_of_client_registrations_goes_the_quick_road(
-    arguments: list[str], flags: dict[str, str] | None
-) -> None:
+def test_only_plain_stdio_commands_take_the_fast_start(arguments: list[str], flags: dict[str, str] | None) -> None:
     assert quick_flags(arguments) == flags
 
 
@@ -421,7 +425,7 @@ def test_a_program_on_stdio_starts_without_heavy_libraries(tmp_path: Path) -> No
     assert not imported & set(heavy)
 
 
-# Without `site`, whose .pth files of editable installs import what we want to see absent.
+# Without `site`: .pth files of editable installs import modules whose absence is checked.
 _START = f"import sys; sys.path[:0] = {[path for path in sys.path if path]!r}; import hubbub.cli.main as main; " + (
     "sys.exit(main.main(['serve', sys.argv[1], '--transport', 'stdio']))"
 )

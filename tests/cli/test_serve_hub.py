@@ -1,4 +1,4 @@
-"""`hubbub serve` with servers behind it: of an mcp.json, of hubbub.toml, and packs and programs beside them."""
+"""`hubbub serve` as a hub: servers of an mcp.json and of hubbub.toml, packs and programs."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def program(folder: Path, name: str) -> str:
 
 
 def child_config(folder: Path, name: str, **more: Any) -> dict[str, Any]:
-    """How other clients write down a server of ours on stdio."""
+    """An entry of an mcpServers file for a Hubbub server on stdio."""
     args = ["-m", "hubbub", "serve", program(folder, name), "--transport", "stdio"]
     env = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     return {"command": sys.executable, "args": args, "env": env, **more}
@@ -52,7 +52,7 @@ def mcp_json(folder: Path, **servers: dict[str, Any]) -> str:
 
 
 def requests(*calls: tuple[str, dict[str, Any]]) -> str:
-    """Calls in the plain dialect, one message to a line."""
+    """Requests in plain JSON-RPC, one per line."""
     lines = [
         json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         for number, (method, params) in enumerate(calls, 1)
@@ -74,7 +74,7 @@ def tools(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 def names(listed: dict[str, Any]) -> list[str]:
-    """Without the hub's own."""
+    """The names of the tools without those of the hub itself."""
     return [tool["name"] for tool in listed["tools"] if not tool["name"].startswith("hub.")]
 
 
@@ -126,7 +126,7 @@ async def test_two_programs_and_an_address_are_one_server_over_http_for_every_er
             assert names((await site.post(body, headers)).json["result"]) == expected_names
 
 
-def test_servers_packs_and_programs_of_the_settings_file_stand_beside_each_other(hubbub: Run, tmp_path: Path) -> None:
+def test_servers_packs_and_programs_of_the_settings_file_are_served_together(hubbub: Run, tmp_path: Path) -> None:
     red = child_config(tmp_path, "red")
     (tmp_path / "hubbub.toml").write_text(
         f"""
@@ -168,7 +168,7 @@ def test_a_named_program_and_named_packs_are_served_with_the_servers(hubbub: Run
     assert tools(done) == ["who", "red_only"]
 
 
-def test_a_server_that_is_ours_does_not_become_a_hub_of_the_same_file(hubbub: Run, tmp_path: Path) -> None:
+def test_a_hubbub_child_does_not_become_a_hub_of_the_same_file(hubbub: Run, tmp_path: Path) -> None:
     red = child_config(tmp_path, "red")
     (tmp_path / "hubbub.toml").write_text(
         f"[servers.red]\ncommand = {json.dumps(red['command'])}\nargs = {json.dumps(red['args'])}\n"
@@ -200,7 +200,7 @@ def write_views(folder: Path) -> None:
     trust(folder)
 
 
-def test_a_client_on_stdio_sees_the_view_it_is_given(hubbub: Run, tmp_path: Path) -> None:
+def test_a_client_on_stdio_sees_the_selected_view(hubbub: Run, tmp_path: Path) -> None:
     write_views(tmp_path)
     assert tools(hubbub("serve", "--transport", "stdio", "--view", "blues", stdin=LIST)) == [
         "blue__who",
@@ -208,7 +208,7 @@ def test_a_client_on_stdio_sees_the_view_it_is_given(hubbub: Run, tmp_path: Path
     ]
 
 
-def test_what_is_served_is_told_when_it_starts(tmp_path: Path) -> None:
+def test_servers_and_views_are_printed_at_start(tmp_path: Path) -> None:
     write_views(tmp_path)
     command = [sys.executable, "-m", "hubbub", "serve", "--port", "0"]
     with subprocess.Popen(
@@ -245,9 +245,9 @@ def test_a_wrong_flag_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[servers.hub]\ncommand = 'x'", ["line 1: servers.hub", "the hub itself"]),
+        ("[servers.hub]\ncommand = 'x'", ["line 1: servers.hub", "is reserved"]),
         ("[servers.a]\ncommand = 'x'\nprefix = 'allways'", ["line 3: servers.a.prefix", "one of"]),
-        ("[servers.a]\ncommand = 'x'\npack = 'demo'", ["servers.a", "either url or command"]),
+        ("[servers.a]\ncommand = 'x'\npack = 'demo'", ["servers.a", "exactly one of url, command"]),
         ("[servers.a]\npack = 'dmeo'", ["'dmeo'", "did you mean 'demo'?"]),
         ("[servers.a]\ntarget = 'none.py'", ["none.py"]),
         ("[servers.a]\ncommand = 'x'\n[servers.a.tools.t]\nhiden = true", ["line 4", "did you mean 'hidden'?"]),
@@ -261,12 +261,14 @@ def test_a_wrong_flag_is_refused_in_one_line(
         ("[viws.v]\n", ["viws", "did you mean 'views'?"]),
     ],
 )
-def test_a_wrong_file_says_where_and_what(hubbub: Run, tmp_path: Path, text: str, words: list[str]) -> None:
+def test_an_invalid_file_is_reported_with_line_and_key(
+    hubbub: Run, tmp_path: Path, text: str, words: list[str]
+) -> None:
     (tmp_path / "hubbub.toml").write_text(text)
     assert_refused(hubbub("serve", "--config", "hubbub.toml", "--transport", "stdio"), *words)
 
 
-def test_a_server_may_not_be_there_twice(hubbub: Run, tmp_path: Path) -> None:
+def test_a_server_name_in_both_files_is_refused(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text(f"[servers.red]\ntarget = {json.dumps(program(tmp_path, 'red'))}\n")
     path = mcp_json(tmp_path, red=child_config(tmp_path, "red"))
     assert_refused(
@@ -274,7 +276,7 @@ def test_a_server_may_not_be_there_twice(hubbub: Run, tmp_path: Path) -> None:
     )
 
 
-def test_a_dead_server_takes_nobody_else_down(hubbub: Run, tmp_path: Path) -> None:
+def test_a_dead_server_does_not_affect_other_servers(hubbub: Run, tmp_path: Path) -> None:
     dead = {"command": sys.executable, "args": ["-c", "raise SystemExit('no way')"]}
     path = mcp_json(tmp_path, dead=dead, red=child_config(tmp_path, "red"))
     calls = requests(("tools/list", {}), ("hub.status", {}), ("who", {"text": "x"}))

@@ -1,4 +1,4 @@
-"""However a command ends while it closes the server that it started, nothing of that server is left."""
+"""A command that is interrupted while it closes its server leaves no process of that server."""
 
 import os
 import signal
@@ -69,7 +69,7 @@ def wait_until(condition: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.parametrize("numbers", [(signal.SIGINT,), (signal.SIGTERM,), (signal.SIGKILL,), (signal.SIGINT,) * 3])
-def test_a_signal_while_a_server_is_closed_leaves_nothing_of_it(
+def test_a_signal_while_a_server_is_closed_leaves_no_process(
     closing: tuple[subprocess.Popen[bytes], list[int]], numbers: tuple[signal.Signals, ...]
 ) -> None:
     process, pids = closing

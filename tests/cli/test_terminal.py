@@ -1,4 +1,4 @@
-"""What a person sees and is asked: forms, progress, and text that cannot command the terminal."""
+"""Output and input in a terminal: forms, progress, and control sequences in untrusted text."""
 
 import signal
 import sys
@@ -30,7 +30,7 @@ def test_a_form_is_asked_field_by_field(tmp_path: Path, version: str) -> None:
     assert (code, shown.splitlines()[-1]) == (0, "BA1: row 12, aisle")
 
 
-def test_the_clock_stands_still_while_the_person_thinks(tmp_path: Path) -> None:
+def test_the_timeout_is_suspended_while_a_form_is_open(tmp_path: Path) -> None:
     with Terminal(*CALL, "book", "flight=BA1", "--timeout", "3", folder=tmp_path) as terminal:
         terminal.expect("row: ")
         assert terminal.is_quiet_for(3.5)
@@ -41,7 +41,7 @@ def test_the_clock_stands_still_while_the_person_thinks(tmp_path: Path) -> None:
     assert (code, shown.splitlines()[-1]) == (0, "BA1: row 1, window")
 
 
-def test_the_bar_stays_away_while_the_person_types(tmp_path: Path) -> None:
+def test_no_progress_bar_is_shown_while_a_form_is_open(tmp_path: Path) -> None:
     with Terminal(*CALL, "book", "flight=BA1", "--protocol-version", "2025-11-25", folder=tmp_path) as terminal:
         terminal.expect("row: (integer) ")
         assert terminal.is_quiet_for(1.0)
@@ -51,7 +51,7 @@ def test_the_bar_stays_away_while_the_person_types(tmp_path: Path) -> None:
         assert terminal.end()[0] == 0
 
 
-def test_the_end_of_input_declines(tmp_path: Path) -> None:
+def test_end_of_input_declines_a_form(tmp_path: Path) -> None:
     with Terminal(*CALL, "book", "flight=BA1", folder=tmp_path) as terminal:
         terminal.expect("row: ")
         terminal.type("\x04")
@@ -59,7 +59,7 @@ def test_the_end_of_input_declines(tmp_path: Path) -> None:
     assert (code, shown.splitlines()[-1]) == (0, "BA1: no seat (decline)")
 
 
-def test_ctrl_c_at_a_question_ends_at_once(tmp_path: Path) -> None:
+def test_ctrl_c_in_a_form_ends_the_command(tmp_path: Path) -> None:
     with Terminal(*CALL, "book", "flight=BA1", folder=tmp_path) as terminal:
         terminal.expect("row: ")
         terminal.process.send_signal(signal.SIGINT)
@@ -67,7 +67,7 @@ def test_ctrl_c_at_a_question_ends_at_once(tmp_path: Path) -> None:
     assert (code, "Traceback" in shown) == (130, False)
 
 
-def test_progress_is_a_bar_that_goes_away(tmp_path: Path) -> None:
+def test_the_progress_bar_is_removed_at_the_end(tmp_path: Path) -> None:
     with Terminal(*CALL, "slow", "steps=8", folder=tmp_path) as terminal:
         terminal.expect("step 5")
         code, shown = terminal.end()
@@ -75,7 +75,7 @@ def test_progress_is_a_bar_that_goes_away(tmp_path: Path) -> None:
     assert shown.splitlines()[-1].endswith("arrived")
 
 
-def test_a_server_cannot_command_the_terminal(tmp_path: Path) -> None:
+def test_control_sequences_of_a_server_do_not_reach_the_terminal(tmp_path: Path) -> None:
     with Terminal(*CALL, "trip", folder=tmp_path) as terminal:
         code, shown = terminal.end()
     assert (code, "\x1b[2J" in shown, "tripped" in shown) == (1, False, True)

@@ -1,4 +1,4 @@
-"""`hubbub tools`, `read` and `prompts` against real servers: tables for people, JSON for machines."""
+"""`hubbub tools`, `read` and `prompts` with real servers: tables and JSON."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def test_one_tool_is_described_with_its_arguments(hubbub: Run) -> None:
     assert ["days", "integer", "How many days to look ahead, at most 14."] in lines
 
 
-def test_machines_get_the_list_of_a_server_over_http_as_it_is(hubbub: Run, demo_url: str) -> None:
+def test_json_output_is_the_raw_list(hubbub: Run, demo_url: str) -> None:
     tools = read_json(hubbub("tools", demo_url, "--json"))["tools"]
     assert [tool["name"] for tool in tools] == ["hello-world", "echo", "health"]
     assert tools[1]["inputSchema"]["properties"]["text"]["type"] == "string"
@@ -51,7 +51,7 @@ def test_a_command_after_two_dashes_is_started(hubbub: Run) -> None:
     assert read_stdout(hubbub("call", "echo", "text=--json", *command)) == "--json\n"
 
 
-def test_a_pinned_version_is_spoken(hubbub: Run) -> None:
+def test_a_pinned_protocol_version_is_used(hubbub: Run) -> None:
     done = hubbub("tools", WEATHER, "-v", "--protocol-version", "2025-03-26")
     assert "(2025-03-26)" in done.stderr
     assert_refused(hubbub("tools", WEATHER, "--protocol-version", "2025-03-62"), 2, "2025-03-26")
@@ -73,7 +73,7 @@ timeout_s = 20
 """
 
 
-def test_names_come_from_the_settings_file(hubbub: Run, tmp_path: Path, demo_url: str) -> None:
+def test_servers_of_the_settings_file_can_be_named(hubbub: Run, tmp_path: Path, demo_url: str) -> None:
     (tmp_path / "hubbub.toml").write_text(SECTIONS)
     trust(tmp_path)
     assert read_json(hubbub("tools", "demo-http", "--json", DEMO_URL=demo_url))["tools"][1]["name"] == "echo"
@@ -99,7 +99,7 @@ def test_a_command_of_the_settings_file_is_started(hubbub: Run, tmp_path: Path) 
         ("[servers.x]\nurl = 'http://a/mcp'\ntimeout_s = 'long'", ("servers.x.timeout_s", "must be a number")),
         ("[servers.x]\nurl = 'http://a/mcp'\nheaders = 'top secret'", ("servers.x.headers", "{NAME = TEXT}")),
         ("[servers.x]\nurl = 'http://a/mcp'\nheaders = {A = 12345678}", ("servers.x.headers", "{NAME = TEXT}")),
-        ("[servers.x]\ntimeout_s = 3", ("servers.x", "either url or command")),
+        ("[servers.x]\ntimeout_s = 3", ("servers.x", "exactly one of url, command")),
         ("[servers.x]\nurl = 'http://user:hunter2@a/mcp'", ("must not contain a user or a password",)),
         ("servers = 3", ("must be a section",)),
     ],
@@ -113,7 +113,7 @@ def test_a_wrong_section_is_refused_without_showing_secrets(
     assert not any(secret in done.stderr for secret in ("top secret", "12345678", "hunter2"))
 
 
-def test_serving_refuses_a_wrong_section_too_and_accepts_a_right_one(hubbub: Run, tmp_path: Path) -> None:
+def test_serve_refuses_an_invalid_section_and_accepts_a_valid_one(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text("[servers.x]\nurl = 'http://a/mcp'\n")
     serve = ("serve", ECHO, "--transport", "stdio", "--config", "hubbub.toml")
     assert hubbub(*serve, HUBBUB_SERVERS__X__TIMEOUT_S="5").returncode == 0
@@ -124,7 +124,7 @@ def test_serving_refuses_a_wrong_section_too_and_accepts_a_right_one(hubbub: Run
     assert_refused(hubbub(*serve), 2, "did you mean 'url'?")
 
 
-def test_names_come_from_an_mcp_servers_file(hubbub: Run, tmp_path: Path) -> None:
+def test_servers_of_an_mcp_servers_file_can_be_named(hubbub: Run, tmp_path: Path) -> None:
     entry = {"command": sys.executable, "args": [ECHO], "env": {"A": "b"}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"parrot": entry}}))
     assert "echo" in read_stdout(hubbub("tools", "parrot", "--mcp-json", "mcp.json"))
@@ -152,7 +152,7 @@ NO_OBJECT = '{"jsonrpc":"2.0","id":1,"result":[]}'
         (("http://127.0.0.1:1/mcp",), 3, ("cannot be reached", "check that it is running")),
         (("--", "no-such-program"), 3, ("cannot be started",)),
         (("--", "sh", "-c", "echo out of paper >&2; exit 7"), 3, ("out of paper",)),
-        (("--timeout", "1", "--", "sleep", "30"), 3, ("within 1 s", "--timeout")),
+        (("--timeout", "1", "--", "sleep", "30"), 3, ("Timed out after 1 s", "--timeout")),
         (("--protocol-version", "2025-11-25", "--", "sh", "-c", f"read x; echo '{NO_OBJECT}'"), 4, ("not an object",)),
     ],
 )  # fmt: skip
@@ -162,13 +162,13 @@ def test_a_failure_is_one_line_and_an_exit_code(
     assert_refused(hubbub("tools", *arguments), code, *words)
 
 
-def test_what_cannot_be_allowed_is_not_said_to_be(hubbub: Run) -> None:
+def test_a_metadata_address_gets_no_advice_to_allow_it(hubbub: Run) -> None:
     done = hubbub("tools", "http://169.254.169.254/")
     assert_refused(done, 3, "egress policy blocks", "are always refused")
     assert "--allow-private-network" not in done.stderr
 
 
-def test_a_server_that_wants_a_key_gets_it_and_it_is_never_shown(hubbub: Run, tmp_path: Path) -> None:
+def test_a_header_is_sent_and_never_shown(hubbub: Run, tmp_path: Path) -> None:
     key = hubbub("key", "add", "alice", "--key-file", "keys.toml").stdout.strip()
     with served(ECHO, "--key-file", "keys.toml", folder=tmp_path) as url:
         assert_refused(hubbub("tools", url), 3, "401", "--header-env")
@@ -192,14 +192,14 @@ def test_resources_and_templates_are_listed(hubbub: Run) -> None:
     assert both["resourceTemplates"][0]["uriTemplate"] == "weather://{city}/range"
 
 
-def test_a_resource_is_written_as_it_is(hubbub: Run) -> None:
+def test_a_text_resource_is_written_unchanged(hubbub: Run) -> None:
     assert read_stdout(hubbub("read", WEATHER, "weather://cities")) == "Bergen\nCairo\nLima\nOsaka\n"
     contents = read_json(hubbub("read", WEATHER, "weather://Lima/range", "--json"))["contents"]
     assert json.loads(contents[0]["text"]) == {"low": 15, "high": 27}
     assert_refused(hubbub("read", WEATHER, "weather://Atlantis/range"), 4, "(error -32602)")
 
 
-def test_what_is_not_text_is_saved_and_nothing_is_overwritten(hubbub: Run, tmp_path: Path) -> None:
+def test_binary_resources_are_saved_without_overwriting(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_text("mine")
     assert read_stdout(hubbub("read", GALLERY, "gallery://photo.png")).startswith(
         "resource saved: photo-2.png (image/png,"
@@ -217,6 +217,6 @@ def test_prompts_are_listed_and_filled_in(hubbub: Run) -> None:
     assert_refused(hubbub("prompts", WEATHER, "pack_fro"), 4, "pack_fro")
 
 
-def test_empty_lists_are_said_to_be_empty(hubbub: Run) -> None:
+def test_empty_lists_are_reported(hubbub: Run) -> None:
     assert read_stdout(hubbub("read", ECHO)) == "The server has no resources.\n"
     assert read_stdout(hubbub("prompts", ECHO)) == "The server has no prompts.\n"

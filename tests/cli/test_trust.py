@@ -1,6 +1,6 @@
-"""A hubbub.toml that merely lies in the working folder, which may be anybody's: what it may do, before and after trust.
+"""What a hubbub.toml in the working folder, maybe of a cloned repository, can do before and after `hubbub trust`.
 
-The programs that it would start leave a file behind, so that nobody has to guess whether they ran.
+The programs of these files create a marker file when they run.
 """
 
 import json
@@ -42,7 +42,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def hostile_folder(tmp_path: Path) -> Path:
-    """A folder whose settings start a program and let everybody in."""
+    """A folder whose settings start a program and allow every origin."""
     (tmp_path / "red.py").write_text(PROGRAM)
     write(tmp_path, command=sys.executable, args=["red.py"])
     return tmp_path
@@ -83,19 +83,21 @@ def test_on_stdio_the_program_of_an_untrusted_folder_does_not_run(hubbub: Run, h
 
 
 @pytest.mark.parametrize("way", [{"target": "red.py"}, {"target": "red:server"}, {"pack": "demo"}])
-def test_nor_is_a_program_or_pack_loaded(hubbub: Run, hostile_folder: Path, way: dict[str, str]) -> None:
+def test_targets_and_packs_of_an_untrusted_folder_are_not_loaded(
+    hubbub: Run, hostile_folder: Path, way: dict[str, str]
+) -> None:
     write(hostile_folder, **way)
     assert tools_of(hubbub("serve", ECHO, "--transport", "stdio", stdin=STDIN)) == ["echo"]
     assert not has_run(hostile_folder)
 
 
-def test_a_variable_of_a_server_that_is_left_out_is_no_mistake(hubbub: Run, hostile_folder: Path) -> None:
+def test_an_unset_variable_of_an_ignored_server_is_not_an_error(hubbub: Run, hostile_folder: Path) -> None:
     done = hubbub("serve", ECHO, "--transport", "stdio", stdin=STDIN, HUBBUB_SERVERS__RED__TIMEOUT_S="5")
     assert tools_of(done) == ["echo"]
     assert not has_run(hostile_folder)
 
 
-def test_nor_are_a_target_and_an_mcp_json_of_the_file(hubbub: Run, hostile_folder: Path) -> None:
+def test_target_and_mcp_json_of_an_untrusted_file_are_ignored(hubbub: Run, hostile_folder: Path) -> None:
     servers = {"mcpServers": {"red": {"command": sys.executable, "args": ["red.py"]}}}
     (hostile_folder / "mcp.json").write_text(json.dumps(servers))
     (hostile_folder / "hubbub.toml").write_text('target = "red.py"\nmcp_json = "mcp.json"\n')
@@ -122,7 +124,7 @@ def test_over_http_nothing_is_served_in_an_untrusted_folder(hubbub: Run, tmp_pat
     assert_refused(hubbub("serve", ECHO, "--port", "0"), "is not trusted", key)
 
 
-def test_what_only_says_how_things_are_shown_needs_no_trust(hubbub: Run, tmp_path: Path) -> None:
+def test_display_settings_need_no_trust(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text(
         'view = "few"\n[hub]\nsearch = "off"\n[views.few]\ninclude = ["echo"]\ndescriptions = { echo = "Says it." }\n'
         "[views.all]\n"
@@ -136,7 +138,7 @@ def test_what_only_says_how_things_are_shown_needs_no_trust(hubbub: Run, tmp_pat
     assert hubbub("trust").stdout.endswith("which needs no trust.\n")
 
 
-def test_a_view_of_a_server_that_is_left_out_shows_nothing_of_it(hubbub: Run, hostile_folder: Path) -> None:
+def test_a_view_of_an_ignored_server_is_empty(hubbub: Run, hostile_folder: Path) -> None:
     with (hostile_folder / "hubbub.toml").open("a") as file:
         file.write('[views.reds]\nservers = ["red"]\n')
     serve = ("serve", ECHO, "--transport", "stdio")
@@ -146,7 +148,7 @@ def test_a_view_of_a_server_that_is_left_out_shows_nothing_of_it(hubbub: Run, ho
     assert tools_of(hubbub(*serve, "--view", "reds", stdin=STDIN)) == ["red_tool"]
 
 
-def test_servers_of_the_users_own_file_are_there_in_every_folder(
+def test_servers_of_the_users_own_file_are_served_in_every_folder(
     hubbub: Run, hostile_folder: Path, tmp_path: Path
 ) -> None:
     user_folder = Path(os.environ["XDG_CONFIG_HOME"], "hubbub")
@@ -161,7 +163,7 @@ def test_servers_of_the_users_own_file_are_there_in_every_folder(
     assert "+ server blue" in hubbub("plan").stdout
 
 
-def test_a_trusted_folder_counts_until_its_file_changes(hubbub: Run, hostile_folder: Path) -> None:
+def test_trust_of_a_folder_ends_when_its_file_changes(hubbub: Run, hostile_folder: Path) -> None:
     trust(hostile_folder)
     serve = ("serve", ECHO, "--transport", "stdio")
     done = hubbub(*serve, stdin=STDIN)
@@ -173,28 +175,28 @@ def test_a_trusted_folder_counts_until_its_file_changes(hubbub: Run, hostile_fol
     assert tools_of(done) == ["echo"]
     assert not has_run(hostile_folder)
     assert "is no longer trusted, because hubbub.toml changed" in done.stderr
-    assert_refused(hubbub("serve", ECHO, "--port", "0"), "a change in hubbub.toml", *KEYS)
+    assert_refused(hubbub("serve", ECHO, "--port", "0"), "because hubbub.toml changed", *KEYS)
     trust(hostile_folder)
     assert tools_of(hubbub(*serve, stdin=STDIN)) == ["red_tool", "echo"]
 
 
-def test_a_change_of_a_file_that_it_refers_to_ends_the_trust(hubbub: Run, hostile_folder: Path) -> None:
+def test_trust_ends_when_a_referenced_file_changes(hubbub: Run, hostile_folder: Path) -> None:
     trust(hostile_folder)
     (hostile_folder / "red.py").write_text(PROGRAM + "# changed\n")
     done = hubbub("serve", ECHO, "--transport", "stdio", stdin=STDIN)
     assert tools_of(done) == ["echo"]
     assert not has_run(hostile_folder)
-    assert "a change in red.py" in done.stderr
-    assert_refused(hubbub("serve", "--port", "0"), "a change in red.py")
+    assert "because red.py changed" in done.stderr
+    assert_refused(hubbub("serve", "--port", "0"), "because red.py changed")
 
 
-def test_a_file_that_was_named_needs_no_trust(hubbub: Run, hostile_folder: Path) -> None:
+def test_a_file_named_with_config_needs_no_trust(hubbub: Run, hostile_folder: Path) -> None:
     serve = ("serve", ECHO, "--transport", "stdio")
     assert tools_of(hubbub(*serve, "--config", "hubbub.toml", stdin=STDIN)) == ["red_tool", "echo"]
     assert tools_of(hubbub(*serve, stdin=STDIN, HUBBUB_CONFIG="hubbub.toml")) == ["red_tool", "echo"]
 
 
-def test_naming_another_file_leaves_the_one_of_the_folder_out(hubbub: Run, hostile_folder: Path) -> None:
+def test_config_replaces_the_file_of_the_folder(hubbub: Run, hostile_folder: Path) -> None:
     done = hubbub("serve", ECHO, "--transport", "stdio", "--config", os.devnull, stdin=STDIN)
     assert (tools_of(done), done.stderr) == (["echo"], "")
 
@@ -205,22 +207,22 @@ def test_naming_another_file_leaves_the_one_of_the_folder_out(hubbub: Run, hosti
      ["agent", "--model-url", "http://127.0.0.1:1/v1", "--model", "m", "--server", "red", "hello"]],
     ids=lambda command: command[0],
 )  # fmt: skip
-def test_a_server_of_an_untrusted_folder_has_no_name(hubbub: Run, hostile_folder: Path, command: list[str]) -> None:
+def test_servers_of_an_untrusted_folder_cannot_be_named(hubbub: Run, hostile_folder: Path, command: list[str]) -> None:
     assert_refused(hubbub(*command), "servers.red.command")
     assert not has_run(hostile_folder)
 
 
-def test_a_server_of_a_trusted_folder_has_one(hubbub: Run, hostile_folder: Path) -> None:
+def test_servers_of_a_trusted_folder_can_be_named(hubbub: Run, hostile_folder: Path) -> None:
     trust(hostile_folder)
     assert "red_tool" in hubbub("tools", "red").stdout
 
 
-def test_other_servers_can_still_be_called_there(hubbub: Run, hostile_folder: Path) -> None:
+def test_other_servers_can_be_called_in_an_untrusted_folder(hubbub: Run, hostile_folder: Path) -> None:
     assert '"echo": "hi"' in hubbub("call", "demo", "echo", "text=hi").stdout
     assert not has_run(hostile_folder)
 
 
-def test_other_commands_name_the_keys_too(hubbub: Run, hostile_folder: Path) -> None:
+def test_other_commands_name_the_refused_keys(hubbub: Run, hostile_folder: Path) -> None:
     checks = json.loads(hubbub("doctor", "--json").stdout)
     (settings,) = [check for check in checks["checks"] if check["name"] == "settings"]
     assert not settings["ok"]
@@ -242,12 +244,14 @@ def test_other_commands_name_the_keys_too(hubbub: Run, hostile_folder: Path) -> 
         (["campaign-server", "--addr", "127.0.0.1:0"], "[packs.tabletop]\ndatabase = 'sqlite:///x.db'"),
     ],
 )
-def test_the_servers_of_packs_do_not_start_either(hubbub: Run, tmp_path: Path, command: list[str], text: str) -> None:
+def test_services_of_packs_do_not_start_in_an_untrusted_folder(
+    hubbub: Run, tmp_path: Path, command: list[str], text: str
+) -> None:
     (tmp_path / "hubbub.toml").write_text(text)
     assert_refused(hubbub(*command), "packs.")
 
 
-def test_what_is_trusted_can_be_listed_and_taken_back(hubbub: Run, hostile_folder: Path, tmp_path_factory: Any) -> None:
+def test_trusted_folders_can_be_listed_and_removed(hubbub: Run, hostile_folder: Path, tmp_path_factory: Any) -> None:
     trust(hostile_folder)
     deleted_folder = tmp_path_factory.mktemp("gone")
     write(deleted_folder, command="true")
@@ -268,7 +272,7 @@ def test_what_is_trusted_can_be_listed_and_taken_back(hubbub: Run, hostile_folde
     assert_refused(hubbub("serve", "--port", "0"), "is not trusted")
 
 
-def test_nobody_is_asked_without_a_terminal(hubbub: Run, hostile_folder: Path) -> None:
+def test_trust_without_a_terminal_needs_yes(hubbub: Run, hostile_folder: Path) -> None:
     done = hubbub("trust", stdin="y\n")
     assert done.returncode == 2
     assert "--yes" in done.stderr
@@ -276,7 +280,7 @@ def test_nobody_is_asked_without_a_terminal(hubbub: Run, hostile_folder: Path) -
     assert hubbub("trust", str(hostile_folder / "none")).returncode == 2
 
 
-def test_what_the_file_sets_is_shown_without_secrets(hubbub: Run, hostile_folder: Path) -> None:
+def test_trust_shows_the_settings_without_secrets(hubbub: Run, hostile_folder: Path) -> None:
     (hostile_folder / "hubbub.toml").write_text(
         '[servers.red]\ncommand = "./red.py"\nargs = ["\\u001b[2Jx"]\nenv = { TOKEN = "hunter2-hunter2" }\n'
     )
@@ -288,14 +292,14 @@ def test_what_the_file_sets_is_shown_without_secrets(hubbub: Run, hostile_folder
     assert "\x1b" not in shown
 
 
-def test_a_name_in_the_file_adds_no_lines_to_what_is_shown(hubbub: Run, hostile_folder: Path) -> None:
+def test_line_breaks_in_keys_add_no_lines_to_the_review(hubbub: Run, hostile_folder: Path) -> None:
     (hostile_folder / "hubbub.toml").write_text('[servers."x\\nIt refers to no files."]\ncommand = "./red.py"\n')
     shown = hubbub("trust", "--yes").stderr
     assert not any(line.startswith("It refers to no files") for line in shown.splitlines())
     assert './red.py"' in shown
 
 
-def test_a_person_at_a_terminal_is_asked(hostile_folder: Path) -> None:
+def test_trust_asks_for_confirmation_at_a_terminal(hostile_folder: Path) -> None:
     with Terminal("trust", folder=hostile_folder) as terminal:
         terminal.expect("servers.red.command")
         terminal.expect("[y/N]")
@@ -316,7 +320,7 @@ def test_a_person_at_a_terminal_is_asked(hostile_folder: Path) -> None:
         terminal.expect("hubbub serves http://127.0.0.1:")
 
 
-def test_a_key_that_the_user_adds_leaves_the_folder_trusted(hubbub: Run, tmp_path: Path) -> None:
+def test_key_add_keeps_the_folder_trusted(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text('key_file = "keys.toml"\n')
     trust(tmp_path)
     for name in ("alice", "bob"):
@@ -326,15 +330,15 @@ def test_a_key_that_the_user_adds_leaves_the_folder_trusted(hubbub: Run, tmp_pat
     with (tmp_path / "keys.toml").open("a") as file:
         file.write("# by somebody else\n")
     assert hubbub("key", "add", "carol", "--key-file", "keys.toml").returncode == 0
-    assert_refused(hubbub("serve", ECHO, "--port", "0"), "a change in keys.toml")
+    assert_refused(hubbub("serve", ECHO, "--port", "0"), "because keys.toml changed")
 
 
-# -- a hub that runs ---------------------------------------------------------------
+# -- a running hub ---------------------------------------------------------------
 
 
 @contextmanager
 def hub(folder: Path) -> Iterator[Iterator[str]]:
-    """`hubbub serve` in a folder, once it serves; the lines that it writes after that."""
+    """Run `hubbub serve` in a folder; yields the lines that it writes once it serves."""
     with subprocess.Popen(
         [sys.executable, "-m", "hubbub", "serve", "--port", "0"],
         cwd=folder, env=clean_environment(), stderr=subprocess.PIPE, encoding="utf-8",
@@ -357,14 +361,14 @@ def read_until(lines: Iterator[str], words: str) -> str:
     raise AssertionError(f"{words!r} did not come: {lines_seen}")
 
 
-def test_a_running_hub_takes_a_change_over_only_after_trust(hostile_folder: Path) -> None:
+def test_a_running_hub_applies_a_change_only_after_trust(hostile_folder: Path) -> None:
     (hostile_folder / "hubbub.toml").write_text('[servers.demo]\npack = "demo"\n')
     trust(hostile_folder)
     with hub(hostile_folder) as lines:
         with (hostile_folder / "hubbub.toml").open("a") as file:
             file.write(f"[servers.red]\ncommand = {json.dumps(sys.executable)}\nargs = ['red.py']\n")
         line = read_until(lines, "settings_not_applied")
-        assert "a change in hubbub.toml" in line
+        assert "is no longer trusted, because hubbub.toml, " in line
         assert "servers.red.command" in line
         assert "hubbub trust" in line
         assert not has_run(hostile_folder)
@@ -388,9 +392,7 @@ def test_a_library_in_the_working_folder_is_not_imported(tmp_path: Path, hubbub:
     assert not has_run(tmp_path)
 
 
-def test_a_module_of_the_working_folder_does_not_take_the_place_of_one_that_is_installed(
-    tmp_path: Path, hubbub: Run
-) -> None:
+def test_installed_modules_take_precedence_over_the_working_folder(tmp_path: Path, hubbub: Run) -> None:
     here, installed = tmp_path / "shop.py", tmp_path / "installed" / "shop.py"
     installed.parent.mkdir()
     here.write_text(PROGRAM)

@@ -2,9 +2,9 @@
 
     ```python title="weather.py"      a file called weather.py
     ```console                        `$ command` lines, each with the output it shows
-    ```console terminal               the same in a terminal of their own, where they go on meanwhile
+    ```console terminal               the same in a second terminal, where they keep running
 
-Knows Markdown only as far as fences go. `test_docs` runs what is found here.
+Parses only fences of Markdown. `test_docs` runs the blocks.
 """
 
 import re
@@ -52,7 +52,7 @@ def read_blocks(page: Path) -> list[Block]:
 
 
 def parse_steps(console: str) -> list[Step]:
-    """Split a console block; a command goes on in the next line after a backslash."""
+    """Split a console block into steps; a backslash continues a command in the next line."""
     steps: list[Step] = []
     lines = iter(console.splitlines())
     for line in lines:
@@ -67,7 +67,7 @@ def parse_steps(console: str) -> list[Step]:
 
 
 def output_matches(shown: str, output: str) -> bool:
-    """Whether output is as shown; `...` stands for anything within a line, alone in a line for any lines."""
+    """Whether output matches; `...` matches anything within a line, and any lines if it is alone in a line."""
     pattern = ""
     for line in shown.strip().splitlines():
         if line.strip() == "...":

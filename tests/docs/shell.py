@@ -1,4 +1,4 @@
-"""A page's terminal: runs its commands one after the other, in a folder of their own.
+"""The terminal of a page: runs its commands one after the other, in a separate folder.
 
 `hubbub serve` stays up until the next one, or until the page ends, unless it refuses to start; every other
 command ends by itself. What runs in another terminal goes on meanwhile, and is looked at in the end.
@@ -21,7 +21,7 @@ from tests.docs.blocks import ROOT, Step, output_matches
 DEADLINE_S = 60.0
 POLL_S = 0.02
 _READY_SUFFIX = "stops it\n"
-"""How a server ends what it says once it serves."""
+"""The end of the lines that a server prints once it serves."""
 
 
 class Shell:
@@ -56,7 +56,7 @@ class Shell:
             self._server.wait()
 
     def translate(self, text: str) -> str:
-        """A text of the page as it is on this machine."""
+        """Replace addresses and ports of the page by those of this test."""
         defaults = {
             ":3000": f":{self.port}",
             "--port 3000": f"--port {self.port}",
@@ -69,10 +69,10 @@ class Shell:
         return text
 
     def run(self, step: Step) -> None:
-        """Run a command and compare what it says with what the page shows."""
+        """Run a command, and compare its output with the page."""
         step = Step(self.translate(step.command), self.translate(step.expected))
         if "curl " in step.command and shutil.which("curl") is None:
-            pytest.skip("there is no curl here, with which the pages call")
+            pytest.skip("the pages need curl, which is not installed")
         if step.command.startswith("hubbub serve "):
             self._stop_server()
             self._serve(step)
@@ -84,7 +84,7 @@ class Shell:
             _compare(step, done.stdout.decode().replace("\r\n", "\n"))
 
     def run_in_background(self, step: Step) -> None:
-        """Let a command run in another terminal; one that ends with `&` has said something before the next begins."""
+        """Run a command in another terminal; after one that ends with `&`, wait for its output before the next."""
         step = Step(self.translate(step.command), self.translate(step.expected))
         log = self.folder / f".terminal-output-{len(self._background)}"
         with log.open("wb") as file:
@@ -97,7 +97,7 @@ class Shell:
             _wait_until(partial(_has_expected_output, step, log))
 
     def check_background(self) -> None:
-        """Compare what the commands in another terminal said with what the page shows."""
+        """Compare the output of the commands in another terminal with the page."""
         for step, _, log in self._background:
             _wait_until(partial(_has_expected_output, step, log))
             _compare(step, log.read_text())

@@ -1,4 +1,4 @@
-"""Whatever a page shows works: its Python runs, its commands say what is shown, its links lead somewhere."""
+"""The pages work: Python blocks run, commands print the output that is shown, links have a target."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from tests.packs.activity.activitywatch_server import insert_morning, run_activi
 from tests.packs.peers.processes import SignalServerProcess
 
 LANGUAGES = ("python", "console", "json", "toml", "text", "mermaid", "sh")
-"""`sh` is for what cannot be tried here: it fetches, installs or goes on for ever."""
+"""`sh` blocks are not run: they download, install or do not end."""
 
 OTHER_PAGES = [
     *(ROOT / name for name in ("AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "RELEASE.md", "SECURITY.md")),
@@ -28,7 +28,7 @@ _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_a_page_works_when_pasted(page: Path, tmp_path: Path) -> None:
+def test_code_and_commands_of_a_page_work(page: Path, tmp_path: Path) -> None:
     with Shell(tmp_path) as shell, ExitStack() as stack:
         if page.name == "activity.md":
             watch = stack.enter_context(run_activitywatch(tmp_path / "activitywatch", is_testing=False))
@@ -45,7 +45,7 @@ def test_a_page_works_when_pasted(page: Path, tmp_path: Path) -> None:
 
 def run(block: Block, shell: Shell, page: Path) -> None:
     place = f"{page_name(page)} line {block.line}"
-    assert block.language in LANGUAGES, f"{place}: nobody runs {block.language!r}"
+    assert block.language in LANGUAGES, f"{place}: unknown language {block.language!r}"
     text = shell.translate(block.text)
     if block.title is not None:
         target = shell.folder / block.title
@@ -53,7 +53,7 @@ def run(block: Block, shell: Shell, page: Path) -> None:
         target.write_text(text, encoding="utf-8")
     match block.language:
         case "python":
-            # Lines as in the page, so that a traceback points there.
+            # Line numbers as in the page, for tracebacks.
             code = compile("\n" * (block.line - 1) + text, str(page), "exec")
             with chdir(shell.folder):
                 exec(code, {"__name__": block.title or "block"})
@@ -66,7 +66,7 @@ def run(block: Block, shell: Shell, page: Path) -> None:
             tomllib.loads(text)
 
 
-def test_python_of_a_page_writes_into_the_folder_of_its_terminal(tmp_path: Path) -> None:
+def test_python_blocks_run_in_the_folder_of_the_shell(tmp_path: Path) -> None:
     block = Block("python", None, "from pathlib import Path\n\nPath('made').touch()\n", 1)
     with Shell(tmp_path) as shell:
         run(block, shell, PAGES[0])
@@ -74,15 +74,15 @@ def test_python_of_a_page_writes_into_the_folder_of_its_terminal(tmp_path: Path)
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=page_name)
-def test_a_link_leads_somewhere(page: Path) -> None:
+def test_links_of_a_page_have_a_target(page: Path) -> None:
     for link in _LINK.findall(page.read_text(encoding="utf-8")):
         if link.startswith("https://"):
             continue
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page
-        assert target.exists(), f"{page_name(page)}: there is no {link}"
+        assert target.exists(), f"{page_name(page)}: broken link {link}"
         if anchor:
-            assert anchor in read_anchors(target), f"{page_name(page)}: there is no heading {link}"
+            assert anchor in read_anchors(target), f"{page_name(page)}: unknown heading {link}"
 
 
 def read_anchors(page: Path) -> set[str]:
@@ -90,10 +90,17 @@ def read_anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
+def test_the_readme_links_to_every_page() -> None:
     links = _LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     missing = {page_name(page) for page in PAGES[1:]} - {link.partition("#")[0] for link in links}
     assert not missing
+
+
+def test_the_readme_reaches_a_working_tool_within_400_words() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    start, result, _ = text.partition('"result":{"city":"Oslo","days":["sunny","sunny"]}')
+    assert result
+    assert len(start.split()) <= 400
 
 
 def test_the_registration_in_the_readme_starts_a_server(tmp_path: Path) -> None:
@@ -110,7 +117,7 @@ def test_the_registration_in_the_readme_starts_a_server(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "weather"
 
 
-def test_the_comparison_notices_a_difference() -> None:
+def test_output_is_compared_with_wildcards() -> None:
     assert output_matches("one ... three\n...\nfive", "one two three\nfour\nfour\nfive\n")
     assert output_matches("...\n", "")
     assert output_matches("", "")
@@ -119,7 +126,7 @@ def test_the_comparison_notices_a_difference() -> None:
     assert not output_matches("one ... three\n", "one two\nthree\n")
 
 
-def test_blocks_are_found_one_by_one(tmp_path: Path) -> None:
+def test_blocks_of_a_page_are_read_with_title_and_line(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text('# Page\n\n```python title="a.py"\nx = 1\n```\n\ntext\n\n```console terminal\n$ true\n```\n')
     assert read_blocks(page) == [
@@ -128,6 +135,6 @@ def test_blocks_are_found_one_by_one(tmp_path: Path) -> None:
     ]
 
 
-def test_a_command_may_go_on_in_the_next_line() -> None:
+def test_a_command_can_be_continued_in_the_next_line() -> None:
     steps = parse_steps("$ one \\\n  two\nout\nput\n$ three\n")
     assert [tuple(step) for step in steps] == [("one \\\n  two", "out\nput\n"), ("three", "")]

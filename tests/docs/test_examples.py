@@ -1,4 +1,4 @@
-"""The examples, and the pack that the page on packs shows, used as their readers would."""
+"""The examples, and the pack that the page on packs shows, run as their readers would."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def test_the_list_of_examples_is_complete() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_list_works(command: str) -> None:
+def test_commands_in_the_list_of_examples_work(command: str) -> None:
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     done = subprocess.run(
         ["bash", "-euc", command], cwd=ROOT, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=60
@@ -54,7 +54,7 @@ def test_a_command_of_the_list_works(command: str) -> None:
     assert expected[command.split()[3] if command.startswith("hubbub") else "pytest"] in done.stdout
 
 
-async def test_the_agent_answers_with_what_the_tool_said() -> None:
+async def test_the_agent_example_uses_the_result_of_the_tool() -> None:
     call = answer(None, ("call-1", "mcp_weather__forecast", '{"city": "Bergen", "days": 1}'))
     async with run_endpoint(call, answer("Take a coat.")) as endpoint:
         agent = await asyncio.create_subprocess_exec(
@@ -68,7 +68,7 @@ async def test_the_agent_answers_with_what_the_tool_said() -> None:
     assert "degrees_celsius" in with_result[-1]["content"]
 
 
-async def test_the_app_serves_its_own_pages_and_the_tools() -> None:
+async def test_the_fastapi_example_serves_its_pages_and_the_tools() -> None:
     app = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "uvicorn", "fastapi_app:app", "--app-dir", str(EXAMPLES), "--port", "0",
         stderr=subprocess.PIPE,
@@ -96,13 +96,13 @@ async def test_the_app_serves_its_own_pages_and_the_tools() -> None:
         await app.communicate()
 
 
-def test_the_pack_of_the_page_is_found_and_takes_its_settings(tmp_path: Path) -> None:
+def test_the_documented_pack_is_found_and_reads_its_settings(tmp_path: Path) -> None:
     blocks = {block.title: block.text for block in read_blocks(ROOT / "docs/packs.md") if block.title is not None}
     source = tmp_path / "src"
     (source / "tides").mkdir(parents=True)
     (source / "tides/pack.py").write_text(blocks["src/tides/pack.py"])
     (tmp_path / "hubbub.toml").write_text(blocks["hubbub.toml"])
-    # What pip leaves of the page's pyproject.toml.
+    # The metadata that pip would write from the page's pyproject.toml.
     (source / "tides-1.0.0.dist-info").mkdir()
     (source / "tides-1.0.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: tides\nVersion: 1.0.0\n")
     entry = blocks["pyproject.toml"].split('[project.entry-points."hubbub.packs"]\n')[1].replace('"', "")

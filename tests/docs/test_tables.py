@@ -1,4 +1,4 @@
-"""Tables that the code decides are in the pages as the code has them now."""
+"""The generated tables in the pages are up to date."""
 
 import re
 from importlib.util import module_from_spec, spec_from_file_location
@@ -15,7 +15,7 @@ spec.loader.exec_module(tables)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_a_table_is_as_the_code_has_it(page: Path) -> None:
+def test_generated_tables_are_up_to_date(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text == tables.fill_tables(text), "run `.venv/bin/python docs/tables.py`"
 
@@ -25,7 +25,7 @@ def test_every_table_is_on_one_page() -> None:
     assert sorted(marks) == sorted(tables.TABLES)
 
 
-def test_a_table_that_fell_behind_is_noticed() -> None:
+def test_an_outdated_table_is_replaced() -> None:
     stale = "<!-- table: settings -->\n| old |\n<!-- end -->"
     assert "| old |" not in tables.fill_tables(stale)
     assert "`--port N`" in tables.fill_tables(stale)

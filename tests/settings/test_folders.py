@@ -1,4 +1,4 @@
-"""The user's folders: where they are, and that nobody else can look into them."""
+"""The user's folders: their paths and permissions."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ from hubbub.settings.folders import user_settings_path
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="asks platformdirs itself there")
-def test_the_users_file_is_where_platformdirs_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_users_file_is_in_the_folder_of_platformdirs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for folder in (str(tmp_path), "", "   "):
         monkeypatch.setenv("XDG_CONFIG_HOME", folder)
         assert user_settings_path() == str(user_config_path("hubbub", appauthor=False) / "hubbub.toml")
@@ -22,9 +22,7 @@ def test_the_users_file_is_where_platformdirs_says(monkeypatch: pytest.MonkeyPat
     assert user_settings_path() == str(user_config_path("hubbub", appauthor=False) / "hubbub.toml")
 
 
-def test_a_relative_configuration_folder_does_not_lead_into_the_working_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_relative_xdg_config_home_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", ".config")
     assert user_settings_path() == str(tmp_path / ".config" / "hubbub" / "hubbub.toml")
@@ -39,7 +37,7 @@ def folder_modes(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no modes there")
-def test_folders_are_private_with_all_above_them_whatever_the_umask(tmp_path: Path) -> None:
+def test_created_folders_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         make_private_folder(tmp_path / "share" / "hubbub" / "trusted")
@@ -48,7 +46,7 @@ def test_folders_are_private_with_all_above_them_whatever_the_umask(tmp_path: Pa
     assert folder_modes(tmp_path) == {"share": "0o700", "share/hubbub": "0o700", "share/hubbub/trusted": "0o700"}
 
 
-def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+def test_the_mode_of_an_existing_folder_is_not_changed(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     make_private_folder(tmp_path)
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
@@ -59,7 +57,7 @@ def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no modes there")
-def test_a_server_with_umask_0_leaves_folders_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_server_with_umask_0_creates_private_folders(tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text('[servers.table]\npack = "tabletop"\n')
     folders = {f"XDG_{kind}_HOME": str(tmp_path / "home" / kind.lower()) for kind in ("DATA", "STATE", "CONFIG")}
     list_campaigns = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_campaigns"}}\n'

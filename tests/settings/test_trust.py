@@ -1,4 +1,4 @@
-"""What of a settings file counts, by where it lies and whether it is trusted."""
+"""Which settings of a file are used, depending on its location and on trust."""
 
 import os
 from pathlib import Path
@@ -53,7 +53,7 @@ def settings() -> ServeSettings:
 
 
 def test_only_these_settings_are_harmless() -> None:
-    """Whoever adds one here says why: it must neither start, open, loosen nor move a limit."""
+    """Before you add one: it must not start a program, open an address or file, reduce security or change a limit."""
     harmless = {
         kind.__name__: {setting.key for setting in list_settings(kind) if setting.is_harmless}
         for kind in (ServeSettings, HubSettings, ViewSettings, ServerSettings, ToolSettings)
@@ -67,7 +67,7 @@ def test_only_these_settings_are_harmless() -> None:
     }
 
 
-def test_a_file_is_told_apart_key_by_key() -> None:
+def test_harmless_and_refused_keys_of_a_file_are_separated() -> None:
     tree = {
         "port": 1,
         "view": "v",
@@ -98,7 +98,7 @@ def test_a_file_is_told_apart_key_by_key() -> None:
 
 
 @pytest.mark.parametrize("text", ["servers = 3", "views = 3", "hub = 'x'", "packs = []", "[[views]]\nx = 1"])
-def test_what_is_no_section_is_refused_as_well(here: Path, text: str) -> None:
+def test_values_that_should_be_sections_are_refused(here: Path, text: str) -> None:
     write(here, text)
     assert len(read_sources().refused) == 1
     file = read_sources().file
@@ -106,7 +106,7 @@ def test_what_is_no_section_is_refused_as_well(here: Path, text: str) -> None:
     assert file.tree == {}
 
 
-def test_reading_a_file_without_trust_is_an_error_unless_it_is_asked_for(here: Path) -> None:
+def test_reading_an_untrusted_file_is_an_error_unless_allowed(here: Path) -> None:
     write(here, "port = 1\ntool_names = 'safe'\n")
     with pytest.raises(SettingsError, match=r"is not trusted.* port; .*hubbub trust"):
         collect_sources({}, {})
@@ -115,9 +115,9 @@ def test_reading_a_file_without_trust_is_an_error_unless_it_is_asked_for(here: P
     assert read_settings(ServeSettings, collect_sources({}, {})).port == 1
 
 
-def test_many_keys_and_odd_names_stay_one_line(here: Path) -> None:
+def test_many_keys_and_odd_names_are_reported_in_one_line(here: Path) -> None:
     write(here, "\n".join(f"key{number} = 1" for number in range(50)) + '\n"a\\u001bb" = 1\n')
-    assert read_sources().refusal.endswith("hubbub trust`, or name the file to use with --config (HUBBUB_CONFIG)")
+    assert read_sources().refusal.endswith("hubbub trust`, or name a file with --config (HUBBUB_CONFIG)")
     assert "key19 and 31 more" in read_sources().refusal
     write(here, '"a\\u001bb" = 1\n')
     assert "\x1b" not in read_sources().refusal
@@ -133,7 +133,7 @@ def test_many_keys_and_odd_names_stay_one_line(here: Path) -> None:
     ],
     ids=["lists", "sections", "size", "pipe"],
 )
-def test_a_file_that_cannot_be_read_well_is_refused_in_one_line(here: Path, text: str | None, problem: str) -> None:
+def test_an_unreadable_file_is_refused_in_one_line(here: Path, text: str | None, problem: str) -> None:
     if text is None:
         os.mkfifo(here / "hubbub.toml")
     else:
@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_read_well_is_refused_in_one_line(here: Path, text
 # -- precedence ----------------------------------------------------------------------
 
 
-def test_the_users_own_file_counts_last_and_needs_no_trust(here: Path, tmp_path: Path) -> None:
+def test_the_users_own_file_has_the_lowest_precedence_and_needs_no_trust(here: Path, tmp_path: Path) -> None:
     own = write_user_file("port = 1\nhost = 'own'\n[packs.p]\na = 1\nb = 1\n[hub]\nsearch = 'off'\n")
     assert (settings().port, settings().host) == (1, "own")
     write(here, "port = 2\n[packs.p]\nb = 2\n")
@@ -165,7 +165,7 @@ def test_the_users_own_file_counts_last_and_needs_no_trust(here: Path, tmp_path:
     assert read_settings(ServeSettings, by_code).port == 5
 
 
-def test_an_untrusted_file_never_wins_over_the_users_own(here: Path) -> None:
+def test_the_users_own_file_precedes_an_untrusted_file(here: Path) -> None:
     write_user_file("tool_names = 'exact'\n[views.v]\nread_only = true\nexclude = ['x']\n[hub]\nsearch = 'off'\n")
     write(
         here, "tool_names = 'safe'\nview = 'v'\n[views.v]\nread_only = false\n[hub]\nsearch = 'on'\nname_limit = 32\n"
@@ -177,13 +177,13 @@ def test_an_untrusted_file_never_wins_over_the_users_own(here: Path) -> None:
     assert file.tree["hub"] == {"search": "off", "name_limit": 32}
 
 
-def test_a_server_is_taken_whole_from_one_file() -> None:
+def test_a_server_is_read_from_one_file_only() -> None:
     own = SettingsFile("own", "", {"servers": {"x": {"url": "https://a", "headers": {"K": "secret"}}, "y": {}}})
     file = SettingsFile("file", "", {"servers": {"x": {"url": "https://b"}}}).merged_over(own)
     assert file.tree == {"servers": {"x": {"url": "https://b"}, "y": {}}}
 
 
-def test_relative_paths_of_the_users_own_file_lead_to_where_it_lies(here: Path) -> None:
+def test_relative_paths_of_the_users_own_file_are_relative_to_it(here: Path) -> None:
     text = """
 key_file = "keys.toml"
 jwt_keys = "https://example.com/jwks"
@@ -220,7 +220,7 @@ def test_the_users_own_folder_needs_no_trust_when_it_is_the_working_folder(monke
     assert read_sources().refused == ()
 
 
-# -- what is remembered ----------------------------------------------------------------
+# -- trust records ----------------------------------------------------------------
 
 
 def test_the_files_that_a_value_names_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +257,7 @@ def test_the_files_that_a_value_names_are_found(tmp_path: Path, monkeypatch: pyt
     assert files(["none.py", "\0", "", "~nobody/x"]) == set()
 
 
-def test_the_programs_of_an_mcp_json_count_too(here: Path) -> None:
+def test_trust_covers_the_programs_of_an_mcp_json(here: Path) -> None:
     write(here, 'mcp_json = "clients/mcp.json"\n')
     (here / "clients").mkdir()
     (here / "clients/mcp.json").write_text('{"mcpServers": {"a": {"command": "python", "args": ["a.py"]}}}')
@@ -267,7 +267,7 @@ def test_the_programs_of_an_mcp_json_count_too(here: Path) -> None:
     for name in ("a.py", "clients/mcp.json"):
         before = (here / name).read_text()
         (here / name).write_text(before + " ")
-        assert f"a change in {name}" in read_sources().problem
+        assert f"because {name} changed" in read_sources().problem
         (here / name).write_text(before)
     assert read_sources().refused == ()
 
@@ -278,11 +278,11 @@ def test_the_settings_file_is_named_before_the_files_that_it_newly_refers_to(her
     write(here, 'mcp_json = "b.json"\n')
     trust_folder()
     write(here, 'mcp_json = "a.json"\n')
-    assert "a change in hubbub.toml, a.json, b.json" in read_sources().problem
+    assert "because hubbub.toml, a.json, b.json changed" in read_sources().problem
 
 
 @pytest.mark.parametrize("change", ["written", "gone", "new", "link"])
-def test_a_file_that_comes_goes_or_is_swapped_is_a_change(here: Path, change: str) -> None:
+def test_adding_removing_or_replacing_a_referenced_file_is_a_change(here: Path, change: str) -> None:
     write(here, '[servers.a]\ncommand = "sh"\nargs = ["a.sh", "b.sh"]\n')
     (here / "a.sh").write_text("true")
     (here / "other.sh").write_text("false")
@@ -301,7 +301,7 @@ def test_a_file_that_comes_goes_or_is_swapped_is_a_change(here: Path, change: st
     assert "b.sh" in read_sources().problem if change == "new" else "a.sh" in read_sources().problem
 
 
-def test_a_settings_file_that_is_a_link_is_known_by_what_is_in_it(here: Path, tmp_path: Path) -> None:
+def test_a_linked_settings_file_is_identified_by_its_content(here: Path, tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text("port = 1\n")
     (tmp_path / "two.toml").write_text("port = 2\n")
     (here / "hubbub.toml").symlink_to(tmp_path / "one.toml")
@@ -312,7 +312,7 @@ def test_a_settings_file_that_is_a_link_is_known_by_what_is_in_it(here: Path, tm
     assert settings().port == 3000
 
 
-def test_trust_holds_for_one_folder_however_it_is_entered(
+def test_trust_of_a_folder_does_not_depend_on_the_path_to_it(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(here, "port = 1\n")
@@ -326,7 +326,7 @@ def test_trust_holds_for_one_folder_however_it_is_entered(
     assert settings().port == 3000
 
 
-def test_what_is_remembered_is_what_was_shown(here: Path) -> None:
+def test_the_stored_digest_is_that_of_the_reviewed_content(here: Path) -> None:
     write(here, "port = 1\n")
     shown = read_folder_file("hubbub.toml", is_to_be_trusted=True)
     write(here, "port = 2\n")
@@ -336,7 +336,7 @@ def test_what_is_remembered_is_what_was_shown(here: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="files have no modes there")
 @pytest.mark.parametrize("place", ["record", "folder", "data"])
-def test_what_others_can_write_is_not_believed(here: Path, place: str) -> None:
+def test_records_that_others_can_write_are_ignored(here: Path, place: str) -> None:
     write(here, "port = 1\n")
     trust_folder()
     assert settings().port == 1
@@ -349,7 +349,7 @@ def test_what_others_can_write_is_not_believed(here: Path, place: str) -> None:
             trust_folder()
 
 
-def test_a_damaged_record_is_no_trust(here: Path) -> None:
+def test_a_damaged_record_is_ignored(here: Path) -> None:
     write(here, "port = 1\n")
     trust_folder()
     trust_record_path(str(here)).write_bytes(b"\xff{")

@@ -59,7 +59,7 @@ async def test_scripted_answers_are_given_in_order(version: str) -> None:
         assert [(await client.call_tool("haiku", {"topic": "x"})).text for _ in range(2)] == ["old pond", "frog"]
 
 
-async def test_a_script_keeps_what_was_asked() -> None:
+async def test_a_script_records_the_requests() -> None:
     person, model = ElicitationScript({"name": "Ada"}), SamplingScript("frog")
     async with connect(asking_server(), elicitation=person, sampling=model) as client:
         await client.call_tool("greet")
@@ -69,7 +69,7 @@ async def test_a_script_keeps_what_was_asked() -> None:
     person.assert_finished()
 
 
-async def test_an_answer_that_is_left_fails_the_test() -> None:
+async def test_an_unused_answer_fails_the_test() -> None:
     answers: list[dict[str, str] | str] = [{"name": "Ada"}, "cancel", {"name": "Eve"}]
     with pytest.raises(AssertionError) as caught:
         async with connect(asking_server(), elicitation=answers, sampling=["frog"]) as client:
@@ -80,13 +80,13 @@ async def test_an_answer_that_is_left_fails_the_test() -> None:
     ]
 
 
-async def test_an_answer_that_is_missing_fails_the_test() -> None:
+async def test_a_missing_answer_fails_the_test() -> None:
     with pytest.raises(AssertionError, match=r"server: 2, scripted answers: 1; add .* 'Who is number 1\?'"):
         async with connect(asking_server(), elicitation=[{"name": "Ada"}]) as client:
             assert (await client.call_tool("greet", {"times": 2})).is_error
 
 
-async def test_a_missing_answer_is_noted_where_the_test_fails_because_of_it() -> None:
+async def test_a_missing_answer_is_added_as_a_note_to_the_failure() -> None:
     with pytest.raises(AssertionError, match="None") as caught:
         async with connect(asking_server(), protocol_version="2025-11-25", sampling=[]) as client:
             assert (await client.call_tool("haiku", {"topic": "ponds"})).is_error is None
@@ -106,7 +106,7 @@ async def test_answers_that_are_not_a_list_are_refused() -> None:
                 pass
 
 
-def test_a_text_that_is_no_action_is_refused() -> None:
+def test_an_unknown_action_is_refused() -> None:
     with pytest.raises(ValueError, match="'Ada' is not an answer to elicitation; use accept, decline, cancel"):
         ElicitationScript("Ada")
     with pytest.raises(TypeError, match="None is not an answer to sampling; use a string or"):
@@ -123,7 +123,7 @@ def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tools.json"
 
 
-async def test_the_same_tools_pass(snapshot: Path) -> None:
+async def test_an_unchanged_snapshot_passes(snapshot: Path) -> None:
     server = asking_server()
     assert_schema(server, snapshot, update=True)
     assert_schema(server, snapshot)
@@ -134,7 +134,7 @@ async def test_the_same_tools_pass(snapshot: Path) -> None:
     assert stored[1]["annotations"] == {"readOnlyHint": True}
 
 
-def test_a_change_is_shown_as_a_diff_with_what_to_do(snapshot: Path) -> None:
+def test_a_changed_snapshot_fails_with_a_diff_and_advice(snapshot: Path) -> None:
     assert_schema(asking_server(), snapshot, update=True)
     changed = asking_server()
 
@@ -170,7 +170,7 @@ def test_the_layout_of_a_snapshot_does_not_matter(snapshot: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"title": "x"}]', "7"])
-def test_a_file_that_is_no_snapshot_is_refused(snapshot: Path, text: str) -> None:
+def test_an_invalid_snapshot_file_is_refused(snapshot: Path, text: str) -> None:
     snapshot.write_text(text)
     with pytest.raises(AssertionError, match=r"tools.json is not a snapshot of tools: run the test once with"):
         assert_schema(asking_server(), snapshot)
@@ -181,7 +181,7 @@ def test_the_folder_of_a_snapshot_is_created(snapshot: Path) -> None:
     assert_schema(asking_server(), snapshot.parent / "a" / "b" / "tools.json")
 
 
-async def test_what_has_no_list_of_tools_is_refused_with_what_to_pass(snapshot: Path) -> None:
+async def test_an_object_without_tools_is_refused_with_what_to_pass(snapshot: Path) -> None:
     hub = Hub([asking_server()])
     for wrong in (hub, hub.front(), Client(asking_server())):
         with pytest.raises(TypeError, match=r"`await client.tools\(\)`"):
@@ -191,7 +191,7 @@ async def test_what_has_no_list_of_tools_is_refused_with_what_to_pass(snapshot: 
     assert "greet" in snapshot.read_text()
 
 
-def test_a_snapshot_is_written_only_if_that_is_asked_for(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_is_written_only_on_request(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError, match=r"The snapshot .*tools.json does not exist: run the test once with"):
         assert_schema(asking_server(), snapshot)
     assert not snapshot.exists()

@@ -152,7 +152,7 @@ class ToolLoopRunner:
             if paused_result is not None:
                 return paused_result
         raise MaxTurnsExceeded(
-            f"The model gave no final answer within {state.max_turns} turns; raise `max_turns`", state.messages
+            f"The model gave no final answer within {state.max_turns} turns (`max_turns`)", state.messages
         )
 
     async def _make_calls(

@@ -136,9 +136,9 @@ def _file_upstreams(sources: Sources, packs: _Packs) -> Iterator[UpstreamConfig]
 
 def _mcp_json_upstreams(path: str | None) -> Iterator[UpstreamConfig]:
     if path is not None:
-        for found in read_mcp_json(Path(path).expanduser()):
-            remote = replace(without_nested_hub(found), timeout_s=bounds.COMMAND_TIMEOUT_S)
-            yield UpstreamConfig(id=found.id, remote=remote, origin=f"{path}: {found.id}")
+        for config in read_mcp_json(Path(path).expanduser()):
+            remote = replace(without_nested_hub(config), timeout_s=bounds.COMMAND_TIMEOUT_S)
+            yield UpstreamConfig(id=config.id, remote=remote, origin=f"{path}: {config.id}")
 
 
 def _pack_upstreams(settings: ServeSettings, packs: _Packs, *, has_others: bool) -> Iterator[UpstreamConfig]:
@@ -168,11 +168,11 @@ def _is_this_hub(upstream: UpstreamConfig, settings: ServeSettings) -> bool:
 
 
 def _refuse_duplicates(upstreams: Iterable[UpstreamConfig]) -> None:
-    found: dict[str, UpstreamConfig] = {}
+    upstreams_by_id: dict[str, UpstreamConfig] = {}
     for upstream in upstreams:
         if upstream.id == HUB_ID:
             raise SettingsError(f"{upstream.origin}: the server name {HUB_ID!r} is reserved; choose another name")
-        other = found.setdefault(upstream.id, upstream)
+        other = upstreams_by_id.setdefault(upstream.id, upstream)
         if other is not upstream:
             raise SettingsError(f"{upstream.origin}: another server already has this name ({other.origin}); rename one")
 

@@ -33,7 +33,7 @@ class PackEntry:
         """
         module, _, attribute = self.object_path.partition(":")
         try:
-            found = getattr(import_module(module), attribute or "pack", None)
+            value = getattr(import_module(module), attribute or "pack", None)
         except HubbubError:
             raise
         except Exception as error:
@@ -41,12 +41,12 @@ class PackEntry:
                 f"the pack {self.name!r} of {self.distribution} cannot be imported ({type(error).__name__}: {error}); "
                 f"try `pip install --force-reinstall {self.distribution}`"
             ) from error
-        if not isinstance(found, Pack) or found.name != self.name:
+        if not isinstance(value, Pack) or value.name != self.name:
             raise DefinitionError(
                 f"the entry point {self.name!r} of {self.distribution} must name a hubbub.Pack called {self.name!r}; "
                 f"{self.object_path} is not one"
             )
-        return found
+        return value
 
     def require_runnable(self) -> Pack:
         """Return the pack, if its requirements are installed.
@@ -73,13 +73,13 @@ def find_packs() -> dict[str, PackEntry]:
     """Find the installed packs: Hubbub's own first, then the others by name."""
     from importlib.metadata import entry_points  # Costs 20 ms; a server from a file never needs it.
 
-    found: dict[str, PackEntry] = {}
+    entries: dict[str, PackEntry] = {}
     for point in entry_points(group=ENTRY_POINT_GROUP):
         distribution = (point.dist.name, point.dist.version) if point.dist is not None else ("unknown", "0")
         entry = PackEntry(point.name, point.value, *distribution)
-        if point.name not in found or entry.distribution == _OWN_DISTRIBUTION:
-            found[point.name] = entry
-    return dict(sorted(found.items(), key=lambda item: (item[1].distribution != _OWN_DISTRIBUTION, item[0])))
+        if point.name not in entries or entry.distribution == _OWN_DISTRIBUTION:
+            entries[point.name] = entry
+    return dict(sorted(entries.items(), key=lambda item: (item[1].distribution != _OWN_DISTRIBUTION, item[0])))
 
 
 def choose_packs(names: tuple[str, ...], known: dict[str, PackEntry]) -> list[Pack]:

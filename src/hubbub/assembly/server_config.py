@@ -29,10 +29,10 @@ def make_server_config(name: str, settings: ServerSettings) -> ServerConfig:
         "cwd": settings.cwd,
     }
     entry_fields = {key: value for key, value in entry.items() if value}
-    (found,) = parse_mcp_json(msgspec.json.encode({"mcpServers": {name: entry_fields}}))
+    (config,) = parse_mcp_json(msgspec.json.encode({"mcpServers": {name: entry_fields}}))
     try:
         return replace(
-            without_nested_hub(found),
+            without_nested_hub(config),
             timeout_s=settings.timeout_s,
             protocol_version=settings.protocol_version,
             allow_private_network=settings.allow_private_network,

@@ -63,7 +63,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int
     allow: tuple[str, ...] | None
     deny: tuple[str, ...]
-    says_yes: bool
+    assume_yes: bool
     streams: bool
     images: bool
 
@@ -83,7 +83,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     "--max-turns", type=click.IntRange(1, 1000), default=bounds.MODEL_TURNS, metavar="N", help="Limit of model turns."
 )
 @click.option("--images", is_flag=True, help="Show the model images that tools return.")
-@click.option("--yes", "says_yes", is_flag=True, help="Allow every call.")
+@click.option("--yes", "assume_yes", is_flag=True, help="Allow every call.")
 @click.option("--no-stream", "waits", is_flag=True, help="Wait for complete answers instead of streaming.")
 @server_options
 def command(
@@ -137,15 +137,15 @@ def _server_configs(options: Options, targets: Sequence[str]) -> list[ServerConf
         raise SettingsError(
             "--header, --header-env and --env need a single server; for several, set headers and env in hubbub.toml"
         )
-    found: dict[str, ServerConfig] = {}
+    configs_by_id: dict[str, ServerConfig] = {}
     for target in all_targets:
         config = resolve_target(target, target_options)
         name, number = config.id, 1
-        while name in found:
+        while name in configs_by_id:
             number += 1
             name = f"{config.id}{number}"
-        found[name] = replace(config, id=name)
-    return list(found.values())
+        configs_by_id[name] = replace(config, id=name)
+    return list(configs_by_id.values())
 
 
 async def _run_agent(options: Options, agent_options: AgentOptions, configs: Sequence[ServerConfig]) -> int:
@@ -159,7 +159,7 @@ async def _run_agent(options: Options, agent_options: AgentOptions, configs: Seq
         model = agent_options.model or await only_model(agent_options.url, agent_options.key, private)
         chat = OpenAIChat(agent_options.url, model=model, api_key=agent_options.key, allow_private_network=private)
         await stack.enter_async_context(chat)
-        permission = Permission(says_yes=agent_options.says_yes, report=report)
+        permission = Permission(assume_yes=agent_options.assume_yes, report=report)
         runner = _make_runner(snapshot, chat, agent_options, permission, report)
         if agent_options.prompt is not None:
             await _run_prompt(runner, agent_options, permission, report, agent_options.prompt, ())

@@ -142,25 +142,25 @@ async def _diagnose_packs(entries: list[PackEntry], sources: Sources) -> list[Pa
 
 
 async def _diagnose_pack(entry: PackEntry, sources: Sources) -> PackDiagnosis:
-    found = PackDiagnosis(entry.name, False, entry.distribution, entry.version)
+    diagnosis = PackDiagnosis(entry.name, False, entry.distribution, entry.version)
     try:
         pack = entry.pack
     except HubbubError as error:
-        found.detail = error.message
-        return found
-    found.summary, found.commands, found.profiles = pack.summary, sorted(pack.commands), list(pack.profiles)
+        diagnosis.detail = error.message
+        return diagnosis
+    diagnosis.summary, diagnosis.commands, diagnosis.profiles = pack.summary, sorted(pack.commands), list(pack.profiles)
     missing = pack.missing()
     if missing:
-        found.detail, found.advice = f"needs {', '.join(missing)}", pack.advice()
-        return found
+        diagnosis.detail, diagnosis.advice = f"needs {', '.join(missing)}", pack.advice()
+        return diagnosis
     try:
         settings = read_pack_settings(pack, sources)
     except SettingsError as error:
-        found.detail, found.advice = error.message, "correct or remove it"
-        return found
-    found.ok = True
-    found.checks = [await _run_check(check, settings) for check in pack.checks]
-    return found
+        diagnosis.detail, diagnosis.advice = error.message, "correct or remove it"
+        return diagnosis
+    diagnosis.ok = True
+    diagnosis.checks = [await _run_check(check, settings) for check in pack.checks]
+    return diagnosis
 
 
 async def _run_check(check: Callable[[Any], Awaitable[Check]] | str, settings: Any) -> Check:

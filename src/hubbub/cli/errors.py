@@ -54,8 +54,12 @@ def _format_traceback(cause: BaseException) -> Iterator[str]:
 
 
 def _is_internal(filename: str) -> bool:
-    """Whether a frame belongs to Hubbub, or to Python's own import and start code."""
-    here = __file__.removesuffix("cli/errors.py").removesuffix("cli\\errors.py")
+    """Whether a frame belongs to Hubbub, to click, or to Python's own import and start code."""
+    own = __file__.removesuffix("cli/errors.py").removesuffix("cli\\errors.py")
+    click = sys.modules.get("click")
+    commands = (click.__file__ or "").removesuffix("__init__.py") if click is not None else ""
     return (
-        filename.startswith(("<", here)) or "importlib" in filename or filename.endswith(("/bin/hubbub", "hubbub.exe"))
+        filename.startswith(("<", own, commands or own))
+        or "importlib" in filename
+        or filename.endswith(("/bin/hubbub", "hubbub.exe"))
     )

@@ -55,8 +55,8 @@ class Commands(click.Group):
         if object_path is not None:
             command: click.Command = load_object(object_path)
             return command
-        found = _pack_commands().get(cmd_name)
-        return None if found is None else _make_click_command(cmd_name, *found)
+        pack_command = _pack_commands().get(cmd_name)
+        return None if pack_command is None else _make_click_command(cmd_name, *pack_command)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command of these arguments; the error for an unknown name suggests the nearest one."""
@@ -82,15 +82,15 @@ def hubbub() -> None:
 
 
 def _pack_commands() -> dict[str, tuple[PackEntry, Command]]:
-    found: dict[str, tuple[PackEntry, Command]] = {}
+    commands_by_name: dict[str, tuple[PackEntry, Command]] = {}
     for entry in find_packs().values():
         try:
             commands = entry.pack.commands
         except HubbubError:
             continue  # `hubbub doctor` shows what is wrong with it.
         for name, command in commands.items():
-            found.setdefault(name, (entry, command))
-    return found
+            commands_by_name.setdefault(name, (entry, command))
+    return commands_by_name
 
 
 def _make_click_command(name: str, entry: PackEntry, pack_command: Command) -> click.Command:

@@ -66,12 +66,12 @@ def read_object(text: str | bytes, origin: str) -> dict[str, Any]:
     Raises: SettingsError.
     """
     try:
-        found = msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise SettingsError(f"{origin} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise SettingsError(f"""{origin} must be a JSON object, as '{{"key": "value"}}'""")
-    return found
+    return value
 
 
 def describe_arguments(schema: Any) -> str:
@@ -88,14 +88,14 @@ def describe_arguments(schema: Any) -> str:
 
 def type_name(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
     """Name the type of a value, for people."""
-    found = _resolve(schema, root)
-    choices = found.get("enum")
+    resolved = _resolve(schema, root)
+    choices = resolved.get("enum")
     if depth > _MAX_SHOWN_DEPTH:
         return "any"
     if isinstance(choices, list) and choices:
         return "|".join(str(choice) for choice in choices)
     types = [
-        f"{type_name(found['items'], root, depth + 1)}[]" if each == "array" and "items" in found else each
+        f"{type_name(resolved['items'], root, depth + 1)}[]" if each == "array" and "items" in resolved else each
         for each in _types(schema, root)
     ]
     return "|".join(types) or "any"
@@ -106,14 +106,14 @@ def list_parameters(schema: Any) -> list[tuple[str, str, bool, str]]:
     if not isinstance(schema, Mapping):
         return []
     required = schema.get("required")
-    found = []
+    parameters = []
     for name, property_schema in _properties(schema, schema).items():
         description = _resolve(property_schema, schema).get("description")
         is_required = isinstance(required, list) and name in required
-        found.append(
+        parameters.append(
             (name, type_name(property_schema, schema), is_required, description if isinstance(description, str) else "")
         )
-    return found
+    return parameters
 
 
 def _split(word: str, known: Mapping[str, Any]) -> tuple[str, str, bool]:
@@ -182,33 +182,34 @@ def _parse_json(key: str, text: str) -> Any:
 
 
 def _properties(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    found = _resolve(schema, root).get("properties")
-    return dict(found) if isinstance(found, Mapping) else {}
+    properties = _resolve(schema, root).get("properties")
+    return dict(properties) if isinstance(properties, Mapping) else {}
 
 
 def _item_schema(schema: Any, root: Mapping[str, Any]) -> Any:
-    found = _resolve(schema, root)
-    if "items" in found:
-        return found["items"]
-    for branch in _branches(found):
-        if "items" in (resolved := _resolve(branch, root)):
-            return resolved["items"]
+    resolved = _resolve(schema, root)
+    if "items" in resolved:
+        return resolved["items"]
+    for branch in _branches(resolved):
+        if "items" in (resolved_branch := _resolve(branch, root)):
+            return resolved_branch["items"]
     return {}
 
 
 def _types(schema: Any, root: Mapping[str, Any], seen: set[int] | None = None) -> list[str]:
     """The JSON types that a value may have; none if the schema does not say, or only refers to itself."""
-    found = _resolve(schema, root)
-    named = found.get("type")
+    resolved = _resolve(schema, root)
+    named = resolved.get("type")
     listed = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     types = [each for each in listed if isinstance(each, str)]
     seen = set() if seen is None else seen  # Each schema is looked at once, however many refer to it.
-    if not types and id(found) not in seen and len(seen) < bounds.SCHEMA_ALTERNATIVES:
-        seen.add(id(found))
-        for branch in _branches(found):
+    if not types and id(resolved) not in seen and len(seen) < bounds.SCHEMA_ALTERNATIVES:
+        seen.add(id(resolved))
+        for branch in _branches(resolved):
             types += _types(branch, root, seen)
     if not types:
-        choices = found["enum"] if isinstance(found.get("enum"), list) else [found["const"]] if "const" in found else []
+        constants = [resolved["const"]] if "const" in resolved else []
+        choices = resolved["enum"] if isinstance(resolved.get("enum"), list) else constants
         types = [_type_of(choice) for choice in choices]
     return list(dict.fromkeys(types))
 

@@ -60,10 +60,10 @@ async def _fetch(url: str, key: Secret | None, allow_private_network: bool | Non
 
 def _parse_names(body: bytes) -> list[str]:
     try:
-        found: Any = msgspec.json.decode(body)
+        answer: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return []
-    entries = found.get("data") if isinstance(found, dict) else None
+    entries = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(entries, list):
         return []
     return [str(each["id"]) for each in entries if isinstance(each, dict) and each.get("id")]

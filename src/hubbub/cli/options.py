@@ -116,25 +116,25 @@ def _read_options(values: dict[str, Any]) -> Options:
 
 
 def _parse_pairs(texts: Sequence[str], option: str, form: str) -> dict[str, str]:
-    found = {}
+    pairs = {}
     for text in texts:
         # Also `NAME: VALUE`, as curl accepts headers; names contain neither character.
         split_at = min((candidate for candidate in (text.find("="), text.find(":")) if candidate > 0), default=0)
         name, value = text[:split_at].strip(), text[split_at + 1 :].strip()
         if not name or not value:
             raise SettingsError(f"{option} must look like {form}")
-        found[name] = value
-    return found
+        pairs[name] = value
+    return pairs
 
 
 def _read_variables(texts: Sequence[str]) -> dict[str, Secret]:
-    found = {}
+    variables = {}
     for text in texts:
         name, is_given, value = text.partition("=")
         if not name:
             raise SettingsError("--env must look like NAME=VALUE or NAME")
-        found[name] = Secret(value if is_given else _read_variable(name, "--env"))
-    return found
+        variables[name] = Secret(value if is_given else _read_variable(name, "--env"))
+    return variables
 
 
 def _read_variable(name: str, option: str) -> str:

@@ -21,14 +21,14 @@ from hubbub.security.policy import Allow, Confirm, Decision, Deny, Question
 class Permission:
     """The policy of one run of the command; asks the person."""
 
-    def __init__(self, *, says_yes: bool, report: Report) -> None:
-        self._says_yes = says_yes
+    def __init__(self, *, assume_yes: bool, report: Report) -> None:
+        self._assume_yes = assume_yes
         self._report = report
         self._always_allowed: set[str] = set()
 
     def decide(self, question: Question) -> Decision:
         """Allow harmless and approved tools; ask about others, or deny them if there is no terminal."""
-        if self._says_yes or question.tool in self._always_allowed or is_harmless(question.annotations):
+        if self._assume_yes or question.tool in self._always_allowed or is_harmless(question.annotations):
             return Allow()
         if not is_interactive():
             note(f"hubbub: {question.tool} was denied: it needs confirmation in a terminal, or --yes")

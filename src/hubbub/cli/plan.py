@@ -80,11 +80,11 @@ def _find_hub(config: str | None, mcp_json: str | None) -> RunningHub | None:
     if config is None and mcp_json is None and Path(_DEFAULT_FILE).exists():
         config = _DEFAULT_FILE
     wanted = {"config": _absolute_path(config), "mcp_json": _absolute_path(mcp_json)}
-    found = [
+    matches = [
         hub for hub in running_hubs() if all(path is None or path == getattr(hub, key) for key, path in wanted.items())
     ]
     is_named = config is not None or mcp_json is not None
-    return found[0] if found and (is_named or len(found) == 1) else None
+    return matches[0] if matches and (is_named or len(matches) == 1) else None
 
 
 def _flags(

@@ -50,15 +50,15 @@ def command(options: Options, words: tuple[str, ...], folder: str) -> int:
 
 def _parse_arguments(words: Sequence[str]) -> dict[str, str] | None:
     """Parse the arguments of a prompt, which are always text; None if there are none."""
-    found: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise SettingsError(f"{word!r} must look like key=value")
-        if key in found:
+        if key in arguments:
             raise SettingsError(f"{key} is given twice")
-        found[key] = value
-    return found or None
+        arguments[key] = value
+    return arguments or None
 
 
 def _lines(result: PromptResult, name: str, folder: str) -> Iterator[str]:

@@ -54,22 +54,22 @@ def resolve_target(target: str | Sequence[str], options: TargetOptions) -> Serve
     Raises:
         SettingsError: there is no such server, or the options do not fit it.
     """
-    found = _resolve(target, options)
+    config = _resolve(target, options)
     changes: dict[str, Any] = {}
     if options.headers:
         replaced = {name.lower() for name in options.headers}
-        changes["headers"] = {k: v for k, v in found.headers.items() if k.lower() not in replaced} | dict(
+        changes["headers"] = {k: v for k, v in config.headers.items() if k.lower() not in replaced} | dict(
             options.headers
         )
     if options.variables:
-        changes["env"] = {**found.env, **options.variables}
+        changes["env"] = {**config.env, **options.variables}
     if options.protocol_version is not None:
         changes["protocol_version"] = options.protocol_version
     if options.allow_private_network:
         changes["allow_private_network"] = True
     if options.timeout_s is not None:
         changes["timeout_s"] = options.timeout_s
-    return replace(found, **changes)
+    return replace(config, **changes)
 
 
 def _resolve(target: str | Sequence[str], options: TargetOptions) -> ServerConfig:

@@ -47,10 +47,10 @@ Exit code 1: you answered no. Exit code 2: there is no terminal to ask at.
 
 @click.command(help=_HELP, short_help="Allow the hubbub.toml of a folder to start programs and open URLs.")
 @click.argument("folder", required=False, default=".")
-@click.option("--yes", "says_yes", is_flag=True, help="Trust without asking.")
+@click.option("--yes", "assume_yes", is_flag=True, help="Trust without asking.")
 @click.option("--list", "lists", is_flag=True, help="List the folders that are trusted.")
 @click.option("--remove", "removes", is_flag=True, help="Stop trusting the folder.")
-def command(folder: str, says_yes: bool, lists: bool, removes: bool) -> int:
+def command(folder: str, assume_yes: bool, lists: bool, removes: bool) -> int:
     if lists:
         write_lines(_format_folder(name) for name in trusted_folders())
         return 0
@@ -59,48 +59,50 @@ def command(folder: str, says_yes: bool, lists: bool, removes: bool) -> int:
             raise SettingsError(f"{Path(folder).resolve()} is not a trusted folder; see `hubbub trust --list`")
         write_lines([f"{Path(folder).resolve()} is no longer trusted."])
         return 0
-    found = read_folder_file(str(Path(folder, DEFAULT_FILE)), is_to_be_trusted=True)
-    if not found.refused:
-        write_lines([f"{DEFAULT_FILE} in {found.folder} sets only how things are displayed, which needs no trust."])
+    folder_file = read_folder_file(str(Path(folder, DEFAULT_FILE)), is_to_be_trusted=True)
+    if not folder_file.refused:
+        write_lines(
+            [f"{DEFAULT_FILE} in {folder_file.folder} sets only how things are displayed, which needs no trust."]
+        )
         return 0
-    if found.is_trusted:
-        write_lines([f"{DEFAULT_FILE} in {found.folder} is already trusted."])
+    if folder_file.is_trusted:
+        write_lines([f"{DEFAULT_FILE} in {folder_file.folder} is already trusted."])
         return 0
-    return 0 if ask_for_trust(found, says_yes=says_yes) else FAILED
+    return 0 if ask_for_trust(folder_file, assume_yes=assume_yes) else FAILED
 
 
-def ask_for_trust(found: FolderFile, *, says_yes: bool = False) -> bool:
+def ask_for_trust(folder_file: FolderFile, *, assume_yes: bool = False) -> bool:
     """Show what the file of a folder sets, and trust it if the user confirms.
 
     Raises: SettingsError, if there is no terminal to ask at.
     """
-    for line in _describe_file(found):
+    for line in _describe_file(folder_file):
         click.echo(line.replace("\n", "\N{REPLACEMENT CHARACTER}"), err=True)  # names may contain line breaks
-    if not says_yes:
+    if not assume_yes:
         if not is_interactive():
             raise SettingsError("no terminal to ask for confirmation; read the file, then run `hubbub trust --yes`")
         if not click.confirm("Trust it until one of these files changes?", err=True):
             return False
-    trust(found)
-    click.echo(f"{DEFAULT_FILE} in {found.folder} is trusted now.", err=True)
+    trust(folder_file)
+    click.echo(f"{DEFAULT_FILE} in {folder_file.folder} is trusted now.", err=True)
     return True
 
 
-def _describe_file(found: FolderFile) -> Iterator[str]:
-    if found.changed:
-        yield replace_controls(f"{found.problem}.")
-    yield replace_controls(f"{DEFAULT_FILE} in {found.folder} sets:")
-    settings = dict(iter_keys(found.file.tree))
-    for key in found.refused:
-        yield f"  {_format_setting(key, settings[key], found)}"
-    others = [path for path in found.digests if Path(path) != Path(found.folder, DEFAULT_FILE)]
+def _describe_file(folder_file: FolderFile) -> Iterator[str]:
+    if folder_file.changed:
+        yield replace_controls(f"{folder_file.problem}.")
+    yield replace_controls(f"{DEFAULT_FILE} in {folder_file.folder} sets:")
+    settings = dict(iter_keys(folder_file.file.tree))
+    for key in folder_file.refused:
+        yield f"  {_format_setting(key, settings[key], folder_file)}"
+    others = [path for path in folder_file.digests if Path(path) != Path(folder_file.folder, DEFAULT_FILE)]
     if others:
         yield "It refers to these files, which may be programs:"
         yield from (replace_controls(f"  {path}") for path in others)
 
 
-def _format_setting(key: Key, setting: Setting | None, found: FolderFile) -> str:
-    value: Any = found.file.tree
+def _format_setting(key: Key, setting: Setting | None, folder_file: FolderFile) -> str:
+    value: Any = folder_file.file.tree
     for name in key:
         value = value[name]
     name = ".".join(key)
@@ -117,7 +119,9 @@ def _format_folder(folder: str) -> str:
     if not path.is_file():
         return replace_controls(f"gone     {folder}")
     try:
-        found = read_folder_file(str(path))
+        folder_file = read_folder_file(str(path))
     except SettingsError:
         return replace_controls(f"changed  {folder}")
-    return replace_controls(f"{'trusted' if found.is_trusted or not found.refused else 'changed'}  {folder}")
+    return replace_controls(
+        f"{'trusted' if folder_file.is_trusted or not folder_file.refused else 'changed'}  {folder}"
+    )

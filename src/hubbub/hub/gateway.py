@@ -330,7 +330,7 @@ class Gateway:
         """Make the upstreams that are new or changed. Those that replace one in use are connected first, so that
         nothing is missing from the catalog in between."""
         known = {upstream.id: upstream for upstream in self.config.upstreams}
-        limits_differ = config.hub.limits_of_servers != self.config.hub.limits_of_servers
+        limits_differ = config.hub.server_limits != self.config.hub.server_limits
         made: dict[str, Upstream] = {}
         try:
             for upstream in config.upstreams:

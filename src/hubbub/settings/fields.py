@@ -92,8 +92,8 @@ class Setting(msgspec.Struct, frozen=True):
     @property
     def members(self) -> tuple[Any, ...]:
         """The types that a value may have."""
-        found = get_args(self.kind) if get_origin(self.kind) in (Union, UnionType) else (self.kind,)
-        return tuple(get_args(member)[0] if get_origin(member) is Annotated else member for member in found)
+        members = get_args(self.kind) if get_origin(self.kind) in (Union, UnionType) else (self.kind,)
+        return tuple(get_args(member)[0] if get_origin(member) is Annotated else member for member in members)
 
     @property
     def is_secret(self) -> bool:
@@ -149,8 +149,8 @@ def _read_field(field: msgspec.structs.FieldInfo) -> Setting:
     kind = field.type
     metas: tuple[msgspec.Meta, ...] = ()
     if get_origin(kind) is Annotated:
-        kind, *found = get_args(kind)
-        metas = tuple(meta for meta in found if isinstance(meta, msgspec.Meta))
+        kind, *annotations = get_args(kind)
+        metas = tuple(meta for meta in annotations if isinstance(meta, msgspec.Meta))
     description = next((meta.description for meta in metas if meta.description), "")
     extra: dict[str, Any] = {}
     for meta in metas:

@@ -58,7 +58,7 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     reload: Annotated[bool, setting("Whether changed settings files are reloaded while the hub runs.")] = True
 
     @property
-    def limits_of_servers(self) -> tuple[Any, ...]:
+    def server_limits(self) -> tuple[Any, ...]:
         """The values of `SERVER_LIMIT_FIELDS`; if they change, servers are connected again."""
         return tuple(getattr(self, name) for name in SERVER_LIMIT_FIELDS)
 

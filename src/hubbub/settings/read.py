@@ -132,7 +132,7 @@ def _refuse_unknown_keys(kind: type[msgspec.Struct], sources: Sources, section: 
 
 
 def _convert(given: GivenValue, setting: Setting) -> Any:
-    value = _normalise(given.value, setting) if given.is_variable else given.value
+    value = _normalize(given.value, setting) if given.is_variable else given.value
     try:
         if given.is_text and setting.is_mapping:
             value = msgspec.json.decode(value)
@@ -143,8 +143,8 @@ def _convert(given: GivenValue, setting: Setting) -> Any:
         raise SettingsError(f"{given.origin} {_describe_expected(setting, given.value, str(error))}") from None
 
 
-def _normalise(text: str, setting: Setting) -> str:
-    """Normalise a variable: ignore spaces, the case of fixed names, and other words for true and false.
+def _normalize(text: str, setting: Setting) -> str:
+    """Normalize a variable: ignore spaces, the case of fixed names, and other words for true and false.
 
     Other texts stay as they are and are an error later: a guess might turn off what the operator wants on.
     """

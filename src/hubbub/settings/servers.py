@@ -81,4 +81,4 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if sum(source is not None for source in (self.url, self.command, self.pack, self.target)) != 1:
-            raise ValueError("set exactly one of url, command, pack and target (the last two only for the hub)")
+            raise ValueError("set exactly one of url, command, pack and target (pack and target only for a hub)")

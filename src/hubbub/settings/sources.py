@@ -192,15 +192,15 @@ def collect_sources(
         return replace(sources, file=read_settings_file(path).merged_over(user_file), config=path)
     from hubbub.settings.trust import read_folder_file
 
-    found = read_folder_file(path)
-    sources = replace(sources, config=path, folder=found.folder)
-    if found.is_trusted:
-        return replace(sources, file=found.file.merged_over(user_file))
+    folder_file = read_folder_file(path)
+    sources = replace(sources, config=path, folder=folder_file.folder)
+    if folder_file.is_trusted:
+        return replace(sources, file=folder_file.file.merged_over(user_file))
     # Below the user's own file: untrusted settings never replace those of the user.
-    untrusted = replace(found.file, tree=found.harmless)
+    untrusted = replace(folder_file.file, tree=folder_file.harmless)
     sources = replace(sources, file=user_file.merged_over(untrusted) if user_file is not None else untrusted)
-    if found.refused:
-        sources = replace(sources, refused=found.refused, problem=found.problem)
+    if folder_file.refused:
+        sources = replace(sources, refused=folder_file.refused, problem=folder_file.problem)
         if not ignore_untrusted:
             sources.require_trust()
     return sources

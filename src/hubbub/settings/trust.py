@@ -96,12 +96,12 @@ def read_folder_file(path: str, *, is_to_be_trusted: bool = False) -> FolderFile
     return FolderFile(folder=folder, file=file, harmless=harmless, refused=refused, digests=digests, changed=changed)
 
 
-def trust(found: FolderFile) -> None:
+def trust(folder_file: FolderFile) -> None:
     """Trust the file as it was read, not as it may be by now.
 
     Raises: SettingsError, if the record cannot be stored.
     """
-    _write_record(_Record(folder=found.folder, trusted_at=time.time(), digests=dict(found.digests)))
+    _write_record(_Record(folder=folder_file.folder, trusted_at=time.time(), digests=dict(folder_file.digests)))
 
 
 def renew_trust(path: str, changed: str) -> None:
@@ -109,9 +109,9 @@ def renew_trust(path: str, changed: str) -> None:
 
     Raises: SettingsError, if the record cannot be stored.
     """
-    found = read_folder_file(path)
-    if found.changed == (os.path.realpath(changed),):
-        trust(found)
+    folder_file = read_folder_file(path)
+    if folder_file.changed == (os.path.realpath(changed),):
+        trust(folder_file)
 
 
 def remove_trust(folder: str) -> bool:
@@ -170,36 +170,36 @@ def _candidate_files(word: str, base: str) -> Iterator[str]:
 
 
 def _expand_variables(text: str) -> str:
-    return _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2] or "", text)
+    return _VARIABLE.sub(lambda match: os.environ.get(match[1]) or match[2] or "", text)
 
 
 def _digests(path: str, file: SettingsFile, folder: str, refused: tuple[Key, ...]) -> dict[str, str]:
     """Digests of the parsed text and of every file that a key which needs trust refers to."""
-    found = {os.path.join(folder, Path(path).name): hashlib.sha256(file.text.encode()).hexdigest()}
+    digests = {os.path.join(folder, Path(path).name): hashlib.sha256(file.text.encode()).hexdigest()}
     tree = _select_keys(file.tree, refused)
     for named in (
         *find_named_files(tree, folder),
         *find_named_files(_read_mcp_json(tree.get("mcp_json"), folder), folder),
     ):
-        if named in found:
+        if named in digests:
             continue
-        if len(found) > bounds.TRUSTED_FILES:
+        if len(digests) > bounds.TRUSTED_FILES:
             raise SettingsError(
                 f"{file.path} refers to more than {bounds.TRUSTED_FILES} files, which is too many to check; "
                 "name it with --config instead"
             )
-        found[named] = _digest(named)
-    return found
+        digests[named] = _digest(named)
+    return digests
 
 
 def _select_keys(tree: Mapping[str, Any], keys: tuple[Key, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    subtree: dict[str, Any] = {}
     for key in keys:
-        table, source = found, tree
+        table, source = subtree, tree
         for name in key[:-1]:
             table, source = table.setdefault(name, {}), source[name]
         table[key[-1]] = source[key[-1]]
-    return found
+    return subtree
 
 
 def _read_mcp_json(mcp_json: Any, folder: str) -> Any:

@@ -1,4 +1,4 @@
-"""Settings: who wins, what is refused, and what is never shown."""
+"""Reading settings: precedence of sources, refused values, secrets that are not shown."""
 
 import pickle
 import re
@@ -55,14 +55,14 @@ def test_defaults_are_safe() -> None:
     assert settings.max_message_bytes is None
 
 
-def test_flags_win_over_variables_and_variables_over_the_file(tmp_path: Path) -> None:
+def test_flags_precede_variables_and_variables_precede_the_file(tmp_path: Path) -> None:
     path = toml(tmp_path, 'port = 1\nhost = "file"\nresponse = "json"\n')
     environ = {"HUBBUB_PORT": "2", "HUBBUB_HOST": "variable"}
     settings = read_settings(ServeSettings, sources({"--port": "3"}, environ, path))
     assert (settings.port, settings.host, settings.response) == (3, "variable", "json")
 
 
-def test_our_variable_wins_over_the_one_that_a_contract_names() -> None:
+def test_hubbub_variables_precede_those_of_a_contract() -> None:
     found = Sources(environ={"TIDES_BYTES": "2048"}, aliases={"TIDES_BYTES": "HUBBUB_MAX_MESSAGE_BYTES"})
     assert read_settings(ServeSettings, found).max_message_bytes == 2048
     found = msgspec.structs.replace(found, environ={**found.environ, "HUBBUB_MAX_MESSAGE_BYTES": "4096"})
@@ -102,7 +102,7 @@ def test_flags_are_read_strictly(flag: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("variable", "text"), [("HUBBUB_INSECURE", "ture"), ("HUBBUB_LOG_LEVEL", "chatty"), ("HUBBUB_PORT", "many")]
 )
-def test_a_variable_that_is_not_understood_is_refused(variable: str, text: str) -> None:
+def test_an_invalid_variable_is_refused(variable: str, text: str) -> None:
     with pytest.raises(SettingsError, match=f"^{variable} must be .*, not '{text}'$"):
         read_settings(ServeSettings, sources(environ={variable: text}))
 
@@ -112,10 +112,10 @@ def test_lists_are_read_from_repeated_flags_and_from_commas() -> None:
     assert read_settings(ServeSettings, sources(environ={"HUBBUB_PACK": "demo, peers"})).packs == ("demo", "peers")
 
 
-def test_one_address_wins_over_host_and_port() -> None:
+def test_http_addr_overrides_host_and_port() -> None:
     assert read_settings(ServeSettings, sources({"--http-addr": "[::1]:81", "--port": "3"})).address == ("::1", 81)
     assert read_settings(ServeSettings, sources({"--http-addr": ":81"})).address == ("127.0.0.1", 81)
-    with pytest.raises(SettingsError, match="--http-addr must have a port <= 65535, not 80000"):
+    with pytest.raises(SettingsError, match="--http-addr must have a port of at most 65535, not 80000"):
         read_settings(ServeSettings, sources({"--http-addr": "localhost:80000"}))
 
 
@@ -129,7 +129,7 @@ def test_one_address_wins_over_host_and_port() -> None:
         ("--http-addr", "here", "--http-addr must look like HOST:PORT, not 'here'"),
     ],
 )
-def test_a_wrong_value_is_named_with_its_source(flag: str, value: str, message: str) -> None:
+def test_an_invalid_value_is_reported_with_its_source(flag: str, value: str, message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         read_settings(ServeSettings, sources({flag: value}))
     assert caught.value.message == message
@@ -145,7 +145,7 @@ def test_a_wrong_value_is_named_with_its_source(flag: str, value: str, message: 
         ("pack = 'demo'", "line 1: pack must be"),
     ],
 )
-def test_a_wrong_key_of_the_file_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_key_of_the_file_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         read_settings(ServeSettings, sources(toml=toml(tmp_path, text)))
     assert f"hubbub.toml {message}" in caught.value.message
@@ -156,7 +156,7 @@ def test_a_section_must_be_a_table(tmp_path: Path) -> None:
         read_settings(PeersSettings, sources(toml=toml(tmp_path, "packs = 1")), PEERS)
 
 
-def test_a_file_that_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_toml_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"is not valid TOML: .*line 1"):
         read_settings_file(str(toml(tmp_path, "port = \n")))
     with pytest.raises(SettingsError, match="cannot be read: No such file"):
@@ -198,7 +198,7 @@ def test_a_setting_without_a_default_must_be_given() -> None:
         read_settings(PeersSettings, sources(), PEERS)
 
 
-def test_unknown_variables_are_named_with_the_nearest() -> None:
+def test_unknown_variables_are_reported_with_a_suggestion() -> None:
     known = known_variables(ServeSettings) | known_variables(PeersSettings, PEERS)
     fine = ["PATH", "HUBBUB_PORT", "HUBBUB_PEERS_ROOM", "HUBBUB_PEERS_SECRET_FILE"]
     found = unknown_variables(dict.fromkeys([*fine, "HUBBUB_TRANSPROT", "HUBBUB_PORT_FILE", "HUBBUB_QQQ"], "x"), known)
@@ -216,7 +216,7 @@ NAMES = st.from_regex(r"HUBBUB(_[A-Z0-9]{1,5}){0,2}", fullmatch=True)
 @given(
     NAMES, ADDRESSES, st.integers(1, 65535), st.sampled_from(["tcp", "udp", "sctp"]), st.sampled_from(["HTTP", "A_1"])
 )
-def test_variables_that_kubernetes_injects_for_a_service_are_no_settings(
+def test_variables_that_kubernetes_injects_are_ignored(
     service: str, host: str, port: int, protocol: str, port_name: str
 ) -> None:
     link = f"{service}_PORT_{port}_{protocol.upper()}"
@@ -236,7 +236,7 @@ def test_variables_that_kubernetes_injects_for_a_service_are_no_settings(
 
 
 @pytest.mark.parametrize("text", ["abc", "tcp://", "tcp://10.0.0.1", "http://10.0.0.1:3000", "tcp://10.0.0.1:3000/x"])
-def test_a_port_that_is_no_number_and_no_address_of_a_service_is_an_error(text: str) -> None:
+def test_an_invalid_port_variable_is_an_error(text: str) -> None:
     with pytest.raises(SettingsError, match="HUBBUB_PORT must be a whole number"):
         read_settings(ServeSettings, sources(environ={"HUBBUB_PORT": text}))
 
@@ -267,7 +267,7 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
     assert "packs.peers.secret must be text" in caught.value.message
 
 
-def test_what_is_like_nothing_is_answered_with_all_there_is() -> None:
+def test_without_a_similar_name_all_names_are_suggested() -> None:
     assert format_suggestion("zzz", ["port", "host"]) == "; known: host, port"
     assert format_suggestion("zzz", []) == "; none are defined"
 
@@ -285,13 +285,13 @@ def test_any_environment_gives_settings_or_a_settings_error(environ: dict[str, s
 @given(
     st.integers(0, 65535), st.sampled_from(["json", "sse", "auto"]), st.lists(st.from_regex(r"[a-z]+", fullmatch=True))
 )
-def test_what_the_environment_says_arrives(port: int, response: str, packs: list[str]) -> None:
+def test_values_of_the_environment_are_read_unchanged(port: int, response: str, packs: list[str]) -> None:
     environ = {"HUBBUB_PORT": str(port), "HUBBUB_RESPONSE": response, "HUBBUB_PACK": ",".join(packs)}
     settings = read_settings(ServeSettings, sources(environ=environ))
     assert (settings.port, settings.response, settings.packs) == (port, response, tuple(packs))
 
 
-def test_settings_with_names_of_their_own_are_tables_or_json(tmp_path: Path) -> None:
+def test_mapping_settings_are_tables_or_json(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text("[servers.x]\nurl = 'http://a/mcp'\nheaders = {A = 'from the file'}\n")
 
