@@ -164,7 +164,7 @@ async def test_an_answer_that_is_too_long_fails_its_question(data: bytes, is_fra
                 assert (await ask("tools/call", call("greet")))["method"] == "elicitation/create"
                 await send(data)
                 assert (await asyncio.to_thread(read))["id"] is None
-                assert f"larger than {LIMIT} bytes" in failure(await asyncio.to_thread(read))
+                assert f"larger than the limit of {LIMIT} bytes" in failure(await asyncio.to_thread(read))
         finally:
             writer.close()
             await serving  # which ends the output, and so a thread that still reads it
