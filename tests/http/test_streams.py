@@ -153,7 +153,7 @@ async def start_and_disconnect(instance: RunningServer, session: Any, name: str)
         assert event is not None
         assert progress_values([event.json]) == [1]
         await instance.wait_for_history(f"start {name}")
-        stream.link.abort()
+        stream.connection.abort()
     return str(event.id)
 
 

@@ -247,7 +247,7 @@ async def test_closing_lets_calls_finish_and_takes_no_more(tmp_path: Path) -> No
         await wait_until(lambda: upstream.state.in_flight == 1)
         closing = asyncio.create_task(upstream.close(3600))
         await wait_until(lambda: upstream.state.phase == "closing")
-        with pytest.raises(UpstreamUnavailable, match="taken out"):
+        with pytest.raises(UpstreamUnavailable, match="being removed from the hub"):
             await call_tool(upstream, "pid")
         file.touch()
         assert result_text(await running) == "waited"

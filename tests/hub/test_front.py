@@ -240,11 +240,11 @@ async def test_a_change_in_one_server_is_told_and_seen() -> None:
 
 
 async def wait_for_notes(client: Any, method: str, times: int = 1) -> list[Any]:
-    """Wait until a client has heard a notification so often."""
+    """Wait until a client has received `times` notifications of this method; return their parameters."""
     async with asyncio.timeout(60):
-        while len(client.notes(method)) < times:
-            client.take(await client.next())
-    return list(client.notes(method))
+        while len(client.notifications(method)) < times:
+            client.handle_message(await client.next_message())
+    return list(client.notifications(method))
 
 
 @pytest.mark.parametrize("uri", ["book://moby", "b+book://moby"])

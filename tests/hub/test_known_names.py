@@ -61,7 +61,7 @@ async def test_what_a_server_had_the_last_time_decides_names_before_it_is_there(
         assert await list_names(client) == ["box__hello", "other"]
         error = await client.error("tools/call", {"name": "hello", "arguments": {}})
         assert "call box__hello" in error["message"]
-        assert "these servers could not be reached" in (await client.error("tools/call", {"name": "die"}))["message"]
+        assert "these servers are not connected" in (await client.error("tools/call", {"name": "die"}))["message"]
     (file,) = (tmp_path / "names").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.write_bytes(b"broken")

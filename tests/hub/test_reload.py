@@ -64,9 +64,9 @@ async def test_servers_of_an_mcp_json_come_and_go(tmp_path: Path) -> None:
         assert await worker_tool_names(client) == {"one_who", "one_work", "three_who", "three_work"}
         replace_file(mcp_json, servers("one"))
         await wait_until(lambda: reload_problem(front) is not None)
-        assert "another server has this name" in str(reload_problem(front))
+        assert "another server already has this name" in str(reload_problem(front))
         replace_file(mcp_json, '{\n  "mcpServers": {\n    "two": oops\n  }\n}\n')
-        await wait_until(lambda: "not JSON" in str(reload_problem(front)))
+        await wait_until(lambda: "invalid JSON" in str(reload_problem(front)))
         assert "line 3" in str(reload_problem(front))
         assert await worker_tool_names(client) == {"one_who", "one_work", "three_who", "three_work"}
 

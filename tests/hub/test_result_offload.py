@@ -291,7 +291,7 @@ async def test_a_result_whose_time_is_over_says_so(spill: Spill, clock: Clock, d
         clock.now += bounds.RESULT_TTL_S
         error = await client.error("resources/read", {"uri": uri})
         assert error["code"] == MISSING[dialect]
-        assert "for a while" in error["message"]
+        assert "Resource expired" in error["message"]
         if dialect != PLAIN:
             again = await client.call(READ_RESULT, {"id": uri})
             assert again["isError"] is True
@@ -364,7 +364,7 @@ async def test_promised_data_too_large_for_any_message_fail_in_so_many_words(spi
     async with connect_raw_client(make_server(spill, {"huge": huge}, with_output_schema=("huge",)), MODERN) as client:
         result = await client.call("huge")
         assert result["isError"] is True
-        assert "The call has succeeded: do not repeat it" in result["content"][0]["text"]
+        assert "The call succeeded: do not repeat it" in result["content"][0]["text"]
         assert "structuredContent" not in result
         assert json.loads(await read_all(client, find_link(result)["uri"])) == huge["structuredContent"]
 

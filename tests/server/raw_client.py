@@ -37,7 +37,7 @@ def modern_meta(capabilities: Message | None = None, **more: Any) -> Message:
 
 
 class RawClient:
-    """One client. Requests from the server are answered by `reply_with`, everything else that arrives is in `heard`."""
+    """One client. Requests from the server are answered by `reply_with`, all other messages are in `received`."""
 
     def __init__(self, link: RawTransport, dialect: str, capabilities: Message) -> None:
         self.transport = link
@@ -76,7 +76,7 @@ class RawClient:
         return json.loads(await self.transport.receive(timeout_s))
 
     async def response_to(self, identifier: Any, timeout_s: float = NO_TIMEOUT_S) -> Message:
-        """The whole answer to a request; what comes before it is kept or replied to."""
+        """Return the complete response to a request; handle the messages that arrive before it."""
         key = json.dumps(identifier)
         while key not in self.responses:
             self.handle_message(await self.next_message(timeout_s))
