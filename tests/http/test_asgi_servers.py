@@ -103,7 +103,7 @@ async def test_our_client_calls_tools_over_every_transport(served: AsgiServer, t
             assert not (await client.call_tool(tool, arguments)).is_error
 
 
-async def test_the_tool_of_a_caller_that_leaves_is_cancelled(served: AsgiServer) -> None:
+async def test_the_call_of_a_caller_that_disconnects_is_cancelled(served: AsgiServer) -> None:
     async def happened(what: str) -> None:
         async with asyncio.timeout(TIMEOUT_S):
             while what.encode() not in (await served.site.post(call("history"), path=MCP)).body:
@@ -117,7 +117,7 @@ async def test_the_tool_of_a_caller_that_leaves_is_cancelled(served: AsgiServer)
     await happened("cancelled gone")
 
 
-async def test_answers_carry_the_prefix_where_they_name_paths(served: AsgiServer) -> None:
+async def test_paths_in_responses_have_the_prefix(served: AsgiServer) -> None:
     about = await served.site.get("/tools/", {"Host": "localhost"})
     assert about.json["endpoints"] == {"health": "/tools/health", "mcp": "/tools/mcp"}
     assert about.header("x-mcp-version") == "1.0.0"
@@ -127,7 +127,7 @@ async def test_answers_carry_the_prefix_where_they_name_paths(served: AsgiServer
     assert (await served.site.get("/mcp", {"Host": "localhost"})).status == 404
 
 
-async def test_a_body_that_is_too_large_is_refused(served: AsgiServer) -> None:
+async def test_an_oversized_body_is_refused(served: AsgiServer) -> None:
     async with served.site.connect() as link:
         await link.send(head("POST", MCP, {"Host": "localhost", **JSON, "Content-Length": "5000000"}))
         assert (await link.read_response()).status == 413

@@ -96,7 +96,7 @@ async def ask(instance: RunningServer, key: Key, **more: Any) -> Any:
     return (await instance.site.post(body, headers | key)).json
 
 
-async def test_questions_of_one_caller_push_out_only_its_own(tmp_path: Path) -> None:
+async def test_rounds_of_one_caller_evict_only_its_own(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (instance, ada, bob):
         bobs = (await ask(instance, bob))["result"]
         first = (await ask(instance, ada))["result"]

@@ -220,7 +220,7 @@ def test_a_person_fills_in_a_form(address: ServerAddress, run_async: RunAsync, m
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_person_may_refuse(address: ServerAddress, run_async: RunAsync, mode: str, action: Any) -> None:
+def test_a_user_may_decline_an_elicitation(address: ServerAddress, run_async: RunAsync, mode: str, action: Any) -> None:
     async def refuse(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         return types.ElicitResult(action=action)
 

@@ -35,7 +35,7 @@ PLAIN = {"method": "ping"}
         ([MODERN, INITIALIZE], True),
     ],
 )
-def test_a_client_that_speaks_only_modern_is_not_told_unasked(spoken: list[dict[str, Any]], is_told: bool) -> None:
+def test_a_modern_only_client_gets_no_unrequested_notifications(spoken: list[dict[str, Any]], is_told: bool) -> None:
     async def scenario() -> None:
         server = Server("changing")
         async with server.running(), RawTransport(server) as link:

@@ -193,7 +193,7 @@ async def converse(inputs: list[bytes], pauses: list[int]) -> list[Any]:
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(INPUT, st.lists(st.integers(0, 4), min_size=1, max_size=5))
-def test_any_conversation_gets_json_rpc_and_no_answer_too_many(inputs: list[bytes], pauses: list[int]) -> None:
+def test_random_messages_get_valid_json_rpc_and_no_extra_responses(inputs: list[bytes], pauses: list[int]) -> None:
     outgoing = asyncio.run(converse(inputs, pauses))
     for message in outgoing:
         check_message(message)

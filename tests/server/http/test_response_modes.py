@@ -79,7 +79,7 @@ def content_type(start: Any) -> bytes:
 
 
 @pytest.mark.parametrize("mode", ["auto", "json", "sse"])
-def test_who_listens_gets_a_stream_whatever_the_mode(mode: ResponseMode) -> None:
+def test_a_listen_request_gets_a_stream_in_every_response_mode(mode: ResponseMode) -> None:
     async def scenario() -> None:
         server = Server("changing")
         wanted = {"notifications": {"toolsListChanged": True}}
@@ -93,7 +93,7 @@ def test_who_listens_gets_a_stream_whatever_the_mode(mode: ResponseMode) -> None
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("auto", b"application/json"), ("sse", b"text/event-stream")])
-def test_an_answer_is_written_as_the_mode_says(mode: ResponseMode, kind: bytes) -> None:
+def test_the_response_mode_decides_the_content_type(mode: ResponseMode, kind: bytes) -> None:
     async def scenario() -> None:
         async with posting(Server("quiet"), mode, "tools/list") as posted:
             start = await posted.next()
@@ -103,7 +103,7 @@ def test_an_answer_is_written_as_the_mode_says(mode: ResponseMode, kind: bytes) 
 
 
 @pytest.mark.parametrize("mode", ["auto", "json", "sse"])
-def test_an_error_keeps_its_status_whatever_the_mode(mode: ResponseMode) -> None:
+def test_an_error_has_its_http_status_in_every_response_mode(mode: ResponseMode) -> None:
     async def scenario() -> None:
         async with posting(Server("quiet"), mode, "unknown/method") as posted:
             start = await posted.next()
