@@ -52,7 +52,7 @@ def test_every_scenario_of_a_revision_passes(
 
 
 @pytest.mark.parametrize(("version", "scored", "reported"), [("2025-11-25", 30, 33), ("2026-07-28", 37, 50)])
-def test_everything_that_is_scored_passes(version: str, scored: int, reported: int, tmp_path: Path) -> None:
+def test_every_scored_scenario_passes(version: str, scored: int, reported: int, tmp_path: Path) -> None:
     required = required_scenarios(version)
     assert len(required) == scored
     with start_server("auto") as url:

@@ -153,7 +153,7 @@ DEPARTURES: list[Callable[[LocalHub], Awaitable[None]]] = [
 
 
 @pytest.mark.parametrize("leave", DEPARTURES, ids=lambda departure: departure.__name__)
-async def test_nothing_is_left_of_callers_and_servers_that_leave(
+async def test_callers_and_servers_that_disconnect_leave_no_resources(
     tmp_path: Path, leave: Callable[[LocalHub], Awaitable[None]]
 ) -> None:
     async with start_local_hub(tmp_path) as here:
@@ -164,7 +164,7 @@ async def test_nothing_is_left_of_callers_and_servers_that_leave(
         await wait_until_released(here, before)
 
 
-async def test_memory_does_not_grow_with_calls_that_fail(tmp_path: Path) -> None:
+async def test_failed_calls_do_not_grow_memory(tmp_path: Path) -> None:
     async with start_local_hub(tmp_path) as here:
         for leave in DEPARTURES:
             await leave(here)

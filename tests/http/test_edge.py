@@ -97,7 +97,7 @@ async def test_origins_can_be_allowed_by_name() -> None:
 @pytest.mark.parametrize(
     "name", ["Host", "Origin", "Authorization", "X-API-Key", "Content-Type", "Mcp-Session-Id", "MCP-Protocol-Version"]
 )
-async def test_duplicate_security_headers_are_refused(demo: Site, name: str) -> None:
+async def test_duplicates_of_headers_with_one_value_are_refused(demo: Site, name: str) -> None:
     fields = [("Host", "127.0.0.1"), ("Content-Type", "application/json"), ("Content-Length", "0")]
     async with demo.connect() as link:
         values = {"Host": "localhost", "Origin": "http://localhost", "Content-Type": "application/json"}
@@ -174,7 +174,7 @@ async def test_the_404_error_names_every_endpoint(demo: Site) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_get_in_the_modern_era_is_405_and_names_post(demo: Site, method: str) -> None:
+async def test_modern_requests_with_other_http_methods_are_405_and_allow_post(demo: Site, method: str) -> None:
     answer = await demo.request(method, "/mcp", {"MCP-Protocol-Version": "2026-07-28"})
     assert (answer.status, answer.header("allow")) == (405, "POST")
 

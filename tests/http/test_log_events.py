@@ -104,7 +104,7 @@ async def test_the_log_names_authenticated_callers_and_no_wrong_keys(log_recorde
     assert "hb_00000000" not in json.dumps(log_recorder.lines)
 
 
-async def test_a_rate_limited_websocket_message_is_logged_like_a_request(log_recorder: LogRecorder) -> None:
+async def test_a_rate_limited_message_of_a_batch_is_logged_like_a_request(log_recorder: LogRecorder) -> None:
     async with run_server(limits=("mcp=1/minute",)) as instance:
         await instance.site.post([request("ping", id=1), request("ping", id=2)])
     logged = {"status": 429, "reason": "too_many_requests", "route": "/mcp", "address": "127.0.0.1"}

@@ -11,7 +11,7 @@ from hubbub import bounds
 from hubbub.hub.file_watch import FileWatch
 
 
-async def test_files_are_looked_at_even_where_nothing_tells_of_changes(
+async def test_files_are_polled_where_they_cannot_be_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(bounds, "WATCH_POLL_S", 0.05)

@@ -36,7 +36,7 @@ from hubbub.settings import ServeSettings
         ("port = 99999\n", "line 1: port must be"),
     ],
 )
-async def test_a_broken_file_changes_nothing_and_says_why_and_where(
+async def test_an_invalid_file_changes_nothing_and_the_problem_names_the_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, broken: str, told: str
 ) -> None:
     path = tmp_path / "hubbub.toml"
@@ -59,7 +59,7 @@ async def test_a_broken_file_changes_nothing_and_says_why_and_where(
         assert (await call_text(client, "two_who")).startswith("two ")
 
 
-async def test_a_file_that_is_gone_changes_nothing_until_it_is_back(tmp_path: Path) -> None:
+async def test_a_deleted_file_changes_nothing_until_it_exists_again(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
     async with run_file_hub(path) as (front, client):
@@ -73,7 +73,7 @@ async def test_a_file_that_is_gone_changes_nothing_until_it_is_back(tmp_path: Pa
         assert reload_count(front) == 0
 
 
-async def test_a_program_that_does_not_load_changes_nothing(tmp_path: Path) -> None:
+async def test_a_program_that_fails_to_load_changes_nothing(tmp_path: Path) -> None:
     path, program = tmp_path / "hubbub.toml", tmp_path / "program.py"
     path.write_text(worker_section("one"))
     program.write_text("raise RuntimeError('not today')")
@@ -116,7 +116,7 @@ def make_loaded(name: str) -> LoadedConfig:
     return LoadedConfig(config=HubConfig(lists_safe_names=name == "safe"), settings=ServeSettings())
 
 
-async def test_a_surprise_in_reading_does_not_end_the_following(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unexpected_exception_while_loading_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
     answers: list[Exception | LoadedConfig] = [
         ZeroDivisionError("surprise"),
         SettingsError("wrong"),
@@ -140,7 +140,7 @@ async def test_a_surprise_in_reading_does_not_end_the_following(caplog: pytest.L
     await asyncio.wait([task])
 
 
-async def test_the_same_mistake_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_same_problem_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     def load() -> LoadedConfig:
         raise SettingsError("password = 'hunter2-hunter2' is wrong")
 

@@ -69,7 +69,7 @@ async def test_a_call_in_flight_survives_a_change_of_its_own_server(tmp_path: Pa
         await wait_until(lambda: not is_alive(old))
 
 
-async def test_a_call_in_flight_survives_the_end_of_its_server(tmp_path: Path) -> None:
+async def test_a_call_in_flight_survives_the_removal_of_its_server(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one") + worker_section("two"))
     async with run_file_hub(path) as (front, client):
@@ -85,9 +85,7 @@ async def test_a_call_in_flight_survives_the_end_of_its_server(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", MODERN])
-async def test_an_answer_finds_its_question_though_the_server_was_replaced_meanwhile(
-    tmp_path: Path, version: str
-) -> None:
+async def test_an_input_response_reaches_its_call_after_the_server_was_replaced(tmp_path: Path, version: str) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one", protocol_version=version))
     async with run_file_hub(path, capabilities={"elicitation": {"form": {}}}) as (front, client):
@@ -108,7 +106,7 @@ async def test_an_answer_finds_its_question_though_the_server_was_replaced_meanw
         assert result["content"][0]["text"].split()[-1] != new.split()[1]
 
 
-async def test_a_hub_that_ends_leaves_nobody_behind_who_still_finishes(tmp_path: Path) -> None:
+async def test_closing_a_hub_ends_replaced_servers_with_running_calls(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
     async with run_file_hub(path) as (front, client):
@@ -121,7 +119,7 @@ async def test_a_hub_that_ends_leaves_nobody_behind_who_still_finishes(tmp_path:
     await wait_until(lambda: not is_alive(old) and not is_alive(new))
 
 
-async def test_a_server_takes_over_only_once_it_is_there(tmp_path: Path) -> None:
+async def test_a_replaced_server_serves_until_the_new_one_is_ready(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
     async with run_file_hub(path) as (front, client):

@@ -8,7 +8,7 @@ from hubbub.hub.rewrite import unwrap_reply
 
 
 @pytest.mark.parametrize("body", [b"7", b"null", b'"text"', b"[]", b"{}", b'{"content":7}', b'{"content":[7]}'])
-def test_a_result_that_is_none_passes_as_it_came(body: bytes) -> None:
+def test_an_invalid_result_is_forwarded_unchanged(body: bytes) -> None:
     reply = unwrap_reply(RawReply(body=Raw(body)))
     assert isinstance(reply, RawReply)
     assert bytes(reply.body) == body

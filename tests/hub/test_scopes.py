@@ -41,7 +41,7 @@ async def send_body(session: Session, body: Any) -> Any:
     return (await session.post(body)).json["result"]
 
 
-async def test_callers_of_a_hub_share_no_state() -> None:
+async def test_callers_of_a_hub_have_separate_scopes() -> None:
     ended: list[str] = []
     hub = make_hub(counting_server(ended))
     async with run_server(hub.main_front) as here:

@@ -93,7 +93,9 @@ def text(result: Any) -> str:
 # -- everything ----------------------------------------------------------------
 
 
-def test_everything_is_listed_called_read_and_completed(everything: ServerConfig, run_async: RunAsync) -> None:
+def test_the_everything_server_is_listed_called_read_and_completed(
+    everything: ServerConfig, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
         async with Client(everything) as client:
             assert client.server_info.name == "mcp-servers/everything"
@@ -159,7 +161,9 @@ async def check_prompts(client: Client) -> None:
     assert to_wire_form(found)["completion"]["values"] == ["David", "Eve", "Frank"]
 
 
-def test_everything_asks_reports_and_tells(everything: ServerConfig, run_async: RunAsync) -> None:
+def test_the_everything_server_sends_requests_progress_and_changes(
+    everything: ServerConfig, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
         person = Callbacks()
         async with person.client(everything) as client:
@@ -226,7 +230,9 @@ async def check_subscription(client: Client, person: Callbacks) -> None:
 # -- the others ----------------------------------------------------------------
 
 
-def test_the_filesystem_server_works_where_its_roots_are(node: list[str], run_async: RunAsync, tmp_path: Path) -> None:
+def test_the_filesystem_server_uses_the_roots_of_the_client(
+    node: list[str], run_async: RunAsync, tmp_path: Path
+) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
     outside.mkdir()
@@ -258,7 +264,7 @@ def test_the_filesystem_server_works_where_its_roots_are(node: list[str], run_as
     run_async(scenario())
 
 
-def test_the_memory_server_keeps_a_graph(node: list[str], run_async: RunAsync, tmp_path: Path) -> None:
+def test_the_memory_server_stores_a_graph(node: list[str], run_async: RunAsync, tmp_path: Path) -> None:
     memory_file = tmp_path / "memory.jsonl"
     ada = {"name": "Ada", "entityType": "person", "observations": ["writes programs"]}
 

@@ -55,7 +55,7 @@ def test_it_lists_and_calls_tools(address: ServerAddress, run_async: RunAsync, m
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_raises_what_a_tool_raised(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_a_failed_tool_raises_in_the_client(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connected(address, mode) as client:
             with pytest.raises(ToolError, match="the well is dry"):
@@ -68,7 +68,7 @@ def test_it_raises_what_a_tool_raised(address: ServerAddress, run_async: RunAsyn
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_progress_comes_in_order(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_progress_arrives_in_order(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connected(address, mode) as client:
             heard: list[tuple[float, float | None, str | None]] = []
@@ -109,7 +109,9 @@ def test_a_cancelled_call_stops(address: ServerAddress, run_async: RunAsync, mod
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_the_person_the_model_and_the_roots_are_asked(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_elicitation_sampling_and_roots_requests_are_answered(
+    address: ServerAddress, run_async: RunAsync, mode: str
+) -> None:
     async def elicit(message: str, form: Any, params: Any, context: Any) -> Any:
         assert message == "Who are you?"
         return ElicitResult(action="accept", content=form(name="Ada", age=36))
@@ -144,7 +146,7 @@ def test_it_reads_resources_and_gets_prompts(address: ServerAddress, run_async: 
     run_async(scenario())
 
 
-def test_a_legacy_session_hears_of_changes(address: ServerAddress, run_async: RunAsync) -> None:
+def test_a_legacy_session_receives_changes(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
         heard: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -164,7 +166,9 @@ def test_a_legacy_session_hears_of_changes(address: ServerAddress, run_async: Ru
     run_async(scenario())
 
 
-def test_a_modern_client_hears_what_it_listens_to(address: ServerAddress, run_async: RunAsync) -> None:
+def test_a_modern_client_receives_the_notifications_that_it_subscribed_to(
+    address: ServerAddress, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
         async with (
             connected(address, MODERN) as client,

@@ -32,7 +32,7 @@ async def counts(client: Client, **awaited: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_learns_who_we_are(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_the_client_gets_the_server_info(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
             assert client.protocol_version == ("2025-11-25" if mode == LEGACY else "2026-07-28")
@@ -72,7 +72,7 @@ def test_it_lists_tools_with_their_schemas(address: ServerAddress, run_async: Ru
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_calls_tools_and_gets_text_and_data(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_tool_results_have_text_and_structured_content(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
             await client.list_tools()  # from here on the client checks results against their schemas
@@ -140,7 +140,9 @@ def test_a_failed_tool_is_a_result_and_an_unknown_one_is_an_error(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_progress_comes_in_order_and_before_the_result(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_progress_arrives_in_order_and_before_the_result(
+    address: ServerAddress, run_async: RunAsync, mode: str
+) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
             heard: list[tuple[float, float | None, str | None]] = []
@@ -160,7 +162,7 @@ def test_progress_comes_in_order_and_before_the_result(address: ServerAddress, r
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_logs_come_at_the_level_asked_for(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_log_messages_have_the_requested_level(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         heard: list[types.LoggingMessageNotificationParams] = []
 
@@ -185,7 +187,9 @@ def test_logs_come_at_the_level_asked_for(address: ServerAddress, run_async: Run
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_cancelled_call_stops_and_the_server_goes_on(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_a_cancelled_call_stops_and_the_server_continues(
+    address: ServerAddress, run_async: RunAsync, mode: str
+) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
             waiting = asyncio.Event()
@@ -205,7 +209,7 @@ def test_a_cancelled_call_stops_and_the_server_goes_on(address: ServerAddress, r
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_person_fills_in_a_form(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_a_user_fills_in_a_form(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         person = ClientRecorder()
         async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
@@ -232,7 +236,7 @@ def test_a_user_may_decline_an_elicitation(address: ServerAddress, run_async: Ru
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_handler_that_asks_twice_runs_once(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_a_handler_with_two_client_requests_runs_once(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         person = ClientRecorder()
         async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
@@ -244,7 +248,7 @@ def test_a_handler_that_asks_twice_runs_once(address: ServerAddress, run_async: 
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_the_clients_model_and_roots_are_asked(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_sampling_and_roots_requests_are_answered(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         person = ClientRecorder()
         async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
@@ -265,7 +269,7 @@ def test_the_clients_model_and_roots_are_asked(address: ServerAddress, run_async
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_client_that_cannot_ask_a_person_is_told_so(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_elicitation_without_the_capability_is_an_error(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
             if mode == LEGACY:
@@ -331,7 +335,7 @@ def test_it_gets_prompts_and_completions(address: ServerAddress, run_async: RunA
     run_async(scenario())
 
 
-def test_a_legacy_session_hears_of_what_it_subscribed_to(address: ServerAddress, run_async: RunAsync) -> None:
+def test_a_legacy_session_receives_updates_of_subscribed_resources(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, LEGACY) as (client, recorder):
             await client.call_tool("touch_resource")
@@ -348,7 +352,7 @@ def test_a_legacy_session_hears_of_what_it_subscribed_to(address: ServerAddress,
     run_async(scenario())
 
 
-def test_a_legacy_session_hears_of_new_tools_and_resources(address: ServerAddress, run_async: RunAsync) -> None:
+def test_a_legacy_session_receives_list_changes(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, LEGACY) as (client, recorder):
             await client.call_tool("register_tool", {"name": "hello"})
@@ -367,7 +371,9 @@ def test_a_legacy_session_hears_of_new_tools_and_resources(address: ServerAddres
     run_async(scenario())
 
 
-def test_a_modern_client_hears_what_it_listens_to_and_nothing_else(address: ServerAddress, run_async: RunAsync) -> None:
+def test_a_modern_client_receives_the_subscribed_notifications_and_no_others(
+    address: ServerAddress, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, MODERN) as (client, recorder):
             await client.call_tool("register_tool", {"name": "before"})
@@ -391,7 +397,7 @@ def test_a_modern_client_hears_what_it_listens_to_and_nothing_else(address: Serv
     run_async(scenario())
 
 
-def test_two_listens_of_one_client_are_told_apart(address: ServerAddress, run_async: RunAsync) -> None:
+def test_two_listen_streams_of_one_client_are_independent(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with (
             connect_sdk_client(address, MODERN) as (client, _),
@@ -407,7 +413,7 @@ def test_two_listens_of_one_client_are_told_apart(address: ServerAddress, run_as
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_many_calls_in_flight_get_each_their_own_answer(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_concurrent_calls_get_their_own_results(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
             texts = [f"text {number}" for number in range(100)]

@@ -33,7 +33,7 @@ def list_tools(session: str) -> tuple[dict[str, Any], dict[str, str]]:
 # -- sessions ------------------------------------------------------------------
 
 
-def test_a_legacy_client_keeps_one_session_and_ends_it(url: str, run_async: RunAsync) -> None:
+def test_a_legacy_client_uses_one_session_and_ends_it(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(url, LEGACY) as (client, recorder):
             await client.list_tools()
@@ -91,7 +91,7 @@ def test_a_modern_client_has_no_session(url: str, run_async: RunAsync) -> None:
     run_async(scenario())
 
 
-def test_clients_of_both_eras_hear_what_the_other_changed(url: str, run_async: RunAsync) -> None:
+def test_clients_of_both_eras_receive_changes_made_by_each_other(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with (
             connect_sdk_client(url, LEGACY) as (old, recorder),
@@ -110,7 +110,7 @@ def test_clients_of_both_eras_hear_what_the_other_changed(url: str, run_async: R
 # -- streams that end too early --------------------------------------------------
 
 
-def test_a_client_comes_back_for_an_answer_whose_stream_was_closed(url: str, run_async: RunAsync) -> None:
+def test_a_client_reconnects_for_a_result_whose_stream_was_closed(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(url, LEGACY) as (client, recorder):
             heard: list[tuple[float, float | None, str | None]] = []
@@ -199,7 +199,7 @@ def test_a_modern_call_ends_with_its_connection(url: str, run_async: RunAsync) -
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("response", ["json", "sse"])
-def test_it_takes_answers_in_either_form(run_async: RunAsync, mode: str, response: str) -> None:
+def test_the_client_accepts_both_response_modes(run_async: RunAsync, mode: str, response: str) -> None:
     async def scenario(url: str) -> None:
         async with connect_sdk_client(url, mode) as (client, _):
             assert (await client.list_tools()).tools[0].name == "echo"
@@ -251,7 +251,9 @@ def test_with_a_key_everything_works(locked: str, keys: dict[str, str], run_asyn
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("headers", [{}, {"X-API-Key": f"hb_00000000_{0:048}"}], ids=["no key", "wrong key"])
-def test_without_a_good_key_it_is_told_so(locked: str, run_async: RunAsync, mode: str, headers: dict[str, str]) -> None:
+def test_without_a_valid_key_the_client_gets_an_error(
+    locked: str, run_async: RunAsync, mode: str, headers: dict[str, str]
+) -> None:
     async def scenario() -> None:
         refusal = pytest.RaisesExc(MCPError, match="API key" if headers else "X-API-Key")
         with pytest.RaisesGroup(refusal, flatten_subgroups=True):
@@ -261,7 +263,7 @@ def test_without_a_good_key_it_is_told_so(locked: str, run_async: RunAsync, mode
     run_async(scenario())
 
 
-def test_a_session_is_of_no_use_to_another_key(locked: str, keys: dict[str, str], run_async: RunAsync) -> None:
+def test_a_session_cannot_be_used_with_another_key(locked: str, keys: dict[str, str], run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(locked, LEGACY, {"X-API-Key": keys["alice"]}) as (_, recorder):
             body, headers = list_tools(str(recorder.http_recorder.by_method("GET")[0].session))
@@ -276,7 +278,7 @@ def test_a_session_is_of_no_use_to_another_key(locked: str, keys: dict[str, str]
 # -- the oldest transport --------------------------------------------------------
 
 
-def test_the_old_pair_of_routes_serves_it_too(url: str, run_async: RunAsync) -> None:
+def test_the_http_sse_transport_serves_the_client_too(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         recorder, heard = ClientRecorder(), []
 

@@ -231,7 +231,7 @@ def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:
         make_server().asgi(**options)
 
 
-def test_asgi_options_are_serve_settings_and_no_files_or_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asgi_options_are_serve_settings_and_environment_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {setting.key for setting in list_settings(ServeSettings)}
     assert set(AsgiOptions.__annotations__) <= known
     monkeypatch.setenv("HUBBUB_MAX_STREAMS", "none")

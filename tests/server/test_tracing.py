@@ -187,7 +187,7 @@ def test_notifications_pass_unchanged() -> None:
     ],
     ids=str,
 )
-def test_tracing_is_on_when_an_exporter_is_configured(environment: dict[str, str], wanted: bool) -> None:
+def test_tracing_is_on_exactly_when_an_exporter_is_configured(environment: dict[str, str], wanted: bool) -> None:
     assert is_wanted(environment) is wanted
 
 

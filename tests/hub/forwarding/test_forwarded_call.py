@@ -34,7 +34,7 @@ class _SlowReader(RecordingReturnPath):
         await super().notify(note)
 
 
-async def test_waiting_for_what_was_said_does_not_stop_what_is_said_meanwhile() -> None:
+async def test_notifications_queued_during_a_flush_are_delivered_too() -> None:
     reader = _SlowReader()
     reader.forwarded.send_nowait(progress(1))
     await reader.forwarded.flush()  # as before a question of the upstream

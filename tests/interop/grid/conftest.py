@@ -91,7 +91,7 @@ def feature_results(
                 yield workshop_pool.stdio_hub_target(workshop, folder)
             case "chain-legacy":
                 inner = request.getfixturevalue("hub")(workshop)
-                with run_outer_hub({"url": inner.place}, folder, LEGACY) as url:
+                with run_outer_hub({"url": inner.address}, folder, LEGACY) as url:
                     yield replace(inner, address=url)
             case "chain-modern":
                 inner = workshop_pool.stdio_hub_target(workshop, folder)

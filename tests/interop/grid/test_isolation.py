@@ -21,7 +21,7 @@ def stand(request: pytest.FixtureRequest, hub: Callable[[Workshop], ServerTarget
     return hub(request.param)
 
 
-def test_clients_at_the_same_time_hear_only_what_is_theirs(stand: ServerTarget, run_async: Callable[..., Any]) -> None:
+def test_concurrent_clients_receive_only_their_own_messages(stand: ServerTarget, run_async: Callable[..., Any]) -> None:
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
             visits = {name: await stack.enter_async_context(connect_client(stand, era)) for name, era in NAMES.items()}
@@ -55,7 +55,9 @@ async def check_progress(visit: ClientRun, steps: int) -> None:
     assert collected == [(step, steps) for step in range(1, steps + 1)]
 
 
-def test_logs_go_to_who_wants_them(stand: ServerTarget, run_async: Callable[..., Any]) -> None:
+def test_log_messages_go_only_to_clients_that_requested_them(
+    stand: ServerTarget, run_async: Callable[..., Any]
+) -> None:
     async def scenario() -> None:
         async with (
             connect_client(stand, MODERN) as loud,

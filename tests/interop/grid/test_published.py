@@ -100,7 +100,9 @@ def test_a_tool_of_each_server_is_called(stand: ServerTarget, folder: Path, era:
     run_async(scenario())
 
 
-def test_resources_prompts_and_completion_find_their_server(stand: ServerTarget, era: str, run_async: RunAsync) -> None:
+def test_resources_prompts_and_completion_reach_their_server(
+    stand: ServerTarget, era: str, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
         async with connect_client(stand, era) as visit:
             client = visit.client
@@ -122,7 +124,7 @@ def test_resources_prompts_and_completion_find_their_server(stand: ServerTarget,
     run_async(scenario())
 
 
-def test_a_published_server_reports_and_asks_through_the_hub(
+def test_a_published_server_sends_progress_and_client_requests_through_the_hub(
     stand: ServerTarget, era: str, run_async: RunAsync
 ) -> None:
     async def scenario() -> None:
@@ -148,7 +150,7 @@ async def check_questions(visit: ClientRun) -> None:
     assert asked[2:4] == ("You are a helpful test server.", 9)
 
 
-def test_a_change_at_a_published_server_is_heard(stand: ServerTarget, run_async: RunAsync) -> None:
+def test_a_change_of_a_published_server_reaches_the_client(stand: ServerTarget, run_async: RunAsync) -> None:
     noted = {"name": "Grace", "entityType": "person", "observations": ["finds bugs"]}
 
     async def scenario() -> None:

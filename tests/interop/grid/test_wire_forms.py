@@ -68,7 +68,7 @@ async def test_a_plain_caller_gets_prompts(stand: ServerTarget) -> None:
     assert got["messages"][0]["content"] == {"type": "text", "text": "Greet Ada in a plain style"}
 
 
-async def test_a_plain_caller_who_cannot_be_asked_is_told_so(stand: ServerTarget) -> None:
+async def test_a_client_request_to_a_plain_caller_is_an_error(stand: ServerTarget) -> None:
     failed = (await site(stand).post(call(f"{stand.prefix}interview"))).json
     assert "error" in failed, failed
     assert (await site(stand).post(call(f"{stand.prefix}echo", {"text": "go on"}))).status == 200
@@ -136,7 +136,7 @@ async def test_a_modern_caller_gets_every_member_of_its_era(stand: ServerTarget)
 
 
 @pytest.mark.parametrize("stand", [pytest.param(one, id=one.name) for one in QUICK], indirect=True)
-async def test_what_a_caller_can_answer_is_what_the_server_hears_of_it(stand: ServerTarget) -> None:
+async def test_the_server_sees_the_capabilities_of_the_caller(stand: ServerTarget) -> None:
     params = {"name": f"{stand.prefix}whose", "arguments": {}}
     declared: list[dict[str, Any]] = [{}, {"elicitation": {}}, {"elicitation": {}, "sampling": {}}]
     for capabilities in declared:
