@@ -78,8 +78,8 @@ async def test_an_idle_session_uses_little_memory() -> None:
 
 def test_ten_thousand_idle_sessions_use_little_memory_and_expire() -> None:
     now = [0.0]
-    audience = Broadcaster()
-    sessions = Sessions(audience, idle_s=60, clock=lambda: now[0])
+    broadcaster = Broadcaster()
+    sessions = Sessions(broadcaster, idle_s=60, clock=lambda: now[0])
     gc.collect()
     tracemalloc.start()
     try:
@@ -90,7 +90,7 @@ def test_ten_thousand_idle_sessions_use_little_memory_and_expire() -> None:
         now[0] = 61
         sessions.sweep()
         gc.collect()
-        assert (len(sessions), len(audience)) == (0, 0)
+        assert (len(sessions), len(broadcaster)) == (0, 0)
         # Empty tables keep their width.
         assert tracemalloc.get_traced_memory()[0] - before <= 1_000_000
     finally:

@@ -162,7 +162,7 @@ async def flood(here: RunningServer, initial_connections: int, other: EventStrea
     async with asyncio.timeout(60):
         for number in range(10**6):
             change = {"type": "tool_added", "toolName": f"tool_{number}_{'x' * 50_000}", "timestamp": number}
-            here.server.audience.publish(Note(TOOLS_CHANGED, change))
+            here.server.broadcaster.publish(Note(TOOLS_CHANGED, change))
             assert (await other.message())["params"] == change
             if len(here.http.server_state.connections) <= initial_connections:
                 return

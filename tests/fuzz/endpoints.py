@@ -77,7 +77,7 @@ async def memory(rng: Random, count: int) -> None:
         for start in range(0, count, INPUTS_PER_CLIENT):
             async with asyncio.timeout(TIMEOUT_S):
                 await _fuzz_memory_client(rng, server, min(INPUTS_PER_CLIENT, count - start))
-            assert len(server.audience) == len(server.rounds) == len(server.audience.subscription_shares) == 0
+            assert len(server.broadcaster) == len(server.rounds) == len(server.broadcaster.subscription_shares) == 0
 
 
 async def _fuzz_memory_client(rng: Random, server: Server, count: int) -> None:
@@ -207,13 +207,13 @@ async def http(rng: Random, count: int) -> None:
             if answer.status == 202 and path == "/mcp":
                 assert id_of_request(body) is None, body
             session = answer.headers.get(b"mcp-session-id", session)
-            assert len(server.audience) <= SESSIONS
+            assert len(server.broadcaster) <= SESSIONS
         last = [(b"host", b"localhost"), (b"content-type", b"application/json")]
         answer = await exchange(app, "POST", "/mcp", last, json.dumps(echo_call(_LAST_ID)).encode())
         assert (answer.status, decode_messages(answer.body)[0]["id"]) == (200, _LAST_ID)
         await run_loop()
         assert len(asyncio.all_tasks()) <= before
-        assert len(server.rounds) == len(server.audience.subscription_shares) == 0
+        assert len(server.rounds) == len(server.broadcaster.subscription_shares) == 0
 
 
 # -- WebSocket ----------------------------------------------------------------------
@@ -227,7 +227,7 @@ async def websocket(rng: Random, count: int) -> None:
         for start in range(0, count, INPUTS_PER_CLIENT):
             async with asyncio.timeout(TIMEOUT_S):
                 await _fuzz_websocket(rng, app, min(INPUTS_PER_CLIENT, count - start))
-            assert len(server.audience) == len(server.audience.subscription_shares) == 0
+            assert len(server.broadcaster) == len(server.broadcaster.subscription_shares) == 0
 
 
 async def _fuzz_websocket(rng: Random, app: AsgiApp, count: int) -> None:

@@ -51,7 +51,7 @@ async def sockets(rng: Random, count: int) -> None:
                 await asyncio.gather(*(_send(here.site.port, data) for data in requests))
         assert (await here.site.get("/health")).status == 200
         assert (await here.site.post(echo_call(_LAST_ID))).json["id"] == _LAST_ID
-        assert len(here.server.rounds) == len(here.server.audience.subscription_shares) == 0
+        assert len(here.server.rounds) == len(here.server.broadcaster.subscription_shares) == 0
 
 
 async def _send(port: int, data: bytes) -> None:

@@ -47,7 +47,7 @@ class RunningServer:
         return ResourceCount(
             tasks=len(asyncio.all_tasks()),
             connections=len(self.http.server_state.connections),
-            listeners=len(self.server.audience),
+            listeners=len(self.server.broadcaster),
             sessions=gauges["sessions"],
             streams=gauges["streams"],
             rounds=len(self.server.rounds),

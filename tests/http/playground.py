@@ -107,7 +107,7 @@ def make_server() -> Server:
     @server.tool
     async def listeners() -> int:
         """How many hear of changes."""
-        return len(server.audience)
+        return len(server.broadcaster)
 
     @server.tool
     async def history() -> list[str]:

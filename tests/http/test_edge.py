@@ -205,7 +205,7 @@ def authenticated_server(
     jwk_file.write_text(json.dumps(issuer.as_dict(private=False)))
     with ServerProcess(
         *(str(PLAYGROUND), "--key-file", str(key_file), "--jwt-keys", str(jwk_file)),
-        *("--jwt-issuer", "https://issuer.example", "--jwt-audience", "hub"),
+        *("--jwt-issuer", "https://issuer.example", "--jwt-broadcaster", "hub"),
     ) as process:
         yield process, keys, issuer
 

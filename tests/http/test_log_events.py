@@ -197,7 +197,7 @@ async def test_a_client_with_too_many_unread_bytes_is_disconnected(log_recorder:
     async with run_server(max_queue_bytes=4096, slow_reader_s=60.0) as instance:
         link = await open_unread_connection(instance)
         await link.send_request("GET", "/sse")
-        await wait_until(lambda: len(instance.server.audience) == 1)
+        await wait_until(lambda: len(instance.server.broadcaster) == 1)
         for number in range(400):
             instance.server.resource_updated("x")
             instance.server.tool(name=f"{'t' * 100}{number}")(make_tool())

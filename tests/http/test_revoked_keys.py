@@ -55,7 +55,7 @@ async def test_revocation_ends_the_callers_open_stream_and_no_others(tmp_path: P
                 await instance.site.post(call("add_tool", {"name": "late"}), bob)
                 assert (await kept.message())["method"] == "notifications/tools/list_changed"
             else:
-                assert len(instance.server.audience) == 1
+                assert len(instance.server.broadcaster) == 1
         assert (await instance.site.get("/health", ada)).status == 401
 
 

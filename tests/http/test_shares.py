@@ -112,7 +112,7 @@ async def test_rounds_of_one_caller_evict_only_its_own(tmp_path: Path) -> None:
 
 async def test_subscriptions(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (instance, ada, bob), AsyncExitStack() as stack:
-        instance.server.audience.subscription_shares.limit = LIMIT
+        instance.server.broadcaster.subscription_shares.limit = LIMIT
         body, headers = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
 
         async def listen(key: Key) -> str:

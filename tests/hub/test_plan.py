@@ -228,7 +228,7 @@ def test_the_secrets_of_a_pack_stay_secret() -> None:
             part="server",
             name="p",
             fields=(Field("settings.password", is_secret=True), Field("settings.size", "1", "2")),
-            way="p",
+            target="p",
             reconnects=True,
         ),
     )

@@ -416,7 +416,7 @@ async def test_the_end_of_the_connection_cancels_running_calls() -> None:
         await gate.entered.wait()
     assert gate.cancelled.is_set()
     assert client.transport.pending_count() == 0
-    assert len(gate.server.audience) == 0
+    assert len(gate.server.broadcaster) == 0
 
 
 async def test_two_connections_of_one_server_have_their_own_ids_and_dialects() -> None:

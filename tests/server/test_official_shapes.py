@@ -236,7 +236,7 @@ async def test_a_notification_has_the_official_shape(version: str) -> None:
         server.resources.remove("file:///b")
         server.resource_updated("file:///a")
         await client.wait_until_idle()
-        server.audience.end_subscriptions()
+        server.broadcaster.end_subscriptions()
         await asyncio.sleep(0)
         await client.wait_until_idle()
         heard = [(message["method"], message.get("params")) for message in client.received]

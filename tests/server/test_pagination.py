@@ -21,22 +21,22 @@ class Listing:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names: list[str] = []
-        self.places = StableOrder()
+        self.order = StableOrder()
         for name in names:
             self.add(name)
 
     def add(self, name: str) -> None:
         if name not in self.names:
             self.names.append(name)
-        self.places.add(name)
+        self.order.add(name)
 
     def remove(self, name: str) -> None:
         if name in self.names:
             self.names.remove(name)
-        self.places.remove(name)
+        self.order.remove(name)
 
     def page(self, cursor: str | UnsetType, size: int = 2) -> tuple[list[str], str | UnsetType]:
-        return paginate(self.names, cursor, self.places.__getitem__, SEALER, purpose="names", size=size)
+        return paginate(self.names, cursor, self.order.__getitem__, SEALER, purpose="names", size=size)
 
 
 def test_pages_contain_every_item_once_and_in_order() -> None:

@@ -186,7 +186,7 @@ async def converse(inputs: list[bytes], pauses: list[int]) -> list[Any]:
                 patch.setattr(bounds, "IN_FLIGHT", 1)
                 assert not link.duplex.is_busy  # as it would be with one call that runs
             received = [json.loads(await link.receive()) for _ in range(link.pending_count())]
-        assert len(server.audience) == 0
+        assert len(server.broadcaster) == 0
     assert len(server.rounds) == 0
     return [message for item in received for message in (item if isinstance(item, list) else [item])]
 

@@ -110,7 +110,7 @@ async def test_a_disconnected_client_is_not_notified() -> None:
         await client.result("resources/subscribe", {"uri": "file:///a"})
     server.resource_updated("file:///a")
     assert client.transport.pending_count() == 0
-    assert len(server.audience) == 0
+    assert len(server.broadcaster) == 0
 
 
 # -- listens -------------------------------------------------------------------------
@@ -199,7 +199,7 @@ async def test_a_cancelled_listen_request_gets_no_notifications_and_no_response(
         server.tool(nothing)
         await client.wait_until_idle()
         assert client.received == []
-        assert len(server.audience) == 1
+        assert len(server.broadcaster) == 1
 
 
 async def test_listen_requests_end_with_a_result_when_the_server_stops() -> None:

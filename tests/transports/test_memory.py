@@ -142,7 +142,7 @@ async def test_nothing_is_left_after_closing_not_even_a_call_that_runs() -> None
     with pytest.raises(ConnectionClosed):
         await client.call_tool("endless")
     assert asyncio.all_tasks() == before
-    assert len(server.audience) == 0
+    assert len(server.broadcaster) == 0
 
 
 async def test_requests_wait_while_the_server_runs_as_many_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

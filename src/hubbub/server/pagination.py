@@ -21,7 +21,7 @@ SortKey: TypeAlias = tuple[int, int, str]
 
 
 class StableOrder:
-    """Stable places of names in a list that grows at its end."""
+    """Stable positions of names in a list that grows at its end."""
 
     def __init__(self) -> None:
         self._last_number = 0
