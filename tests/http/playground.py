@@ -1,4 +1,4 @@
-"""A server whose tools stream, ask, wait and change what is offered, for tests over HTTP."""
+"""A server for tests over HTTP: tools that stream, send client requests, wait, and change the lists."""
 
 import asyncio
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from hubbub import Context, Server
 
 @dataclass
 class Person:
-    """Whom the tool `greet` asks about."""
+    """The form of the tool `greet`."""
 
     name: str
 
 
 def make_server() -> Server:
-    """A fresh one, for tests that count."""
+    """Make a new server, for tests that count."""
     server = Server("playground", version="9.9")
     log: list[str] = []
     events: dict[str, asyncio.Event] = {}

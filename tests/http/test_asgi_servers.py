@@ -54,7 +54,7 @@ class AsgiServer:
             )  # fmt: skip
 
     async def wait_until_up(self) -> None:
-        """Wait until it answers."""
+        """Wait until the server answers."""
         async with asyncio.timeout(TIMEOUT_S):
             while True:
                 try:
@@ -65,7 +65,7 @@ class AsgiServer:
                     await asyncio.sleep(0.05)
 
     def stop(self) -> None:
-        """End it, whatever a test left behind."""
+        """Kill the process if it still runs."""
         self.process.terminate()
         try:
             self.process.wait(TIMEOUT_S)
@@ -161,7 +161,7 @@ class OpenStreams:
         await self._stack.aclose()
 
     async def ended(self) -> list[int | None]:
-        """Wait until the server has ended streams and WebSockets; the close codes of the latter."""
+        """Wait until the server has ended streams and WebSockets; return the close codes of the WebSockets."""
         assert await self.plain.rest() == []
         assert await self.old.rest() == []
         async with asyncio.timeout(TIMEOUT_S):
@@ -169,7 +169,7 @@ class OpenStreams:
         return [socket.close_code for socket in self.sockets]
 
     async def answer(self) -> Any:
-        """Let the call end; its answer."""
+        """Let the call end; return its response."""
         self._door.touch()
         return (await self.call).json
 
@@ -203,5 +203,5 @@ async def test_when_the_server_stops_streams_end_and_calls_are_answered(kind: st
 
 async def test_streams_in_workers_of_hypercorn_end_after_its_graceful_timeout(tmp_path: Path) -> None:
     async with stopping(HYPERCORN_WORKERS, tmp_path) as streams:
-        if sys.version_info < (3, 12):  # later ones wait until the clients leave
+        if sys.version_info < (3, 12):  # later ones wait until the clients disconnect
             assert set(await streams.ended()) == {1001}

@@ -1,4 +1,4 @@
-"""Whom the tools take a client for that comes by WebSocket or by the oldest pair of routes."""
+"""The principal and scope of callers over WebSocket and HTTP+SSE."""
 
 import json
 import subprocess
@@ -46,7 +46,7 @@ def open_websocket(site: Site, *protocols: str, key: str | None = None) -> conne
 
 
 async def identity_over_websocket(connection: ClientConnection) -> dict[str, Any]:
-    """Shake hands, then ask."""
+    """Complete the handshake, then call the tool."""
     answer: dict[str, Any] = {}
     for message in (initialize_request(), call("who", id=2)):
         await connection.send(json.dumps(message))

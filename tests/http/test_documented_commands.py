@@ -1,4 +1,4 @@
-"""The commands of the interface documents, pasted into a shell as they are but for the port."""
+"""The commands of the interface documents, run in a shell unchanged except for the port."""
 
 import asyncio
 import json
@@ -109,7 +109,7 @@ def test_the_documented_curl_command_receives_change_notifications() -> None:
 
 
 def add_tool_once_listened(process: ServerProcess) -> None:
-    """Register the tool once the server has somebody who listens, which only a listener can tell for sure."""
+    """Register the tool once the server has a listener."""
 
     async def work() -> None:
         async with asyncio.timeout(SHELL_TIMEOUT_S):
@@ -120,7 +120,7 @@ def add_tool_once_listened(process: ServerProcess) -> None:
     asyncio.run(work())
 
 
-# -- the answers that the document writes out ----------------------------------------
+# -- documented responses ----------------------------------------
 
 
 async def test_the_root_path_describes_the_server(demo: Site) -> None:

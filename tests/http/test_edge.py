@@ -1,4 +1,4 @@
-"""The edge, end to end: names and origins, keys and tokens, limits, versions, and where it may listen."""
+"""HTTP checks, end to end: hosts and origins, keys and tokens, rate limits, versions, bind addresses."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ PING = request("ping")
 ROUTES = ["/", "/health", "/mcp", "/mcp/health", "/metrics", "/sse", "/messages", "/mcp-ws", "/none", "/%00", "/mcp/"]
 
 
-# -- names and origins -------------------------------------------------------------------
+# -- hosts and origins -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:3000", "", "a b"])
@@ -192,7 +192,7 @@ async def test_a_wrong_http_method_is_405_and_names_the_allowed_ones(demo: Site,
 def authenticated_server(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[ServerProcess, dict[str, str], ECKey]]:
-    """A server that knows two keys and one issuer of tokens."""
+    """A server with two keys and one token issuer."""
     folder: Path = tmp_path_factory.mktemp("edge")
     key_file, jwk_file = folder / "keys.toml", folder / "jwk.json"
     keys = {}
@@ -205,7 +205,7 @@ def authenticated_server(
     jwk_file.write_text(json.dumps(issuer.as_dict(private=False)))
     with ServerProcess(
         *(str(PLAYGROUND), "--key-file", str(key_file), "--jwt-keys", str(jwk_file)),
-        *("--jwt-issuer", "https://issuer.example", "--jwt-broadcaster", "hub"),
+        *("--jwt-issuer", "https://issuer.example", "--jwt-audience", "hub"),
     ) as process:
         yield process, keys, issuer
 
@@ -312,7 +312,7 @@ async def test_the_http_sse_stream_of_another_principal_accepts_no_messages(
         assert (await stream.message())["result"]["principal"] == "key:ada"
 
 
-# -- where it may listen ------------------------------------------------------------------------
+# -- bind addresses ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
@@ -385,7 +385,7 @@ async def test_every_path_counts_towards_the_rate_limit() -> None:
 
 
 def limited_ids(answers: list[Any]) -> list[Any]:
-    """The ids that were refused; each refusal must say when to try again."""
+    """Return the ids that were refused; each refusal must have a retry time."""
     refused = [answer for answer in answers if "error" in answer]
     for answer in refused:
         assert 1 <= answer["error"]["data"]["retryAfter"] <= 60
@@ -401,7 +401,7 @@ async def test_each_websocket_message_is_rate_limited_and_the_connection_stays_o
         for number in range(8):
             await socket.send(json.dumps(request("ping", id=number)))
         answers = [json.loads(await socket.recv()) for _ in range(8)]
-        assert limited_ids(answers) == [4, 5, 6, 7]  # the handshake was one
+        assert limited_ids(answers) == [4, 5, 6, 7]  # the handshake counted too
         await socket.send("no JSON")
         assert limited_ids([json.loads(await socket.recv())]) == [None]
         assert (await instance.site.post(PING)).status == 429

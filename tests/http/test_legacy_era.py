@@ -1,4 +1,4 @@
-"""The session era over HTTP: how a session is opened, named, kept apart and ended."""
+"""The legacy era over HTTP: opening, identifying, isolating and ending sessions."""
 
 import asyncio
 import gc
@@ -304,7 +304,7 @@ async def test_the_size_of_client_info_and_capabilities_is_limited(demo: Site) -
     assert (await demo.post(initialize_request(capabilities=large))).status == 413
     with_icons = initialize_request()
     with_icons["params"]["clientInfo"]["icons"] = [{"src": "data:" + "y" * bounds.CLIENT_INFO_BYTES}]
-    assert (await demo.post(with_icons)).status == 200  # they are not kept
+    assert (await demo.post(with_icons)).status == 200  # icons are not stored
 
 
 async def test_a_number_out_of_float_range_opens_no_session(demo: Site) -> None:

@@ -1,4 +1,4 @@
-"""What a server writes down about its edge: a stable name for each event, ids and no payloads, and nothing secret."""
+"""Log events and metrics of the HTTP side: stable event names, no payloads and no secrets."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ SECRET = "s3cr3t-that-nobody-may-read"
 
 
 class LogRecorder(logging.Handler):
-    """Keeps log lines as they would be written."""
+    """Records log lines as they would be written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class LogRecorder(logging.Handler):
         self.lines.append(json.loads(self._formatter.format(record)))
 
     def fields(self, event: str) -> list[dict[str, Any]]:
-        """What the lines of an event say, without when and where."""
+        """Return the fields of each line of an event, without the common ones."""
         usual = ("time", "level", "logger", "event")
         found = [line for line in self.lines if line["event"] == event]
         return [{name: value for name, value in line.items() if name not in usual} for line in found]
@@ -56,11 +56,11 @@ def log_recorder() -> Iterator[LogRecorder]:
 
 
 async def has_metric(instance: RunningServer, line: str, headers: dict[str, str] | None = None) -> bool:
-    """Whether the metrics have this line."""
+    """Return whether the metrics have this line."""
     return f"\n{line}\n" in (await instance.site.get("/metrics", headers)).body.decode()
 
 
-# -- who was refused ---------------------------------------------------------------------------------
+# -- refusals ---------------------------------------------------------------------------------
 
 
 async def test_every_refusal_is_logged_with_its_reason_and_without_request_data(log_recorder: LogRecorder) -> None:
@@ -148,18 +148,18 @@ async def test_calls_that_outlast_their_connections_are_limited_and_logged(log_r
         may_finish.set()
 
 
-# -- who was cut off ---------------------------------------------------------------------------------
+# -- disconnects ---------------------------------------------------------------------------------
 
 
 async def assert_cut_off(instance: RunningServer, log_recorder: LogRecorder, reason: str) -> None:
-    """Wait until one caller was, and see that it was counted."""
+    """Wait until one caller was disconnected for this reason, and check the metric."""
     await wait_until(lambda: bool(log_recorder.fields("caller_cut_off")))
     assert log_recorder.fields("caller_cut_off") == [{"reason": reason, "address": "127.0.0.1"}]
     assert await has_metric(instance, f'hubbub_callers_cut_off_total{{reason="{reason}"}} 1.0')
 
 
 async def open_unread_connection(instance: RunningServer) -> RawConnection:
-    """A connection that holds little and is never read."""
+    """Open a connection with small buffers that is never read."""
     reader, writer = await asyncio.open_connection("127.0.0.1", instance.site.port, limit=1024)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     return RawConnection(reader, writer)
@@ -224,7 +224,7 @@ async def test_stored_events_are_limited_by_the_setting() -> None:
             assert len(await again.rest()) == 3
 
 
-# -- life and calls ----------------------------------------------------------------------------------
+# -- start, stop, sessions and calls ----------------------------------------------------------------------------------
 
 
 async def test_sessions_and_calls_are_logged_at_debug_without_their_ids(log_recorder: LogRecorder) -> None:
@@ -279,7 +279,7 @@ def test_nothing_is_logged_by_default() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# -- what is counted ---------------------------------------------------------------------------------
+# -- metrics ---------------------------------------------------------------------------------
 
 
 async def test_every_kind_of_connection_is_counted() -> None:

@@ -1,4 +1,4 @@
-"""The stateless era over HTTP: what a request must say of itself, and how it is refused."""
+"""The modern era over HTTP: required metadata and headers of a request, and refusals."""
 
 import base64
 from typing import Any

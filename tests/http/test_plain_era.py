@@ -1,4 +1,4 @@
-"""Plain JSON-RPC over HTTP: no handshake, a cookie that costs nothing, tools as methods, batches."""
+"""Plain JSON-RPC over HTTP: no handshake, stateless cookies, tools as methods, batches."""
 
 import asyncio
 import gc
@@ -57,9 +57,9 @@ async def test_cookies_use_no_server_memory() -> None:
         idle = await instance.count_resources()
         tracemalloc.start()
         try:
-            # What is loaded or cached at first is there before it is measured.
+            # Load and cache everything before measuring.
             before = await memory_after(100)
-            # To keep one cookie takes more than a hundred bytes.
+            # Storing one cookie would take more than a hundred bytes.
             assert await memory_after(400) - before < 400 * 50
         finally:
             tracemalloc.stop()
@@ -160,7 +160,7 @@ async def test_a_listener_is_notified_of_list_changes_but_not_of_resource_update
         event = await stream.next()
         assert event is not None
         assert (event.json["method"], event.json["params"]["toolName"]) == ("notifications/tools/list_changed", "new")
-        assert event.id is None  # nobody can come back to it
+        assert event.id is None  # the stream cannot be resumed
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "text/*", "text/event-stream;q=0.5"])

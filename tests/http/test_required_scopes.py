@@ -1,4 +1,4 @@
-"""What requires scopes: hidden from callers who do not hold them, in every list and every call."""
+"""Tools, prompts and resources that require scopes are hidden from callers without them."""
 
 import json
 import time
@@ -75,7 +75,7 @@ def keys(tmp_path: Path) -> dict[str, str]:
 
 
 class Caller:
-    """A client with a key, or without, that speaks one era."""
+    """A client of one era, with or without a key."""
 
     def __init__(self, site: Site, era: str, headers: Mapping[str, str]) -> None:
         self.site = site
@@ -83,7 +83,7 @@ class Caller:
         self.headers = dict(headers)
 
     async def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The whole answer."""
+        """Send a request and return the complete response."""
         if self.era == "modern":
             body, headers = modern_request(method, params)
             if method == "tools/call" and "text" in (params or {}).get("arguments", {}):
@@ -101,7 +101,7 @@ class Caller:
         return whole
 
     async def names(self, what: str, member: str, key: str) -> list[str]:
-        """The names in a list."""
+        """Return the names in a list."""
         result = (await self.request(what))["result"]
         return [entry[key] for entry in result[member] if not entry[key].startswith("hub")]
 
@@ -120,7 +120,7 @@ ALL = [["read_note", "write_note"], ["note://open", "note://secret"], ["draft://
 
 
 def uses(tool: str, secret: str, draft: str, prompt: str, method: str) -> list[tuple[str, dict[str, Any]]]:
-    """Every way to use something by its name."""
+    """Return every request that uses something by its name."""
     return [
         ("tools/call", {"name": tool, "arguments": {"text": "x"}}),
         ("resources/read", {"uri": secret}),

@@ -1,4 +1,4 @@
-"""A credential that is withdrawn ends everything that its owner has open, and nothing of anybody else."""
+"""Revoking a credential ends everything that its owner has open, and nothing of other callers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,13 +25,13 @@ async def two_callers(folder: Path) -> AsyncIterator[tuple[RunningServer, Keyrin
 
 
 async def wait_for_end(stream: EventStream) -> None:
-    """Wait until the stream has ended in good order."""
+    """Wait until the stream has ended cleanly."""
     while await stream.next() is not None:
         pass
 
 
 async def wait_for_history(instance: RunningServer, caller: Key, what: str) -> None:
-    """Wait until a tool of the playground has noted something."""
+    """Wait until a tool of the playground has recorded this entry."""
     async with asyncio.timeout(TIMEOUT_S):
         while what not in (await instance.site.post(call("history"), caller)).body.decode():
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""One caller that takes all it can get leaves room for every other caller, in each bounded table."""
+"""One caller that uses as much as it can leaves room for other callers, in each bounded table."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from hubbub.server.threads import Threads
 
 LIMIT = 16
 SHARE = 14
-"""Seven eighths of it."""
+"""Seven eighths of the limit."""
 Key = dict[str, str]
 
 

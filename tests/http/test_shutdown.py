@@ -1,4 +1,4 @@
-"""SIGTERM: streams end, calls that run are answered, and the process leaves within its bound with code 0."""
+"""SIGTERM: streams end, running calls are answered, and the process exits with code 0 within the drain time."""
 
 import asyncio
 import json
@@ -15,13 +15,13 @@ from websockets.asyncio.client import connect
 
 @pytest.fixture
 def process() -> Iterator[ServerProcess]:
-    # Longer than any wait here: what only ends because the bound is reached, ends too late.
+    # Longer than the time limit of the tests, so that they fail if anything ends only because the drain time is over.
     with ServerProcess(str(PLAYGROUND), "--drain-s", "600") as process:
         yield process
 
 
 async def wait_for_calls(site: Site, number: int) -> None:
-    """Wait until so many calls run."""
+    """Wait until this number of calls runs."""
     async with asyncio.timeout(TIMEOUT_S):
         while (await site.post(call("history"))).body.count(b"start a") < number:
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Server-sent events: what a stream starts with, carries, survives and ends with, in each era."""
+"""Server-sent events in each era: first event, messages, resumption and end of a stream."""
 
 import asyncio
 import json
@@ -104,7 +104,7 @@ async def test_the_response_mode_can_be_set(mode: str, kind: str) -> None:
             assert answer.header("content-type") == wanted
 
 
-# -- questions -------------------------------------------------------------------------
+# -- client requests -------------------------------------------------------------------------
 
 
 async def test_a_client_request_is_sent_on_the_stream_of_the_call_and_answered_by_post(playground: Site) -> None:
@@ -141,11 +141,11 @@ async def test_a_client_may_respond_with_an_error(playground: Site) -> None:
         assert "not now" in json.dumps(last)
 
 
-# -- coming back -----------------------------------------------------------------------
+# -- resumption -----------------------------------------------------------------------
 
 
 async def start_and_disconnect(instance: RunningServer, session: Any, name: str) -> str:
-    """Start a call, lose the connection after its first progress; the last event id seen."""
+    """Start a call and abort its connection after the first progress; return the last event id."""
     async with session.call(call("wait_streaming", {"name": name}, id=name, token=name)) as stream:
         first = await stream.next()
         event = await stream.next()
@@ -175,7 +175,7 @@ async def test_a_result_is_stored_for_a_caller_that_reconnects_late() -> None:
         await instance.site.post(call("open_door", {"name": "a"}))
         await instance.wait_for_history("done a")
         events: list[Event] = []
-        for _ in range(2):  # and again, if that connection broke as well
+        for _ in range(2):  # and again, if that connection broke too
             async with session.listen(last) as stream:
                 events = await stream.rest()
             assert [event.id for event in events] == sorted({str(event.id) for event in events})
@@ -223,7 +223,7 @@ async def test_a_session_cannot_resume_the_stream_of_another() -> None:
         async with other.listen(last) as stream:
             event = await stream.next()
             assert event is not None
-            assert event.data == ""  # a stream of its own
+            assert event.data == ""  # a new stream
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ async def test_a_tool_can_close_its_stream_and_let_the_caller_poll() -> None:
             assert await stream.next() is None
 
 
-# -- the session's own stream ------------------------------------------------------------
+# -- the GET stream of a session ------------------------------------------------------------
 
 
 async def test_a_session_is_notified_of_changes_on_its_get_stream() -> None:
@@ -299,7 +299,7 @@ async def test_with_two_get_streams_each_change_is_sent_on_one_of_them() -> None
                 await instance.site.post(call("add_tool", {"name": name}))
             readers = [asyncio.create_task(stream.message()) for stream in (one, two)]
             await asyncio.wait(readers, return_when=asyncio.FIRST_COMPLETED)
-            await (one if readers[0].done() else two).message()  # the second change comes the same way
+            await (one if readers[0].done() else two).message()  # the second change arrives on the same stream
             await yield_to_loop()
             assert [reader.done() for reader in readers].count(True) == 1
             for task in readers:
@@ -328,7 +328,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def wait_for_keep_alives(stream: EventStream, number: int) -> None:
-    """Read until so many have come."""
+    """Read until this number of keep-alives has arrived."""
     while number:
         event = await stream.next(comments=True)
         assert event is not None
@@ -406,7 +406,7 @@ async def test_an_invalid_listen_filter_is_refused(playground: Site, wanted: Any
     assert (answer.status, answer.code) == (400, -32602)
 
 
-# -- the transport of 2024-11-05 ----------------------------------------------------------------
+# -- HTTP+SSE, the transport of 2024-11-05 ----------------------------------------------------------------
 
 
 async def test_http_sse_responses_are_sent_on_the_stream(playground: Site) -> None:

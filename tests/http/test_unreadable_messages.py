@@ -1,4 +1,4 @@
-"""Answers to our questions that cannot be read, over HTTP: the question fails at once, no call of the client does."""
+"""Unreadable responses to client requests, over HTTP: the request fails at once, no call of the client does."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Views over HTTP: each at an address of its own, behind the same gate, limits and figures."""
+"""Views over HTTP: each has its own endpoint, with the same authentication, limits and metrics."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`/mcp-ws`: the subprotocol, messages both ways, pings, bounds, and the same gate as everywhere."""
+"""`/mcp-ws`: subprotocol, messages in both directions, pings, limits and authentication."""
 
 import asyncio
 import json

@@ -27,7 +27,7 @@ SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 ALL_CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 
 NO_TIMEOUT_S = 3600.0
-"""The deadline of the test comes first."""
+"""The time limit of the test ends first."""
 
 Message = dict[str, Any]
 

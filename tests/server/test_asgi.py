@@ -169,7 +169,7 @@ async def test_a_prefix_cannot_break_headers_or_events() -> None:
         await serving
 
 
-# -- who may call ----------------------------------------------------------------------------
+# -- authentication ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Who is told of a change without having asked, on a connection that speaks any era."""
+"""Unrequested change notifications on connections that may use any era."""
 
 import asyncio
 import json

@@ -368,7 +368,7 @@ async def test_cancelling_one_call_leaves_the_others() -> None:
         assert await client.next_message() == {"jsonrpc": "2.0", "id": 2, "result": "done"}
 
 
-# -- many at once and the end ----------------------------------------------------
+# -- concurrency and the end of a connection ----------------------------------------------------
 
 
 async def test_many_calls_run_at_once() -> None:

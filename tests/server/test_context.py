@@ -318,7 +318,7 @@ def test_a_second_lifespan_is_refused_instead_of_replacing_the_first() -> None:
         server.lifespan(lambda server: nullcontext())
 
 
-# -- pages to open -----------------------------------------------------------------
+# -- URL elicitation -----------------------------------------------------------------
 
 
 def url_server() -> Server:

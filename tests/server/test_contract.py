@@ -1,4 +1,4 @@
-"""Contract 001, to the byte: the examples of the server framework for plain callers."""
+"""The examples of contract 001 (docs/decisions/0008) for plain callers, compared byte by byte."""
 
 from typing import Annotated, Any
 

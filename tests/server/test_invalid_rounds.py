@@ -12,7 +12,7 @@ from tests.server.raw_transport import RawTransport
 from hubbub import Principal
 from hubbub.security.sealer import Sealer
 
-# -- answers ---------------------------------------------------------------------
+# -- input responses ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("responses", [{}, {"other": accept(name="x")}, {"WHO": accept(name="x")}])
@@ -70,7 +70,7 @@ async def test_numbers_out_of_range_are_refused_before_the_handler_starts() -> N
         assert len(asking.server.rounds) <= 1
 
 
-# -- states ----------------------------------------------------------------------
+# -- request states ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("change", [lambda state: state + "-TAMPERED", lambda state: state[:-1], lambda state: "",

@@ -144,7 +144,7 @@ MUTATED = st.builds(mutate_bytes, WELL_FORMED, st.integers(0, 10_000), st.binary
 INPUT = st.lists(WELL_FORMED | MUTATED | st.binary(max_size=20), max_size=25)
 
 
-# -- what must hold -------------------------------------------------------------------
+# -- invariants -------------------------------------------------------------------
 
 
 def ids_in(data: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Contract 001's registry and events, and how changes reach clients."""
+"""The registry and events of contract 001 (docs/decisions/0008), and notifications about changes."""
 
 import time
 from typing import Any, Never

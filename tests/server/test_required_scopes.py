@@ -1,4 +1,4 @@
-"""Scopes as they are declared, and on connections whose client is the user of the process."""
+"""Declaring scopes, and callers on stdio, which have every scope."""
 
 from typing import Any
 

@@ -26,7 +26,7 @@ MISSING = {PLAIN: -32001, "2025-11-25": -32002, MODERN: -32602}
 
 
 class Library:
-    """A provider that has one text and one picture, and fails for some addresses."""
+    """A provider that has one text and one image, and raises for some URIs."""
 
     def list_resources(self) -> list[ResourceDetails]:
         return [ResourceDetails("lib:b", "B", None, "image/png"), ResourceDetails("lib:a", "A", "First", "text/plain")]
@@ -42,7 +42,7 @@ class Library:
 
 class LibraryServer(Server):
     asked: list[str]
-    """The documents that were asked for."""
+    """URIs that were passed to `document`."""
 
 
 def library_server() -> LibraryServer:

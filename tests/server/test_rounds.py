@@ -10,7 +10,7 @@ from tests.server.raw_client import MODERN, Message, connect_raw_client
 from hubbub import Context, bounds
 from hubbub.rounds import Rounds
 
-# -- the exchange ----------------------------------------------------------------
+# -- rounds ----------------------------------------------------------------
 
 
 async def test_a_client_request_is_an_input_required_result_and_a_retry_carries_the_response() -> None:

@@ -113,7 +113,7 @@ async def test_a_disconnected_client_is_not_notified() -> None:
     assert len(server.broadcaster) == 0
 
 
-# -- listens -------------------------------------------------------------------------
+# -- subscriptions/listen -------------------------------------------------------------------------
 
 
 async def open_subscription(client: RawClient, identifier: int | str, **wanted: object) -> Message:

@@ -171,7 +171,7 @@ def test_notifications_pass_unchanged() -> None:
     assert seen == ["notifications/x"]
 
 
-# -- when ----------------------------------------------------------------------
+# -- when tracing is on ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

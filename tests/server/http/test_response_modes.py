@@ -1,4 +1,4 @@
-"""One piece of JSON or a stream: what the setting may decide, and what it must leave alone."""
+"""The response mode: JSON or a stream, and the cases in which the setting has no effect."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ META = {
 
 
 class Posted:
-    """One POST in flight, from the side of the web server."""
+    """One open POST request, as an ASGI server passes it to the app."""
 
     def __init__(self, method: str, params: dict[str, Any]) -> None:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
