@@ -24,7 +24,7 @@ RunPage = Callable[[str], Findings]
 
 @pytest.fixture(scope="module")
 def chromium() -> str:
-    """The browser; the test is skipped if there is none."""
+    """The browser; the test is skipped if none is installed."""
     found = find_chromium()
     if found is None:
         pytest.skip("no Chromium here: `make setup` as root on Debian installs it")
@@ -133,7 +133,7 @@ async def test_no_page_calls_a_tool_without_a_preflight_or_from_a_sandbox(
 def test_a_host_name_that_resolves_to_loopback_is_refused(
     chromium: str, process: ServerProcess, tmp_path: Path
 ) -> None:
-    # How a page gets round the origin check: its own name is made to lead here, so that it is the same origin.
+    # DNS rebinding: the host name of the page resolves to the server, so that the page has the same origin.
     rebound = process.url.replace("127.0.0.1", FOREIGN)
     assert "healthy" in dump_dom(chromium, f"{process.url}/health", tmp_path)
     shown = dump_dom(chromium, f"{rebound}/health", tmp_path)

@@ -26,7 +26,7 @@ PAUSE_S = 0.05
 server = Server("hubbub-conformance", version="1.0.0", instructions="Everything that the suite asks for.")
 
 
-# -- tools that answer by themselves ---------------------------------------------
+# -- tools without client requests ---------------------------------------------
 
 
 @server.tool
@@ -105,7 +105,7 @@ def json_schema_2020_12_tool(**contact: Any) -> str:
     return f"Contact: {json.dumps(contact, sort_keys=True)}"
 
 
-# -- tools that tell something while they run ------------------------------------
+# -- tools that send notifications ------------------------------------
 
 
 @server.tool
@@ -143,7 +143,7 @@ async def test_reconnection(context: Context) -> str:
     return "Reconnection test completed successfully"
 
 
-# -- tools that change what the server offers ------------------------------------
+# -- tools that change the lists ------------------------------------
 
 
 @server.tool
@@ -162,7 +162,7 @@ async def test_trigger_prompt_change() -> str:
     return "The list of prompts changed"
 
 
-# -- tools that ask the person or the model at the other end ---------------------
+# -- tools that send client requests ---------------------
 
 
 class Name(msgspec.Struct):

@@ -60,7 +60,7 @@ def test_every_scored_scenario_passes(version: str, scored: int, reported: int, 
     checks = read_checks(tmp_path)
     assert len(checks) == reported
     assert required <= checks.keys()
-    # Not scored, and not ours yet: the tasks extension.
+    # Not scored, and not implemented: the tasks extension.
     assert find_failures({name: found for name, found in checks.items() if not name.startswith("tasks-")}) == []
 
 
@@ -121,7 +121,7 @@ def start_server(mode: str) -> Iterator[str]:
             assert process.stdout is not None
             url = process.stdout.readline().strip()
             assert url, f"the server ended with {process.wait(START_TIMEOUT_S)}"
-            # The suite's check against DNS rebinding wants a name, not an address.
+            # The DNS rebinding check of the suite needs a host name, not an address.
             yield url.replace("127.0.0.1", "localhost")
         finally:
             process.terminate()

@@ -1,4 +1,4 @@
-"""Servers behind a hub that crash, hang, flap, flood, change or answer nonsense: only their own calls suffer, once."""
+"""Upstreams that crash, hang, flap, flood, change or send invalid responses: only their own calls fail, once."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ MEGABYTE = 1024 * 1024
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubHarness]:
-    """One hub for all that a server can survive, and for what it cannot."""
+    """One hub with a healthy server, a faulty one and a faulty one over HTTP."""
     folder = tmp_path_factory.mktemp("ward")
     with contextlib.ExitStack() as stack:
         servers = {
@@ -31,13 +31,13 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubHarness]:
 
 
 def tool_error(result: Any) -> Any:
-    """The error in a failed tool's result."""
+    """Return the error in the result of a failed tool."""
     assert result["isError"] is True, result
     return result["structuredContent"]["error"]
 
 
 async def wait_until_recovered(here: HubHarness, server: str) -> None:
-    """A server that has failed is used again, sooner or later."""
+    """Wait until calls to a server that failed succeed again."""
     async with asyncio.timeout(60):
         while "isError" in (result := await here.call(f"{server}__echo", text="again")) and result["isError"]:
             await asyncio.sleep(0.1)
@@ -88,7 +88,7 @@ async def test_a_crash_fails_the_calls_in_flight_once_and_the_server_restarts(he
     crashed = tool_error(await here.call("ill__crash"))
     assert "ill" in crashed["message"]
     assert "has ended with status 3" in crashed["message"]
-    assert "the last words" not in str(crashed)  # its stderr is for the hub's log
+    assert "the last words" not in str(crashed)  # the stderr of the server goes to the log only
     assert tool_error(await napping)
     after = here.calls("ill")
     assert (after["crash"], after["nap"]) == (before["crash"] + 1, before["nap"] + 1)
@@ -116,7 +116,7 @@ async def test_many_crashes_leave_no_resources(here: HubHarness) -> None:
     )
 
 
-# -- servers that answer nonsense ------------------------------------------------------------------
+# -- servers that send invalid responses ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("server", ["ill", "far"])

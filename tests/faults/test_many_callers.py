@@ -1,4 +1,4 @@
-"""Floods: sessions, streams, calls and credentials without end stay within their bounds, and leave nothing behind."""
+"""Floods of sessions, streams, calls and credentials stay within their limits, and leave no resources."""
 
 import asyncio
 import gc
@@ -29,7 +29,7 @@ HANDSHAKE = json.dumps(initialize_request(capabilities=CAPABILITIES)).encode()
 
 
 async def open_sessions(site: Site, number: int) -> list[int]:
-    """Open so many sessions and never use them; the statuses."""
+    """Open this number of sessions without using them; return the HTTP statuses."""
 
     async def open_some(count: int) -> list[int]:
         statuses = []
@@ -44,7 +44,7 @@ async def open_sessions(site: Site, number: int) -> list[int]:
 
 
 async def open_sessions_pipelined(site: Site, number: int, row: int = 50) -> int:
-    """The same, as fast as one connection can; how many were let in."""
+    """Open sessions with pipelined requests on one connection; return how many were accepted."""
     fields = JSON | {"Host": "127.0.0.1", "Accept": BOTH_MEDIA_TYPES, "Content-Length": str(len(HANDSHAKE))}
     opened = 0
     async with site.connect() as link:
@@ -91,7 +91,7 @@ def test_ten_thousand_idle_sessions_use_little_memory_and_expire() -> None:
         sessions.sweep()
         gc.collect()
         assert (len(sessions), len(broadcaster)) == (0, 0)
-        # Empty tables keep their width.
+        # Empty hash tables keep their size.
         assert tracemalloc.get_traced_memory()[0] - before <= 1_000_000
     finally:
         tracemalloc.stop()
@@ -100,7 +100,9 @@ def test_ten_thousand_idle_sessions_use_little_memory_and_expire() -> None:
 async def test_ten_thousand_sessions_over_http_use_little_memory() -> None:
     with ServerProcess(str(PLAYGROUND), "--max-sessions", "10400", "--log-level", "error") as own:
         process = psutil.Process(own.pid)
-        assert await open_sessions_pipelined(own.site, 400) == 400  # what the first ones bring along stays
+        assert (
+            await open_sessions_pipelined(own.site, 400) == 400
+        )  # memory that the first sessions allocate stays allocated
         before = process.memory_info().rss
         assert await open_sessions_pipelined(own.site, 10_000) == 10_000
         grown = process.memory_info().rss - before
@@ -166,7 +168,7 @@ async def test_calls_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatch)
 
 
 async def open_streams(here: RunningServer | ServerProcess, number: int) -> list[RawConnection]:
-    """So many streams that say nothing."""
+    """Open this number of idle streams."""
     links = []
     for _ in range(number):
         reader, writer = await asyncio.open_connection("127.0.0.1", here.site.port)
@@ -262,7 +264,7 @@ async def test_memory_is_constant_while_callers_connect_and_disconnect() -> None
                 await round_of_callers()
             await here.wait_for_count(before)
             gc.collect()
-            # What ended streams have said is forgotten little by little, in a bounded store.
+            # Events of ended streams are evicted gradually from a bounded store.
             assert tracemalloc.get_traced_memory()[0] - start < 1_000_000
         finally:
             tracemalloc.stop()

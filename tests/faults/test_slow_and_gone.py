@@ -1,4 +1,4 @@
-"""Callers that send slowly, read slowly or leave in the middle: they lose out, nobody else, and nothing is left."""
+"""Callers that send slowly, read slowly or disconnect early: others are not affected, and no resources are left."""
 
 import asyncio
 import json
@@ -96,7 +96,7 @@ async def test_many_slow_senders_do_not_slow_down_the_others() -> None:
 async def unread_request(
     here: RunningServer, method: str, path: str, headers: dict[str, str], body: Any = None
 ) -> AsyncIterator[RawConnection]:
-    """A request whose answer nobody reads, on a connection that holds little."""
+    """Send a request whose response is never read, on a connection with small buffers."""
     small_socket = socket.socket()
     small_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     small_socket.setblocking(False)
@@ -158,7 +158,7 @@ async def test_a_stream_that_is_not_read_is_closed_and_the_others_get_every_noti
 
 
 async def flood(here: RunningServer, initial_connections: int, other: EventStream) -> None:
-    """Make changes until the server has given up the one that does not read; the other reads them all."""
+    """Publish changes until the server has closed the stream that is not read; the other stream is read."""
     async with asyncio.timeout(60):
         for number in range(10**6):
             change = {"type": "tool_added", "toolName": f"tool_{number}_{'x' * 50_000}", "timestamp": number}
@@ -168,11 +168,11 @@ async def flood(here: RunningServer, initial_connections: int, other: EventStrea
                 return
 
 
-# -- leaving in the middle ---------------------------------------------------------------------
+# -- disconnecting during a call ---------------------------------------------------------------------
 
 
 async def abandon_call(here: RunningServer, headers: dict[str, str], body: Any, name: str) -> None:
-    """Start a call and go away while it runs."""
+    """Start a call and disconnect while it runs."""
     async with here.site.connect() as link:
         await link.send_request("POST", "/mcp", JSON | headers, json.dumps(body).encode())
         await here.wait_for_history(f"start {name}")

@@ -1,4 +1,4 @@
-"""Requests that are wrong in every way: each gets its error, the connection or the next caller is not harmed."""
+"""Invalid requests of every kind: each gets its error, and other requests and callers are not affected."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ async def check_health(site: Site) -> None:
 
 
 def check_refusal(answer: Response) -> None:
-    """An error that a client can read, with the status that a client expects."""
+    """Assert a JSON-RPC error with this HTTP status."""
     assert 400 <= answer.status < 500
     error = answer.json["error"]
     assert isinstance(error["code"], int)
@@ -43,7 +43,7 @@ def check_refusal(answer: Response) -> None:
     assert answer.json["jsonrpc"] == "2.0"
 
 
-# -- what is not HTTP --------------------------------------------------------------------
+# -- invalid HTTP --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_no_path_and_no_method_breaks_the_routes(site: Site, method: str, path: 
 FINITE = JSON_VALUES.filter(lambda value: "Infinity" not in json.dumps(value))
 
 
-# What a handshake itself reads has tests of its own, above and in tests/http.
+# The parameters of a handshake are tested above and in tests/http.
 PARSED_KEYS = ("_meta", "capabilities", "clientInfo", "protocolVersion")
 
 

@@ -1,4 +1,4 @@
-"""About a minute of seeded fuzzing on one core; `python -m tests.fuzz` goes on for longer, with other seeds."""
+"""About a minute of seeded fuzzing on one core; `python -m tests.fuzz` runs longer, with other seeds."""
 
 import pytest
 from tests.fuzz.runs import TARGETS, run

@@ -1,4 +1,4 @@
-"""Which calls an upstream gets: the line before a busy one, and the breaker of a failing one."""
+"""Admission of calls to an upstream: the limiter with its queue, and the circuit breaker."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The hub's own tools: search, call, status."""
+"""The built-in tools of the hub: search, call, status."""
 
 import asyncio
 from typing import Any

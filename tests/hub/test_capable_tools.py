@@ -1,4 +1,4 @@
-"""Tools that a server lists only to clients that can be asked something: everybody sees them, the capable use them."""
+"""Tools that a server lists only to clients with capabilities: listed to all clients, usable with the capability."""
 
 import sys
 from pathlib import Path
@@ -120,7 +120,7 @@ async def test_tools_that_need_capabilities_fail_for_callers_without_them(tmp_pa
                 await call_tool(upstream, "elicitation", {}, make_caller(revision))
         assert (
             result_text(await call_tool(upstream, "plain", {}, make_caller(MODERN))) == "[]"
-        )  # nothing is declared for others
+        )  # no capabilities are declared for other callers
 
 
 async def test_a_server_whose_list_does_not_depend_on_capabilities_is_probed_only_once(tmp_path: Path) -> None:

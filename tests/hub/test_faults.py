@@ -1,4 +1,4 @@
-"""Upstreams that crash, hang, flap, lie or say too much; nobody else pays for it."""
+"""Upstreams that crash, hang, flap, or send invalid or too many messages; other callers are not affected."""
 
 import asyncio
 from pathlib import Path
@@ -310,7 +310,7 @@ async def test_unread_notifications_are_dropped_except_the_newest(
     class Slow(RecordingReturnPath):
         async def notify(self, note: Note) -> None:
             if not self.notes:
-                await wait_until(file.exists)  # all is said, and more than what fits into a pipe was read
+                await wait_until(file.exists)  # the upstream has sent everything, which is more than a pipe holds
             await super().notify(note)
 
     async with assert_no_leaks(), open_upstream(asking_config(), timeout_s=20) as upstream:

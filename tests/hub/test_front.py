@@ -1,4 +1,4 @@
-"""What clients of every era see of a hub, and that each call gets to the server that has what it asks for."""
+"""A hub as clients of every era see it: lists, routing of calls, notifications."""
 
 import asyncio
 from typing import Any
@@ -264,7 +264,7 @@ async def test_resource_updates_have_the_uri_that_the_client_subscribed_to(uri: 
 
 
 async def wait_for_watches(hub: Any, watched: int = 0) -> None:
-    """Wait until the hub watches only so much."""
+    """Wait until the hub has this number of subscriptions."""
     async with asyncio.timeout(60):
         while len(hub.subscriptions) != watched:
             await asyncio.sleep(0.001)
@@ -306,7 +306,7 @@ async def test_the_status_resource_of_the_hub_can_be_subscribed_to() -> None:
         assert len(hub.subscriptions) == 0
 
 
-# -- talking back ------------------------------------------------------------------
+# -- progress, cancellation, instructions ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dialect", [LEGACY[-1], MODERN])

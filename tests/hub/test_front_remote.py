@@ -1,4 +1,4 @@
-"""A hub in front of processes that are slow, die and come back: what its clients see of it."""
+"""A hub with upstream processes that are slow, crash and restart, as its clients see it."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Names while a hub starts: what was listed stays callable, and what is known of servers decides from the start."""
+"""Names while a hub starts: listed names stay callable, and the last known names of servers count from the start."""
 
 import asyncio
 import stat

@@ -1,4 +1,4 @@
-"""What a hub says of itself in the `_meta` of entries."""
+"""The `_meta` that a hub adds to entries."""
 
 from typing import Any
 

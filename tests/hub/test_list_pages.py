@@ -1,4 +1,4 @@
-"""Lists in pages: complete, in order, and the same bytes until something changes."""
+"""Pagination: complete, in order, and the same bytes until something changes."""
 
 from tests.hub.local_hubs import make_hub, open_client, toolbox
 from tests.server.raw_client import LEGACY, MODERN, PLAIN

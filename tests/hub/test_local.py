@@ -1,4 +1,4 @@
-"""A server in the hub's own process."""
+"""An upstream in the process of the hub."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The names of many servers' tools: unique, within the limit, the same whoever connects first."""
+"""Names of the tools of many servers: unique, within the length limit, independent of the order of connecting."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ STYLES = st.builds(NameStyle, limit=st.integers(16, 64), safe=st.booleans())
 
 
 def names(*offers: str, style: NameStyle = PLAIN, **rules: NamingRule) -> Names:
-    """The names of `server/tool` pairs."""
+    """Assign names to `server/tool` pairs."""
     found = [Offer(*offer.split("/")) for offer in offers]
     return assign_names(found, {offer.server: rules.get(offer.server, NamingRule()) for offer in found}, style)
 

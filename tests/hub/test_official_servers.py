@@ -110,7 +110,7 @@ async def test_changes_of_the_upstream_are_noticed(transport: str, version: str,
     who = make_caller(revision, ALL_CAPABILITIES, scope=None if revision is MODERN_CALLER else "session")
     async with open_studio(transport, version) as upstream:
         await upstream.refresh()
-        can_watch = version == MODERN  # This SDK does not know `resources/subscribe`, only its successor.
+        can_watch = version == MODERN  # This SDK has no `resources/subscribe`, only `subscriptions/listen`.
         if can_watch:
             await upstream.subscribe("memo://watched")
         upstream.on_change = lambda _, change: changes.append(change)

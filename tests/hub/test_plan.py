@@ -1,4 +1,4 @@
-"""What differs between two configurations of a hub: all of it, nothing else, and no secrets."""
+"""Plans list every difference between two configurations, nothing else, and no secrets."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def configs(draw: st.DrawFn) -> HubConfig:
 
 
 def flatten_upstream(upstream: UpstreamConfig) -> dict[str, object]:
-    """An upstream taken apart in another way than the code does it: every value by its key."""
+    """Return every value of an upstream by its key, computed independently of the code under test."""
     remote = upstream.remote
     found: dict[str, object] = {
         "max_calls": upstream.max_calls,
@@ -113,7 +113,7 @@ def test_a_plan_names_exactly_what_changed(before: HubConfig, after: HubConfig) 
         expected = differing_keys(old_parts[name], new_parts[name])
         step = named.pop(("change", name), None)
         found = set() if step is None else {field.key for field in step.fields}
-        # Two kinds of remote servers also differ in what only one of them has.
+        # Remote servers of two kinds also differ in the settings that only one of them has.
         assert found >= expected
         if (old_parts[name].remote is None) == (new_parts[name].remote is None):
             assert found == expected

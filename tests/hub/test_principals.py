@@ -102,7 +102,7 @@ async def test_principals_share_no_session_or_connection_to_a_remote_server(
     async with interop_upstream(transport, version) as upstream:
         for name in ("ada", "bob", "ada"):
             assert result_text(await call_tool(upstream, "echo", {"text": name}, make_principal_caller(name))) == name
-        assert upstream.state.sessions == 3  # the first, which lists, and one for each
+        assert upstream.state.sessions == 3  # the default session, which lists, and one for each principal
 
 
 async def test_anonymous_modern_callers_share_one_process() -> None:
@@ -267,7 +267,7 @@ async def test_a_server_that_refuses_a_second_session_is_unavailable_for_other_p
 
 @asynccontextmanager
 async def keyed_hub(folder: Path) -> AsyncIterator[tuple[Site, dict[str, dict[str, str]]]]:
-    """A hub of the notebook for the holders of two keys."""
+    """A hub with the notebook server and two API keys."""
     ring = Keyring(folder / "keys.toml")
     keys = {name: ring.add(name) for name in ("ada", "bob")}
     hub = Gateway(HubConfig(upstreams=(UpstreamConfig(id="notes", remote=notebook_config("2025-11-25")),)))

@@ -1,4 +1,4 @@
-"""A hub that follows its files: what a change takes over, what stays as it was, and who is told. Real files, real
+"""A hub that watches its files: what a change applies, what it keeps, and notifications. Real files, real
 servers."""
 
 import json
@@ -72,7 +72,7 @@ async def test_servers_of_an_mcp_json_are_added_and_removed(tmp_path: Path) -> N
 
 
 async def test_a_changed_symlink_is_a_change_of_the_file(tmp_path: Path) -> None:
-    """Mounted configuration changes so: the file is a link through a folder, and the folder's link is swapped."""
+    """As in mounted configuration: the path goes through a symlink to a folder, and that symlink is replaced."""
     for version, name in (("v1", "one"), ("v2", "two")):
         (tmp_path / version).mkdir()
         (tmp_path / version / "hubbub.toml").write_text(worker_section(name))

@@ -1,4 +1,4 @@
-"""A hub whose file is broken, gone or names a broken program: nothing changes, and it says why until it is mended."""
+"""A hub whose file is invalid, missing or names a broken program: nothing changes, and the problem is reported."""
 
 import asyncio
 import json
@@ -89,17 +89,17 @@ async def test_a_program_that_fails_to_load_changes_nothing(tmp_path: Path) -> N
         program.write_text(
             "from hubbub import Server\nserver = Server('local')\n@server.tool\ndef here() -> str:\n    return 'here'\n"
         )
-        os.kill(os.getpid(), signal.SIGHUP)  # the program is none of the files that are watched
+        os.kill(os.getpid(), signal.SIGHUP)  # the program is not one of the watched files
         await wait_until(lambda: reload_problem(front) is None)
         assert await call_text(client, "here") == "here"
         assert (await call_text(client, "one_who")).endswith(" anew")
 
 
-# -- the reloader by itself --------------------------------------------------------
+# -- the reloader alone --------------------------------------------------------
 
 
 class RecordingHub:
-    """Something that is brought from one configuration to the next, and notes which it got."""
+    """Records the configurations that the reloader applies."""
 
     def __init__(self) -> None:
         self.configs: list[HubConfig] = []

@@ -1,4 +1,4 @@
-"""A hub whose file changes while calls are open: what was begun is let finish, what is new waits until it is there."""
+"""A hub whose file changes during calls: running calls finish on the old server, new ones wait for the new server."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ def is_alive(pid: int) -> bool:
 
 
 class CallInFlight:
-    """A call in flight: begun, and known to have reached its server."""
+    """A call in flight that has reached its server."""
 
     def __init__(self, client: RawClient, folder: Path) -> None:
         self._client = client
@@ -98,7 +98,7 @@ async def test_an_input_response_reaches_its_call_after_the_server_was_replaced(
         assert new.endswith(" anew")
         answers = {key: {"action": "accept", "content": {"name": "Ann"}}}
         more = {"requestState": asked["requestState"], "inputResponses": answers}
-        if version == MODERN:  # The question was asked by the old process itself, which has nothing more to do.
+        if version == MODERN:  # The request came from the old process, which has no running call any more.
             assert (await client.ask("tools/call", {"name": "one_greet", **more}))["error"]["code"] == -32602
             return
         result = await client.call("one_greet", more=more)
@@ -131,6 +131,6 @@ async def test_a_replaced_server_serves_until_the_new_one_is_ready(tmp_path: Pat
         answers_seen.append(await call_text(client, "one_who"))
         after = answers_seen[-1]
         assert after.endswith(" anew")
-        # It may have taken over before that was counted, but then for good.
+        # The new server may serve before the reload is counted, but then the old one never does again.
         assert answers_seen == [before] * answers_seen.count(before) + [after] * answers_seen.count(after)
         assert answers_seen.count(before) > 3, "the old one answers while the new one starts"

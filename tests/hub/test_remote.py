@@ -1,4 +1,4 @@
-"""One server behind the hub: every era and transport, for callers of every era."""
+"""A remote upstream in every era and over every transport, for callers of every era."""
 
 import asyncio
 from typing import Any

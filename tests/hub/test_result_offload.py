@@ -47,7 +47,7 @@ class Clock:
 
 
 class ForeignTools:
-    """What tools of other servers give: results that pass through as they came. The rest goes to our own server."""
+    """Returns raw results for some tools, as an upstream would; passes other calls to the server."""
 
     def __init__(self, inside: Peer, results: dict[str, Any]) -> None:
         self._inside = inside
@@ -63,7 +63,7 @@ class ForeignTools:
 
 
 class ExceptReadResult:
-    """The hub's own tool stands beside what is limited, not behind it."""
+    """Passes calls of the built-in tool to the server directly, without the limit."""
 
     def __init__(self, inside: Peer, limited: Peer) -> None:
         self._inside, self._limited = inside, limited
@@ -139,7 +139,7 @@ def find_id(result: dict[str, Any]) -> str:
 
 
 async def read_all(client: RawClient, uri: str) -> str:
-    """As a client does that follows `_meta.next`."""
+    """Read all pages, following `_meta.next`."""
     text, following = "", uri
     while following:
         (contents,) = (await client.result("resources/read", {"uri": following}))["contents"]

@@ -1,4 +1,4 @@
-"""What passes through the hub in another form: results of servers that answer with anything."""
+"""Rewriting of results that pass through the hub, including invalid ones."""
 
 import pytest
 from msgspec import Raw

@@ -1,4 +1,4 @@
-"""What a server behind the hub reveals: callers learn that it is down, the log why; secrets come back to nobody."""
+"""Disclosure by upstreams: callers see that a server is down, only the log has the reason, and secrets are masked."""
 
 import logging
 from pathlib import Path

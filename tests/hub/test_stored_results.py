@@ -1,4 +1,4 @@
-"""A result too large, read on page by page through a whole hub, as each dialect does it."""
+"""An oversized result, read page by page through a hub in each dialect."""
 
 import re
 from pathlib import Path

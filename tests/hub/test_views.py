@@ -1,4 +1,4 @@
-"""Views: what one shows can be listed, called, read, searched and watched there, and nothing else."""
+"""Views: only their entries can be listed, called, read, searched and subscribed to."""
 
 import pytest
 from tests.hub.local_hubs import library, list_names, make_hub, open_client, toolbox

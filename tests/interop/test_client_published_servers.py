@@ -31,7 +31,7 @@ from hubbub import (
 
 RunAsync = Callable[..., Any]
 PUBLISHED = JUDGES / "@modelcontextprotocol"
-HANDLERS = 16  # the tools of `everything`, with those that it adds for what a client can answer
+HANDLERS = 16  # the tools of `everything`, with those that it adds for client capabilities
 
 
 @pytest.fixture(params=["stdio", "streamable_http", "sse", "fallback"])
@@ -111,7 +111,7 @@ def test_the_everything_server_is_listed_called_read_and_completed(
 async def check_tools(client: Client) -> None:
     names = [tool.name for tool in await client.tools()]
     assert {"echo", "get-sum", "get-structured-content"} <= set(names)
-    assert "trigger-sampling-request" not in names  # we did not say that we have a model
+    assert "trigger-sampling-request" not in names  # the client did not declare sampling
     assert text(await client.call_tool("echo", {"message": "grüß dich"})) == "Echo: grüß dich"
     assert text(await client.call_tool("get-sum", {"a": 2, "b": 3})) == "The sum of 2 and 3 is 5."
     weather = to_wire_form(await client.call_tool("get-structured-content", {"location": "Chicago"}))
@@ -167,7 +167,7 @@ def test_the_everything_server_sends_requests_progress_and_changes(
     async def scenario() -> None:
         person = Callbacks()
         async with person.client(everything) as client:
-            while len(await client.tools()) < HANDLERS:  # it adds some when it has learnt what we can answer
+            while len(await client.tools()) < HANDLERS:  # it adds some when it knows the capabilities of the client
                 await person.until(Change("tools"))
             await check_questions(client, person)
             await check_progress(client)

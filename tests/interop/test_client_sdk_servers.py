@@ -120,7 +120,7 @@ def test_concurrent_calls_get_their_own_results(results: FeatureResults) -> None
 
 def test_the_client_answers_elicitation_sampling_and_roots_requests(results: FeatureResults) -> None:
     expected = {"ask_name": "Ada is 36", "sample_haiku": "basho: old pond", "list_roots": "file:///home/ada"}
-    if results["sdk"] == "fastmcp":  # it has given up on the other two
+    if results["sdk"] == "fastmcp":  # FastMCP supports neither sampling nor roots
         expected = {"ask_name": "Ada is 36"}
     assert results["answered"] == expected
     (_, message, form), *samplings = results["asked"]
@@ -160,7 +160,7 @@ def test_the_client_receives_changes_until_it_unsubscribes(results: FeatureResul
     assert changes["is_listed"] is True
     assert changes["hello"] == "hello greets Ada"
     assert ("tools", "") in changes["heard"]
-    # Neither of the Python frameworks knows `resources/subscribe`; only the SDK has its successor.
+    # Neither Python framework has `resources/subscribe`; only the SDK has `subscriptions/listen`.
     can_watch = results["sdk"] in ("v1", "v2") or (results["sdk"], results["version"]) == ("python", MODERN)
     assert changes["can_watch"] is can_watch
     if can_watch:

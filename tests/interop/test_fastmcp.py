@@ -33,7 +33,7 @@ async def connected(address: ServerAddress, mode: str, **options: Any) -> AsyncI
         transport = StreamableHttpTransport(address, httpx_client_factory=traffic.make_client)
     async with Client(transport, mode=mode, timeout=60, **options) as client:
         if isinstance(address, str) and mode == LEGACY:
-            await traffic.wait_for("GET")  # nothing can be told to a session before
+            await traffic.wait_for("GET")  # before that, a session gets no notifications
         yield client
 
 
@@ -81,7 +81,7 @@ def test_progress_arrives_in_order(address: ServerAddress, run_async: RunAsync, 
                     has_gone_on.set()
 
             result = await client.call_tool("paced", {"steps": 3}, progress_handler=progress)
-            await has_gone_on.wait()  # a client that is closed with a call on its way fails
+            await has_gone_on.wait()  # a client that is closed during a call fails
             assert result.content[0].text == "3 steps"
             assert heard == [(step, 3, f"step {step}") for step in range(1, 4)]
 

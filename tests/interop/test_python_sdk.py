@@ -389,7 +389,7 @@ def test_a_modern_client_receives_the_subscribed_notifications_and_no_others(
                 assert block_text((await client.read_resource("memo://watched")).contents[0]) == "version 1"
             await client.call_tool("register_tool", {"name": "after"})
             await client.call_tool("echo", {"text": "a turn later"})
-            # Nothing outside the stream: a modern server never tells a client what it did not ask for.
+            # Nothing outside the stream: a modern server sends no notifications that were not requested.
             told = [note.params.meta for note in recorder.notifications if note.params is not None]
             assert [note for note in recorder.notifications if note.params is None] == []
             assert all(meta and "io.modelcontextprotocol/subscriptionId" in meta for meta in told)

@@ -1,4 +1,4 @@
-"""The `websockets` library against /mcp-ws; the TypeScript client is tested there too, and no other SDK has WebSockets."""
+"""The `websockets` library as a client of /mcp-ws. Of the SDKs, only the TypeScript one has WebSockets."""
 
 import asyncio
 import json

@@ -1,9 +1,9 @@
-"""A client's side of a conversation in memory, in any dialect: what the tests of the server talk through.
+"""A client in memory, in any dialect, for the tests of the server.
 
-    async with conversing(server, "2025-06-18") as client:
+    async with connect_raw_client(server, "2025-06-18") as client:
         answer = await client.ask("tools/list")
 
-Not a client library: it sends what it is told to, also what is wrong, and keeps all it hears.
+Not a client library: it sends any message, also invalid ones, and records everything that it receives.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Whose question is it: what belongs to one client never reaches another, whatever the server does."""
+"""Sessions of upstreams: messages that belong to one client never reach another."""
 
 import asyncio
 from pathlib import Path
@@ -280,7 +280,7 @@ async def test_a_client_request_is_not_sent_to_a_call_that_ends_first() -> None:
 
 
 class _SlowReader(RecordingReturnPath):
-    """One who takes its time to hear."""
+    """A return path whose `notify` blocks until the test continues."""
 
     def __init__(self) -> None:
         super().__init__("slow")

@@ -24,7 +24,7 @@ class Row(NamedTuple):
     client: str
     workshop: Workshop
     client_sdk: str = "python"
-    """Whose SDK the client is of."""
+    """The SDK of the client."""
 
     @property
     def id(self) -> str:
@@ -106,7 +106,7 @@ def results(request: pytest.FixtureRequest, feature_results: Callable[..., dict[
 
 def test_tools(results: RowResults) -> None:
     found = results.get_feature("tools")
-    # What other visits have added comes behind.
+    # Entries that other runs have added follow.
     assert found | {"names": found["names"][: len(expected.NAMES)]} == expected.tools(results.room)
 
 

@@ -1,4 +1,4 @@
-"""What a hub writes, byte for byte where official clients do not look: each caller gets its own era's form, whole.
+"""The JSON that a hub sends, including members that official clients ignore: each caller gets the form of its era.
 
 Plain callers send JSON-RPC without any header or handshake, and get tools, resources and prompts all the
 same. For MCP callers this is about members that exist in one era only.
@@ -131,7 +131,7 @@ async def test_a_modern_caller_gets_every_member_of_its_era(stand: ServerTarget)
             assert who == "hubbub"
             assert found["cacheScope"] == "private", method
         else:
-            assert who in ("hubbub", "workshop")  # what a modern server answers is passed on as it is
+            assert who in ("hubbub", "workshop")  # the response of a modern server is forwarded unchanged
         assert ("ttlMs" in found) is (method not in ("tools/call", "prompts/get"))
 
 
