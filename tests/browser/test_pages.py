@@ -85,7 +85,7 @@ def test_a_page_opens_a_session_receives_a_change_and_ends_it(allowed_findings: 
         "version": "2025-11-25",
         "accepted": 202,
         "called": "added",
-        "heard": "notifications/tools/list_changed",
+        "received": "notifications/tools/list_changed",
         "ended": 204,
         "afterwards": 404,
     }

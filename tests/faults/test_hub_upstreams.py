@@ -171,10 +171,10 @@ async def test_a_tool_list_change_during_a_call_does_not_affect_the_call(here: H
     await wait_until_recovered(here, "ill")
     assert "ill__swap" in await here.tools()
     body, headers = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id="watch")
-    async with here.site.stream("POST", "/mcp", headers, body) as heard:
-        assert (await heard.message())["method"] == "notifications/subscriptions/acknowledged"
+    async with here.site.stream("POST", "/mcp", headers, body) as received:
+        assert (await received.message())["method"] == "notifications/subscriptions/acknowledged"
         swapping = asyncio.create_task(here.call("ill__swap"))
-        assert (await heard.message())["method"] == "notifications/tools/list_changed"
+        assert (await received.message())["method"] == "notifications/tools/list_changed"
         names = await here.tools()
         assert "ill__swapped" in names
         assert "ill__swap" not in names

@@ -189,8 +189,8 @@ async def test_a_thousand_streams_are_notified_of_a_change_and_leave_no_resource
         assert (await here.site.post(request("ping"))).status == 200
         await here.site.post(call("add_tool", {"name": "new"}))
         async with asyncio.timeout(60):
-            heard = await asyncio.gather(*(anext(link.chunks()) for link in links))
-        assert all(b'"toolName":"new"' in event for event in heard)
+            received = await asyncio.gather(*(anext(link.chunks()) for link in links))
+        assert all(b'"toolName":"new"' in event for event in received)
         for number, link in enumerate(links):
             link.abort() if number % 2 else link.close()
         await here.wait_for_count(before)
@@ -204,8 +204,8 @@ async def test_two_and_a_half_thousand_streams_are_notified_and_leave_no_resourc
         assert b"\nhubbub_streams 2500.0\n" in (await own.site.get("/metrics")).body
         await own.site.post(call("add_tool", {"name": "new"}))
         async with asyncio.timeout(60):
-            heard = await asyncio.gather(*(anext(link.chunks()) for link in links))
-        assert all(b'"toolName":"new"' in event for event in heard)
+            received = await asyncio.gather(*(anext(link.chunks()) for link in links))
+        assert all(b'"toolName":"new"' in event for event in received)
         for number, link in enumerate(links):
             link.abort() if number % 2 else link.close()
         async with asyncio.timeout(60):

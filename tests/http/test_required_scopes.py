@@ -210,8 +210,8 @@ async def test_a_listener_is_not_notified_of_a_hidden_resource(keys: dict[str, s
                 assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
             for uri in ("note://secret", "draft://1", "note://open"):
                 local.resource_updated(uri)
-            heard = [(await writer.message())["params"]["uri"] for _ in range(3)]
-            assert "note://secret" in heard
+            received = [(await writer.message())["params"]["uri"] for _ in range(3)]
+            assert "note://secret" in received
             assert (await reader.message())["params"]["uri"] == "note://open"
 
 

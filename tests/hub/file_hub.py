@@ -41,9 +41,9 @@ def replace_file(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-async def wait_until(what: Callable[[], Any], patience_s: float = WAIT_TIMEOUT_S) -> None:
-    async with asyncio.timeout(patience_s):
-        while not what():
+async def wait_until(condition: Callable[[], Any], timeout_s: float = WAIT_TIMEOUT_S) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():
             await asyncio.sleep(0.01)
 
 

@@ -24,7 +24,7 @@ FORMS = ("plain", "quoted", "base64", "basic", "argument", "password")
 
 def leaky_config() -> ServerConfig:
     env = {"API_TOKEN": TOKEN, "DATABASE": f"postgresql://app:{PASSWORD}@db/x"}
-    program = str(Path(__file__).with_name("leaky.py"))
+    program = str(Path(__file__).with_name("secret_leaking_server.py"))
     return stdio_config(program, "--access-code-token", CODE, id="leaky", env=env)
 
 

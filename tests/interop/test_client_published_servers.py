@@ -195,13 +195,13 @@ async def check_questions(client: Client, person: Callbacks) -> None:
 
 
 async def check_progress(client: Client) -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
     work = {"duration": 0.2, "steps": 4}
     done = await client.call_tool(
-        "trigger-long-running-operation", work, progress=lambda update: heard.append((update.progress, update.total))
+        "trigger-long-running-operation", work, progress=lambda update: received.append((update.progress, update.total))
     )
     assert text(done) == "Long running operation completed. Duration: 0.2 seconds, Steps: 4."
-    assert heard == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert received == [(1, 4), (2, 4), (3, 4), (4, 4)]
     started = asyncio.Event()
     call = asyncio.create_task(
         client.call_tool(

@@ -159,10 +159,10 @@ def test_the_client_receives_changes_until_it_unsubscribes(results: FeatureResul
     changes = results["changes"]
     assert changes["is_listed"] is True
     assert changes["hello"] == "hello greets Ada"
-    assert ("tools", "") in changes["heard"]
+    assert ("tools", "") in changes["received"]
     # Neither Python framework has `resources/subscribe`; only the SDK has `subscriptions/listen`.
     can_watch = results["sdk"] in ("v1", "v2") or (results["sdk"], results["version"]) == ("python", MODERN)
     assert changes["can_watch"] is can_watch
     if can_watch:
-        assert ("resource", "memo://watched") in changes["heard"]
+        assert ("resource", "memo://watched") in changes["received"]
         assert changes["watched"] == ("version 0", "version 1", [])

@@ -45,10 +45,10 @@ def test_the_client_uses_one_session_and_ends_it(url: str, run_async: RunAsync) 
 
 def test_the_client_reconnects_for_a_result_whose_stream_was_closed(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        traffic, heard, complete = HttpRecorder(), [], asyncio.Event()
+        traffic, received, complete = HttpRecorder(), [], asyncio.Event()
 
         async def progress(value: float, total: float | None, message: str | None) -> None:
-            heard.append(message)
+            received.append(message)
             if message == "after":
                 complete.set()
 
@@ -57,7 +57,7 @@ def test_the_client_reconnects_for_a_result_whose_stream_was_closed(url: str, ru
             result = await client.call_tool("polled", progress_handler=progress)
             assert result.content[0].text == "fetched"
             await asyncio.wait_for(complete.wait(), 60)
-            assert heard == ["before", "after"]
+            assert received == ["before", "after"]
             assert [exchange.method for exchange in traffic.exchanges if exchange.last_event_id] == ["GET"]
 
     run_async(scenario())

@@ -19,7 +19,7 @@ RunAsync = Callable[..., Any]
 pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
 
-def talkative(recorder: ClientRecorder) -> dict[str, Any]:
+def client_callbacks(recorder: ClientRecorder) -> dict[str, Any]:
     return {
         "elicitation_callback": recorder.elicit,
         "sampling_callback": recorder.sample,
@@ -145,18 +145,18 @@ def test_progress_arrives_in_order_and_before_the_result(
 ) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
-            heard: list[tuple[float, float | None, str | None]] = []
+            received: list[tuple[float, float | None, str | None]] = []
             complete = asyncio.Event()
 
             async def progress(progress: float, total: float | None, message: str | None) -> None:
-                heard.append((progress, total, message))
-                if len(heard) == 4:
+                received.append((progress, total, message))
+                if len(received) == 4:
                     complete.set()
 
             result = await client.call_tool("slow", {"steps": 4}, progress_callback=progress)
             assert block_text(result.content[0]) == "4 steps"
             await asyncio.wait_for(complete.wait(), 60)
-            assert heard == [(step, 4, f"step {step}") for step in range(1, 5)]
+            assert received == [(step, 4, f"step {step}") for step in range(1, 5)]
 
     run_async(scenario())
 
@@ -164,10 +164,10 @@ def test_progress_arrives_in_order_and_before_the_result(
 @pytest.mark.parametrize("mode", ERAS)
 def test_log_messages_have_the_requested_level(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        heard: list[types.LoggingMessageNotificationParams] = []
+        received: list[types.LoggingMessageNotificationParams] = []
 
         async def log(params: types.LoggingMessageNotificationParams) -> None:
-            heard.append(params)
+            received.append(params)
 
         level: dict[str, Any] = {"log_level": "info"} if mode == MODERN else {}
         async with connect_sdk_client(address, mode, logging_callback=log, **level) as (client, recorder):
@@ -176,12 +176,12 @@ def test_log_messages_have_the_requested_level(address: ServerAddress, run_async
             await client.call_tool("slow", {"steps": 2})
             await recorder.wait_for(types.LoggingMessageNotification)
             await client.call_tool("echo", {"text": "a turn later"})
-            assert [(entry.level, entry.data) for entry in heard] == [("info", "did step 1"), ("info", "did step 2")]
+            assert [(entry.level, entry.data) for entry in received] == [("info", "did step 1"), ("info", "did step 2")]
             if mode == LEGACY:
                 await client.set_logging_level("error")
                 await client.call_tool("slow", {"steps": 2})
                 await client.call_tool("echo", {"text": "a turn later"})
-                assert len(heard) == 2
+                assert len(received) == 2
 
     run_async(scenario())
 
@@ -212,7 +212,7 @@ def test_a_cancelled_call_stops_and_the_server_continues(
 def test_a_user_fills_in_a_form(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         person = ClientRecorder()
-        async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
+        async with connect_sdk_client(address, mode, **client_callbacks(person)) as (client, _):
             assert block_text((await client.call_tool("ask_name")).content[0]) == "Ada 1 is 36"
             form = person.requests[0]
             assert form.message == "Who are you?"
@@ -239,7 +239,7 @@ def test_a_user_may_decline_an_elicitation(address: ServerAddress, run_async: Ru
 def test_a_handler_with_two_client_requests_runs_once(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         person = ClientRecorder()
-        async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
+        async with connect_sdk_client(address, mode, **client_callbacks(person)) as (client, _):
             assert block_text((await client.call_tool("interview")).content[0]) == "Ada 1 and Ada 2"
             assert [form.message for form in person.requests] == ["Who are you?", "And your friend?"]
             assert (await counts(client))["started"] == 1
@@ -251,7 +251,7 @@ def test_a_handler_with_two_client_requests_runs_once(address: ServerAddress, ru
 def test_sampling_and_roots_requests_are_answered(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         person = ClientRecorder()
-        async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
+        async with connect_sdk_client(address, mode, **client_callbacks(person)) as (client, _):
             assert (
                 block_text((await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0]) == "basho: old pond"
             )
@@ -377,15 +377,15 @@ def test_a_modern_client_receives_the_subscribed_notifications_and_no_others(
     async def scenario() -> None:
         async with connect_sdk_client(address, MODERN) as (client, recorder):
             await client.call_tool("register_tool", {"name": "before"})
-            async with client.listen(tools_list_changed=True, resource_subscriptions=["memo://watched"]) as heard:
-                assert heard.honored.tools_list_changed is True
-                assert heard.honored.resource_subscriptions == ["memo://watched"]
+            async with client.listen(tools_list_changed=True, resource_subscriptions=["memo://watched"]) as received:
+                assert received.honored.tools_list_changed is True
+                assert received.honored.resource_subscriptions == ["memo://watched"]
                 await client.call_tool("add_resource", {"name": "new"})
                 await client.call_tool("register_tool", {"name": "hello"})
-                assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
+                assert isinstance(await asyncio.wait_for(anext(received), 60), ToolsListChanged)
                 assert (await client.list_tools()).tools[-1].name == "hello"
                 await client.call_tool("touch_resource")
-                assert await asyncio.wait_for(anext(heard), 60) == ResourceUpdated(uri="memo://watched")
+                assert await asyncio.wait_for(anext(received), 60) == ResourceUpdated(uri="memo://watched")
                 assert block_text((await client.read_resource("memo://watched")).contents[0]) == "version 1"
             await client.call_tool("register_tool", {"name": "after"})
             await client.call_tool("echo", {"text": "a turn later"})

@@ -83,9 +83,9 @@ def test_a_modern_client_has_no_session(url: str, run_async: RunAsync) -> None:
         async with connect_sdk_client(url, MODERN) as (client, recorder):
             await client.list_tools()
             await client.call_tool("echo", {"text": "hi"})
-            async with client.listen(tools_list_changed=True) as heard:
+            async with client.listen(tools_list_changed=True) as received:
                 await client.call_tool("register_tool", {"name": "hello"})
-                assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
+                assert isinstance(await asyncio.wait_for(anext(received), 60), ToolsListChanged)
         assert set(recorder.http_recorder.exchanges) == {RecordedExchange("POST", 200, None, None)}
 
     run_async(scenario())
@@ -96,10 +96,10 @@ def test_clients_of_both_eras_receive_changes_made_by_each_other(url: str, run_a
         async with (
             connect_sdk_client(url, LEGACY) as (old, recorder),
             connect_sdk_client(url, MODERN) as (new, _),
-            new.listen(tools_list_changed=True) as heard,
+            new.listen(tools_list_changed=True) as received,
         ):
             await old.call_tool("register_tool", {"name": "hello"})
-            assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
+            assert isinstance(await asyncio.wait_for(anext(received), 60), ToolsListChanged)
             await recorder.wait_for(types.ToolListChangedNotification)
             assert block_text((await new.call_tool("hello", {"who": "Ada"})).content[0]) == "hello greets Ada"
             assert block_text((await old.call_tool("hello", {"who": "Ada"})).content[0]) == "hello greets Ada"
@@ -113,18 +113,18 @@ def test_clients_of_both_eras_receive_changes_made_by_each_other(url: str, run_a
 def test_a_client_reconnects_for_a_result_whose_stream_was_closed(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(url, LEGACY) as (client, recorder):
-            heard: list[tuple[float, float | None, str | None]] = []
+            received: list[tuple[float, float | None, str | None]] = []
             complete = asyncio.Event()
 
             async def progress(progress: float, total: float | None, message: str | None) -> None:
-                heard.append((progress, total, message))
-                if len(heard) == 2:
+                received.append((progress, total, message))
+                if len(received) == 2:
                     complete.set()
 
             result = await client.call_tool("polled", progress_callback=progress)
             assert block_text(result.content[0]) == "fetched"
             await asyncio.wait_for(complete.wait(), 60)
-            assert heard == [(1, 2, "before"), (2, 2, "after")]
+            assert received == [(1, 2, "before"), (2, 2, "after")]
             resumed = [exchange for exchange in recorder.http_recorder.exchanges if exchange.last_event_id is not None]
             assert [(exchange.method, exchange.status) for exchange in resumed] == [("GET", 200)]
 
@@ -134,10 +134,10 @@ def test_a_client_reconnects_for_a_result_whose_stream_was_closed(url: str, run_
 def test_a_call_outlives_its_broken_connection(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with open_relay(url) as (way, relay), connect_sdk_client(way, LEGACY) as (client, recorder):
-            heard: list[float] = []
+            received: list[float] = []
 
             async def progress(progress: float, total: float | None, message: str | None) -> None:
-                heard.append(progress)
+                received.append(progress)
                 if progress == 1:
                     assert relay.abort_connections() > 0
                 async with httpx2.AsyncClient(trust_env=False) as bare:
@@ -147,7 +147,7 @@ def test_a_call_outlives_its_broken_connection(url: str, run_async: RunAsync) ->
 
             result = await client.call_tool("paced", {"steps": 3}, progress_callback=progress)
             assert block_text(result.content[0]) == "3 steps"
-            assert heard == [1, 2, 3]
+            assert received == [1, 2, 3]
             assert [
                 exchange for exchange in recorder.http_recorder.by_method("GET") if exchange.last_event_id is not None
             ]
@@ -242,9 +242,9 @@ def test_with_a_key_everything_works(locked: str, keys: dict[str, str], run_asyn
                 await client.call_tool("register_tool", {"name": "hello"})
                 await recorder.wait_for(types.ToolListChangedNotification)
             else:
-                async with client.listen(tools_list_changed=True) as heard:
+                async with client.listen(tools_list_changed=True) as received:
                     await client.call_tool("register_tool", {"name": "hello"})
-                    assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
+                    assert isinstance(await asyncio.wait_for(anext(received), 60), ToolsListChanged)
 
     run_async(scenario())
 
@@ -280,10 +280,10 @@ def test_a_session_cannot_be_used_with_another_key(locked: str, keys: dict[str, 
 
 def test_the_http_sse_transport_serves_the_client_too(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        recorder, heard = ClientRecorder(), []
+        recorder, received = ClientRecorder(), []
 
         async def progress(progress: float, total: float | None, message: str | None) -> None:
-            heard.append(progress)
+            received.append(progress)
 
         stream = sse_client(url.removesuffix("mcp") + "sse", httpx_client_factory=recorder.http_recorder.make_client)
         people: dict[str, Any] = {"elicitation_callback": recorder.elicit, "sampling_callback": recorder.sample}
@@ -302,6 +302,6 @@ def test_the_http_sse_transport_serves_the_client_too(url: str, run_async: RunAs
             await client.call_tool("touch_resource")
             updated = await recorder.wait_for(types.ResourceUpdatedNotification)
             assert updated.params.uri == "memo://watched"
-            assert heard == [1, 2, 3]
+            assert received == [1, 2, 3]
 
     run_async(scenario())

@@ -180,12 +180,12 @@ def test_the_client_receives_changes_until_it_unsubscribes(seen: Seen) -> None:
     assert changes["added"] == "hello"
     assert text(changes["called"]) == "hello greets Ada"
     assert changes["read"]["contents"][0]["text"] == "version 1"
-    assert [note["kind"] for note in changes["heard"]] == [
+    assert [note["kind"] for note in changes["received"]] == [
         "notifications/tools/list_changed",
         "notifications/resources/updated",
         "notifications/resources/list_changed",
     ]
-    assert changes["heard"][1]["params"]["uri"] == "memo://watched"
+    assert changes["received"][1]["params"]["uri"] == "memo://watched"
     assert changes["afterwards"] == []
 
 

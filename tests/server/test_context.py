@@ -220,8 +220,8 @@ async def test_a_session_receives_log_messages_of_its_level_and_above(version: s
 async def test_a_modern_request_sets_its_own_log_level(level: str | None) -> None:
     async with connect_raw_client(working_server(), MODERN) as client:
         await client.call("logs", meta={} if level is None else {LEVEL_KEY: level})
-        heard = [note["level"] for note in client.notifications(MESSAGE)]
-        assert heard == ([] if level is None else list(LOG_LEVELS[LOG_LEVELS.index(level) :]))
+        received = [note["level"] for note in client.notifications(MESSAGE)]
+        assert received == ([] if level is None else list(LOG_LEVELS[LOG_LEVELS.index(level) :]))
         client.received.clear()
         await client.call("logs")
         assert client.received == []
@@ -237,8 +237,8 @@ async def test_context_has_a_method_for_each_common_log_level() -> None:
     async with connect_raw_client(working_server(), "2025-11-25") as client:
         await client.result("logging/setLevel", {"level": "debug"})
         await client.call("short_logs")
-        heard = [(note["level"], note["data"]) for note in client.notifications(MESSAGE)]
-    assert heard == [("debug", "d"), ("info", "i"), ("warning", "w"), ("error", "e")]
+        received = [(note["level"], note["data"]) for note in client.notifications(MESSAGE)]
+    assert received == [("debug", "d"), ("info", "i"), ("warning", "w"), ("error", "e")]
 
 
 async def test_each_session_has_its_own_log_level() -> None:

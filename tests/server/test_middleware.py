@@ -153,7 +153,7 @@ async def test_wrapping_peers_stay_outside_of_middleware() -> None:
     server = Calculator().server
     order: list[str] = []
 
-    class Outside:
+    class OuterPeer:
         def __init__(self, peer: Peer) -> None:
             self.notify = peer.notify
             self.inner = peer
@@ -167,7 +167,7 @@ async def test_wrapping_peers_stay_outside_of_middleware() -> None:
         order.append("middleware")
         return await call_next(call)
 
-    server.wrap(Outside)
+    server.wrap(OuterPeer)
     async with Client(server) as client:
         order.clear()
         await client.tools()

@@ -239,9 +239,9 @@ async def test_a_notification_has_the_official_shape(version: str) -> None:
         server.broadcaster.end_subscriptions()
         await asyncio.sleep(0)
         await client.wait_until_idle()
-        heard = [(message["method"], message.get("params")) for message in client.received]
-    assert len({method for method, _ in heard}) == (8 if version == MODERN else 6)
-    for method, params in heard:
+        received = [(message["method"], message.get("params")) for message in client.received]
+    assert len({method for method, _ in received}) == (8 if version == MODERN else 6)
+    for method, params in received:
         methods.parse_server_notification(method, version, params)
     if version == MODERN:
         methods.parse_server_result("subscriptions/listen", version, client.responses['"listen"']["result"])

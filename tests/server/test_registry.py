@@ -108,19 +108,19 @@ CHANGE = ToolChange("tool_added", "x", 1)
 
 
 def test_listeners_are_called_in_order_until_they_are_removed() -> None:
-    events, heard = Events(), []
+    events, received = Events(), []
 
     def first(change: ToolChange) -> None:
-        heard.append(("first", change))
+        received.append(("first", change))
 
     def second(change: ToolChange) -> None:
-        heard.append(("second", change))
+        received.append(("second", change))
 
     assert events.on("toolChange", first).on("toolChange", second) is events
     assert events.emit("toolChange", CHANGE) is True
     assert events.off("toolChange", first) is events
     events.emit("toolChange", CHANGE)
-    assert heard == [("first", CHANGE), ("second", CHANGE), ("second", CHANGE)]
+    assert received == [("first", CHANGE), ("second", CHANGE), ("second", CHANGE)]
 
 
 def test_emit_returns_false_without_listeners() -> None:
@@ -135,28 +135,28 @@ def test_a_listener_that_raises_stops_neither_the_others_nor_the_change(caplog: 
     def broken(change: ToolChange) -> Never:
         raise RuntimeError("broken listener")
 
-    heard: list[ToolChange] = []
+    received: list[ToolChange] = []
     recorded.events.on("toolChange", broken)
-    recorded.events.on("toolChange", heard.append)
+    recorded.events.on("toolChange", received.append)
     recorded.registry.register(tool())
     assert recorded.registry.has("calculator")
-    assert len(heard) == 1
+    assert len(received) == 1
     assert "broken listener" in caplog.text
 
 
 def test_listeners_may_be_added_or_removed_during_an_event() -> None:
-    events, heard = Events(), []
+    events, received = Events(), []
 
     def once(change: ToolChange) -> None:
-        heard.append(change)
+        received.append(change)
         events.off("toolChange", once)
-        events.on("toolChange", heard.append)
+        events.on("toolChange", received.append)
 
     events.on("toolChange", once)
     events.emit("toolChange", CHANGE)
-    assert len(heard) == 1
+    assert len(received) == 1
     events.emit("toolChange", CHANGE)
-    assert len(heard) == 2
+    assert len(received) == 2
 
 
 def test_unknown_event_names_are_refused() -> None:

@@ -121,8 +121,8 @@ async def open_subscription(client: RawClient, identifier: int | str, **wanted: 
     acknowledged = await client.next_message()
     assert acknowledged["method"] == ACKNOWLEDGED
     assert acknowledged["params"]["_meta"] == {SUBSCRIPTION_KEY: identifier}
-    heard: Message = acknowledged["params"]["notifications"]
-    return heard
+    received: Message = acknowledged["params"]["notifications"]
+    return received
 
 
 def change_everything(server: Server) -> None:
@@ -182,8 +182,8 @@ async def test_notifications_carry_the_id_of_their_listen_request() -> None:
         server.tool(nothing)
         server.prompt(nothing)
         await client.wait_until_idle()
-        heard = {(message["params"]["_meta"][SUBSCRIPTION_KEY], message["method"]) for message in client.received}
-        assert heard == {
+        received = {(message["params"]["_meta"][SUBSCRIPTION_KEY], message["method"]) for message in client.received}
+        assert received == {
             ("tools", "notifications/tools/list_changed"),
             ("both", "notifications/tools/list_changed"),
             ("both", "notifications/prompts/list_changed"),

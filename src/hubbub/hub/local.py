@@ -178,7 +178,8 @@ class LocalUpstream:
             async with limit:
                 reply = await self.server.peer.request(call)
         except TimeoutError:
-            raise self._record_failure(DeadlineExceeded("The answer", self._options.timeout_s), breaker) from None
+            error = DeadlineExceeded(f"The answer to {call.method}", self._options.timeout_s)
+            raise self._record_failure(error, breaker) from None
         except asyncio.CancelledError:
             breaker.record_abandoned()
             raise

@@ -249,13 +249,13 @@ async def test_rounds_that_are_never_continued_free_their_sessions() -> None:
         assert (await call_tool(upstream, "pid", {}, who))["resultType"] == "complete"
         answers = {"input_1": {"action": "accept", "content": {"name": "late"}}}
 
-        async def come_back(found: Any, say: str) -> Any:
+        async def retry(found: Any, say: str) -> Any:
             more = {"inputResponses": answers, "requestState": found["requestState"]}
             return await request_result(upstream, "tools/call", {"name": "ask", "arguments": {"say": say}, **more}, who)
 
         with pytest.raises(InvalidParams, match="start again"):
-            await come_back(first, "a")
-        assert result_text(await come_back(second, "b")) == "b: late"
+            await retry(first, "a")
+        assert result_text(await retry(second, "b")) == "b: late"
 
 
 async def test_a_client_request_is_not_sent_to_a_call_that_ends_first() -> None:

@@ -116,18 +116,18 @@ class ClientRun:
 
 
 @asynccontextmanager
-async def connect_client(stand: ServerTarget, era: str) -> AsyncIterator[ClientRun]:
+async def connect_client(target: ServerTarget, era: str) -> AsyncIterator[ClientRun]:
     """Connect a client of one era that declares all capabilities."""
-    run = ClientRun(stand, era)
+    run = ClientRun(target, era)
     async with AsyncExitStack() as stack:
         traffic = HttpRecorder()
-        if isinstance(stand.address, list):
-            command, *arguments = stand.address
+        if isinstance(target.address, list):
+            command, *arguments = target.address
             environment = os.environ | {"JUDGES": str(JUDGES)}
             server: Any = StdioServerParameters(command=command, args=arguments, env=environment)
         else:
             http = await stack.enter_async_context(traffic.make_client())
-            server = streamable_http_client(stand.address, http_client=http)
+            server = streamable_http_client(target.address, http_client=http)
         run.client = Client(
             server,
             mode="auto" if run.is_modern else "legacy",
@@ -138,15 +138,15 @@ async def connect_client(stand: ServerTarget, era: str) -> AsyncIterator[ClientR
             message_handler=run.record_notification,
         )
         await stack.enter_async_context(run.client)
-        if isinstance(stand.address, str) and not run.is_modern:
+        if isinstance(target.address, str) and not run.is_modern:
             await traffic.wait_for("GET")  # before that, a session gets no notifications
         yield run
 
 
-async def run_features(stand: ServerTarget, era: str) -> FeatureResults:
+async def run_features(target: ServerTarget, era: str) -> FeatureResults:
     """Use every feature; return the result of each, or its exception."""
     results: FeatureResults = {}
-    async with connect_client(stand, era) as run:
+    async with connect_client(target, era) as run:
         results["version"] = run.client.protocol_version
         for name, feature in FEATURES.items():
             run.events.clear()
@@ -154,7 +154,7 @@ async def run_features(stand: ServerTarget, era: str) -> FeatureResults:
                 async with asyncio.timeout(FEATURE_TIMEOUT_S):
                     results[name] = await feature(run)
             except Exception as error:  # reported by the test of that feature
-                error.add_note(f"heard until then: {run.events}")
+                error.add_note(f"events so far: {run.events}")
                 results[name] = error
     return results
 
@@ -394,16 +394,16 @@ async def check_growth(run: ClientRun, kind: str) -> FeatureResults:
         kinds = list(dict.fromkeys(event[1] for event in run.events))
         if kinds == [kind]:
             break
-    return {"heard": kinds, "is_listed": await is_listed(run, kind, name), "used": await used(run, kind, name)}
+    return {"received": kinds, "is_listed": await is_listed(run, kind, name), "used": await used(run, kind, name)}
 
 
 async def is_listed(run: ClientRun, kind: str, name: str) -> bool:
     """Wait until the name is listed. The last notification may be about an older change, so check after each."""
     while True:
-        heard = len(run.events)
+        event_count = len(run.events)
         if name in await listed(run, kind):
             return True
-        await run.wait_until(partial(run.has_more_events_than, heard))
+        await run.wait_until(partial(run.has_more_events_than, event_count))
 
 
 async def listed(run: ClientRun, kind: str) -> list[str]:

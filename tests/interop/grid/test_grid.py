@@ -1,6 +1,6 @@
 """The grid: clients of both eras, servers of both eras, eleven features, through a hub; official SDKs at both ends.
 
-Each row of `ROWS` is one visit: from which front (`direct` is no hub at all, which shows that what we
+Each row of `ROWS` is one run: from which front (`direct` is no hub at all, which shows that what we
 expect is what the SDKs do among themselves; `chain` is a hub behind a hub, over HTTP in the legacy era, on
 stdio in the modern one), by a client of which era, to which workshop. What was seen is compared with
 `expected.py`, payloads and order, one feature at a time.

@@ -118,10 +118,10 @@ def run_outer_hub(entry: dict[str, Any], folder: Path, era: str) -> Iterator[str
         yield f"{process.url}/mcp"
 
 
-def make_inner_entry(stand: ServerTarget) -> dict[str, Any]:
+def make_inner_entry(target: ServerTarget) -> dict[str, Any]:
     """Return the configuration of a hub on stdio as an upstream of another hub."""
-    assert isinstance(stand.address, list)
-    command, *arguments = stand.address
+    assert isinstance(target.address, list)
+    command, *arguments = target.address
     found = {key: os.environ[key] for key in ("PYTHONPATH", "XDG_DATA_HOME") if key in os.environ}
     # A hub sets this variable for its servers, so that none of them is a hub by accident; this one must be.
     return {"command": command, "args": arguments, "env": found | {"HUBBUB_ALONE": "false"}}

@@ -20,7 +20,7 @@ META = {
 }
 
 
-class Posted:
+class PostExchange:
     """One open POST request, as an ASGI server passes it to the app."""
 
     def __init__(self, method: str, params: dict[str, Any]) -> None:
@@ -59,17 +59,17 @@ class Posted:
 
 
 @contextlib.asynccontextmanager
-async def posting(
+async def open_post(
     server: Server, mode: ResponseMode, method: str, params: dict[str, Any] | None = None
-) -> AsyncIterator[Posted]:
-    posted = Posted(method, params or {})
+) -> AsyncIterator[PostExchange]:
+    exchange = PostExchange(method, params or {})
     app = application(Endpoint(server, mode=mode).serve, limit=bounds.MESSAGE_BYTES)
     async with server.running():
-        task = asyncio.ensure_future(app(posted.scope, posted.receive, posted.send))
+        task = asyncio.ensure_future(app(exchange.scope, exchange.receive, exchange.send))
         try:
-            yield posted
+            yield exchange
         finally:
-            posted.leave()
+            exchange.leave()
             async with asyncio.timeout(DEADLINE_S):
                 await task
 
@@ -83,11 +83,11 @@ def test_a_listen_request_gets_a_stream_in_every_response_mode(mode: ResponseMod
     async def scenario() -> None:
         server = Server("changing")
         wanted = {"notifications": {"toolsListChanged": True}}
-        async with posting(server, mode, "subscriptions/listen", wanted) as posted:
-            assert content_type(await posted.next()) == b"text/event-stream"
-            assert b"notifications/subscriptions/acknowledged" in (await posted.next())["body"]
+        async with open_post(server, mode, "subscriptions/listen", wanted) as exchange:
+            assert content_type(await exchange.next()) == b"text/event-stream"
+            assert b"notifications/subscriptions/acknowledged" in (await exchange.next())["body"]
             server.tool(name="late", description="Registered late.")(lambda: "late")
-            assert b"notifications/tools/list_changed" in (await posted.next())["body"]
+            assert b"notifications/tools/list_changed" in (await exchange.next())["body"]
 
     asyncio.run(scenario())
 
@@ -95,8 +95,8 @@ def test_a_listen_request_gets_a_stream_in_every_response_mode(mode: ResponseMod
 @pytest.mark.parametrize(("mode", "kind"), [("auto", b"application/json"), ("sse", b"text/event-stream")])
 def test_the_response_mode_decides_the_content_type(mode: ResponseMode, kind: bytes) -> None:
     async def scenario() -> None:
-        async with posting(Server("quiet"), mode, "tools/list") as posted:
-            start = await posted.next()
+        async with open_post(Server("quiet"), mode, "tools/list") as exchange:
+            start = await exchange.next()
             assert (start["status"], content_type(start)) == (200, kind)
 
     asyncio.run(scenario())
@@ -105,9 +105,9 @@ def test_the_response_mode_decides_the_content_type(mode: ResponseMode, kind: by
 @pytest.mark.parametrize("mode", ["auto", "json", "sse"])
 def test_an_error_has_its_http_status_in_every_response_mode(mode: ResponseMode) -> None:
     async def scenario() -> None:
-        async with posting(Server("quiet"), mode, "unknown/method") as posted:
-            start = await posted.next()
+        async with open_post(Server("quiet"), mode, "unknown/method") as exchange:
+            start = await exchange.next()
             assert (start["status"], content_type(start)) == (404, b"application/json")
-            assert json.loads((await posted.next())["body"])["error"]["code"] == -32601
+            assert json.loads((await exchange.next())["body"])["error"]["code"] == -32601
 
     asyncio.run(scenario())
