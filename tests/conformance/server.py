@@ -119,7 +119,7 @@ async def test_tool_with_logging(context: Context) -> str:
 
 @server.tool
 async def test_logging_tool(context: Context) -> str:
-    """Log on every level; who set none must hear nothing."""
+    """Log on every level; a client that set none must get nothing."""
     await context.debug("a detail")
     await context.info("a message")
     await context.error("a fault")
@@ -319,7 +319,7 @@ async def test_input_required_result_multi_round(context: Context) -> str:
 
 @server.tool
 async def test_input_required_result_tampered_state(context: Context) -> str:
-    """Ask once; a state that somebody changed never gets here."""
+    """Send one client request; a changed request state never gets here."""
     answer = await context.elicit("Please confirm", Confirmation, key="confirm")
     return f"Confirmed: {answer.action}"
 

@@ -167,8 +167,8 @@ async def test_unknown_paths_are_404(demo: Site, path: str) -> None:
 
 
 async def test_the_404_error_names_every_endpoint(demo: Site) -> None:
-    told = (await demo.get("/none")).json["error"]["message"]
-    assert all(path in told for path in ("/mcp,", "/sse", "/messages", "/mcp-ws"))
+    message = (await demo.get("/none")).json["error"]["message"]
+    assert all(path in message for path in ("/mcp,", "/sse", "/messages", "/mcp-ws"))
     answer = await demo.get("/mcp-ws")
     assert (answer.status, answer.header("upgrade")) == (426, "websocket")
 
@@ -455,12 +455,12 @@ def test_a_rate_limit_for_an_unknown_route_suggests_the_nearest_name() -> None:
 
 
 async def test_forwarded_headers_count_only_from_trusted_proxies() -> None:
-    told = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https"}
+    forwarded = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https"}
     for trusted in (("--proxied-by", "127.0.0.1"), ("--proxied-by", "192.0.2.1"), ()):
         with ServerProcess("--pack", "demo", "--limit", "mcp=1/minute", *trusted) as process:
             first = await process.site.post(PING)
             assert "Secure" not in str(first.header("set-cookie"))
-            second = await process.site.post(PING, told)
+            second = await process.site.post(PING, forwarded)
             assert second.status == (200 if "127.0.0.1" in trusted else 429)
             assert ("Secure" in str(second.header("set-cookie"))) is ("127.0.0.1" in trusted)
 

@@ -284,9 +284,9 @@ def read_note() -> str:
 async def test_a_server_without_authentication_warns_and_hides_scoped_tools(tmp_path: Path) -> None:
     (tmp_path / "notes.py").write_text(PROGRAM)
     with ServerProcess(str(tmp_path / "notes.py")) as process:
-        anybody = Caller(process.site, "plain", {})
-        assert await anybody.names("tools/list", "tools", "name") == ["read_note"]
-        assert (await anybody.request("write_note"))["error"]["code"] == -32601
+        anonymous = Caller(process.site, "plain", {})
+        assert await anonymous.names("tools/list", "tools", "name") == ["read_note"]
+        assert (await anonymous.request("write_note"))["error"]["code"] == -32601
     (line,) = [line for line in process.stderr_lines if "write_note" in line]
     assert "require scopes" in line
     assert "hubbub key add --scope" in line

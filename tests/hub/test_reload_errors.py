@@ -25,7 +25,7 @@ from hubbub.settings import ServeSettings
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "message"),
     [
         ("[servers.one\n", "line 1"),
         ('[servers.one]\ncommand = "x"\ncomand = "y"\n', "line 3: servers.one.comand is not a setting; did you mean"),
@@ -37,7 +37,7 @@ from hubbub.settings import ServeSettings
     ],
 )
 async def test_an_invalid_file_changes_nothing_and_the_problem_names_the_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, broken: str, told: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, broken: str, message: str
 ) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
@@ -46,12 +46,12 @@ async def test_an_invalid_file_changes_nothing_and_the_problem_names_the_line(
         replace_file(path, broken)
         await wait_until(lambda: reload_problem(front) is not None)
         assert str(path) in str(reload_problem(front))
-        assert told in str(reload_problem(front))
+        assert message in str(reload_problem(front))
         (record,) = [record for record in caplog.records if record.message == "settings_not_applied"]
-        assert told in record.reason  # type: ignore[attr-defined]
+        assert message in record.reason  # type: ignore[attr-defined]
         status = (await client.call("hub.status"))["structuredContent"]
-        assert any(told in problem for problem in status["problems"])
-        assert told in status["reload"]["problem"]
+        assert any(message in problem for problem in status["problems"])
+        assert message in status["reload"]["problem"]
         assert await call_text(client, "one_who") == before
         replace_file(path, worker_section("one") + worker_section("two"))
         await wait_until(lambda: reload_problem(front) is None)

@@ -390,9 +390,9 @@ def test_a_modern_client_receives_the_subscribed_notifications_and_no_others(
             await client.call_tool("register_tool", {"name": "after"})
             await client.call_tool("echo", {"text": "a turn later"})
             # Nothing outside the stream: a modern server sends no notifications that were not requested.
-            told = [note.params.meta for note in recorder.notifications if note.params is not None]
+            metas = [note.params.meta for note in recorder.notifications if note.params is not None]
             assert [note for note in recorder.notifications if note.params is None] == []
-            assert all(meta and "io.modelcontextprotocol/subscriptionId" in meta for meta in told)
+            assert all(meta and "io.modelcontextprotocol/subscriptionId" in meta for meta in metas)
 
     run_async(scenario())
 

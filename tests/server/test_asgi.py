@@ -215,7 +215,7 @@ async def test_authenticated_callers_may_call_over_the_network_within_the_defaul
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"allowed_hosts": ["a b"]}, "allowed_hosts: 'a b' is not a host"),
         ({"allowed_origins": ["example.com"]}, "allowed_origins"),
@@ -226,8 +226,8 @@ async def test_authenticated_callers_may_call_over_the_network_within_the_defaul
         ({"response": "xml"}, "response must be one of auto, json, sse"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(SettingsError, match=told):
+def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         make_server().asgi(**options)
 
 
@@ -324,7 +324,7 @@ def test_no_http_server_is_loaded() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-@pytest.mark.parametrize(("option", "told"), [("key_fil", "did you mean 'key_file'"), ("host", "known: ")])
-def test_an_option_that_does_not_exist_is_refused(option: str, told: str) -> None:
-    with pytest.raises(SettingsError, match=told):
+@pytest.mark.parametrize(("option", "message"), [("key_fil", "did you mean 'key_file'"), ("host", "known: ")])
+def test_an_option_that_does_not_exist_is_refused(option: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         Server("s").asgi(**{option: "x"})  # type: ignore[arg-type]

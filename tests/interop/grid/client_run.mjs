@@ -62,7 +62,7 @@ async function connect() {
     const client = new Client(information, { capabilities, versionNegotiation: { mode: "auto" } });
     client.setRequestHandler("elicitation/create", elicit);
     client.setRequestHandler("sampling/createMessage", sample);
-    for (const [method, told] of Object.entries(KINDS)) client.setNotificationHandler(method, told);
+    for (const [method, handler] of Object.entries(KINDS)) client.setNotificationHandler(method, handler);
     await client.connect(new StreamableHTTPClientTransport(new URL(url)));
     return client;
   }
@@ -73,8 +73,8 @@ async function connect() {
   client.setRequestHandler(types.ElicitRequestSchema, elicit);
   client.setRequestHandler(types.CreateMessageRequestSchema, sample);
   for (const schema of Object.values(types)) {
-    const told = KINDS[schema?.shape?.method?.value];
-    if (told) client.setNotificationHandler(schema, told);
+    const handler = KINDS[schema?.shape?.method?.value];
+    if (handler) client.setNotificationHandler(schema, handler);
   }
   await client.connect(new StreamableHTTPClientTransport(new URL(url), { fetch: watched }));
   await listening;
@@ -233,7 +233,7 @@ async function watch(watched, read) {
   else await client.unsubscribeResource({ uri: watched });
   events.length = 0;
   await call("touch");
-  await call("echo", { text: "so that whatever was told has arrived" });
+  await call("echo", { text: "so that every earlier notification has arrived" });
   const honored = isModern ? { resourceSubscriptions: [watched] } : null;
   return { is_new: entry.text === touched, honored, afterwards: [...events] };
 }

@@ -320,7 +320,7 @@ async def check_subscription(run: ClientRun, uri: str) -> FeatureResults:
         (entry,) = await read(run, uri)
     run.events.clear()
     await run.call("touch")
-    await run.call("echo", text="so that whatever was told has arrived")
+    await run.call("echo", text="so that every earlier notification has arrived")
     return {"is_new": entry["text"] == new_text, "honored": honored, "afterwards": list(run.events)}
 
 

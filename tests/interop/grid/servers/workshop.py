@@ -266,13 +266,13 @@ async def grow(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, A
     """Add a tool, a prompt or a resource, and say that there is one."""
     kind, name = given["kind"], given["name"]
     write(kind, name)
-    told: dict[str, tuple[Callable[[], Awaitable[None]], ServerEvent]] = {
+    notifiers: dict[str, tuple[Callable[[], Awaitable[None]], ServerEvent]] = {
         "tool": (ctx.session.send_tool_list_changed, ToolsListChanged()),
         "prompt": (ctx.session.send_prompt_list_changed, PromptsListChanged()),
         "resource": (ctx.session.send_resource_list_changed, ResourcesListChanged()),
     }
-    tell, event = told[kind]
-    await tell()
+    notify, event = notifiers[kind]
+    await notify()
     await bus.publish(event)
     return text(name)
 
