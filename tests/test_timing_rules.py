@@ -25,7 +25,7 @@ SHORT_SLEEPS = {
     "tests/hub/worker.py": "a start that is as slow as the environment says",
     "tests/interop/server.py": "tools that are as slow as their caller says, and one that spaces its messages",
     "tests/interop/grid/servers/workshop.py": "a pause that the caller chooses",
-    "tests/faults/test_slow_and_gone.py": "a sender that trickles until it is cut off",
+    "tests/faults/test_slow_callers.py": "a sender that trickles until it is cut off",
     "tests/http/playground.py": "a tool that sleeps as long as requested",
     "tests/packs/peers/emulation/sdk.py": "the emulated client waits before it asks again, as the original does",
     "tests/packs/peers/emulation/soak.py": "a long run by hand, not in the suite",

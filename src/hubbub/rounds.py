@@ -29,7 +29,7 @@ from hubbub.protocol.wire import InputRequired, ProgressParams
 from hubbub.shares import Shares
 
 _PURPOSE = "round"
-_START_AGAIN = "The exchange of this `requestState` has ended or is unknown here; start again without `requestState`"
+_START_AGAIN = "The call of this `requestState` has ended or is unknown here; start again without `requestState`"
 _VOLATILE_MEMBERS = ("inputResponses", "requestState", "_meta")
 
 StartHandler = Callable[[Call], Coroutine[Any, Any, Reply]]

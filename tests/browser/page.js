@@ -1,10 +1,10 @@
-// What a page tries with an MCP server of another origin. Nothing is judged here: each finding is
+// Requests of a page to an MCP server of another origin. The page asserts nothing: each result is
 // a value or the name of the error, and all of them are posted to the server that the page came from.
 const mcp = new URLSearchParams(location.search).get("mcp");
 const JSON_TYPE = { "Content-Type": "application/json" };
 const BOTH = { Accept: "application/json, text/event-stream" };
 const META = "io.modelcontextprotocol/";
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
 const message = (method, params, id = 1) => JSON.stringify({ jsonrpc: "2.0", id, method, params });
 const toolCall = (name, given = {}) => message("tools/call", { name, arguments: given });
@@ -13,7 +13,7 @@ const post = (body, headers = {}, options = {}) =>
 const text = async (response) => (await response.json()).result.content[0].text;
 
 function within(work, what) {
-  const late = new Promise((_, reject) => setTimeout(() => reject(new Error(`${what} took too long`)), PATIENCE_MS));
+  const late = new Promise((_, reject) => setTimeout(() => reject(new Error(`${what} took too long`)), TIMEOUT_MS));
   return Promise.race([work, late]);
 }
 
@@ -54,10 +54,10 @@ const experiments = {
     const accepted = (await post(ready, headers)).status;
     const stream = await fetch(mcp, { headers: { ...headers, Accept: "text/event-stream" } });
     const called = await text(await post(toolCall("add_tool", { name: "legacy_tool" }), headers));
-    const heard = (await events(stream).next()).value.method;
+    const received = (await events(stream).next()).value.method;
     const ended = (await fetch(mcp, { method: "DELETE", headers })).status;
     const afterwards = (await post(message("tools/list", {}), headers)).status;
-    return { hasSession: Boolean(session), version, accepted, called, heard, ended, afterwards };
+    return { hasSession: Boolean(session), version, accepted, called, received, ended, afterwards };
   },
 
   async modern() {
@@ -73,11 +73,11 @@ const experiments = {
     const body = message("tools/call", { name: "count", arguments: { to: 2 }, _meta: { progressToken: "p" } });
     const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "page", version: "1" } };
     const session = (await post(message("initialize", params), BOTH)).headers.get("Mcp-Session-Id");
-    const heard = [];
+    const received = [];
     for await (const event of events(await post(body, { ...BOTH, "Mcp-Session-Id": session }))) {
-      heard.push(event.params?.progress ?? event.result.content[0].text);
+      received.push(event.params?.progress ?? event.result.content[0].text);
     }
-    return heard;
+    return received;
   },
 
   async eventSource() {

@@ -24,7 +24,7 @@ RunPage = Callable[[str], Findings]
 
 @pytest.fixture(scope="module")
 def chromium() -> str:
-    """The browser; the test is skipped if there is none."""
+    """The browser; the test is skipped if none is installed."""
     found = find_chromium()
     if found is None:
         pytest.skip("no Chromium here: `make setup` as root on Debian installs it")
@@ -79,13 +79,13 @@ def test_a_page_calls_a_tool_without_a_handshake(allowed_findings: Findings) -> 
     }
 
 
-def test_a_page_opens_a_session_hears_of_a_change_and_ends_it(allowed_findings: Findings) -> None:
+def test_a_page_opens_a_session_receives_a_change_and_ends_it(allowed_findings: Findings) -> None:
     assert allowed_findings["legacy"] == {
         "hasSession": True,
         "version": "2025-11-25",
         "accepted": 202,
         "called": "added",
-        "heard": "notifications/tools/list_changed",
+        "received": "notifications/tools/list_changed",
         "ended": 204,
         "afterwards": 404,
     }
@@ -95,11 +95,11 @@ def test_a_page_makes_a_modern_call_with_every_header(allowed_findings: Findings
     assert allowed_findings["modern"] == {"status": 200, "text": "north: 2"}
 
 
-def test_a_page_sees_progress_before_the_answer(allowed_findings: Findings) -> None:
+def test_a_page_receives_progress_before_the_response(allowed_findings: Findings) -> None:
     assert allowed_findings["progress"] == [1, 2, "counted to 2"]
 
 
-def test_a_page_hears_of_a_change_through_an_event_source(allowed_findings: Findings) -> None:
+def test_a_page_receives_a_change_through_an_event_source(allowed_findings: Findings) -> None:
     assert allowed_findings["eventSource"] == "notifications/tools/list_changed"
 
 
@@ -107,7 +107,7 @@ def test_a_page_calls_a_tool_through_a_websocket(allowed_findings: Findings) -> 
     assert allowed_findings["webSocket"] == {"protocol": "mcp.v1", "text": json.dumps({"echo": "socket"}, indent=2)}
 
 
-def test_only_pages_of_the_same_site_get_our_cookie(run_page: RunPage) -> None:
+def test_only_pages_of_the_same_site_keep_the_cookie(run_page: RunPage) -> None:
     assert run_page(LOCAL)["cookies"] == {"kept": True, "notSent": True, "readable": ""}
     assert run_page(ALLOWED)["cookies"] == {"kept": False, "notSent": True, "readable": ""}
 
@@ -118,7 +118,9 @@ def test_a_page_of_another_origin_is_refused(run_page: RunPage, use: str) -> Non
 
 
 @pytest.mark.parametrize("name", [ALLOWED, LOCAL, FOREIGN])
-async def test_no_page_reaches_a_tool_by_the_back_door(run_page: RunPage, process: ServerProcess, name: str) -> None:
+async def test_no_page_calls_a_tool_without_a_preflight_or_from_a_sandbox(
+    run_page: RunPage, process: ServerProcess, name: str
+) -> None:
     found = run_page(name)
     assert found["withoutPreflight"] == "opaque"
     assert found["sandboxed"] == "TypeError"
@@ -128,8 +130,10 @@ async def test_no_page_reaches_a_tool_by_the_back_door(run_page: RunPage, proces
     assert not names & {"smuggled_tool", "sandboxed_tool"}
 
 
-def test_a_name_that_only_pretends_to_be_ours_is_refused(chromium: str, process: ServerProcess, tmp_path: Path) -> None:
-    # How a page gets round the origin check: its own name is made to lead here, so that it is the same origin.
+def test_a_host_name_that_resolves_to_loopback_is_refused(
+    chromium: str, process: ServerProcess, tmp_path: Path
+) -> None:
+    # DNS rebinding: the host name of the page resolves to the server, so that the page has the same origin.
     rebound = process.url.replace("127.0.0.1", FOREIGN)
     assert "healthy" in dump_dom(chromium, f"{process.url}/health", tmp_path)
     shown = dump_dom(chromium, f"{rebound}/health", tmp_path)

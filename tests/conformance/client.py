@@ -54,7 +54,7 @@ async def use_every_feature(client: Client) -> None:
         await client.read_resource(resource.uri)
     for prompt in await client.prompts():
         await client.get_prompt(prompt.name)
-    # The suite wants to see the headers of a handshake too, though its server then speaks of no older version.
+    # The suite checks the headers of a handshake too, although its server supports no legacy version.
     with contextlib.suppress(ProtocolVersionNotSupported):
         await make_client(str(client.config.url), "2025-11-25").start()
     await client.notify(Note("notifications/initialized"))
@@ -135,7 +135,7 @@ async def main(url: str) -> int:
         print(f"there is no scenario {name!r} here", file=sys.stderr)
         return 1
     version = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
-    # A modern server is found out; an older one is told at once, as the suite does not expect to be probed.
+    # A modern server is detected; for an older one the version is pinned, because the suite expects no probe.
     async with make_client(url, None if version == "2026-07-28" else version) as client:
         await scenario(client)
     return 0

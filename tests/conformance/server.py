@@ -26,7 +26,7 @@ PAUSE_S = 0.05
 server = Server("hubbub-conformance", version="1.0.0", instructions="Everything that the suite asks for.")
 
 
-# -- tools that answer by themselves ---------------------------------------------
+# -- tools without client requests ---------------------------------------------
 
 
 @server.tool
@@ -105,7 +105,7 @@ def json_schema_2020_12_tool(**contact: Any) -> str:
     return f"Contact: {json.dumps(contact, sort_keys=True)}"
 
 
-# -- tools that tell something while they run ------------------------------------
+# -- tools that send notifications ------------------------------------
 
 
 @server.tool
@@ -119,7 +119,7 @@ async def test_tool_with_logging(context: Context) -> str:
 
 @server.tool
 async def test_logging_tool(context: Context) -> str:
-    """Log on every level; who set none must hear nothing."""
+    """Log on every level; a client that set none must get nothing."""
     await context.debug("a detail")
     await context.info("a message")
     await context.error("a fault")
@@ -143,7 +143,7 @@ async def test_reconnection(context: Context) -> str:
     return "Reconnection test completed successfully"
 
 
-# -- tools that change what the server offers ------------------------------------
+# -- tools that change the lists ------------------------------------
 
 
 @server.tool
@@ -162,7 +162,7 @@ async def test_trigger_prompt_change() -> str:
     return "The list of prompts changed"
 
 
-# -- tools that ask the person or the model at the other end ---------------------
+# -- tools that send client requests ---------------------
 
 
 class Name(msgspec.Struct):
@@ -319,7 +319,7 @@ async def test_input_required_result_multi_round(context: Context) -> str:
 
 @server.tool
 async def test_input_required_result_tampered_state(context: Context) -> str:
-    """Ask once; a state that somebody changed never gets here."""
+    """Send one client request; a changed request state never gets here."""
     answer = await context.elicit("Please confirm", Confirmation, key="confirm")
     return f"Confirmed: {answer.action}"
 

@@ -43,7 +43,7 @@ VERSIONS = {
         "tools_call",
     },
 }
-"""What the suite offers; a test below compares, so that nothing can be missed."""
+"""All scenarios of the suite; a test below compares them with the installed suite."""
 
 Checks = list[dict[str, str]]
 

@@ -144,7 +144,7 @@ in_both_eras = pytest.mark.parametrize("modern", [False, True], ids=["legacy", "
 
 @in_both_eras
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_a_tool_that_asks_gets_its_answers(name: str, modern: bool) -> None:
+def test_a_tool_gets_the_responses_to_its_client_requests(name: str, modern: bool) -> None:
     text, methods = QUESTIONS[name]
 
     async def scenario() -> None:
@@ -194,7 +194,7 @@ def test_results_hold_every_kind_of_content(modern: bool) -> None:
 
 
 @in_both_eras
-def test_prompts_take_arguments_and_may_ask(modern: bool) -> None:
+def test_prompts_take_arguments_and_may_send_client_requests(modern: bool) -> None:
     async def scenario() -> None:
         async with connect_client(modern=modern) as client:
             arguments = {"arg1": "one", "arg2": "two"}
@@ -217,7 +217,7 @@ def test_progress_arrives_before_the_result_and_grows(modern: bool) -> None:
     asyncio.run(scenario())
 
 
-def test_a_modern_caller_hears_only_the_log_levels_that_it_set() -> None:
+def test_a_modern_caller_receives_only_the_log_levels_that_it_set() -> None:
     async def scenario() -> None:
         async with connect_client() as client:
             await client.send("tools/call", {"name": "test_logging_tool"})
@@ -228,7 +228,7 @@ def test_a_modern_caller_hears_only_the_log_levels_that_it_set() -> None:
     asyncio.run(scenario())
 
 
-def test_a_capability_that_is_needed_and_missing_is_an_error_that_names_it() -> None:
+def test_a_missing_capability_is_an_error_that_names_it() -> None:
     async def scenario() -> None:
         async with connect_client(capabilities={}) as client:
             error = (await client.send("tools/call", {"name": "test_missing_capability"}))["error"]
@@ -238,7 +238,7 @@ def test_a_capability_that_is_needed_and_missing_is_an_error_that_names_it() -> 
     asyncio.run(scenario())
 
 
-def test_nobody_is_asked_what_they_cannot_answer() -> None:
+def test_clients_without_the_capability_get_no_client_requests() -> None:
     async def scenario() -> None:
         async with connect_client(capabilities={"sampling": {}}) as client:
             await client.ask("tools/call", name="test_input_required_result_capabilities")
@@ -248,7 +248,7 @@ def test_nobody_is_asked_what_they_cannot_answer() -> None:
 
 
 @pytest.mark.parametrize("responses", [None, {"user_name": 12345}, [], "no"])
-def test_answers_of_the_wrong_shape_are_refused(responses: Any) -> None:
+def test_input_responses_of_the_wrong_shape_are_refused(responses: Any) -> None:
     async def scenario() -> None:
         async with connect_client() as client:
             params = {"name": "test_input_required_result_elicitation", "inputResponses": responses}
@@ -257,7 +257,7 @@ def test_answers_of_the_wrong_shape_are_refused(responses: Any) -> None:
     asyncio.run(scenario())
 
 
-def test_answers_with_wrong_keys_are_ignored_and_the_question_is_asked_again() -> None:
+def test_input_responses_with_unknown_keys_are_ignored_and_requested_again() -> None:
     async def scenario() -> None:
         async with connect_client() as client:
             params = {"name": "test_input_required_result_elicitation"}
@@ -270,7 +270,7 @@ def test_answers_with_wrong_keys_are_ignored_and_the_question_is_asked_again() -
     asyncio.run(scenario())
 
 
-def test_each_round_has_its_own_state_and_a_changed_one_is_refused() -> None:
+def test_each_round_has_its_own_request_state_and_a_changed_one_is_refused() -> None:
     async def scenario() -> None:
         async with connect_client() as client:
             params: Message = {"name": "test_input_required_result_multi_round"}

@@ -52,7 +52,7 @@ def test_every_scenario_of_a_revision_passes(
 
 
 @pytest.mark.parametrize(("version", "scored", "reported"), [("2025-11-25", 30, 33), ("2026-07-28", 37, 50)])
-def test_everything_that_is_scored_passes(version: str, scored: int, reported: int, tmp_path: Path) -> None:
+def test_every_scored_scenario_passes(version: str, scored: int, reported: int, tmp_path: Path) -> None:
     required = required_scenarios(version)
     assert len(required) == scored
     with start_server("auto") as url:
@@ -60,7 +60,7 @@ def test_everything_that_is_scored_passes(version: str, scored: int, reported: i
     checks = read_checks(tmp_path)
     assert len(checks) == reported
     assert required <= checks.keys()
-    # Not scored, and not ours yet: the tasks extension.
+    # Not scored, and not implemented: the tasks extension.
     assert find_failures({name: found for name, found in checks.items() if not name.startswith("tasks-")}) == []
 
 
@@ -121,7 +121,7 @@ def start_server(mode: str) -> Iterator[str]:
             assert process.stdout is not None
             url = process.stdout.readline().strip()
             assert url, f"the server ended with {process.wait(START_TIMEOUT_S)}"
-            # The suite's check against DNS rebinding wants a name, not an address.
+            # The DNS rebinding check of the suite needs a host name, not an address.
             yield url.replace("127.0.0.1", "localhost")
         finally:
             process.terminate()

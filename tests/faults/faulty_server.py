@@ -1,4 +1,4 @@
-"""A server whose tools misbehave, each in its own way: `unwell.py stdio|http JOURNAL [sickly] [family] [stubborn]`.
+"""A server whose tools misbehave in different ways: `faulty_server.py stdio|http JOURNAL [sickly] [family] [stubborn]`.
 
 Standard library only, so that it starts fast; legacy era. `JOURNAL` gets a line for each start and each call,
 so that a call that was made twice is seen. `sickly`: it ends at once for as long as `JOURNAL.sick` exists.
@@ -39,7 +39,7 @@ def tool(name: str) -> dict[str, Any]:
 
 
 def serve(request: dict[str, Any], send_line: Callable[[bytes], object]) -> dict[str, Any] | None:
-    """Answer one request; None if it is never answered."""
+    """Return the response to one request; None if it is never answered."""
     method, params = request["method"], request.get("params", {})
     if method == "initialize":
         capabilities = {"tools": {"listChanged": True}}

@@ -1,4 +1,4 @@
-"""Servers that are unwell, behind a hub that runs as users run it; and what is left of each."""
+"""Faulty servers behind a hub in a separate process, with counts of its resources."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ WAIT_TIMEOUT_S = 60.0
 
 
 class HubHarness:
-    """A hub, and the servers behind it by name."""
+    """A hub process, and the journals of its servers by name."""
 
     def __init__(self, hub: ServerProcess, folder: Path) -> None:
         self.hub = hub
@@ -30,14 +30,14 @@ class HubHarness:
         self._folder = folder
 
     async def request_result(self, method: str, params: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        """The result of a modern request; an error fails the test."""
+        """Send a modern request and return its result; an error fails the test."""
         answer = await self.request(method, params, **options)
         assert "result" in answer.json, answer.json
         return answer.json["result"]
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None, **options: Any) -> Response:
         body, headers = modern_request(method, params, **options)
-        # A stream would do as well, but these tests are about what is behind the hub.
+        # Without streams: these tests are about the upstreams.
         return await self.site.post(body, headers | {"Accept": "application/json"})
 
     async def call(self, tool: str, /, **arguments: Any) -> Any:
@@ -67,20 +67,20 @@ class HubHarness:
         return int(psutil.Process(self.hub.pid).memory_info().rss)
 
     def resource_counts(self) -> tuple[int, int, int]:
-        """Files, threads and children of the hub."""
+        """Count the open files, threads and child processes of the hub."""
         process = psutil.Process(self.hub.pid)
         children = [child for child in process.children(recursive=True) if is_running(child)]
         return process.num_fds(), process.num_threads(), len(children)
 
 
 def stdio_config(folder: Path, name: str, *modes: str) -> dict[str, Any]:
-    """A server on stdio, as a file for a hub names it."""
+    """Return the configuration of a server on stdio."""
     return {"command": sys.executable, "args": [str(FAULTY_SERVER), "stdio", str(folder / f"{name}.journal"), *modes]}
 
 
 @contextlib.contextmanager
 def http_config(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """A server over HTTP, likewise."""
+    """Run a server over HTTP; yield its configuration."""
     with run_http_server([sys.executable, str(FAULTY_SERVER), "http", str(folder / f"{name}.journal")]) as port:
         yield {"url": f"http://127.0.0.1:{port}/mcp"}
 
@@ -88,7 +88,7 @@ def http_config(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 def write_config(
     folder: Path, servers: Mapping[str, Mapping[str, Any]], hub: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Write the hub's file; the flags that name it. Each server's names get its own in front."""
+    """Write the settings file of the hub; return the flags that name it. Names always have their server as prefix."""
     lines: list[str] = []
     for name, fields in servers.items():
         lines.append(f"[servers.{name}]")
@@ -104,7 +104,7 @@ def write_config(
 def start_hub(
     folder: Path, servers: Mapping[str, Mapping[str, Any]], hub: Mapping[str, Any] | None = None
 ) -> Iterator[HubHarness]:
-    """A hub in front of these servers."""
+    """Run a hub with these servers."""
     with ServerProcess(*write_config(folder, servers, hub), "--limit", "off", "--drain-s", "1") as process:
         yield HubHarness(process, folder)
 
@@ -116,7 +116,7 @@ def result_text(result: Any) -> str:
 async def wait_until(
     condition: Callable[[], bool], describe: Callable[[], Any] = lambda: "", timeout_s: float = WAIT_TIMEOUT_S
 ) -> None:
-    """Wait until something is so."""
+    """Wait until the condition is true."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, describe()

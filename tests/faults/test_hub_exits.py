@@ -1,4 +1,4 @@
-"""However a hub ends, nothing that it started goes on: not its servers, nor what they started themselves."""
+"""A hub that ends in any way leaves no process: neither its servers nor their child processes."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ def servers(folder: Path) -> dict[str, Any]:
 
 
 async def start_servers(here: HubHarness) -> list[int]:
-    """Use each server once; the processes that there are for it."""
+    """Use each server once; return its processes."""
     for name in SERVER_MODES:
         assert result_text(await here.call(f"{name}__echo", text="hello")) == "hello"
     found = [pid for name in SERVER_MODES for pid in here.processes(name)]
@@ -57,7 +57,7 @@ async def test_no_process_is_left_when_the_hub_ends_in_the_middle_of_calls(
         here.hub.signal(number)
         await asyncio.to_thread(here.hub.wait)
         await asyncio.wait([hanging])
-        hanging.exception()  # whatever the caller got, it got something
+        hanging.exception()  # any outcome is accepted, but the call must have ended
         await wait_until_ended(processes)
         assert here.calls("family") == {"echo": 1, "hang": 1}
 

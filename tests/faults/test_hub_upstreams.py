@@ -1,4 +1,4 @@
-"""Servers behind a hub that crash, hang, flap, flood, change or answer nonsense: only their own calls suffer, once."""
+"""Upstreams that crash, hang, flap, flood, change or send invalid responses: only their own calls fail, once."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ MEGABYTE = 1024 * 1024
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubHarness]:
-    """One hub for all that a server can survive, and for what it cannot."""
+    """One hub with a healthy server, a faulty one and a faulty one over HTTP."""
     folder = tmp_path_factory.mktemp("ward")
     with contextlib.ExitStack() as stack:
         servers = {
@@ -31,13 +31,13 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubHarness]:
 
 
 def tool_error(result: Any) -> Any:
-    """The error in a failed tool's result."""
+    """Return the error in the result of a failed tool."""
     assert result["isError"] is True, result
     return result["structuredContent"]["error"]
 
 
 async def wait_until_recovered(here: HubHarness, server: str) -> None:
-    """A server that has failed is used again, sooner or later."""
+    """Wait until calls to a server that failed succeed again."""
     async with asyncio.timeout(60):
         while "isError" in (result := await here.call(f"{server}__echo", text="again")) and result["isError"]:
             await asyncio.sleep(0.1)
@@ -48,9 +48,7 @@ async def wait_until_recovered(here: HubHarness, server: str) -> None:
 
 
 @pytest.mark.parametrize("server", ["ill", "far"])
-async def test_a_thousand_calls_finish_while_another_server_hangs_to_its_deadline(
-    here: HubHarness, server: str
-) -> None:
+async def test_a_thousand_calls_finish_while_another_server_hangs(here: HubHarness, server: str) -> None:
     before = here.calls("well")["echo"], here.calls(server)["hang"]
     hanging = asyncio.create_task(here.call(f"{server}__hang"))
     await wait_until(lambda: here.calls(server)["hang"] == before[1] + 1)
@@ -70,7 +68,7 @@ async def test_a_thousand_calls_finish_while_another_server_hangs_to_its_deadlin
     await wait_until_recovered(here, server)
 
 
-async def test_a_call_that_the_caller_gives_up_is_cancelled_at_the_server(here: HubHarness) -> None:
+async def test_a_call_that_the_caller_cancels_is_cancelled_at_the_server(here: HubHarness) -> None:
     before = here.calls("well")["hang"]
     body, headers = modern_request("tools/call", {"name": "well__hang", "arguments": {}})
     async with here.site.connect() as link:
@@ -82,7 +80,7 @@ async def test_a_call_that_the_caller_gives_up_is_cancelled_at_the_server(here: 
 # -- servers that crash ----------------------------------------------------------------------------
 
 
-async def test_a_crash_fails_the_calls_in_flight_once_and_the_server_comes_back(here: HubHarness) -> None:
+async def test_a_crash_fails_the_calls_in_flight_once_and_the_server_restarts(here: HubHarness) -> None:
     await wait_until_recovered(here, "ill")
     before = here.calls("ill")
     napping = asyncio.create_task(here.call("ill__nap", seconds=600))
@@ -90,7 +88,7 @@ async def test_a_crash_fails_the_calls_in_flight_once_and_the_server_comes_back(
     crashed = tool_error(await here.call("ill__crash"))
     assert "ill" in crashed["message"]
     assert "has ended with status 3" in crashed["message"]
-    assert "the last words" not in str(crashed)  # its stderr is for the hub's log
+    assert "the last words" not in str(crashed)  # the stderr of the server goes to the log only
     assert tool_error(await napping)
     after = here.calls("ill")
     assert (after["crash"], after["nap"]) == (before["crash"] + 1, before["nap"] + 1)
@@ -98,14 +96,14 @@ async def test_a_crash_fails_the_calls_in_flight_once_and_the_server_comes_back(
     await wait_until_recovered(here, "ill")
 
 
-async def test_an_answer_that_breaks_off_is_a_failure_and_not_asked_for_again(here: HubHarness) -> None:
+async def test_a_truncated_response_is_a_failure_and_the_call_is_not_repeated(here: HubHarness) -> None:
     before = here.calls("far")["crash"]
     assert tool_error(await here.call("far__crash"))
     assert here.calls("far")["crash"] == before + 1
     await wait_until_recovered(here, "far")
 
 
-async def test_many_crashes_leave_nothing_behind(here: HubHarness) -> None:
+async def test_many_crashes_leave_no_resources(here: HubHarness) -> None:
     await wait_until_recovered(here, "ill")
     await wait_until_recovered(here, "far")
     files, threads, children = here.resource_counts()
@@ -118,11 +116,11 @@ async def test_many_crashes_leave_nothing_behind(here: HubHarness) -> None:
     )
 
 
-# -- servers that answer nonsense ------------------------------------------------------------------
+# -- servers that send invalid responses ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("server", ["ill", "far"])
-async def test_an_answer_of_100_megabytes_costs_its_call_and_nothing_else(here: HubHarness, server: str) -> None:
+async def test_a_response_of_100_megabytes_fails_only_its_call(here: HubHarness, server: str) -> None:
     await wait_until_recovered(here, server)
     before, most = here.memory(), 0
     huge = asyncio.create_task(here.call(f"{server}__huge"))
@@ -151,14 +149,14 @@ async def test_garbage_over_http_is_a_failure(here: HubHarness) -> None:
 # -- servers that flood ----------------------------------------------------------------------------
 
 
-async def test_a_flood_on_stderr_is_read_and_forgotten(here: HubHarness) -> None:
+async def test_a_flood_on_stderr_is_read_and_discarded(here: HubHarness) -> None:
     await wait_until_recovered(here, "ill")
     before = here.memory()
     assert result_text(await here.call("ill__stderr", megabytes=20)) == "stderr"
     assert here.memory() - before < 20 * MEGABYTE
 
 
-async def test_a_flood_of_notifications_is_taken_and_forgotten(here: HubHarness) -> None:
+async def test_a_flood_of_notifications_is_accepted_in_bounded_memory(here: HubHarness) -> None:
     await wait_until_recovered(here, "ill")
     before = here.memory()
     assert result_text(await here.call("ill__chatter", times=3000)) == "chatter"
@@ -169,14 +167,14 @@ async def test_a_flood_of_notifications_is_taken_and_forgotten(here: HubHarness)
 # -- servers that change ---------------------------------------------------------------------------
 
 
-async def test_tools_that_change_in_the_middle_of_a_call_leave_the_call_alone(here: HubHarness) -> None:
+async def test_a_tool_list_change_during_a_call_does_not_affect_the_call(here: HubHarness) -> None:
     await wait_until_recovered(here, "ill")
     assert "ill__swap" in await here.tools()
     body, headers = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id="watch")
-    async with here.site.stream("POST", "/mcp", headers, body) as heard:
-        assert (await heard.message())["method"] == "notifications/subscriptions/acknowledged"
+    async with here.site.stream("POST", "/mcp", headers, body) as received:
+        assert (await received.message())["method"] == "notifications/subscriptions/acknowledged"
         swapping = asyncio.create_task(here.call("ill__swap"))
-        assert (await heard.message())["method"] == "notifications/tools/list_changed"
+        assert (await received.message())["method"] == "notifications/tools/list_changed"
         names = await here.tools()
         assert "ill__swapped" in names
         assert "ill__swap" not in names
@@ -186,7 +184,7 @@ async def test_tools_that_change_in_the_middle_of_a_call_leave_the_call_alone(he
 # -- servers that flap -----------------------------------------------------------------------------
 
 
-async def test_a_server_that_is_down_says_why_and_until_when_and_stays_listed(tmp_path: Path) -> None:
+async def test_a_server_that_is_down_has_a_reason_and_a_retry_time_and_stays_listed(tmp_path: Path) -> None:
     servers = {
         "sickly": {**stdio_config(tmp_path, "sickly", "sickly"), "timeout_s": 5},
         "well": stdio_config(tmp_path, "well"),
@@ -223,7 +221,7 @@ async def until_down(here: HubHarness) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_server_that_never_starts_hides_nobody_else(tmp_path: Path) -> None:
+async def test_a_server_that_never_starts_does_not_hide_others(tmp_path: Path) -> None:
     servers = {
         "missing": {"command": str(tmp_path / "no-such-program")},
         "sickly": {**stdio_config(tmp_path, "sickly", "sickly"), "timeout_s": 5},

@@ -1,4 +1,4 @@
-"""Floods: sessions, streams, calls and credentials without end stay within their bounds, and leave nothing behind."""
+"""Floods of sessions, streams, calls and credentials stay within their limits, and leave no resources."""
 
 import asyncio
 import gc
@@ -29,7 +29,7 @@ HANDSHAKE = json.dumps(initialize_request(capabilities=CAPABILITIES)).encode()
 
 
 async def open_sessions(site: Site, number: int) -> list[int]:
-    """Open so many sessions and never use them; the statuses."""
+    """Open this number of sessions without using them; return the HTTP statuses."""
 
     async def open_some(count: int) -> list[int]:
         statuses = []
@@ -44,7 +44,7 @@ async def open_sessions(site: Site, number: int) -> list[int]:
 
 
 async def open_sessions_pipelined(site: Site, number: int, row: int = 50) -> int:
-    """The same, as fast as one connection can; how many were let in."""
+    """Open sessions with pipelined requests on one connection; return how many were accepted."""
     fields = JSON | {"Host": "127.0.0.1", "Accept": BOTH_MEDIA_TYPES, "Content-Length": str(len(HANDSHAKE))}
     opened = 0
     async with site.connect() as link:
@@ -60,7 +60,7 @@ async def open_sessions_pipelined(site: Site, number: int, row: int = 50) -> int
 # -- sessions ------------------------------------------------------------------------------------
 
 
-async def test_an_idle_session_costs_little() -> None:
+async def test_an_idle_session_uses_little_memory() -> None:
     async with run_server() as here:
         await open_sessions(here.site, 200)
         gc.collect()
@@ -76,10 +76,10 @@ async def test_an_idle_session_costs_little() -> None:
         assert grown / 1000 <= SESSION_BYTES
 
 
-def test_ten_thousand_idle_sessions_cost_little_and_go_away() -> None:
+def test_ten_thousand_idle_sessions_use_little_memory_and_expire() -> None:
     now = [0.0]
-    audience = Broadcaster()
-    sessions = Sessions(audience, idle_s=60, clock=lambda: now[0])
+    broadcaster = Broadcaster()
+    sessions = Sessions(broadcaster, idle_s=60, clock=lambda: now[0])
     gc.collect()
     tracemalloc.start()
     try:
@@ -90,17 +90,19 @@ def test_ten_thousand_idle_sessions_cost_little_and_go_away() -> None:
         now[0] = 61
         sessions.sweep()
         gc.collect()
-        assert (len(sessions), len(audience)) == (0, 0)
-        # Empty tables keep their width.
+        assert (len(sessions), len(broadcaster)) == (0, 0)
+        # Empty hash tables keep their size.
         assert tracemalloc.get_traced_memory()[0] - before <= 1_000_000
     finally:
         tracemalloc.stop()
 
 
-async def test_ten_thousand_sessions_over_http_cost_little() -> None:
+async def test_ten_thousand_sessions_over_http_use_little_memory() -> None:
     with ServerProcess(str(PLAYGROUND), "--max-sessions", "10400", "--log-level", "error") as own:
         process = psutil.Process(own.pid)
-        assert await open_sessions_pipelined(own.site, 400) == 400  # what the first ones bring along stays
+        assert (
+            await open_sessions_pipelined(own.site, 400) == 400
+        )  # memory that the first sessions allocate stays allocated
         before = process.memory_info().rss
         assert await open_sessions_pipelined(own.site, 10_000) == 10_000
         grown = process.memory_info().rss - before
@@ -111,7 +113,7 @@ async def test_ten_thousand_sessions_over_http_cost_little() -> None:
         assert (await own.site.post(*modern_request("tools/list"))).status == 200
 
 
-async def test_a_flood_of_handshakes_is_refused_and_old_sessions_are_unharmed() -> None:
+async def test_a_flood_of_handshakes_is_refused_and_open_sessions_are_not_affected() -> None:
     async with run_server(max_sessions=50) as here:
         session = await open_session(here.site)
         async with session.listen() as stream:
@@ -131,7 +133,7 @@ async def test_a_flood_of_handshakes_is_refused_and_old_sessions_are_unharmed() 
         assert (await here.site.post(*modern_request("tools/list"))).status == 200
 
 
-async def test_a_flood_makes_room_once_its_sessions_are_idle() -> None:
+async def test_sessions_of_a_flood_expire_and_make_room() -> None:
     async with run_server(max_sessions=20, session_idle_s=600) as here:
         await open_sessions(here.site, 40)
         assert (await here.site.post(initialize_request())).status == 503
@@ -140,7 +142,7 @@ async def test_a_flood_makes_room_once_its_sessions_are_idle() -> None:
 
 
 @pytest.mark.parametrize("size", [100_000, 3_000_000])
-async def test_a_session_keeps_no_long_stories(size: int) -> None:
+async def test_oversized_capabilities_open_no_session(size: int) -> None:
     async with run_server() as here:
         long = {"experimental": {"x": "y" * size}}
         answer = await here.site.post(initialize_request(capabilities=long))
@@ -166,7 +168,7 @@ async def test_calls_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatch)
 
 
 async def open_streams(here: RunningServer | ServerProcess, number: int) -> list[RawConnection]:
-    """So many streams that say nothing."""
+    """Open this number of idle streams."""
     links = []
     for _ in range(number):
         reader, writer = await asyncio.open_connection("127.0.0.1", here.site.port)
@@ -178,7 +180,7 @@ async def open_streams(here: RunningServer | ServerProcess, number: int) -> list
     return links
 
 
-async def test_a_thousand_streams_hear_of_a_change_and_leave_nothing_behind() -> None:
+async def test_a_thousand_streams_are_notified_of_a_change_and_leave_no_resources() -> None:
     async with run_server() as here:
         before = await here.count_resources()
         links = await open_streams(here, 1000)
@@ -187,14 +189,14 @@ async def test_a_thousand_streams_hear_of_a_change_and_leave_nothing_behind() ->
         assert (await here.site.post(request("ping"))).status == 200
         await here.site.post(call("add_tool", {"name": "new"}))
         async with asyncio.timeout(60):
-            heard = await asyncio.gather(*(anext(link.chunks()) for link in links))
-        assert all(b'"toolName":"new"' in event for event in heard)
+            received = await asyncio.gather(*(anext(link.chunks()) for link in links))
+        assert all(b'"toolName":"new"' in event for event in received)
         for number, link in enumerate(links):
             link.abort() if number % 2 else link.close()
         await here.wait_for_count(before)
 
 
-async def test_two_and_a_half_thousand_streams_hear_of_a_change_and_are_forgotten() -> None:
+async def test_two_and_a_half_thousand_streams_are_notified_and_leave_no_resources() -> None:
     with ServerProcess(str(PLAYGROUND), "--log-level", "error") as own:
         process = psutil.Process(own.pid)
         usual = process.num_fds()
@@ -202,8 +204,8 @@ async def test_two_and_a_half_thousand_streams_hear_of_a_change_and_are_forgotte
         assert b"\nhubbub_streams 2500.0\n" in (await own.site.get("/metrics")).body
         await own.site.post(call("add_tool", {"name": "new"}))
         async with asyncio.timeout(60):
-            heard = await asyncio.gather(*(anext(link.chunks()) for link in links))
-        assert all(b'"toolName":"new"' in event for event in heard)
+            received = await asyncio.gather(*(anext(link.chunks()) for link in links))
+        assert all(b'"toolName":"new"' in event for event in received)
         for number, link in enumerate(links):
             link.abort() if number % 2 else link.close()
         async with asyncio.timeout(60):
@@ -211,7 +213,7 @@ async def test_two_and_a_half_thousand_streams_hear_of_a_change_and_are_forgotte
                 await asyncio.sleep(0.1)
 
 
-async def test_one_stream_too_many_is_refused_and_the_others_stay() -> None:
+async def test_one_stream_too_many_is_refused_and_the_others_stay_open() -> None:
     async with run_server(max_streams=5) as here:
         before = await here.count_resources()
         links = await open_streams(here, 5)
@@ -236,7 +238,7 @@ async def test_streams_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatc
             assert (await session.post(request("ping"))).status == 200
 
 
-async def test_memory_is_flat_while_callers_come_and_go() -> None:
+async def test_memory_is_constant_while_callers_connect_and_disconnect() -> None:
     async with run_server() as here:
 
         async def round_of_callers() -> None:
@@ -262,7 +264,7 @@ async def test_memory_is_flat_while_callers_come_and_go() -> None:
                 await round_of_callers()
             await here.wait_for_count(before)
             gc.collect()
-            # What ended streams have said is forgotten little by little, in a bounded store.
+            # Events of ended streams are evicted gradually from a bounded store.
             assert tracemalloc.get_traced_memory()[0] - start < 1_000_000
         finally:
             tracemalloc.stop()
@@ -271,7 +273,7 @@ async def test_memory_is_flat_while_callers_come_and_go() -> None:
 # -- credentials ---------------------------------------------------------------------------------------
 
 
-async def test_wrong_credentials_without_end_cost_nothing_and_hinder_nobody(tmp_path: Path) -> None:
+async def test_many_wrong_credentials_use_no_memory_and_affect_no_other_caller(tmp_path: Path) -> None:
     keys = tmp_path / "keys.toml"
     key, record = generate_key("ada")
     append_record(keys, record)
@@ -297,7 +299,7 @@ async def test_wrong_credentials_without_end_cost_nothing_and_hinder_nobody(tmp_
         assert (await here.site.get("/metrics", known)).body.count(b"hubbub_sessions 1") == 1
 
 
-async def test_a_thousand_rounds_without_answers_are_bounded() -> None:
+async def test_a_thousand_rounds_without_retries_are_limited() -> None:
     async with run_server() as here:
         async with here.site.connect() as link:
             body, headers = modern_request("tools/call", {"name": "greet"}, capabilities={"elicitation": {}})
@@ -308,5 +310,5 @@ async def test_a_thousand_rounds_without_answers_are_bounded() -> None:
         assert (await here.site.post(request("ping"))).status == 200
 
 
-def test_sessions_and_streams_leave_room_for_subscriptions() -> None:
+def test_the_limit_of_listen_streams_covers_all_sessions_and_connections() -> None:
     assert bounds.LISTEN_STREAMS >= bounds.SESSIONS + bounds.CONNECTIONS

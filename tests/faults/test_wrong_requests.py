@@ -1,4 +1,4 @@
-"""Requests that are wrong in every way: each gets its error, the connection or the next caller is not harmed."""
+"""Invalid requests of every kind: each gets its error, and other requests and callers are not affected."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ async def check_health(site: Site) -> None:
 
 
 def check_refusal(answer: Response) -> None:
-    """An error that a client can read, with the status that a client expects."""
+    """Assert a JSON-RPC error with this HTTP status."""
     assert 400 <= answer.status < 500
     error = answer.json["error"]
     assert isinstance(error["code"], int)
@@ -43,7 +43,7 @@ def check_refusal(answer: Response) -> None:
     assert answer.json["jsonrpc"] == "2.0"
 
 
-# -- what is not HTTP --------------------------------------------------------------------
+# -- invalid HTTP --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def check_refusal(answer: Response) -> None:
         b"CONNECT 127.0.0.1:22 HTTP/1.1\r\n" + HOST + b"\r\n",
     ],
 )
-async def test_what_is_not_http_is_refused_and_closed(site: Site, sent: bytes) -> None:
+async def test_bytes_that_are_not_http_are_refused_and_the_connection_closed(site: Site, sent: bytes) -> None:
     async with site.connect() as link:
         await link.send(sent)
         async with asyncio.timeout(60):
@@ -98,7 +98,7 @@ def test_random_bytes_never_harm_the_server(site: Site, sent: bytes) -> None:
     asyncio.run(send())
 
 
-async def test_a_request_cut_off_anywhere_is_forgotten(site: Site) -> None:
+async def test_a_truncated_request_leaves_no_resources(site: Site) -> None:
     whole = head("POST", "/mcp", {"Host": "127.0.0.1", **JSON, "Content-Length": str(len(PING))}) + PING
     for end in range(1, len(whole), 7):
         async with site.connect() as link:
@@ -107,7 +107,7 @@ async def test_a_request_cut_off_anywhere_is_forgotten(site: Site) -> None:
     await check_health(site)
 
 
-async def test_a_request_may_come_in_any_pieces(site: Site) -> None:
+async def test_a_request_may_arrive_in_any_pieces(site: Site) -> None:
     whole = head("POST", "/mcp", {"Host": "127.0.0.1", **JSON, "Content-Length": str(len(PING))}) + PING
     async with site.connect() as link:
         for start in range(0, len(whole), 5):
@@ -129,7 +129,7 @@ async def test_both_versions_of_http_are_served(site: Site, version: bytes) -> N
         assert (await link.read_response()).json["status"] == "healthy"
 
 
-async def test_an_offer_of_http2_is_left_alone(site: Site) -> None:
+async def test_an_http2_upgrade_offer_is_ignored(site: Site) -> None:
     offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAAQAAP__"}
     assert (await site.get("/health", offer)).json["status"] == "healthy"
 
@@ -145,7 +145,7 @@ async def test_a_large_head_is_431(site: Site) -> None:
     await check_health(site)
 
 
-async def test_a_large_body_is_413_whatever_it_announces(site: Site) -> None:
+async def test_a_large_body_is_413_with_and_without_content_length(site: Site) -> None:
     body = json.dumps(request("echo", {"text": "x" * 200_000})).encode()
     announced = await site.request("POST", "/mcp", JSON, body)
     assert (announced.status, announced.code) == (413, -32600)
@@ -161,7 +161,7 @@ async def test_a_large_body_is_413_whatever_it_announces(site: Site) -> None:
     await check_health(site)
 
 
-async def test_a_body_up_to_the_limit_is_taken(site: Site) -> None:
+async def test_a_body_up_to_the_limit_is_accepted(site: Site) -> None:
     frame = len(json.dumps(request("echo", {"text": ""})))
     for size, status in ((100_000 - frame, 200), (100_001 - frame, 413)):
         assert (await site.post(request("echo", {"text": "x" * size}))).status == status
@@ -174,7 +174,7 @@ async def send_all(link: RawConnection, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"A: " + b"x" * 100, b"A: b\r\n" * 20, b"x" * 100])
-async def test_what_follows_the_last_chunk_is_bounded(site: Site, tail: bytes) -> None:
+async def test_chunked_trailers_are_limited(site: Site, tail: bytes) -> None:
     start = head("POST", "/none", {"Host": "127.0.0.1", "Transfer-Encoding": "chunked"})
     async with site.connect() as link:
         await link.send(start + b"0\r\n")
@@ -183,7 +183,7 @@ async def test_what_follows_the_last_chunk_is_bounded(site: Site, tail: bytes) -
     await check_health(site)
 
 
-async def test_the_extensions_of_a_chunk_are_bounded(site: Site) -> None:
+async def test_chunk_extensions_are_limited(site: Site) -> None:
     async with site.connect() as link:
         await link.send(head("POST", "/mcp", {"Host": "127.0.0.1", **JSON, "Transfer-Encoding": "chunked"}) + b"1;x=")
         with pytest.raises(ConnectionError):
@@ -225,7 +225,7 @@ BODIES: list[tuple[bytes, int]] = [
 
 
 @pytest.mark.parametrize("era", ["plain", "legacy", "modern"])
-async def test_a_body_that_is_no_message_is_refused_in_every_era(site: Site, era: str) -> None:
+async def test_a_body_that_is_not_a_message_is_refused_in_every_era(site: Site, era: str) -> None:
     headers = dict(JSON)
     if era == "legacy":
         headers |= (await open_session(site)).headers
@@ -333,7 +333,7 @@ def test_no_path_and_no_method_breaks_the_routes(site: Site, method: str, path: 
 FINITE = JSON_VALUES.filter(lambda value: "Infinity" not in json.dumps(value))
 
 
-# What a handshake itself reads has tests of its own, above and in tests/http.
+# The parameters of a handshake are tested above and in tests/http.
 PARSED_KEYS = ("_meta", "capabilities", "clientInfo", "protocolVersion")
 
 

@@ -1,4 +1,4 @@
-"""Fuzz by hand, for as long as you like:
+"""Run the fuzzer manually for any length of time:
 
     python -m tests.fuzz --count 1000000 --seed 7 [--target envelope]
 

@@ -1,7 +1,7 @@
-"""Whole servers under damaged input, in one process: in memory, over HTTP and over WebSocket.
+"""Complete servers with mutated input, in one process: in memory, over HTTP and over WebSocket.
 
-Each door takes a number of inputs and asserts that every answer is JSON-RPC, that no
-request with an id of its own is left without its answer, and that nothing stays behind.
+Each function sends a number of inputs and asserts that every response is JSON-RPC, that every
+request with a unique id gets its response, and that no resources are left.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from hubbub.protocol.jsonrpc import Envelope, decode_envelope
 SESSIONS = 20
 INPUTS_PER_CLIENT = 20
 LOOP_ITERATIONS = 40
-"""Of the loop, in which everything that a call can do by itself is done."""
+"""Iterations of the event loop after which a call that needs no input has finished."""
 TIMEOUT_S = 60.0
 STATUSES = {200, 202, 204, 400, 401, 403, 404, 405, 406, 413, 415, 426, 503}
 _LAST_ID = "the last one"
 
 
 def check_message(message: Any) -> None:
-    """Assert that an outgoing message is JSON-RPC and nothing else."""
+    """Assert that an outgoing message is valid JSON-RPC."""
     assert message["jsonrpc"] == "2.0"
     if "method" in message:
         assert set(message) <= {"jsonrpc", "id", "method", "params"}
@@ -52,7 +52,7 @@ def decode_messages(text: bytes | str) -> list[Any]:
 
 
 def id_of_request(data: bytes) -> Any:
-    """The id of a readable request that must be answered; None if it is anything else."""
+    """Return the id of a valid request that must be answered; None for any other input."""
     try:
         message = decode_envelope(data)
     except MessageError:
@@ -71,13 +71,13 @@ async def run_loop(count: int = LOOP_ITERATIONS) -> None:
 
 
 async def memory(rng: Random, count: int) -> None:
-    """Clients of a connection in memory, each with a few inputs."""
+    """Run clients in memory, each with a few inputs."""
     server = make_server()
     async with server.running():
         for start in range(0, count, INPUTS_PER_CLIENT):
             async with asyncio.timeout(TIMEOUT_S):
                 await _fuzz_memory_client(rng, server, min(INPUTS_PER_CLIENT, count - start))
-            assert len(server.audience) == len(server.rounds) == len(server.audience.subscription_shares) == 0
+            assert len(server.broadcaster) == len(server.rounds) == len(server.broadcaster.subscription_shares) == 0
 
 
 async def _fuzz_memory_client(rng: Random, server: Server, count: int) -> None:
@@ -112,7 +112,7 @@ class Answer(NamedTuple):
 
 
 async def exchange(app: AsgiApp, method: str, path: str, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
-    """One request as an ASGI server hands it over; a caller that has waited long enough leaves."""
+    """Pass one request to the app as an ASGI server does; the caller disconnects after a time limit."""
     started: dict[str, Any] = {}
     parts: list[bytes] = []
     disconnected = asyncio.Event()
@@ -155,7 +155,7 @@ async def exchange(app: AsgiApp, method: str, path: str, headers: list[tuple[byt
 
 
 def request_headers(rng: Random, session: bytes | None) -> list[tuple[bytes, bytes]]:
-    """Headers of some dialect, sometimes damaged, doubled or missing."""
+    """Return headers of some dialect, sometimes mutated, repeated or missing."""
     headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"accept", BOTH_MEDIA_TYPES.encode())]
     if session is not None and rng.random() < 0.5:
         headers += [(b"mcp-session-id", session), (b"mcp-protocol-version", b"2025-11-25")]
@@ -177,7 +177,7 @@ def request_headers(rng: Random, session: bytes | None) -> list[tuple[bytes, byt
 
 def check_answer(answer: Answer, path: str) -> list[Any]:
     if answer.status == 0:
-        return []  # the caller left before there was an answer
+        return []  # the caller disconnected before the response
     assert answer.status in STATUSES, answer
     if answer.kind == b"text/event-stream":
         lines = answer.body.decode().split("\n")
@@ -188,7 +188,7 @@ def check_answer(answer: Answer, path: str) -> list[Any]:
 
 
 async def http(rng: Random, count: int) -> None:
-    """Requests to every route; sessions come and go."""
+    """Send requests to every route; open and end sessions."""
     server = make_server()
     app = server.asgi(max_sessions=SESSIONS)
     session: bytes | None = None
@@ -197,7 +197,7 @@ async def http(rng: Random, count: int) -> None:
         for _ in range(count):
             method = rng.choices(["POST", "GET", "DELETE", "PUT"], [20, 3, 1, 0.2])[0]
             path = "/mcp" if rng.random() < 0.9 else rng.choice(["/messages?session_id=x", "/sse", "/health", "/x"])
-            # A question in a session waits for its answer even if the caller leaves.
+            # A client request in a session waits for its response even if the caller disconnects.
             body = random_message(rng).replace(b"declared", b"echo") if method == "POST" else b""
             headers = request_headers(rng, session)
             answer = await exchange(app, method, path, headers, body)
@@ -207,27 +207,27 @@ async def http(rng: Random, count: int) -> None:
             if answer.status == 202 and path == "/mcp":
                 assert id_of_request(body) is None, body
             session = answer.headers.get(b"mcp-session-id", session)
-            assert len(server.audience) <= SESSIONS
+            assert len(server.broadcaster) <= SESSIONS
         last = [(b"host", b"localhost"), (b"content-type", b"application/json")]
         answer = await exchange(app, "POST", "/mcp", last, json.dumps(echo_call(_LAST_ID)).encode())
         assert (answer.status, decode_messages(answer.body)[0]["id"]) == (200, _LAST_ID)
         await run_loop()
         assert len(asyncio.all_tasks()) <= before
-        assert len(server.rounds) == len(server.audience.subscription_shares) == 0
+        assert len(server.rounds) == len(server.broadcaster.subscription_shares) == 0
 
 
 # -- WebSocket ----------------------------------------------------------------------
 
 
 async def websocket(rng: Random, count: int) -> None:
-    """Clients of a WebSocket, each with a few frames of text or bytes."""
+    """Run WebSocket clients, each with a few text or binary frames."""
     server = make_server()
     app = server.asgi(max_sessions=SESSIONS)
     async with app.lifespan():
         for start in range(0, count, INPUTS_PER_CLIENT):
             async with asyncio.timeout(TIMEOUT_S):
                 await _fuzz_websocket(rng, app, min(INPUTS_PER_CLIENT, count - start))
-            assert len(server.audience) == len(server.audience.subscription_shares) == 0
+            assert len(server.broadcaster) == len(server.broadcaster.subscription_shares) == 0
 
 
 async def _fuzz_websocket(rng: Random, app: AsgiApp, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Real messages of every dialect, and seeded ways to make them wrong."""
+"""Valid messages of every dialect, and seeded mutations of them."""
 
 import json
 from collections.abc import Callable
@@ -54,7 +54,7 @@ TOKENS = [
 
 
 def valid_message(rng: Random) -> Any:
-    """A message as a well-behaved client of some dialect sends it, or a batch of them."""
+    """Return a valid message of some dialect, or a batch."""
     kind = rng.random()
     if kind < 0.08:
         return [valid_message(rng) for _ in range(rng.randint(0, 4))]
@@ -71,7 +71,7 @@ def valid_message(rng: Random) -> Any:
 
 
 def echo_call(identifier: Any) -> Message:
-    """A call that every dialect answers."""
+    """Return a call that every dialect answers."""
     return call("echo", {"text": "still here"}, id=identifier)
 
 
@@ -139,14 +139,14 @@ BYTE_CHANGES: list[Callable[[Random, bytes, int], bytes]] = [_flip, _insert, _ov
 
 
 def change_bytes(rng: Random, data: bytes) -> bytes:
-    """Damage bytes in one to three places."""
+    """Change bytes at one to three positions."""
     for _ in range(rng.randint(1, 3)):
         data = rng.choice(BYTE_CHANGES)(rng, data, rng.randrange(len(data) + 1))
     return data
 
 
 def random_message(rng: Random) -> bytes:
-    """The bytes of one message: as it should be, with another structure, or damaged."""
+    """Return the bytes of one message: valid, with a changed structure, or with changed bytes."""
     message = valid_message(rng)
     kind = rng.random()
     if kind < 0.55:
@@ -156,6 +156,6 @@ def random_message(rng: Random) -> bytes:
 
 
 def split_randomly(rng: Random, data: bytes) -> list[bytes]:
-    """The same bytes as they might arrive."""
+    """Split the bytes into random chunks."""
     cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.randint(0, 6)))
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]

@@ -1,4 +1,4 @@
-"""Parsers under damaged input: only their own errors, and the same outcome however the bytes are cut."""
+"""Parsers with mutated input: they raise only their own errors, and the chunking of the bytes does not matter."""
 
 import json
 from random import Random
@@ -22,7 +22,7 @@ from hubbub.server.http.streams import parse_event_id
 
 
 def envelope(rng: Random) -> None:
-    """A message that cannot be read is refused with an id that is JSON; one that can be read has one too."""
+    """An invalid message is refused with an id that is valid JSON; a valid message has one too."""
     data = random_message(rng)
     try:
         decoded = decode_envelope(data)
@@ -45,7 +45,7 @@ def check_envelope(message: Envelope) -> None:
 
 
 def framing(rng: Random) -> None:
-    """A byte stream gives the same messages and errors, however it is cut."""
+    """A byte stream gives the same messages and errors with any chunking."""
     stream = b"".join(_random_frame(rng) for _ in range(rng.randint(1, 6)))
     if rng.random() < 0.8:
         stream = change_bytes(rng, stream)
@@ -66,7 +66,7 @@ def _read_frames(chunks: list[bytes]) -> list[Any]:
 
 
 def events(rng: Random) -> None:
-    """A stream of server-sent events gives the same events, however it is cut."""
+    """A stream of server-sent events gives the same events with any chunking."""
     stream = b""
     for _ in range(rng.randint(1, 5)):
         data = random_message(rng).replace(b"\r", b"")
@@ -96,7 +96,7 @@ _COOKIES = Cookies()
 
 
 def headers(rng: Random) -> None:
-    """Header values of any bytes are read or refused, never a crash."""
+    """Header values of any bytes are parsed or refused without other exceptions."""
     value = change_bytes(rng, rng.choice([*_HEADER_VALUES, *TOKENS]))
     pairs = [(rng.choice([b"host", b"cookie", b"origin", b"accept"]), value) for _ in range(rng.randint(1, 3))]
     found = Headers(pairs)

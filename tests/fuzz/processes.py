@@ -1,4 +1,4 @@
-"""Damaged input through real sockets and pipes: bytes that are hardly HTTP, and streams of hardly any messages."""
+"""Mutated input through real sockets and pipes: HTTP requests, and message streams on stdio."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ _LAST_ID = "the last one"
 
 
 def raw_request(rng: Random) -> bytes:
-    """The bytes of one HTTP request, damaged somewhere."""
+    """Return the bytes of one mutated HTTP request."""
     body = random_message(rng)
     method = rng.choice(["POST", "GET", "DELETE", "OPTIONS"])
     head = f"{method} {rng.choice(['/mcp', '/sse', '/health', '/mcp-ws'])} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -43,7 +43,7 @@ def raw_request(rng: Random) -> bytes:
 
 
 async def sockets(rng: Random, count: int) -> None:
-    """Requests on connections of their own, some at once."""
+    """Send requests on separate connections, some of them concurrently."""
     async with run_server(make_server()) as here:
         for start in range(0, count, CONCURRENT_REQUESTS):
             requests = [raw_request(rng) for _ in range(min(CONCURRENT_REQUESTS, count - start))]
@@ -51,7 +51,7 @@ async def sockets(rng: Random, count: int) -> None:
                 await asyncio.gather(*(_send(here.site.port, data) for data in requests))
         assert (await here.site.get("/health")).status == 200
         assert (await here.site.post(echo_call(_LAST_ID))).json["id"] == _LAST_ID
-        assert len(here.server.rounds) == len(here.server.audience.subscription_shares) == 0
+        assert len(here.server.rounds) == len(here.server.broadcaster.subscription_shares) == 0
 
 
 async def _send(port: int, data: bytes) -> None:
@@ -71,14 +71,14 @@ async def _send(port: int, data: bytes) -> None:
 
 
 async def stdio(rng: Random, count: int) -> None:
-    """Processes that read damaged streams to their end, answer the last call and exit as they should."""
+    """Run processes that must read mutated streams to the end, answer the last call and exit with code 0."""
     for start in range(0, count, INPUTS_PER_PROCESS):
         inputs = [_random_frame(rng) for _ in range(min(INPUTS_PER_PROCESS, count - start))]
         await _fuzz_process(b"".join(inputs))
 
 
 def _random_frame(rng: Random) -> bytes:
-    # A question to the client would hold up the end, and the length of a damaged frame may swallow all that follows.
+    # A client request would delay the end, and a mutated frame length may include all that follows.
     message = random_message(rng).replace(b"\n", b" ").replace(b"\r", b" ").replace(b"declared", b"echo")
     if rng.random() < 0.3:
         return encode_frame(message)

@@ -11,7 +11,7 @@ TARGETS = (*PARSERS, *ENDPOINTS, *PROCESSES)
 
 
 def run(target: str, seed: int, count: int) -> None:
-    """Send so many inputs; an AssertionError or any other exception is a defect."""
+    """Send this number of inputs; an AssertionError or any other exception is a defect."""
     rng = Random(f"{target} {seed}")
     if target not in PARSERS:
         asyncio.run({**ENDPOINTS, **PROCESSES}[target](rng, count))

@@ -1,4 +1,4 @@
-"""The server that fuzzing talks to: a tool, resource or prompt of each kind, all of which end by themselves."""
+"""The server under fuzzing: a tool, resource or prompt of each kind, all of which terminate."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""About a minute of seeded fuzzing on one core; `python -m tests.fuzz` goes on for longer, with other seeds."""
+"""About a minute of seeded fuzzing on one core; `python -m tests.fuzz` runs longer, with other seeds."""
 
 import pytest
 from tests.fuzz.runs import TARGETS, run
@@ -18,5 +18,5 @@ COUNTS = {
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("target", TARGETS)
-def test_damaged_input_crashes_nothing_and_is_answered_as_it_should_be(target: str, seed: int) -> None:
+def test_mutated_input_causes_no_crash_and_gets_valid_responses(target: str, seed: int) -> None:
     run(target, seed, COUNTS[target])

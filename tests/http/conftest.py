@@ -1,4 +1,4 @@
-"""Servers that many tests share. One that changes its settings or dies starts its own."""
+"""Servers that many tests share. A test that changes settings or stops the server starts its own."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How clients of each era open and speak: sessions of the legacy one, headers and `_meta` of the modern one."""
+"""Requests of each era: sessions of the legacy era, headers and `_meta` of the modern era."""
 
 import base64
 from collections.abc import AsyncIterator, Mapping
@@ -24,7 +24,7 @@ def initialize_request(version: str = NEWEST_LEGACY, capabilities: Any = None) -
 
 
 class Session:
-    """A legacy client that has shaken hands."""
+    """A legacy client after its handshake."""
 
     def __init__(self, site: Site, id: str, version: str, more: Mapping[str, str]) -> None:
         self.site = site
@@ -52,7 +52,7 @@ class Session:
 async def open_session(
     site: Site, version: str = NEWEST_LEGACY, capabilities: Any = None, headers: Mapping[str, str] | None = None
 ) -> Session:
-    """Shake hands, whatever form the answer has."""
+    """Complete the handshake; the response may be JSON or a stream."""
     more = dict(headers or {})
     answer = await site.post(initialize_request(version, capabilities), {"Accept": BOTH_MEDIA_TYPES, **more})
     assert answer.status == 200, answer
@@ -74,7 +74,7 @@ def modern_meta(capabilities: Any = None, version: str = MODERN, **more: Any) ->
 def modern_request(
     method: str, params: Mapping[str, Any] | None = None, *, id: Any = 1, capabilities: Any = None, **meta: Any
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """A modern request: its body and the headers that agree with it."""
+    """Return the body of a modern request and its matching headers."""
     params = dict(params or {})
     headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, "Accept": BOTH_MEDIA_TYPES}
     name = params.get("uri") if method == "resources/read" else params.get("name")
@@ -84,6 +84,6 @@ def modern_request(
 
 
 def encode_header(text: str) -> str:
-    """Header text in base64 where it must be."""
+    """Encode a header value, in base64 if it is not plain ASCII."""
     is_plain = text.isascii() and text.isprintable() and text == text.strip()
     return text if is_plain else f"=?base64?{base64.b64encode(text.encode()).decode()}?="

@@ -1,4 +1,4 @@
-"""The whole HTTP side inside the test's own loop, where everything that is left over can be counted."""
+"""An HTTP server in the loop of the test, where remaining resources can be counted."""
 
 import asyncio
 import gc
@@ -20,7 +20,7 @@ _GAUGE = re.compile(rb"^hubbub_(sessions|streams) ([0-9.]+)$", re.MULTILINE)
 
 
 class ResourceCount(NamedTuple):
-    """What a caller can leave behind."""
+    """Numbers of resources that a caller can use."""
 
     tasks: int
     connections: int
@@ -31,7 +31,7 @@ class ResourceCount(NamedTuple):
 
 
 class RunningServer:
-    """A server that runs here."""
+    """A server in this loop."""
 
     def __init__(self, server: Server, http: http_server.HttpServer, port: int) -> None:
         self.server = server
@@ -39,7 +39,7 @@ class RunningServer:
         self.site = Site(port)
 
     async def count_resources(self) -> ResourceCount:
-        """What there is, without the connection that asks."""
+        """Count the resources, without the connection of this request."""
         metrics = await self.site.get("/metrics")
         assert metrics.status == 200
         gauges = {name.decode(): int(float(value)) for name, value in _GAUGE.findall(metrics.body)}
@@ -47,14 +47,14 @@ class RunningServer:
         return ResourceCount(
             tasks=len(asyncio.all_tasks()),
             connections=len(self.http.server_state.connections),
-            listeners=len(self.server.audience),
+            listeners=len(self.server.broadcaster),
             sessions=gauges["sessions"],
             streams=gauges["streams"],
             rounds=len(self.server.rounds),
         )
 
     async def wait_for_count(self, wanted: ResourceCount, timeout_s: float = TIMEOUT_S) -> None:
-        """Wait until nothing more is left than there was."""
+        """Wait until the resources are back to these numbers."""
         seen = None
         try:
             async with asyncio.timeout(timeout_s):
@@ -65,12 +65,12 @@ class RunningServer:
             raise AssertionError(f"left over: {seen}, wanted {wanted}: {asyncio.all_tasks()}") from None
 
     async def history(self) -> list[str]:
-        """What the playground's tools remember."""
+        """Return what the tools of the playground recorded."""
         answer = await self.site.post(call("history"))
         return list(json.loads(answer.json["result"]["content"][0]["text"]))
 
     async def wait_for_history(self, what: str) -> None:
-        """Wait until a tool has noted something."""
+        """Wait until a tool has recorded this entry."""
         async with asyncio.timeout(TIMEOUT_S):
             while what not in await self.history():
                 await asyncio.sleep(0.02)
@@ -81,7 +81,7 @@ def _is_closing(connection: Any) -> bool:
 
 
 async def wait_until(condition: Any, timeout_s: float = TIMEOUT_S) -> None:
-    """Wait until something is so."""
+    """Wait until the condition is true."""
     async with asyncio.timeout(timeout_s):
         while not condition():
             await asyncio.sleep(0.02)
@@ -89,7 +89,7 @@ async def wait_until(condition: Any, timeout_s: float = TIMEOUT_S) -> None:
 
 @asynccontextmanager
 async def run_server(server: Server | None = None, **settings: Any) -> AsyncIterator[RunningServer]:
-    """Serve on a free port until the block ends; that everything ends with it is part of every test."""
+    """Serve on a free port until the block ends, then stop the server, which must not time out."""
     server = make_server() if server is None else server
     serve_settings = ServeSettings(port=0, **{"drain_s": 3, **settings})
     app = AsgiApp(server, serve_settings)

@@ -1,4 +1,4 @@
-"""A file of API keys whose keys can be withdrawn."""
+"""A key file whose keys can be revoked."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from hubbub.security.api_keys import KeyRecord, append_record, generate_key
 
 
 class Keyring:
-    """Writes the file anew whenever a key comes or goes."""
+    """Writes the file whenever a key is added or revoked."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._records: dict[str, KeyRecord] = {}
 
     def add(self, name: str, *, scopes: tuple[str, ...] = ()) -> dict[str, str]:
-        """A key of that name, replacing an earlier one; the headers that carry it."""
+        """Add a key of that name, replacing an earlier one; return the headers with it."""
         key, self._records[name] = generate_key(name, scopes=scopes)
         self._write()
         return {"X-API-Key": key}
@@ -33,6 +33,6 @@ class Keyring:
         draft.replace(self.path)
 
     def set_scopes(self, name: str, scopes: tuple[str, ...]) -> None:
-        """The same key with other scopes."""
+        """Give the same key other scopes."""
         self._records[name] = msgspec.structs.replace(self._records[name], scopes=scopes)
         self._write()

@@ -39,7 +39,7 @@ async def wait_for_file(path: str) -> str:
 
 @other.tool
 async def name() -> str:
-    """Tell which of the two servers this is."""
+    """Return which of the two servers this is."""
     return "other"
 
 

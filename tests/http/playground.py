@@ -1,4 +1,4 @@
-"""A server whose tools stream, ask, wait and change what is offered, for tests over HTTP."""
+"""A server for tests over HTTP: tools that stream, send client requests, wait, and change the lists."""
 
 import asyncio
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from hubbub import Context, Server
 
 @dataclass
 class Person:
-    """Whom the tool `greet` asks about."""
+    """The form of the tool `greet`."""
 
     name: str
 
 
 def make_server() -> Server:
-    """A fresh one, for tests that count."""
+    """Make a new server, for tests that count."""
     server = Server("playground", version="9.9")
     log: list[str] = []
     events: dict[str, asyncio.Event] = {}
@@ -44,7 +44,7 @@ def make_server() -> Server:
 
     @server.tool
     async def pour(context: Context, pieces: int, size: int) -> str:
-        """Report much progress, whoever reads it."""
+        """Send many progress notifications."""
         try:
             for number in range(1, pieces + 1):
                 await context.progress(number, message="x" * size)
@@ -60,12 +60,12 @@ def make_server() -> Server:
 
     @server.tool
     async def write(context: Context) -> str:
-        """Let the client's model write a word."""
+        """Request a word from the client's model."""
         return (await context.sample("Write a word")).text
 
     @server.tool
     async def wait(name: str) -> str:
-        """Wait until a door is opened, and remember how it ended."""
+        """Wait until a door is opened, and record the outcome."""
         log.append(f"start {name}")
         try:
             async with asyncio.timeout(60):
@@ -78,7 +78,7 @@ def make_server() -> Server:
 
     @server.tool
     async def nap(context: Context, seconds: float) -> str:
-        """Rest for a while."""
+        """Sleep."""
         log.append("start a")
         await context.progress(1)
         await asyncio.sleep(seconds)
@@ -86,7 +86,7 @@ def make_server() -> Server:
 
     @server.tool
     async def wait_streaming(context: Context, name: str) -> str:
-        """Say something, then wait for a door, then say something again."""
+        """Report progress, wait for a door, then report progress again."""
         await context.progress(1)
         await wait(name)
         await context.progress(2)
@@ -100,18 +100,18 @@ def make_server() -> Server:
 
     @server.tool
     async def open_door(name: str) -> str:
-        """Let those go on who wait for it."""
+        """Open a door, so that the calls that wait for it continue."""
         get_event(name).set()
         return "open"
 
     @server.tool
     async def listeners() -> int:
-        """How many hear of changes."""
-        return len(server.audience)
+        """Return the number of listeners."""
+        return len(server.broadcaster)
 
     @server.tool
     async def history() -> list[str]:
-        """What happened so far."""
+        """Return what the tools recorded."""
         return log
 
     @server.tool
@@ -126,18 +126,18 @@ def make_server() -> Server:
 
     @server.tool
     async def drop_tool(name: str) -> str:
-        """Take a tool away."""
+        """Unregister a tool."""
         return str(server.tools.unregister(name))
 
     @server.tool
     async def touch(uri: str) -> str:
-        """Tell that a resource changed."""
+        """Notify that a resource changed."""
         server.resource_updated(uri)
         return "touched"
 
     @server.tool
     async def who(context: Context) -> dict[str, Any]:
-        """Tell whom the server takes the caller for."""
+        """Return the principal and scope of the caller."""
         caller = context.caller
         return {"principal": caller.principal.name, "scope": caller.scope, "revision": caller.revision.version}
 
@@ -146,7 +146,7 @@ def make_server() -> Server:
         region: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})],
         days: Annotated[int, msgspec.Meta(extra_json_schema={"x-mcp-header": "Days"})] = 1,
     ) -> str:
-        """Take arguments that travel in headers too."""
+        """Take arguments that are mirrored in headers."""
         return f"{region}: {days}"
 
     @server.tool

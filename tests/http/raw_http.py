@@ -1,4 +1,4 @@
-"""HTTP as bytes on a socket: a client that can be as wrong, slow or impatient as a test wants it."""
+"""HTTP as bytes on a socket: a client that can send invalid requests, be slow or disconnect early."""
 
 import asyncio
 import json
@@ -12,14 +12,14 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Response(NamedTuple):
-    """A whole HTTP answer."""
+    """A complete HTTP response."""
 
     status: int
     headers: Headers
     body: bytes
 
     def header(self, name: str) -> str | None:
-        """The only value of a header; one that came twice fails the test."""
+        """Return the only value of a header; a repeated header fails the test."""
         found = [value for key, value in self.headers if key == name.lower()]
         assert len(found) <= 1, f"{name} came twice: {found}"
         return found[0] if found else None
@@ -30,7 +30,7 @@ class Response(NamedTuple):
 
     @property
     def code(self) -> int:
-        """The JSON-RPC error code."""
+        """Return the JSON-RPC error code."""
         return int(self.json["error"]["code"])
 
 
@@ -117,7 +117,7 @@ class RawConnection:
 
 
 class EventStream:
-    """An answer that is a stream of server-sent events."""
+    """A response that is a stream of server-sent events."""
 
     def __init__(self, link: RawConnection, status: int, headers: Headers) -> None:
         self.connection = link
@@ -127,7 +127,7 @@ class EventStream:
         self._text = ""
 
     async def next(self, *, comments: bool = False, timeout_s: float = TIMEOUT_S) -> Event | None:
-        """The next event; None when the stream has ended properly."""
+        """Return the next event; None if the stream has ended cleanly."""
         async with asyncio.timeout(timeout_s):
             while True:
                 while "\n\n" not in self._text:
@@ -142,7 +142,7 @@ class EventStream:
                     return event
 
     async def message(self) -> Any:
-        """The JSON-RPC message of the next event that carries one."""
+        """Return the JSON-RPC message of the next event that has one."""
         while True:
             event = await self.next()
             assert event is not None, "the stream ended"
@@ -150,7 +150,7 @@ class EventStream:
                 return event.json
 
     async def rest(self) -> list[Event]:
-        """Every event up to the end."""
+        """Return every event up to the end of the stream."""
         events = []
         while (event := await self.next()) is not None:
             events.append(event)
@@ -167,7 +167,7 @@ def _parse(block: str) -> Event:
 
 
 class Site:
-    """A server's address, and short ways to ask it things."""
+    """The address of a server, with methods that send requests."""
 
     def __init__(self, port: int, caller: str = "127.0.0.1") -> None:
         self.port = port
@@ -185,14 +185,14 @@ class Site:
             yield link
         finally:
             if writer.transport.get_write_buffer_size():
-                writer.transport.abort()  # Closing would wait for a server that reads no more.
+                writer.transport.abort()  # Closing would wait for a server that no longer reads.
             link.close()
-            await asyncio.sleep(0)  # The transport lets go of its socket in the next turn of the loop.
+            await asyncio.sleep(0)  # The transport closes its socket in the next iteration of the loop.
 
     async def request(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | Any = b""
     ) -> Response:
-        """One request on a connection of its own; a body that is not bytes is sent as JSON."""
+        """Send one request on a new connection; a body that is not bytes is sent as JSON."""
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
         async with self.connect() as link:
@@ -209,7 +209,7 @@ class Site:
     async def stream(
         self, method: str = "GET", path: str = "/mcp", headers: Mapping[str, str] | None = None, body: Any = None
     ) -> AsyncIterator[EventStream]:
-        """A request that is answered with a stream."""
+        """Send a request whose response is a stream."""
         data = b"" if body is None else json.dumps(body).encode()
         fields = {"Accept": "application/json, text/event-stream"} | (JSON if body is not None else {})
         async with self.connect() as link:

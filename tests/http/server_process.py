@@ -1,4 +1,4 @@
-"""`hubbub serve` as a process of its own, as users start it."""
+"""`hubbub serve` in a separate process."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _URL = re.compile(r"serves (http://(?:[0-9.]+|\[[0-9a-f:]+\]):([0-9]+))/mcp")
 
 
 class ServerProcess:
-    """A running server. What it says is in `said`."""
+    """A running server. Its output is in `stderr_lines`."""
 
     def __init__(self, *arguments: str) -> None:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
@@ -56,7 +56,7 @@ class ServerProcess:
         self._process.send_signal(number)
 
     def wait(self) -> int:
-        """The exit code."""
+        """Wait for the end of the process; return the exit code."""
         code = self._process.wait()
         self._reader.join()
         assert self._process.stderr is not None
@@ -64,7 +64,7 @@ class ServerProcess:
         return code
 
     def kill(self) -> None:
-        """End it for good, whatever a test left behind."""
+        """Kill the process if it still runs."""
         if self._process.poll() is None:
             self._process.kill()
         self.wait()
@@ -77,6 +77,6 @@ class ServerProcess:
 
 
 def memory_mib(process: ServerProcess) -> float:
-    """What a process holds in memory, where `/proc` tells."""
+    """Return the resident memory of a process, from `/proc`."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024

@@ -1,4 +1,4 @@
-"""Pasting a script of the interface documents into a shell, as it is but for the port."""
+"""Runs scripts of the interface documents in a shell, unchanged except for the port."""
 
 import os
 import subprocess
@@ -50,12 +50,12 @@ curl http://localhost:8081/mcp/health
 
 
 def environment_without_proxies() -> dict[str, str]:
-    """Ours, without anything that would lead loopback addresses elsewhere."""
+    """The environment of this process without proxy settings."""
     return {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
 
 
 def run_script(script: str, port: int, cookies: Path | None = None) -> str:
-    """What a shell prints when the text is pasted."""
+    """Run the text in a shell and return its output."""
     script = script.replace("localhost:3000", f"localhost:{port}").replace("localhost:8081", f"localhost:{port}")
     if cookies is not None:
         script = script.replace("/tmp/mcp-cookies.txt", str(cookies))

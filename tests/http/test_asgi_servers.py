@@ -54,7 +54,7 @@ class AsgiServer:
             )  # fmt: skip
 
     async def wait_until_up(self) -> None:
-        """Wait until it answers."""
+        """Wait until the server answers."""
         async with asyncio.timeout(TIMEOUT_S):
             while True:
                 try:
@@ -65,7 +65,7 @@ class AsgiServer:
                     await asyncio.sleep(0.05)
 
     def stop(self) -> None:
-        """End it, whatever a test left behind."""
+        """Kill the process if it still runs."""
         self.process.terminate()
         try:
             self.process.wait(TIMEOUT_S)
@@ -103,7 +103,7 @@ async def test_our_client_calls_tools_over_every_transport(served: AsgiServer, t
             assert not (await client.call_tool(tool, arguments)).is_error
 
 
-async def test_the_tool_of_a_caller_that_leaves_is_cancelled(served: AsgiServer) -> None:
+async def test_the_call_of_a_caller_that_disconnects_is_cancelled(served: AsgiServer) -> None:
     async def happened(what: str) -> None:
         async with asyncio.timeout(TIMEOUT_S):
             while what.encode() not in (await served.site.post(call("history"), path=MCP)).body:
@@ -117,7 +117,7 @@ async def test_the_tool_of_a_caller_that_leaves_is_cancelled(served: AsgiServer)
     await happened("cancelled gone")
 
 
-async def test_answers_carry_the_prefix_where_they_name_paths(served: AsgiServer) -> None:
+async def test_paths_in_responses_have_the_prefix(served: AsgiServer) -> None:
     about = await served.site.get("/tools/", {"Host": "localhost"})
     assert about.json["endpoints"] == {"health": "/tools/health", "mcp": "/tools/mcp"}
     assert about.header("x-mcp-version") == "1.0.0"
@@ -127,7 +127,7 @@ async def test_answers_carry_the_prefix_where_they_name_paths(served: AsgiServer
     assert (await served.site.get("/mcp", {"Host": "localhost"})).status == 404
 
 
-async def test_a_body_that_is_too_large_is_refused(served: AsgiServer) -> None:
+async def test_an_oversized_body_is_refused(served: AsgiServer) -> None:
     async with served.site.connect() as link:
         await link.send(head("POST", MCP, {"Host": "localhost", **JSON, "Content-Length": "5000000"}))
         assert (await link.read_response()).status == 413
@@ -161,7 +161,7 @@ class OpenStreams:
         await self._stack.aclose()
 
     async def ended(self) -> list[int | None]:
-        """Wait until the server has ended streams and WebSockets; the close codes of the latter."""
+        """Wait until the server has ended streams and WebSockets; return the close codes of the WebSockets."""
         assert await self.plain.rest() == []
         assert await self.old.rest() == []
         async with asyncio.timeout(TIMEOUT_S):
@@ -169,7 +169,7 @@ class OpenStreams:
         return [socket.close_code for socket in self.sockets]
 
     async def answer(self) -> Any:
-        """Let the call end; its answer."""
+        """Let the call end; return its response."""
         self._door.touch()
         return (await self.call).json
 
@@ -203,5 +203,5 @@ async def test_when_the_server_stops_streams_end_and_calls_are_answered(kind: st
 
 async def test_streams_in_workers_of_hypercorn_end_after_its_graceful_timeout(tmp_path: Path) -> None:
     async with stopping(HYPERCORN_WORKERS, tmp_path) as streams:
-        if sys.version_info < (3, 12):  # later ones wait until the clients leave
+        if sys.version_info < (3, 12):  # later ones wait until the clients disconnect
             assert set(await streams.ended()) == {1001}

@@ -1,4 +1,4 @@
-"""Whom the tools take a client for that comes by WebSocket or by the oldest pair of routes."""
+"""The principal and scope of callers over WebSocket and HTTP+SSE."""
 
 import json
 import subprocess
@@ -46,7 +46,7 @@ def open_websocket(site: Site, *protocols: str, key: str | None = None) -> conne
 
 
 async def identity_over_websocket(connection: ClientConnection) -> dict[str, Any]:
-    """Shake hands, then ask."""
+    """Complete the handshake, then call the tool."""
     answer: dict[str, Any] = {}
     for message in (initialize_request(), call("who", id=2)):
         await connection.send(json.dumps(message))
@@ -68,7 +68,7 @@ async def identity_over_http_sse(site: Site, key: str) -> dict[str, Any]:
         return dict(json.loads(answer["result"]["content"][0]["text"]))
 
 
-async def test_a_websocket_acts_for_the_owner_of_its_key(site_with_keys: Site, keys: dict[str, str]) -> None:
+async def test_a_websocket_caller_has_the_principal_of_its_key(site_with_keys: Site, keys: dict[str, str]) -> None:
     async with (
         open_websocket(site_with_keys, key=keys["alice"]) as first,
         open_websocket(site_with_keys, key=keys["bob"]) as second,
@@ -77,7 +77,7 @@ async def test_a_websocket_acts_for_the_owner_of_its_key(site_with_keys: Site, k
         assert (await identity_over_websocket(second))["principal"] == "key:bob"
 
 
-async def test_the_oldest_pair_acts_for_the_owner_of_its_key(site_with_keys: Site, keys: dict[str, str]) -> None:
+async def test_an_http_sse_caller_has_the_principal_of_its_key(site_with_keys: Site, keys: dict[str, str]) -> None:
     assert (await identity_over_http_sse(site_with_keys, keys["alice"]))["principal"] == "key:alice"
     assert (await identity_over_http_sse(site_with_keys, keys["bob"]))["principal"] == "key:bob"
 
@@ -89,7 +89,7 @@ async def test_a_websocket_without_a_key_is_refused(site_with_keys: Site) -> Non
     assert refused.value.response.status_code == 401
 
 
-async def test_no_two_connections_share_their_state(site_with_keys: Site, keys: dict[str, str]) -> None:
+async def test_each_connection_has_its_own_scope(site_with_keys: Site, keys: dict[str, str]) -> None:
     alice = keys["alice"]
     async with open_websocket(site_with_keys, key=alice) as first, open_websocket(site_with_keys, key=alice) as second:
         scopes = [(await identity_over_websocket(each))["scope"] for each in (first, second)]
@@ -101,7 +101,7 @@ async def test_no_two_connections_share_their_state(site_with_keys: Site, keys: 
     ("offered", "chosen"),
     [((), None), (("mcp.v1",), "mcp.v1"), (("mcp",), "mcp"), (("mcp", "mcp.v1"), "mcp.v1"), (("x", "mcp"), "mcp")],
 )
-async def test_the_subprotocol_is_one_that_was_offered(
+async def test_the_accepted_subprotocol_is_one_that_was_offered(
     playground: Site, offered: tuple[str, ...], chosen: str | None
 ) -> None:
     async with open_websocket(playground, *offered) as connection:
@@ -109,7 +109,7 @@ async def test_the_subprotocol_is_one_that_was_offered(
         assert (await identity_over_websocket(connection))["principal"] == "anonymous"
 
 
-async def test_only_foreign_subprotocols_are_refused(playground: Site) -> None:
+async def test_a_handshake_with_only_unknown_subprotocols_is_refused(playground: Site) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with open_websocket(playground, "soap"):
             pass

@@ -1,4 +1,4 @@
-"""The commands of the interface documents, pasted into a shell as they are but for the port."""
+"""The commands of the interface documents, run in a shell unchanged except for the port."""
 
 import asyncio
 import json
@@ -55,13 +55,13 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 
-def test_the_pasted_list_of_tools_is_answered_exactly(demo: Site) -> None:
+def test_the_documented_tools_list_command_gets_the_exact_response(demo: Site) -> None:
     assert run_script(LIST_TOOLS, demo.port) == json.dumps(
         {"jsonrpc": "2.0", "id": 1, "result": {"tools": TOOLS}}, separators=(",", ":")
     )
 
 
-def test_the_cookie_script_runs_to_its_end_with_exact_answers(demo: Site, tmp_path: Path) -> None:
+def test_the_documented_cookie_script_gets_the_exact_responses(demo: Site, tmp_path: Path) -> None:
     jar = tmp_path / "cookies.txt"
     printed = run_script(COOKIE_SESSION, demo.port, jar)
     decoder, answers, position = json.JSONDecoder(), [], 0
@@ -77,7 +77,7 @@ def test_the_cookie_script_runs_to_its_end_with_exact_answers(demo: Site, tmp_pa
     assert "#HttpOnly_localhost\tFALSE\t/\tFALSE\t0\tmcp_session\t" in jar.read_text()
 
 
-def test_a_pasted_curl_hears_of_a_tool_registered_at_run_time() -> None:
+def test_the_documented_curl_command_receives_change_notifications() -> None:
     with ServerProcess(str(PLAYGROUND)) as process:
         script = LISTEN.replace("3000", str(process.site.port))
         with subprocess.Popen(
@@ -109,7 +109,7 @@ def test_a_pasted_curl_hears_of_a_tool_registered_at_run_time() -> None:
 
 
 def add_tool_once_listened(process: ServerProcess) -> None:
-    """Register the tool once the server has somebody who listens, which only a listener can tell for sure."""
+    """Register the tool once the server has a listener."""
 
     async def work() -> None:
         async with asyncio.timeout(SHELL_TIMEOUT_S):
@@ -120,10 +120,10 @@ def add_tool_once_listened(process: ServerProcess) -> None:
     asyncio.run(work())
 
 
-# -- the answers that the document writes out ----------------------------------------
+# -- documented responses ----------------------------------------
 
 
-async def test_the_root_says_what_this_is(demo: Site) -> None:
+async def test_the_root_path_describes_the_server(demo: Site) -> None:
     answer = await demo.get("/")
     assert answer.status == 200
     assert answer.header("content-type") == "application/json"
@@ -137,7 +137,7 @@ async def test_the_root_says_what_this_is(demo: Site) -> None:
     assert list(answer.json) == ["name", "version", "transport", "endpoints", "status"]
 
 
-async def test_the_root_shows_the_title_and_health_the_name() -> None:
+async def test_the_root_path_has_the_title_and_health_the_name() -> None:
     async with run_server(Server("dingdong-mcp", version="0.0.1", title="DingDong MCP")) as there:
         root, health = await there.site.get("/"), await there.site.get("/health")
     assert (root.json["name"], root.json["version"]) == ("DingDong MCP", "0.0.1")
@@ -152,7 +152,7 @@ async def test_health_has_a_timestamp_in_milliseconds(demo: Site) -> None:
     assert health == {"status": "healthy", "server": "hubbub"}
 
 
-async def test_readiness_is_told_at_the_second_document_s_address(demo: Site) -> None:
+async def test_readiness_is_served_at_mcp_health(demo: Site) -> None:
     answer = await demo.get("/mcp/health")
     assert (answer.status, answer.json["status"]) == (200, "ready")
 
@@ -183,7 +183,7 @@ async def test_readiness_is_told_at_the_second_document_s_address(demo: Site) ->
     ],
     ids=["call_tool", "list_resources", "read_resource", "unknown_tool"],
 )
-async def test_plain_answers_have_the_documented_bytes(demo: Site, question: Any, wanted: bytes) -> None:
+async def test_plain_responses_have_the_documented_bytes(demo: Site, question: Any, wanted: bytes) -> None:
     answer = await demo.post(question)
     assert answer.status == 200
     assert answer.header("content-type") == "application/json"
@@ -201,12 +201,12 @@ async def test_plain_answers_have_the_documented_bytes(demo: Site, question: Any
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{}}}', 200, -32003),
     ],
 )
-async def test_every_documented_error_has_its_number(demo: Site, body: bytes, status: int, code: int) -> None:
+async def test_documented_errors_have_their_codes(demo: Site, body: bytes, status: int, code: int) -> None:
     answer = await demo.request("POST", "/mcp", {"Content-Type": "application/json"}, body)
     assert (answer.status, answer.code) == (status, code)
 
 
-async def test_a_tool_that_fails_has_the_documented_number(playground: Site) -> None:
+async def test_a_failed_tool_has_the_documented_code(playground: Site) -> None:
     answer = await playground.post(call("broken"))
     assert (answer.status, answer.code) == (200, -32002)
     assert answer.json["error"]["message"] == "out of order"

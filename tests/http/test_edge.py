@@ -1,4 +1,4 @@
-"""The edge, end to end: names and origins, keys and tokens, limits, versions, and where it may listen."""
+"""HTTP checks, end to end: hosts and origins, keys and tokens, rate limits, versions, bind addresses."""
 
 import asyncio
 import json
@@ -21,23 +21,23 @@ PING = request("ping")
 ROUTES = ["/", "/health", "/mcp", "/mcp/health", "/metrics", "/sse", "/messages", "/mcp-ws", "/none", "/%00", "/mcp/"]
 
 
-# -- names and origins -------------------------------------------------------------------
+# -- hosts and origins -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:3000", "", "a b"])
 @pytest.mark.parametrize("path", ["/", "/health", "/mcp", "/metrics", "/sse"])
-async def test_a_name_that_is_not_ours_is_refused_on_every_route(demo: Site, host: str, path: str) -> None:
+async def test_a_foreign_host_header_is_refused_on_every_route(demo: Site, host: str, path: str) -> None:
     answer = await demo.get(path, {"Host": host})
     assert answer.status == 403
     assert answer.json["error"]["code"] == -32600
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST:1", "[::1]:80", "127.0.0.1:3000"])
-async def test_names_of_this_machine_are_ours(demo: Site, host: str) -> None:
+async def test_loopback_host_headers_are_accepted(demo: Site, host: str) -> None:
     assert (await demo.get("/health", {"Host": host})).status == 200
 
 
-async def test_a_request_without_a_name_is_refused(demo: Site) -> None:
+async def test_a_request_without_a_host_header_is_refused(demo: Site) -> None:
     async with demo.connect() as link:
         await link.send(b"GET /health HTTP/1.1\r\n\r\n")
         assert (await link.read_response()).status in (400, 403)
@@ -47,7 +47,7 @@ async def test_a_request_without_a_name_is_refused(demo: Site) -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost.evil.example", "file://", "x"])
-async def test_pages_of_strangers_are_refused_and_may_read_nothing(demo: Site, origin: str) -> None:
+async def test_pages_of_foreign_origins_are_refused_without_cors_headers(demo: Site, origin: str) -> None:
     for method, path in (("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/health"), ("GET", "/sse")):
         answer = await demo.request(method, path, JSON | {"Origin": origin}, PING if method == "POST" else b"")
         assert answer.status == 403
@@ -55,7 +55,7 @@ async def test_pages_of_strangers_are_refused_and_may_read_nothing(demo: Site, o
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:5173", "http://127.0.0.1", "https://localhost"])
-async def test_pages_of_this_machine_may_call_and_read(demo: Site, origin: str) -> None:
+async def test_pages_of_loopback_origins_may_call_and_read(demo: Site, origin: str) -> None:
     answer = await demo.post(initialize_request(), {"Origin": origin})
     assert answer.status == 200
     assert answer.header("access-control-allow-origin") == origin
@@ -74,7 +74,7 @@ def preflight(origin: str, headers: str = "content-type") -> dict[str, str]:
     }
 
 
-async def test_a_preflight_is_answered_as_documented(demo: Site) -> None:
+async def test_a_preflight_request_gets_the_documented_headers(demo: Site) -> None:
     wanted = "content-type,x-api-key,authorization,mcp-session-id,mcp-protocol-version,mcp-method,last-event-id"
     answer = await demo.request("OPTIONS", "/mcp", preflight("http://localhost:5173", wanted))
     assert answer.status == 200
@@ -97,7 +97,7 @@ async def test_origins_can_be_allowed_by_name() -> None:
 @pytest.mark.parametrize(
     "name", ["Host", "Origin", "Authorization", "X-API-Key", "Content-Type", "Mcp-Session-Id", "MCP-Protocol-Version"]
 )
-async def test_a_header_that_decides_must_not_come_twice(demo: Site, name: str) -> None:
+async def test_duplicates_of_headers_with_one_value_are_refused(demo: Site, name: str) -> None:
     fields = [("Host", "127.0.0.1"), ("Content-Type", "application/json"), ("Content-Length", "0")]
     async with demo.connect() as link:
         values = {"Host": "localhost", "Origin": "http://localhost", "Content-Type": "application/json"}
@@ -111,7 +111,7 @@ async def test_a_header_that_decides_must_not_come_twice(demo: Site, name: str) 
 
 @pytest.mark.parametrize("path", ROUTES)
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS", "PUT", "HEAD", "PATCH"])
-async def test_every_answer_names_our_version(demo: Site, method: str, path: str) -> None:
+async def test_every_response_has_the_version_header(demo: Site, method: str, path: str) -> None:
     headers = {"Content-Length": "0", "Accept": "application/json"}
     async with demo.connect() as link:
         await link.send_request(method, path, headers)
@@ -132,7 +132,7 @@ async def test_every_answer_names_our_version(demo: Site, method: str, path: str
     ],
     ids=["no HTTP", "page", "preflight", "stream", "old stream", "wrong host", "large head"],
 )
-async def test_even_unusual_answers_name_our_version(demo: Site, bytes_sent: bytes) -> None:
+async def test_unusual_responses_have_the_version_header_too(demo: Site, bytes_sent: bytes) -> None:
     async with demo.connect() as link:
         await link.send(bytes_sent)
         _, received = await link.read_head()
@@ -141,7 +141,9 @@ async def test_even_unusual_answers_name_our_version(demo: Site, bytes_sent: byt
 
 @pytest.mark.parametrize("version", ["2.0.0", "0.9", "10.0.0", "", "x", "1x.0", "-1"])
 @pytest.mark.parametrize("path", ["/", "/health", "/mcp"])
-async def test_another_major_version_is_refused_with_ours(demo: Site, version: str, path: str) -> None:
+async def test_another_major_version_is_refused_and_the_supported_one_is_named(
+    demo: Site, version: str, path: str
+) -> None:
     method = "POST" if path == "/mcp" else "GET"
     answer = await demo.request(method, path, JSON | {"X-MCP-Version": version}, PING if path == "/mcp" else b"")
     assert answer.status == 400
@@ -149,7 +151,7 @@ async def test_another_major_version_is_refused_with_ours(demo: Site, version: s
 
 
 @pytest.mark.parametrize("version", ["1.0.0", "1", "1.7", "1.99.3"])
-async def test_our_major_version_is_served(demo: Site, version: str) -> None:
+async def test_the_supported_major_version_is_served(demo: Site, version: str) -> None:
     assert (await demo.post(PING, {"X-MCP-Version": version})).status == 200
 
 
@@ -159,26 +161,26 @@ async def test_our_major_version_is_served(demo: Site, version: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/none", "/mcp/", "/mcp/none", "//mcp", "/MCP", "/mcp%2f", "/../mcp", "/mcp/health/x"]
 )
-async def test_there_is_nothing_elsewhere(demo: Site, path: str) -> None:
+async def test_unknown_paths_are_404(demo: Site, path: str) -> None:
     answer = await demo.get(path)
     assert (answer.status, answer.code) == (404, -32600)
 
 
-async def test_a_wrong_path_is_told_every_way_in(demo: Site) -> None:
-    told = (await demo.get("/none")).json["error"]["message"]
-    assert all(path in told for path in ("/mcp,", "/sse", "/messages", "/mcp-ws"))
+async def test_the_404_error_names_every_endpoint(demo: Site) -> None:
+    message = (await demo.get("/none")).json["error"]["message"]
+    assert all(path in message for path in ("/mcp,", "/sse", "/messages", "/mcp-ws"))
     answer = await demo.get("/mcp-ws")
     assert (answer.status, answer.header("upgrade")) == (426, "websocket")
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_the_modern_era_is_told_that_it_only_has_post(demo: Site, method: str) -> None:
+async def test_modern_requests_with_other_http_methods_are_405_and_allow_post(demo: Site, method: str) -> None:
     answer = await demo.request(method, "/mcp", {"MCP-Protocol-Version": "2026-07-28"})
     assert (answer.status, answer.header("allow")) == (405, "POST")
 
 
 @pytest.mark.parametrize(("path", "allowed"), [("/", "GET"), ("/health", "GET"), ("/mcp", "POST, GET, DELETE")])
-async def test_a_wrong_method_is_told_the_right_ones(demo: Site, path: str, allowed: str) -> None:
+async def test_a_wrong_http_method_is_405_and_names_the_allowed_ones(demo: Site, path: str, allowed: str) -> None:
     answer = await demo.request("PUT", path)
     assert (answer.status, answer.header("allow")) == (405, allowed)
 
@@ -190,7 +192,7 @@ async def test_a_wrong_method_is_told_the_right_ones(demo: Site, path: str, allo
 def authenticated_server(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[ServerProcess, dict[str, str], ECKey]]:
-    """A server that knows two keys and one issuer of tokens."""
+    """A server with two keys and one token issuer."""
     folder: Path = tmp_path_factory.mktemp("edge")
     key_file, jwk_file = folder / "keys.toml", folder / "jwk.json"
     keys = {}
@@ -220,14 +222,16 @@ async def caller_name(site: Site, headers: dict[str, str]) -> str:
     return str(answer.json["result"]["principal"]) if answer.status == 200 else str(answer.status)
 
 
-async def test_known_callers_are_themselves(authenticated_server: tuple[ServerProcess, dict[str, str], ECKey]) -> None:
+async def test_keys_and_tokens_identify_the_caller(
+    authenticated_server: tuple[ServerProcess, dict[str, str], ECKey],
+) -> None:
     process, keys, issuer = authenticated_server
     assert await caller_name(process.site, {"X-API-Key": keys["ada"]}) == "key:ada"
     assert await caller_name(process.site, {"Authorization": f"Bearer {keys['bob']}"}) == "key:bob"
     assert "carol" in await caller_name(process.site, {"Authorization": f"Bearer {token(issuer)}"})
 
 
-async def test_every_route_wants_to_know_who_calls(
+async def test_every_route_requires_authentication(
     authenticated_server: tuple[ServerProcess, dict[str, str], ECKey],
 ) -> None:
     site = authenticated_server[0].site
@@ -280,7 +284,9 @@ async def test_wrong_tokens_of_every_kind_are_refused(
     assert signature not in said
 
 
-async def test_the_session_of_another_is_404(authenticated_server: tuple[ServerProcess, dict[str, str], ECKey]) -> None:
+async def test_the_session_of_another_principal_is_404(
+    authenticated_server: tuple[ServerProcess, dict[str, str], ECKey],
+) -> None:
     process, keys, _ = authenticated_server
     ada, bob = {"X-API-Key": keys["ada"]}, {"X-API-Key": keys["bob"]}
     session = await open_session(process.site, headers=ada)
@@ -293,7 +299,7 @@ async def test_the_session_of_another_is_404(authenticated_server: tuple[ServerP
     assert (await session.post(PING)).status == 200
 
 
-async def test_the_stream_of_another_takes_no_messages(
+async def test_the_http_sse_stream_of_another_principal_accepts_no_messages(
     authenticated_server: tuple[ServerProcess, dict[str, str], ECKey],
 ) -> None:
     process, keys, _ = authenticated_server
@@ -306,11 +312,11 @@ async def test_the_stream_of_another_takes_no_messages(
         assert (await stream.message())["result"]["principal"] == "key:ada"
 
 
-# -- where it may listen ------------------------------------------------------------------------
+# -- bind addresses ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_it_does_not_listen_to_the_network_while_anybody_may_call(host: str) -> None:
+def test_serving_the_network_without_authentication_is_refused(host: str) -> None:
     done = subprocess.run(
         [HUBBUB, "serve", "--pack", "demo", "--host", host, "--port", "0"], capture_output=True, text=True, timeout=60
     )
@@ -322,7 +328,7 @@ def test_it_does_not_listen_to_the_network_while_anybody_may_call(host: str) -> 
 # -- limits ------------------------------------------------------------------------------------------
 
 
-async def test_requests_beyond_a_limit_are_told_when_to_come_again() -> None:
+async def test_rate_limited_requests_get_retry_after() -> None:
     with ServerProcess("--pack", "demo", "--limit", "mcp=100/minute", "--limit", "health=1000/minute") as process:
         site = process.site
         async with site.connect() as link:
@@ -347,7 +353,7 @@ async def test_requests_beyond_a_limit_are_told_when_to_come_again() -> None:
         assert (await site.get("/")).status == 200
 
 
-async def test_no_other_way_in_evades_the_limit() -> None:
+async def test_no_other_route_evades_the_rate_limit() -> None:
     with ServerProcess("--pack", "demo", "--limit", "mcp=2/minute") as process:
         site = process.site
         for _ in range(2):
@@ -363,7 +369,7 @@ async def test_no_other_way_in_evades_the_limit() -> None:
         assert (await site.get("/mcp-ws", upgrade)).status == 429
 
 
-async def test_every_path_counts_whatever_is_there_and_however_it_is_refused() -> None:
+async def test_every_path_counts_towards_the_rate_limit() -> None:
     async with run_server(limits=("mcp=1/minute", "other=6/minute")) as instance:
         asked: list[tuple[str, dict[str, str]]] = [
             ("/", {}),
@@ -379,7 +385,7 @@ async def test_every_path_counts_whatever_is_there_and_however_it_is_refused() -
 
 
 def limited_ids(answers: list[Any]) -> list[Any]:
-    """The ids that were refused; each refusal must say when to try again."""
+    """Return the ids that were refused; each refusal must have a retry time."""
     refused = [answer for answer in answers if "error" in answer]
     for answer in refused:
         assert 1 <= answer["error"]["data"]["retryAfter"] <= 60
@@ -387,7 +393,7 @@ def limited_ids(answers: list[Any]) -> list[Any]:
     return [answer["id"] for answer in refused]
 
 
-async def test_each_message_on_a_websocket_counts_and_the_connection_stays() -> None:
+async def test_each_websocket_message_is_rate_limited_and_the_connection_stays_open() -> None:
     async with (
         run_server(limits=("mcp=5/minute",)) as instance,
         connect(f"ws://127.0.0.1:{instance.site.port}/mcp-ws") as socket,
@@ -395,13 +401,13 @@ async def test_each_message_on_a_websocket_counts_and_the_connection_stays() -> 
         for number in range(8):
             await socket.send(json.dumps(request("ping", id=number)))
         answers = [json.loads(await socket.recv()) for _ in range(8)]
-        assert limited_ids(answers) == [4, 5, 6, 7]  # the handshake was one
+        assert limited_ids(answers) == [4, 5, 6, 7]  # the handshake counted too
         await socket.send("no JSON")
         assert limited_ids([json.loads(await socket.recv())]) == [None]
         assert (await instance.site.post(PING)).status == 429
 
 
-async def test_an_answer_reaches_a_tool_that_asked_even_beyond_the_limit() -> None:
+async def test_a_response_to_a_client_request_is_not_rate_limited() -> None:
     async with (
         run_server(limits=("mcp=3/minute",)) as instance,
         connect(f"ws://127.0.0.1:{instance.site.port}/mcp-ws") as socket,
@@ -417,7 +423,7 @@ async def test_an_answer_reaches_a_tool_that_asked_even_beyond_the_limit() -> No
         assert "Hello, Ada!" in await asyncio.wait_for(socket.recv(), TIMEOUT_S)
 
 
-async def test_each_request_of_a_batch_counts() -> None:
+async def test_each_request_of_a_batch_counts_towards_the_rate_limit() -> None:
     async with run_server(limits=("mcp=5/minute",)) as instance:
         answer = await instance.site.post([request("ping", id=number) for number in range(250)])
         assert answer.status == 200
@@ -425,7 +431,7 @@ async def test_each_request_of_a_batch_counts() -> None:
         assert (await instance.site.post(PING)).status == 429
 
 
-async def test_each_message_posted_to_the_oldest_pair_counts() -> None:
+async def test_each_http_sse_message_counts_towards_the_rate_limit() -> None:
     limits = ("sse=9/minute", "messages=5/minute")
     async with run_server(limits=limits) as instance, instance.site.stream("GET", "/sse") as stream:
         endpoint = await stream.next()
@@ -438,7 +444,7 @@ async def test_each_message_posted_to_the_oldest_pair_counts() -> None:
         assert (await instance.site.post(PING, path=endpoint.data)).status == 429
 
 
-def test_a_limit_for_no_route_is_refused_with_the_nearest() -> None:
+def test_a_rate_limit_for_an_unknown_route_suggests_the_nearest_name() -> None:
     done = subprocess.run(
         [str(HUBBUB), "serve", "--pack", "demo", "--limit", "mpc=5/minute", "--port", "0"],
         capture_output=True,
@@ -448,18 +454,18 @@ def test_a_limit_for_no_route_is_refused_with_the_nearest() -> None:
     assert (done.returncode, "did you mean 'mcp'?" in done.stderr) == (2, True)
 
 
-async def test_a_proxy_is_believed_only_if_it_is_trusted() -> None:
-    told = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https"}
+async def test_forwarded_headers_count_only_from_trusted_proxies() -> None:
+    forwarded = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https"}
     for trusted in (("--proxied-by", "127.0.0.1"), ("--proxied-by", "192.0.2.1"), ()):
         with ServerProcess("--pack", "demo", "--limit", "mcp=1/minute", *trusted) as process:
             first = await process.site.post(PING)
             assert "Secure" not in str(first.header("set-cookie"))
-            second = await process.site.post(PING, told)
+            second = await process.site.post(PING, forwarded)
             assert second.status == (200 if "127.0.0.1" in trusted else 429)
             assert ("Secure" in str(second.header("set-cookie"))) is ("127.0.0.1" in trusted)
 
 
-async def test_on_loopback_there_is_no_limit_unless_set(demo: Site) -> None:
+async def test_loopback_has_no_rate_limit_by_default(demo: Site) -> None:
     async with demo.connect() as link:
         for _ in range(150):
             await link.send_request("POST", "/mcp", JSON, json.dumps(PING).encode())

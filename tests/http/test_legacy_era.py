@@ -1,4 +1,4 @@
-"""The session era over HTTP: how a session is opened, named, kept apart and ended."""
+"""The legacy era over HTTP: opening, identifying, isolating and ending sessions."""
 
 import asyncio
 import gc
@@ -19,7 +19,7 @@ INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_handshake_opens_a_session_of_the_asked_revision(demo: Site, version: str) -> None:
+async def test_initialize_opens_a_session_of_the_requested_revision(demo: Site, version: str) -> None:
     answer = await demo.post(initialize_request(version), {"Accept": BOTH_MEDIA_TYPES})
     assert answer.status == 200
     assert answer.json["result"]["protocolVersion"] == version
@@ -38,13 +38,13 @@ async def test_an_unknown_revision_is_answered_with_the_newest(demo: Site) -> No
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "application/json", BOTH_MEDIA_TYPES, "text/html, */*;q=0.8"])
-async def test_a_missing_or_loose_accept_is_taken(demo: Site, accept: str | None) -> None:
+async def test_a_missing_or_wildcard_accept_header_is_allowed(demo: Site, accept: str | None) -> None:
     headers = {} if accept is None else {"Accept": accept}
     answer = await demo.post(initialize_request(), headers)
     assert (answer.status, answer.header("content-type")) == (200, "application/json")
 
 
-async def test_a_handshake_without_capabilities_is_taken(demo: Site) -> None:
+async def test_initialize_without_capabilities_is_accepted(demo: Site) -> None:
     answer = await demo.post(request("initialize", {"protocolVersion": "2025-06-18"}))
     assert (answer.status, answer.json["result"]["protocolVersion"]) == (200, "2025-06-18")
 
@@ -54,7 +54,7 @@ async def test_a_handshake_without_capabilities_is_taken(demo: Site) -> None:
     [None, {}, {"protocolVersion": 1}, {"protocolVersion": "2025-06-18", "capabilities": []}, []],
     ids=str,
 )
-async def test_a_handshake_that_is_none_opens_no_session(demo: Site, params: Any) -> None:
+async def test_an_invalid_initialize_opens_no_session(demo: Site, params: Any) -> None:
     answer = await demo.post(request("initialize", params))
     assert (answer.status, answer.code) == (400, -32602)
     assert answer.header("mcp-session-id") is None
@@ -62,7 +62,7 @@ async def test_a_handshake_that_is_none_opens_no_session(demo: Site, params: Any
 
 
 @pytest.mark.parametrize("method", ["notifications/initialized", "initialized"])
-async def test_both_names_of_the_last_step_are_taken(demo: Site, method: str) -> None:
+async def test_both_names_of_the_initialized_notification_are_accepted(demo: Site, method: str) -> None:
     opened = await demo.post(initialize_request())
     name = str(opened.header("mcp-session-id"))
     answer = await demo.post({"jsonrpc": "2.0", "method": method, "params": {}}, {"Mcp-Session-Id": name})
@@ -77,7 +77,7 @@ async def test_a_session_is_found_by_its_cookie(demo: Site) -> None:
     assert answer.header("set-cookie") is None
 
 
-async def test_a_cookie_of_a_session_that_is_gone_gets_404_and_is_dropped(demo: Site) -> None:
+async def test_the_cookie_of_an_ended_session_gets_404_and_is_deleted(demo: Site) -> None:
     opened = await demo.post(initialize_request())
     cookie = {"Cookie": str(opened.header("set-cookie")).split(";")[0]}
     assert (await demo.request("DELETE", "/mcp", cookie)).status == 204
@@ -101,7 +101,7 @@ async def test_after_a_restart_session_cookies_get_404_and_plain_cookies_are_ser
         assert (await after.site.post(request("ping"), {"Cookie": session})).status == 404
 
 
-async def test_a_header_counts_more_than_a_cookie(demo: Site) -> None:
+async def test_the_session_header_overrides_the_cookie(demo: Site) -> None:
     opened = await demo.post(initialize_request("2025-06-18"))
     cookie = str(opened.header("set-cookie")).split(";")[0]
     answer = await demo.post(request("tools/list"), {"Cookie": cookie, "Mcp-Session-Id": "other"})
@@ -117,7 +117,7 @@ async def test_an_unknown_session_is_404(demo: Site, body: Any, version: dict[st
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
-async def test_an_older_version_without_a_session_is_400(demo: Site, version: str, method: str) -> None:
+async def test_a_legacy_version_without_a_session_is_400(demo: Site, version: str, method: str) -> None:
     headers = {"MCP-Protocol-Version": version, "Content-Type": "application/json", "Accept": BOTH_MEDIA_TYPES}
     answer = await demo.request(method, "/mcp", headers, request("tools/list") if method == "POST" else b"")
     assert (answer.status, answer.code) == (400, -32600)
@@ -125,7 +125,7 @@ async def test_an_older_version_without_a_session_is_400(demo: Site, version: st
 
 @pytest.mark.parametrize("version", ["1999-01-01", "2025-01-01"])
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
-async def test_a_version_that_never_was_is_400_even_in_a_session(demo: Site, version: str, method: str) -> None:
+async def test_an_unknown_version_is_400_even_in_a_session(demo: Site, version: str, method: str) -> None:
     session = await open_session(demo)
     headers = session.headers | {"MCP-Protocol-Version": version, "Content-Type": "application/json"}
     answer = await demo.request(method, "/mcp", headers, request("tools/list") if method == "POST" else b"")
@@ -142,11 +142,11 @@ async def test_an_ended_session_is_404(demo: Site) -> None:
     assert (await demo.get("/mcp", session.headers)).status == 404
 
 
-async def test_there_is_no_session_to_end_without_one(demo: Site) -> None:
+async def test_delete_without_a_session_is_refused(demo: Site) -> None:
     assert (await demo.request("DELETE", "/mcp")).status == 400
 
 
-async def test_an_idle_session_ends_by_itself() -> None:
+async def test_an_idle_session_expires() -> None:
     async with run_server(session_idle_s=600) as instance:
         session = await open_session(instance.site)
         assert (await instance.count_resources()).sessions == 1
@@ -155,7 +155,7 @@ async def test_an_idle_session_ends_by_itself() -> None:
         assert (await session.post(request("ping"))).status == 404
 
 
-async def test_a_session_that_is_listened_to_is_not_idle() -> None:
+async def test_a_session_with_an_open_stream_does_not_expire() -> None:
     async with run_server(session_idle_s=600) as instance:
         session = await open_session(instance.site)
         async with session.listen() as stream:
@@ -179,7 +179,7 @@ async def test_sessions_do_not_share_subscriptions(playground: Site) -> None:
     await playground.post(call("drop_tool", {"name": "only_a_change"}))
 
 
-async def test_an_id_in_use_is_refused_and_the_first_call_goes_on() -> None:
+async def test_an_id_in_use_is_refused_and_the_first_call_continues() -> None:
     async with run_server() as instance:
         session = await open_session(instance.site)
         first = asyncio.create_task(session.post(call("wait", {"name": "a"}, id=5)))
@@ -190,7 +190,7 @@ async def test_an_id_in_use_is_refused_and_the_first_call_goes_on() -> None:
         assert (await first).json["result"]["content"][0]["text"] == "waited for a"
 
 
-async def test_null_or_broken_ids_are_refused(demo: Site) -> None:
+async def test_null_and_invalid_ids_are_refused(demo: Site) -> None:
     session = await open_session(demo)
     wrongs: tuple[object, ...] = (None, 1.5, 1e300, [], {}, True)
     for wrong in wrongs:
@@ -220,7 +220,7 @@ async def test_a_call_of_a_batch_can_be_cancelled() -> None:
         assert (await session.post(request("ping", id="x"))).json["result"] == {}
 
 
-async def test_batches_are_part_of_one_revision_only(demo: Site) -> None:
+async def test_batches_are_accepted_in_one_revision_only(demo: Site) -> None:
     batch = [request("ping", id=1), INITIALIZED, request("tools/list", id=2)]
     for version in VERSIONS:
         session = await open_session(demo, version)
@@ -232,7 +232,7 @@ async def test_batches_are_part_of_one_revision_only(demo: Site) -> None:
             assert (answer.status, answer.code) == (400, -32600)
 
 
-async def test_errors_have_the_numbers_of_the_era(playground: Site) -> None:
+async def test_errors_have_the_codes_of_the_era(playground: Site) -> None:
     session = await open_session(playground)
     assert (await session.post(call("none"))).code == -32602
     assert (await session.post(request("resources/read", {"uri": "note://none"}))).code == -32002
@@ -270,7 +270,7 @@ def many_capabilities(count: int) -> dict[str, Any]:
     return {"elicitation": {}, **{f"a{number}": {} for number in range(count)}}
 
 
-async def test_a_session_costs_little_more_than_what_its_client_said_of_itself() -> None:
+async def test_a_session_uses_little_more_memory_than_its_capabilities() -> None:
     async with run_server() as instance:
         said = many_capabilities(1000)
         await open_session(instance.site, capabilities=said)
@@ -287,27 +287,27 @@ async def test_a_session_costs_little_more_than_what_its_client_said_of_itself()
 
 
 @pytest.mark.parametrize("count", [1, 1000])
-async def test_capabilities_are_known_however_many_there_are(playground: Site, count: int) -> None:
+async def test_many_capabilities_are_recognised(playground: Site, count: int) -> None:
     session = await open_session(playground, capabilities=many_capabilities(count))
     async with session.call(call("greet")) as stream:
         assert (await stream.message())["method"] == "elicitation/create"
 
 
 @pytest.mark.parametrize("capabilities", [[], 5, "x"])
-async def test_capabilities_that_cannot_be_read_open_no_session(demo: Site, capabilities: Any) -> None:
+async def test_invalid_capabilities_open_no_session(demo: Site, capabilities: Any) -> None:
     answer = await demo.post(initialize_request(capabilities=capabilities))
     assert (answer.status, answer.code) == (400, -32602)
 
 
-async def test_a_client_may_say_only_so_much_of_itself(demo: Site) -> None:
+async def test_the_size_of_client_info_and_capabilities_is_limited(demo: Site) -> None:
     large = {"x": "y" * bounds.CLIENT_INFO_BYTES}
     assert (await demo.post(initialize_request(capabilities=large))).status == 413
     with_icons = initialize_request()
     with_icons["params"]["clientInfo"]["icons"] = [{"src": "data:" + "y" * bounds.CLIENT_INFO_BYTES}]
-    assert (await demo.post(with_icons)).status == 200  # they are not kept
+    assert (await demo.post(with_icons)).status == 200  # icons are not stored
 
 
-async def test_a_number_that_no_float_holds_opens_no_session(demo: Site) -> None:
+async def test_a_number_out_of_float_range_opens_no_session(demo: Site) -> None:
     body = json.dumps(initialize_request(capabilities={"a": 0})).replace('"a": 0', '"a": 1e999').encode()
     answer = await demo.post(body)
     assert (answer.status, answer.code) == (400, -32602)

@@ -1,4 +1,4 @@
-"""What a server writes down about its edge: a stable name for each event, ids and no payloads, and nothing secret."""
+"""Log events and metrics of the HTTP side: stable event names, no payloads and no secrets."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ SECRET = "s3cr3t-that-nobody-may-read"
 
 
 class LogRecorder(logging.Handler):
-    """Keeps log lines as they would be written."""
+    """Records log lines as they would be written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class LogRecorder(logging.Handler):
         self.lines.append(json.loads(self._formatter.format(record)))
 
     def fields(self, event: str) -> list[dict[str, Any]]:
-        """What the lines of an event say, without when and where."""
+        """Return the fields of each line of an event, without the common ones."""
         usual = ("time", "level", "logger", "event")
         found = [line for line in self.lines if line["event"] == event]
         return [{name: value for name, value in line.items() if name not in usual} for line in found]
@@ -56,14 +56,14 @@ def log_recorder() -> Iterator[LogRecorder]:
 
 
 async def has_metric(instance: RunningServer, line: str, headers: dict[str, str] | None = None) -> bool:
-    """Whether the metrics have this line."""
+    """Return whether the metrics have this line."""
     return f"\n{line}\n" in (await instance.site.get("/metrics", headers)).body.decode()
 
 
-# -- who was refused ---------------------------------------------------------------------------------
+# -- refusals ---------------------------------------------------------------------------------
 
 
-async def test_every_refusal_is_told_with_its_reason_and_without_what_was_sent(log_recorder: LogRecorder) -> None:
+async def test_every_refusal_is_logged_with_its_reason_and_without_request_data(log_recorder: LogRecorder) -> None:
     async with run_server(limits=("sse=1/minute",)) as instance:
         site, ours = instance.site, {"address": "127.0.0.1"}
         await site.get("/health", {"Host": f"{SECRET}.example"})
@@ -87,7 +87,7 @@ async def test_every_refusal_is_told_with_its_reason_and_without_what_was_sent(l
         assert SECRET not in json.dumps(log_recorder.lines)
 
 
-async def test_known_callers_are_named_and_wrong_keys_are_not(log_recorder: LogRecorder, tmp_path: Path) -> None:
+async def test_the_log_names_authenticated_callers_and_no_wrong_keys(log_recorder: LogRecorder, tmp_path: Path) -> None:
     key, record = generate_key("ada")
     append_record(tmp_path / "keys.toml", record)
     async with run_server(key_file=str(tmp_path / "keys.toml"), limits=("mcp=3/minute",)) as instance:
@@ -104,14 +104,14 @@ async def test_known_callers_are_named_and_wrong_keys_are_not(log_recorder: LogR
     assert "hb_00000000" not in json.dumps(log_recorder.lines)
 
 
-async def test_a_message_beyond_the_limit_is_told_like_a_request(log_recorder: LogRecorder) -> None:
+async def test_a_rate_limited_message_of_a_batch_is_logged_like_a_request(log_recorder: LogRecorder) -> None:
     async with run_server(limits=("mcp=1/minute",)) as instance:
         await instance.site.post([request("ping", id=1), request("ping", id=2)])
     logged = {"status": 429, "reason": "too_many_requests", "route": "/mcp", "address": "127.0.0.1"}
     assert log_recorder.fields("refused") == [logged]
 
 
-async def test_a_full_server_says_so(log_recorder: LogRecorder) -> None:
+async def test_a_server_at_its_limits_logs_it(log_recorder: LogRecorder) -> None:
     async with run_server(max_sessions=1) as instance:
         for _ in range(2):
             await instance.site.post(initialize_request())
@@ -119,14 +119,14 @@ async def test_a_full_server_says_so(log_recorder: LogRecorder) -> None:
         assert log_recorder.fields("overloaded") == [logged]
 
 
-async def test_one_connection_too_many_is_503_and_told(log_recorder: LogRecorder) -> None:
+async def test_one_connection_too_many_is_503_and_logged(log_recorder: LogRecorder) -> None:
     async with run_server(max_connections=3) as instance, instance.site.connect(), instance.site.connect():
         await wait_until(lambda: len(instance.http.server_state.connections) == 2)
         assert (await instance.site.get("/health")).status == 503
         assert log_recorder.fields("caller_cut_off") == [{"reason": "too_many_connections", "address": "127.0.0.1"}]
 
 
-async def test_calls_that_outlast_their_connections_are_bounded_and_told(log_recorder: LogRecorder) -> None:
+async def test_calls_that_outlast_their_connections_are_limited_and_logged(log_recorder: LogRecorder) -> None:
     server, started, may_finish = make_server(), asyncio.Event(), asyncio.Event()
 
     @server.tool
@@ -148,24 +148,24 @@ async def test_calls_that_outlast_their_connections_are_bounded_and_told(log_rec
         may_finish.set()
 
 
-# -- who was cut off ---------------------------------------------------------------------------------
+# -- disconnects ---------------------------------------------------------------------------------
 
 
 async def assert_cut_off(instance: RunningServer, log_recorder: LogRecorder, reason: str) -> None:
-    """Wait until one caller was, and see that it was counted."""
+    """Wait until one caller was disconnected for this reason, and check the metric."""
     await wait_until(lambda: bool(log_recorder.fields("caller_cut_off")))
     assert log_recorder.fields("caller_cut_off") == [{"reason": reason, "address": "127.0.0.1"}]
     assert await has_metric(instance, f'hubbub_callers_cut_off_total{{reason="{reason}"}} 1.0')
 
 
 async def open_unread_connection(instance: RunningServer) -> RawConnection:
-    """A connection that holds little and is never read."""
+    """Open a connection with small buffers that is never read."""
     reader, writer = await asyncio.open_connection("127.0.0.1", instance.site.port, limit=1024)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     return RawConnection(reader, writer)
 
 
-async def test_a_caller_that_reads_nothing_is_cut_off(log_recorder: LogRecorder) -> None:
+async def test_a_caller_that_reads_nothing_is_disconnected(log_recorder: LogRecorder) -> None:
     async with run_server(slow_reader_s=0.5) as instance:
         link = await open_unread_connection(instance)
         await link.send_request("POST", "/mcp", JSON, json.dumps(request("big", {"size": 20_000_000})).encode())
@@ -173,31 +173,31 @@ async def test_a_caller_that_reads_nothing_is_cut_off(log_recorder: LogRecorder)
         link.abort()
 
 
-async def test_a_caller_that_sends_too_slowly_is_cut_off(log_recorder: LogRecorder) -> None:
+async def test_a_caller_that_sends_too_slowly_is_disconnected(log_recorder: LogRecorder) -> None:
     async with run_server(head_s=0.3) as instance, instance.site.connect() as link:
         await link.send(b"GET /hea")
         assert (await link.read_response()).status == 408
         await assert_cut_off(instance, log_recorder, "slow_sender")
 
 
-async def test_a_body_that_comes_too_slowly_is_cut_off(log_recorder: LogRecorder) -> None:
+async def test_a_caller_that_sends_its_body_too_slowly_is_disconnected(log_recorder: LogRecorder) -> None:
     async with run_server(body_s=0.3) as instance, instance.site.connect() as link:
         await link.send_request("POST", "/mcp", JSON | {"Content-Length": "100"}, b"{")
         await assert_cut_off(instance, log_recorder, "slow_sender")
 
 
-async def test_a_head_beyond_the_setting_is_cut_off(log_recorder: LogRecorder) -> None:
+async def test_a_caller_with_an_oversized_head_is_disconnected(log_recorder: LogRecorder) -> None:
     async with run_server(max_head_bytes=2048) as instance, instance.site.connect() as link:
         await link.send_request("GET", "/health", {"X-Long": "x" * 3000})
         assert (await link.read_response()).status == 431
         await assert_cut_off(instance, log_recorder, "large_head")
 
 
-async def test_a_client_that_lets_too_much_pile_up_is_cut_off(log_recorder: LogRecorder) -> None:
+async def test_a_client_with_too_many_unread_bytes_is_disconnected(log_recorder: LogRecorder) -> None:
     async with run_server(max_queue_bytes=4096, slow_reader_s=60.0) as instance:
         link = await open_unread_connection(instance)
         await link.send_request("GET", "/sse")
-        await wait_until(lambda: len(instance.server.audience) == 1)
+        await wait_until(lambda: len(instance.server.broadcaster) == 1)
         for number in range(400):
             instance.server.resource_updated("x")
             instance.server.tool(name=f"{'t' * 100}{number}")(make_tool())
@@ -212,7 +212,7 @@ def make_tool() -> Any:
     return tool
 
 
-async def test_no_more_events_are_kept_than_set() -> None:
+async def test_stored_events_are_limited_by_the_setting() -> None:
     async with run_server(max_stored_events=3) as instance:
         session = await open_session(instance.site)
         async with session.call(call("count", {"to": 20}, token=1)) as stream:
@@ -224,10 +224,10 @@ async def test_no_more_events_are_kept_than_set() -> None:
             assert len(await again.rest()) == 3
 
 
-# -- life and calls ----------------------------------------------------------------------------------
+# -- start, stop, sessions and calls ----------------------------------------------------------------------------------
 
 
-async def test_sessions_and_calls_are_told_at_debug_without_their_ids(log_recorder: LogRecorder) -> None:
+async def test_sessions_and_calls_are_logged_at_debug_without_their_ids(log_recorder: LogRecorder) -> None:
     async with run_server() as instance:
         session = await open_session(instance.site)
         await session.post(call("echo", {"text": SECRET}))
@@ -250,7 +250,7 @@ async def test_sessions_and_calls_are_told_at_debug_without_their_ids(log_record
         assert SECRET not in written
 
 
-def test_calls_that_nobody_reads_of_cost_nothing(log_recorder: LogRecorder) -> None:
+def test_calls_are_not_recorded_if_neither_logs_nor_metrics_need_them(log_recorder: LogRecorder) -> None:
     logging.getLogger("hubbub").setLevel(logging.INFO)
     server = make_server()
     record_calls(server)
@@ -258,7 +258,7 @@ def test_calls_that_nobody_reads_of_cost_nothing(log_recorder: LogRecorder) -> N
 
 
 @pytest.mark.parametrize("format", ["auto", "json"])
-def test_start_and_stop_are_told_in_json_where_nobody_looks(format: str) -> None:
+def test_start_and_stop_are_logged_as_json_without_a_terminal(format: str) -> None:
     with ServerProcess("--pack", "demo", "--log-level", "info", "--log-format", format) as process:
         process.signal()
         assert process.wait() == 0
@@ -268,7 +268,7 @@ def test_start_and_stop_are_told_in_json_where_nobody_looks(format: str) -> None
         assert (life[0]["address"], life[0]["server"], life[0]["version"][0]) == (process.url, "hubbub", "0")
 
 
-def test_nothing_is_told_unasked() -> None:
+def test_nothing_is_logged_by_default() -> None:
     done = subprocess.run(
         [str(HUBBUB), "serve", "--pack", "demo", "--transport", "stdio"],
         input="",
@@ -279,7 +279,7 @@ def test_nothing_is_told_unasked() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# -- what is counted ---------------------------------------------------------------------------------
+# -- metrics ---------------------------------------------------------------------------------
 
 
 async def test_every_kind_of_connection_is_counted() -> None:
@@ -298,7 +298,7 @@ async def test_every_kind_of_connection_is_counted() -> None:
                 await asyncio.sleep(0.05)
 
 
-async def test_a_preflight_passes_the_gate_and_is_counted() -> None:
+async def test_a_preflight_request_is_checked_and_counted() -> None:
     page = {"Origin": "http://localhost:5173", "Access-Control-Request-Method": "POST"}
     async with run_server() as instance:
         assert (await instance.site.request("OPTIONS", "/mcp", page)).status == 200

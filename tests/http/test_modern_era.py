@@ -1,4 +1,4 @@
-"""The stateless era over HTTP: what a request must say of itself, and how it is refused."""
+"""The modern era over HTTP: required metadata and headers of a request, and refusals."""
 
 import base64
 from typing import Any
@@ -10,7 +10,7 @@ from tests.http.raw_http import Site, request
 HEADERS = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/list"}
 
 
-async def test_a_request_that_says_everything_is_served_without_a_session(demo: Site) -> None:
+async def test_a_request_with_all_required_metadata_is_served_without_a_session(demo: Site) -> None:
     body, headers = modern_request("tools/list", id="a")
     answer = await demo.post(body, headers)
     assert (answer.status, answer.json["id"]) == (200, "a")
@@ -52,7 +52,7 @@ async def test_a_method_that_the_era_does_not_have_is_404(demo: Site, method: st
     ],
     ids=str,
 )
-async def test_a_request_that_does_not_describe_its_client_is_400(demo: Site, params: Any) -> None:
+async def test_a_request_without_client_metadata_is_400(demo: Site, params: Any) -> None:
     answer = await demo.post(request("tools/list", params, 3), HEADERS)
     assert (answer.status, answer.code, answer.json["id"]) == (400, -32602, 3)
 
@@ -66,7 +66,7 @@ async def test_a_version_header_that_differs_from_the_body_is_a_mismatch(demo: S
 
 
 @pytest.mark.parametrize("version", ["2026-07-29", "2099-01-01", "DRAFT-1"])
-async def test_a_version_that_we_do_not_know_is_answered_with_ours(demo: Site, version: str) -> None:
+async def test_an_unknown_version_is_refused_and_the_supported_ones_are_named(demo: Site, version: str) -> None:
     body = request("tools/list", {"_meta": modern_meta(version=version)}, 1)
     answer = await demo.post(body, HEADERS | {"MCP-Protocol-Version": version})
     assert (answer.status, answer.code) == (400, -32022)
@@ -75,7 +75,7 @@ async def test_a_version_that_we_do_not_know_is_answered_with_ours(demo: Site, v
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 @pytest.mark.parametrize("version", [MODERN, "2027-01-01"])
-async def test_only_post_is_part_of_the_era(demo: Site, method: str, version: str) -> None:
+async def test_only_post_is_allowed_in_the_modern_era(demo: Site, method: str, version: str) -> None:
     answer = await demo.request(method, "/mcp", {"MCP-Protocol-Version": version, "Accept": "text/event-stream"})
     assert answer.status == 405
 
@@ -103,7 +103,7 @@ async def test_the_name_header_may_be_padded_or_in_base64(demo: Site, sent: str)
     assert answer.json["result"]["structuredContent"] == {"echo": "x"}
 
 
-async def test_a_resource_name_beyond_ascii_travels_in_base64(playground: Site) -> None:
+async def test_a_non_ascii_resource_uri_is_sent_in_base64(playground: Site) -> None:
     body, headers = modern_request("resources/read", {"uri": "note://größe"})
     assert headers["Mcp-Name"].startswith("=?base64?")
     assert (await playground.post(body, headers)).json["result"]["contents"][0]["text"] == "3"
@@ -138,33 +138,33 @@ async def test_parameters_in_headers_that_disagree_are_refused(playground: Site,
     assert (answer.status, answer.code) == (400, -32020)
 
 
-async def test_an_argument_that_is_not_there_must_not_be_in_a_header(playground: Site) -> None:
+async def test_a_header_for_a_missing_argument_is_refused(playground: Site) -> None:
     body, headers = modern_request("tools/call", {"name": "weather", "arguments": {"region": "Bonn"}})
     assert (await playground.post(body, headers | {"Mcp-Param-Region": "Bonn"})).status == 200
     answer = await playground.post(body, headers | {"Mcp-Param-Region": "Bonn", "Mcp-Param-Days": "1"})
     assert (answer.status, answer.code) == (400, -32020)
 
 
-async def test_a_session_header_or_cookie_does_not_matter(demo: Site) -> None:
+async def test_session_headers_and_cookies_are_ignored(demo: Site) -> None:
     body, headers = modern_request("tools/list")
     answer = await demo.post(body, headers | {"Mcp-Session-Id": "none", "Cookie": "mcp_session=none"})
     assert (answer.status, answer.header("mcp-session-id")) == (200, None)
 
 
-async def test_a_notification_is_taken_without_an_answer(demo: Site) -> None:
+async def test_a_notification_is_accepted_without_a_response_body(demo: Site) -> None:
     note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
     answer = await demo.post(note, {"MCP-Protocol-Version": MODERN})
     assert (answer.status, answer.body) == (202, b"")
 
 
-async def test_failures_of_tools_are_results_and_unknown_things_are_errors(playground: Site) -> None:
+async def test_failures_of_tools_are_results_and_unknown_names_are_errors(playground: Site) -> None:
     broken = await playground.post(*modern_request("tools/call", {"name": "broken"}))
     assert broken.json["result"]["isError"] is True
     assert (await playground.post(*modern_request("tools/call", {"name": "none"}))).code == -32602
     assert (await playground.post(*modern_request("resources/read", {"uri": "note://none"}))).code == -32602
 
 
-async def test_a_question_is_answered_by_asking_again(playground: Site) -> None:
+async def test_an_input_request_is_answered_by_a_retry(playground: Site) -> None:
     params: dict[str, Any] = {"name": "greet", "arguments": {}}
     first = await playground.post(*modern_request("tools/call", params, capabilities={"elicitation": {}}))
     asked = first.json["result"]
@@ -180,7 +180,7 @@ async def test_a_question_is_answered_by_asking_again(playground: Site) -> None:
     assert again.code == -32602
 
 
-async def test_a_client_that_cannot_be_asked_is_told_what_it_lacks(playground: Site) -> None:
+async def test_the_error_names_the_missing_client_capability(playground: Site) -> None:
     answer = await playground.post(*modern_request("tools/call", {"name": "greet"}))
     assert (answer.status, answer.code) == (400, -32021)
     assert answer.json["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}

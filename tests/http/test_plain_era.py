@@ -1,4 +1,4 @@
-"""Plain JSON-RPC over HTTP: no handshake, a cookie that costs nothing, tools as methods, batches."""
+"""Plain JSON-RPC over HTTP: no handshake, stateless cookies, tools as methods, batches."""
 
 import asyncio
 import gc
@@ -28,7 +28,7 @@ async def test_the_cookie_is_set_only_once(demo: Site) -> None:
         assert (answer.status, answer.header("set-cookie")) == (200, None)
 
 
-async def test_the_cookie_names_the_caller_s_state(playground: Site) -> None:
+async def test_the_cookie_identifies_the_state_of_the_caller(playground: Site) -> None:
     first = await playground.post(request("who"))
     cookie = str(first.header("set-cookie")).split(";")[0]
     second = await playground.post(request("who"), {"Cookie": cookie})
@@ -44,7 +44,7 @@ async def test_a_cookie_that_we_did_not_issue_is_replaced(demo: Site, forged: st
     assert COOKIE.fullmatch(str(answer.header("set-cookie")))
 
 
-async def test_cookies_cost_no_memory() -> None:
+async def test_cookies_use_no_server_memory() -> None:
     async with run_server() as instance:
 
         async def memory_after(requests: int) -> int:
@@ -57,22 +57,22 @@ async def test_cookies_cost_no_memory() -> None:
         idle = await instance.count_resources()
         tracemalloc.start()
         try:
-            # What is loaded or cached at first is there before it is measured.
+            # Load and cache everything before measuring.
             before = await memory_after(100)
-            # To keep one cookie takes more than a hundred bytes.
+            # Storing one cookie would take more than a hundred bytes.
             assert await memory_after(400) - before < 400 * 50
         finally:
             tracemalloc.stop()
 
 
-async def test_a_tool_is_a_method_whose_result_is_bare(demo: Site) -> None:
+async def test_a_tool_called_as_a_method_returns_its_bare_value(demo: Site) -> None:
     answer = await demo.post(request("echo", {"text": "x"}))
     assert answer.body == b'{"jsonrpc":"2.0","id":1,"result":{"echo":"x"}}'
     assert (await demo.post(request("echo", {"text": 1}))).code == -32003
     assert (await demo.post(request("echo"))).code == -32003
 
 
-async def test_tools_that_are_called_by_name_are_counted_as_calls_of_tools(demo: Site) -> None:
+async def test_tools_called_as_methods_are_counted_as_tool_calls(demo: Site) -> None:
     async def count_calls(method: str, outcome: str) -> float:
         figures = (await demo.get("/metrics")).body.decode()
         labels = f'{{era="plain",method="{method}",outcome="{outcome}"}}'
@@ -109,7 +109,7 @@ async def test_a_batch_is_answered_by_one_array(demo: Site) -> None:
     assert found == [("a", None), ("b", None), (None, -32600), ("c", -32601), (None, -32600), ("d", -32600)]
 
 
-async def test_an_id_may_stand_only_once_in_a_batch(demo: Site) -> None:
+async def test_duplicate_ids_in_a_batch_are_refused(demo: Site) -> None:
     answer = await demo.post([request("ping", id=1), request("ping", id=1), request("ping", id="1")])
     assert [(one["id"], one.get("error", {}).get("code")) for one in answer.json] == [
         (1, None),
@@ -145,12 +145,12 @@ async def test_a_batch_of_notifications_has_no_answer(demo: Site) -> None:
     assert (answer.status, answer.body) == (202, b"")
 
 
-async def test_null_and_fractions_are_ids(demo: Site) -> None:
+async def test_null_and_fractional_ids_are_accepted(demo: Site) -> None:
     assert b'"id":null' in (await demo.post(request("ping", id=None))).body
     assert b'"id":1.5' in (await demo.post(request("ping", id=1.5))).body
 
 
-async def test_a_listener_hears_of_changes_but_not_of_resources() -> None:
+async def test_a_listener_is_notified_of_list_changes_but_not_of_resource_updates() -> None:
     async with run_server() as instance, instance.site.stream("GET", "/mcp", {"Accept": "text/event-stream"}) as stream:
         assert stream.status == 200
         assert stream.headers["content-type"] == "text/event-stream"
@@ -160,29 +160,29 @@ async def test_a_listener_hears_of_changes_but_not_of_resources() -> None:
         event = await stream.next()
         assert event is not None
         assert (event.json["method"], event.json["params"]["toolName"]) == ("notifications/tools/list_changed", "new")
-        assert event.id is None  # nobody can come back to it
+        assert event.id is None  # the stream cannot be resumed
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "text/*", "text/event-stream;q=0.5"])
-async def test_who_may_listen(demo: Site, accept: str | None) -> None:
+async def test_accept_headers_that_allow_listening(demo: Site, accept: str | None) -> None:
     async with demo.connect() as link:
         await link.send_request("GET", "/mcp", {} if accept is None else {"Accept": accept})
         assert (await link.read_head())[0] == 200
 
 
-async def test_a_caller_that_takes_no_stream_is_not_given_one(demo: Site) -> None:
+async def test_listening_without_accepting_event_streams_is_406(demo: Site) -> None:
     assert (await demo.get("/mcp", {"Accept": "application/json"})).status == 406
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""])
-async def test_what_is_not_called_json_is_not_read(demo: Site, kind: str | None) -> None:
+async def test_a_body_with_another_content_type_is_415(demo: Site, kind: str | None) -> None:
     headers = {} if kind is None else {"Content-Type": kind}
     answer = await demo.request("POST", "/mcp", headers, request("ping"))
     assert (answer.status, answer.code) == (415, -32600)
 
 
 @pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"])
-async def test_json_may_be_called_so_in_several_ways(demo: Site, kind: str) -> None:
+async def test_accepted_content_types_of_json(demo: Site, kind: str) -> None:
     assert (await demo.request("POST", "/mcp", {"Content-Type": kind}, request("ping"))).status == 200
 
 
@@ -193,7 +193,7 @@ async def test_several_requests_share_one_connection(demo: Site) -> None:
             assert (await link.read_response()).json["result"] == {}
 
 
-async def test_small_answers_are_sent_at_once() -> None:
+async def test_small_responses_are_sent_without_delay() -> None:
     async with run_server() as instance, instance.site.connect() as link:
         await link.send_request("GET", "/health")
         await link.read_response()
@@ -202,14 +202,14 @@ async def test_small_answers_are_sent_at_once() -> None:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
-async def test_requests_sent_in_a_row_are_answered_in_order(demo: Site) -> None:
+async def test_pipelined_requests_are_answered_in_order(demo: Site) -> None:
     async with demo.connect() as link:
         for number in range(5):
             await link.send_request("POST", "/mcp", JSON, b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number)
         assert [(await link.read_response()).json["id"] for _ in range(5)] == list(range(5))
 
 
-async def test_a_thousand_callers_at_once_are_all_answered(demo: Site) -> None:
+async def test_a_thousand_concurrent_callers_are_all_answered(demo: Site) -> None:
     async def one(number: int) -> int:
         return int((await demo.post(request("ping", id=number))).json["id"])
 

@@ -1,4 +1,4 @@
-"""What requires scopes: hidden from callers who do not hold them, in every list and every call."""
+"""Tools, prompts and resources that require scopes are hidden from callers without them."""
 
 import json
 import time
@@ -75,7 +75,7 @@ def keys(tmp_path: Path) -> dict[str, str]:
 
 
 class Caller:
-    """A client with a key, or without, that speaks one era."""
+    """A client of one era, with or without a key."""
 
     def __init__(self, site: Site, era: str, headers: Mapping[str, str]) -> None:
         self.site = site
@@ -83,7 +83,7 @@ class Caller:
         self.headers = dict(headers)
 
     async def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The whole answer."""
+        """Send a request and return the complete response."""
         if self.era == "modern":
             body, headers = modern_request(method, params)
             if method == "tools/call" and "text" in (params or {}).get("arguments", {}):
@@ -101,7 +101,7 @@ class Caller:
         return whole
 
     async def names(self, what: str, member: str, key: str) -> list[str]:
-        """The names in a list."""
+        """Return the names in a list."""
         result = (await self.request(what))["result"]
         return [entry[key] for entry in result[member] if not entry[key].startswith("hub")]
 
@@ -120,7 +120,7 @@ ALL = [["read_note", "write_note"], ["note://open", "note://secret"], ["draft://
 
 
 def uses(tool: str, secret: str, draft: str, prompt: str, method: str) -> list[tuple[str, dict[str, Any]]]:
-    """Every way to use something by its name."""
+    """Return every request that uses something by its name."""
     return [
         ("tools/call", {"name": tool, "arguments": {"text": "x"}}),
         ("resources/read", {"uri": secret}),
@@ -146,7 +146,7 @@ _MISSING_NAMES = ("wrong_note", "note://wrongx", "wrong://1", "wrongly")
 
 @pytest.mark.parametrize("kind", ["server", "hub"])
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_a_caller_may_not_use_is_unknown_to_them(era: str, kind: str, keys: dict[str, str]) -> None:
+async def test_a_caller_without_the_scopes_gets_not_found(era: str, kind: str, keys: dict[str, str]) -> None:
     server = notes() if kind == "server" else make_hub(notes(), toolbox("other", "look")).fronts[""]
     more = ["look"] if kind == "hub" else []
     async with run_server(server, key_file=keys["file"]) as there:
@@ -167,7 +167,7 @@ async def test_what_a_caller_may_not_use_is_unknown_to_them(era: str, kind: str,
 
 @pytest.mark.parametrize("kind", ["server", "hub"])
 @pytest.mark.parametrize("reference", [{"type": "ref/prompt", "name": "compose"}, {"type": "ref/resource", "uri": ""}])
-async def test_completion_suggests_nothing_for_what_is_hidden(
+async def test_completion_is_empty_for_hidden_prompts_and_resources(
     kind: str, reference: dict[str, str], keys: dict[str, str]
 ) -> None:
     server = notes() if kind == "server" else make_hub(notes()).fronts[""]
@@ -194,7 +194,7 @@ async def test_a_hidden_resource_cannot_be_subscribed_to(kind: str, keys: dict[s
             assert (await writer.request("resources/subscribe", {"uri": uri}))["result"] == {}
 
 
-async def test_a_listener_hears_nothing_of_a_hidden_resource(keys: dict[str, str]) -> None:
+async def test_a_listener_is_not_notified_of_a_hidden_resource(keys: dict[str, str]) -> None:
     local = notes()
     hub = make_hub(local)
     uris = ["note://open", "note://secret", "notes+note://secret", "draft://1"]
@@ -210,12 +210,12 @@ async def test_a_listener_hears_nothing_of_a_hidden_resource(keys: dict[str, str
                 assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
             for uri in ("note://secret", "draft://1", "note://open"):
                 local.resource_updated(uri)
-            heard = [(await writer.message())["params"]["uri"] for _ in range(3)]
-            assert "note://secret" in heard
+            received = [(await writer.message())["params"]["uri"] for _ in range(3)]
+            assert "note://secret" in received
             assert (await reader.message())["params"]["uri"] == "note://open"
 
 
-async def test_a_hub_neither_finds_nor_calls_nor_counts_what_is_hidden(keys: dict[str, str]) -> None:
+async def test_a_hub_neither_finds_nor_calls_nor_counts_hidden_tools(keys: dict[str, str]) -> None:
     hub = make_hub(notes(), search="on")
     async with run_server(hub.fronts[""], key_file=keys["file"]) as there:
         reader = Caller(there.site, "modern", {"X-API-Key": keys["reader"]})
@@ -244,13 +244,13 @@ async def test_a_hub_neither_finds_nor_calls_nor_counts_what_is_hidden(keys: dic
         assert "error" in prefixed
 
 
-async def test_lists_that_differ_are_not_shared_by_caches(keys: dict[str, str]) -> None:
+async def test_lists_that_depend_on_the_caller_have_a_private_cache_scope(keys: dict[str, str]) -> None:
     async with run_server(notes(), key_file=keys["file"]) as there:
         reader = Caller(there.site, "modern", {"X-API-Key": keys["reader"]})
         assert (await reader.request("tools/list"))["result"]["cacheScope"] == "private"
 
 
-async def test_a_session_holds_the_scopes_of_the_token_that_comes_with_the_request(tmp_path: Path) -> None:
+async def test_a_session_has_the_scopes_of_the_token_of_each_request(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_bytes(key_set(RSA))
     whole = {"exp": time.time() + 600, "iat": None}
     broad, narrow, scp = (
@@ -281,12 +281,12 @@ def read_note() -> str:
 """
 
 
-async def test_a_server_that_knows_no_callers_warns_and_hides(tmp_path: Path) -> None:
+async def test_a_server_without_authentication_warns_and_hides_scoped_tools(tmp_path: Path) -> None:
     (tmp_path / "notes.py").write_text(PROGRAM)
     with ServerProcess(str(tmp_path / "notes.py")) as process:
-        anybody = Caller(process.site, "plain", {})
-        assert await anybody.names("tools/list", "tools", "name") == ["read_note"]
-        assert (await anybody.request("write_note"))["error"]["code"] == -32601
+        anonymous = Caller(process.site, "plain", {})
+        assert await anonymous.names("tools/list", "tools", "name") == ["read_note"]
+        assert (await anonymous.request("write_note"))["error"]["code"] == -32601
     (line,) = [line for line in process.stderr_lines if "write_note" in line]
     assert "require scopes" in line
     assert "hubbub key add --scope" in line
@@ -300,7 +300,7 @@ async def test_a_server_with_keys_does_not_warn(tmp_path: Path, keys: dict[str, 
     assert not [line for line in process.stderr_lines if "scopes" in line]
 
 
-async def test_neither_a_websocket_nor_the_oldest_transport_brings_scopes(keys: dict[str, str]) -> None:
+async def test_anonymous_websocket_and_http_sse_callers_have_no_scopes(keys: dict[str, str]) -> None:
     async with run_server(notes()) as there:
         url = f"ws://127.0.0.1:{there.site.port}/mcp-ws"
         async with connect(url, subprotocols=[Subprotocol("mcp.v1")]) as socket:

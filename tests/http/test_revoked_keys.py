@@ -1,4 +1,4 @@
-"""A credential that is withdrawn ends everything that its owner has open, and nothing of anybody else."""
+"""Revoking a credential ends everything that its owner has open, and nothing of other callers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,20 +25,20 @@ async def two_callers(folder: Path) -> AsyncIterator[tuple[RunningServer, Keyrin
 
 
 async def wait_for_end(stream: EventStream) -> None:
-    """Wait until the stream has ended in good order."""
+    """Wait until the stream has ended cleanly."""
     while await stream.next() is not None:
         pass
 
 
 async def wait_for_history(instance: RunningServer, caller: Key, what: str) -> None:
-    """Wait until a tool of the playground has noted something."""
+    """Wait until a tool of the playground has recorded this entry."""
     async with asyncio.timeout(TIMEOUT_S):
         while what not in (await instance.site.post(call("history"), caller)).body.decode():
             await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/sse"])
-async def test_an_open_stream_ends_and_another_caller_s_goes_on(tmp_path: Path, path: str) -> None:
+async def test_revocation_ends_the_callers_open_stream_and_no_others(tmp_path: Path, path: str) -> None:
     async with two_callers(tmp_path) as (instance, ring, ada, bob):
         async with (
             instance.site.stream("GET", path, ada) as lost,
@@ -55,11 +55,11 @@ async def test_an_open_stream_ends_and_another_caller_s_goes_on(tmp_path: Path, 
                 await instance.site.post(call("add_tool", {"name": "late"}), bob)
                 assert (await kept.message())["method"] == "notifications/tools/list_changed"
             else:
-                assert len(instance.server.audience) == 1
+                assert len(instance.server.broadcaster) == 1
         assert (await instance.site.get("/health", ada)).status == 401
 
 
-async def test_a_listen_stream_ends(tmp_path: Path) -> None:
+async def test_revocation_ends_a_listen_stream(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (instance, ring, ada, _):
         body, headers = modern_request("subscriptions/listen", ALL_OPEN)
         async with instance.site.stream("POST", "/mcp", headers | ada, body) as stream:
@@ -68,7 +68,7 @@ async def test_a_listen_stream_ends(tmp_path: Path) -> None:
             await wait_for_end(stream)
 
 
-async def test_a_call_that_streams_is_cancelled_with_its_stream(tmp_path: Path) -> None:
+async def test_revocation_cancels_a_streaming_call(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (instance, ring, ada, bob):
         session = await open_session(instance.site, headers=ada)
         async with session.call(call("wait_streaming", {"name": "a"}, token="t")) as stream:
@@ -78,7 +78,7 @@ async def test_a_call_that_streams_is_cancelled_with_its_stream(tmp_path: Path) 
         await wait_for_history(instance, bob, "cancelled a")
 
 
-async def test_a_running_call_without_a_stream_gets_401(tmp_path: Path) -> None:
+async def test_revocation_answers_a_running_call_without_a_stream_with_401(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (instance, ring, ada, bob):
         waiting = asyncio.create_task(instance.site.post(call("wait", {"name": "a"}), ada))
         await wait_for_history(instance, bob, "start a")
@@ -88,7 +88,7 @@ async def test_a_running_call_without_a_stream_gets_401(tmp_path: Path) -> None:
         assert answer.header("www-authenticate") is not None
 
 
-async def test_a_websocket_is_closed_for_policy(tmp_path: Path) -> None:
+async def test_revocation_closes_a_websocket_as_a_policy_violation(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (instance, ring, ada, bob):
         address = f"ws://127.0.0.1:{instance.site.port}/mcp-ws"
         async with (
@@ -104,7 +104,7 @@ async def test_a_websocket_is_closed_for_policy(tmp_path: Path) -> None:
             assert await kept.recv() == '{"jsonrpc":"2.0","id":1,"result":{}}'
 
 
-async def test_idle_sessions_and_suspended_exchanges_end(tmp_path: Path) -> None:
+async def test_revocation_ends_idle_sessions_and_suspended_rounds(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (instance, ring, ada, bob):
         await open_session(instance.site, headers=ada)
         kept = await open_session(instance.site, headers=bob)
@@ -123,7 +123,7 @@ async def test_idle_sessions_and_suspended_exchanges_end(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("change", ["new secret", "new scopes"])
-async def test_a_key_that_was_replaced_ends_what_the_old_one_opened(tmp_path: Path, change: str) -> None:
+async def test_replacing_a_key_ends_the_connections_of_the_old_one(tmp_path: Path, change: str) -> None:
     async with two_callers(tmp_path) as (instance, ring, ada, _):
         async with instance.site.stream("GET", "/mcp", ada) as stream:
             assert stream.status == 200

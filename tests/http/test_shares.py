@@ -1,4 +1,4 @@
-"""One caller that takes all it can get leaves room for every other caller, in each bounded table."""
+"""One caller that uses as much as it can leaves room for other callers, in each bounded table."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from hubbub.server.threads import Threads
 
 LIMIT = 16
 SHARE = 14
-"""Seven eighths of it."""
+"""Seven eighths of the limit."""
 Key = dict[str, str]
 
 
@@ -96,7 +96,7 @@ async def ask(instance: RunningServer, key: Key, **more: Any) -> Any:
     return (await instance.site.post(body, headers | key)).json
 
 
-async def test_questions_of_one_caller_push_out_only_its_own(tmp_path: Path) -> None:
+async def test_rounds_of_one_caller_evict_only_its_own(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (instance, ada, bob):
         bobs = (await ask(instance, bob))["result"]
         first = (await ask(instance, ada))["result"]
@@ -112,7 +112,7 @@ async def test_questions_of_one_caller_push_out_only_its_own(tmp_path: Path) -> 
 
 async def test_subscriptions(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (instance, ada, bob), AsyncExitStack() as stack:
-        instance.server.audience.subscription_shares.limit = LIMIT
+        instance.server.broadcaster.subscription_shares.limit = LIMIT
         body, headers = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
 
         async def listen(key: Key) -> str:

@@ -1,4 +1,4 @@
-"""SIGTERM: streams end, calls that run are answered, and the process leaves within its bound with code 0."""
+"""SIGTERM: streams end, running calls are answered, and the process exits with code 0 within the drain time."""
 
 import asyncio
 import json
@@ -15,20 +15,20 @@ from websockets.asyncio.client import connect
 
 @pytest.fixture
 def process() -> Iterator[ServerProcess]:
-    # Longer than any wait here: what only ends because the bound is reached, ends too late.
+    # Longer than the time limit of the tests, so that they fail if anything ends only because the drain time is over.
     with ServerProcess(str(PLAYGROUND), "--drain-s", "600") as process:
         yield process
 
 
 async def wait_for_calls(site: Site, number: int) -> None:
-    """Wait until so many calls run."""
+    """Wait until this number of calls runs."""
     async with asyncio.timeout(TIMEOUT_S):
         while (await site.post(call("history"))).body.count(b"start a") < number:
             await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_open_streams_end_properly_and_at_once(process: ServerProcess, number: int) -> None:
+async def test_shutdown_ends_open_streams_cleanly_and_at_once(process: ServerProcess, number: int) -> None:
     site = process.site
     session = await open_session(site)
     body, headers = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=4)
@@ -66,7 +66,7 @@ async def post_in_each_era(site: Site, tool: str, arguments: dict[str, Any]) -> 
     ]
 
 
-async def test_running_calls_of_every_kind_are_still_answered(process: ServerProcess) -> None:
+async def test_shutdown_waits_for_running_calls(process: ServerProcess) -> None:
     site, slow = process.site, call("nap", {"seconds": 1.5}, id="slow")
     session = await open_session(site)
     async with (
@@ -92,7 +92,7 @@ async def test_running_calls_of_every_kind_are_still_answered(process: ServerPro
     assert not [line for line in process.stderr_lines if "Traceback" in line or "ERROR" in line]
 
 
-async def test_what_takes_longer_than_the_bound_is_refused() -> None:
+async def test_calls_that_outlast_the_drain_time_get_503() -> None:
     with ServerProcess(str(PLAYGROUND), "--drain-s", "1") as impatient:
         calls = await post_in_each_era(impatient.site, "wait", {"name": "a"})
         await wait_for_calls(impatient.site, 4)

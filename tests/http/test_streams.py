@@ -1,4 +1,4 @@
-"""Server-sent events: what a stream starts with, carries, survives and ends with, in each era."""
+"""Server-sent events in each era: first event, messages, resumption and end of a stream."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ def progress_values(messages: list[Any]) -> list[Any]:
 # -- the stream of one call ------------------------------------------------------------
 
 
-async def test_progress_comes_before_the_result_on_a_primed_stream(playground: Site) -> None:
+async def test_progress_precedes_the_result_on_a_stream_that_starts_with_an_empty_event(playground: Site) -> None:
     session = await open_session(playground)
     async with session.call(call("count", {"to": 3}, token="t")) as stream:
         assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream")
@@ -42,7 +42,7 @@ async def test_progress_comes_before_the_result_on_a_primed_stream(playground: S
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18"])
-async def test_older_revisions_are_not_primed(playground: Site, version: str) -> None:
+async def test_streams_of_older_revisions_have_no_empty_first_event(playground: Site, version: str) -> None:
     session = await open_session(playground, version)
     async with session.call(call("count", {"to": 1}, token=1)) as stream:
         events = await stream.rest()
@@ -59,14 +59,14 @@ async def test_a_modern_stream_has_no_ids(playground: Site) -> None:
     assert events[-1].json["result"]["resultType"] == "complete"
 
 
-async def test_nothing_is_streamed_unless_something_must_come_first(playground: Site) -> None:
+async def test_a_response_is_streamed_only_if_a_message_precedes_it(playground: Site) -> None:
     session = await open_session(playground)
     for body in (call("count", {"to": 3}), call("echo", {"text": "x"}, token=1)):
         assert (await session.post(body)).header("content-type") == "application/json"
 
 
 @pytest.mark.parametrize("accept", ["application/json", "application/json;q=1, text/plain"])
-async def test_a_caller_that_takes_only_json_gets_only_json(playground: Site, accept: str) -> None:
+async def test_a_caller_that_accepts_only_json_gets_json(playground: Site, accept: str) -> None:
     session = await open_session(playground)
     answer = await session.post(call("count", {"to": 3}, token=1), {"Accept": accept})
     assert answer.header("content-type") == "application/json"
@@ -76,7 +76,7 @@ async def test_a_caller_that_takes_only_json_gets_only_json(playground: Site, ac
     assert answer.header("content-type") == "application/json"
 
 
-async def test_a_caller_that_takes_only_streams_gets_only_streams(playground: Site) -> None:
+async def test_a_caller_that_accepts_only_event_streams_gets_streams(playground: Site) -> None:
     answer = await playground.post(initialize_request(), ACCEPT_EVENTS)
     assert answer.header("content-type") == "text/event-stream"
     headers = ACCEPT_EVENTS | {"Mcp-Session-Id": str(answer.header("mcp-session-id"))}
@@ -90,7 +90,7 @@ async def test_a_caller_that_takes_only_streams_gets_only_streams(playground: Si
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("json", "application/json"), ("sse", "text/event-stream")])
-async def test_the_form_of_answers_can_be_set(mode: str, kind: str) -> None:
+async def test_the_response_mode_can_be_set(mode: str, kind: str) -> None:
     async with run_server(response=mode) as instance:
         session = await open_session(instance.site)
         answer = await session.post(call("count", {"to": 3}, token=1))
@@ -104,10 +104,10 @@ async def test_the_form_of_answers_can_be_set(mode: str, kind: str) -> None:
             assert answer.header("content-type") == wanted
 
 
-# -- questions -------------------------------------------------------------------------
+# -- client requests -------------------------------------------------------------------------
 
 
-async def test_a_question_is_asked_on_the_call_s_stream_and_answered_by_a_post(playground: Site) -> None:
+async def test_a_client_request_is_sent_on_the_stream_of_the_call_and_answered_by_post(playground: Site) -> None:
     session = await open_session(playground, capabilities=ALL_CAPABILITIES)
     async with session.call(call("greet")) as stream:
         question = await stream.message()
@@ -119,7 +119,7 @@ async def test_a_question_is_asked_on_the_call_s_stream_and_answered_by_a_post(p
         assert await stream.next() is None
 
 
-async def test_another_session_cannot_answer_a_question(playground: Site) -> None:
+async def test_another_session_cannot_respond_to_a_client_request(playground: Site) -> None:
     asked = await open_session(playground, capabilities=ALL_CAPABILITIES)
     other = await open_session(playground, capabilities=ALL_CAPABILITIES)
     async with asked.call(call("greet")) as stream:
@@ -131,7 +131,7 @@ async def test_another_session_cannot_answer_a_question(playground: Site) -> Non
         assert (await stream.message())["result"]["content"][0]["text"] == "decline"
 
 
-async def test_an_error_is_an_answer_too(playground: Site) -> None:
+async def test_a_client_may_respond_with_an_error(playground: Site) -> None:
     session = await open_session(playground, capabilities=ALL_CAPABILITIES)
     async with session.call(call("greet")) as stream:
         question = await stream.message()
@@ -141,11 +141,11 @@ async def test_an_error_is_an_answer_too(playground: Site) -> None:
         assert "not now" in json.dumps(last)
 
 
-# -- coming back -----------------------------------------------------------------------
+# -- resumption -----------------------------------------------------------------------
 
 
 async def start_and_disconnect(instance: RunningServer, session: Any, name: str) -> str:
-    """Start a call, lose the connection after its first progress; the last event id seen."""
+    """Start a call and abort its connection after the first progress; return the last event id."""
     async with session.call(call("wait_streaming", {"name": name}, id=name, token=name)) as stream:
         first = await stream.next()
         event = await stream.next()
@@ -153,11 +153,11 @@ async def start_and_disconnect(instance: RunningServer, session: Any, name: str)
         assert event is not None
         assert progress_values([event.json]) == [1]
         await instance.wait_for_history(f"start {name}")
-        stream.link.abort()
+        stream.connection.abort()
     return str(event.id)
 
 
-async def test_a_broken_stream_is_taken_up_while_the_call_still_runs() -> None:
+async def test_a_broken_stream_can_be_resumed_while_the_call_runs() -> None:
     async with run_server() as instance:
         session = await open_session(instance.site)
         last = await start_and_disconnect(instance, session, "a")
@@ -168,14 +168,14 @@ async def test_a_broken_stream_is_taken_up_while_the_call_still_runs() -> None:
         assert messages[-1]["result"]["content"][0]["text"] == "waited for a"
 
 
-async def test_a_result_is_kept_for_a_caller_that_comes_back_late() -> None:
+async def test_a_result_is_stored_for_a_caller_that_reconnects_late() -> None:
     async with run_server() as instance:
         session = await open_session(instance.site)
         last = await start_and_disconnect(instance, session, "a")
         await instance.site.post(call("open_door", {"name": "a"}))
         await instance.wait_for_history("done a")
         events: list[Event] = []
-        for _ in range(2):  # and again, if that connection broke as well
+        for _ in range(2):  # and again, if that connection broke too
             async with session.listen(last) as stream:
                 events = await stream.rest()
             assert [event.id for event in events] == sorted({str(event.id) for event in events})
@@ -184,7 +184,7 @@ async def test_a_result_is_kept_for_a_caller_that_comes_back_late() -> None:
             assert len(await stream.rest()) == 1
 
 
-async def test_a_question_waits_for_a_caller_that_comes_back() -> None:
+async def test_a_client_request_waits_for_a_caller_that_reconnects() -> None:
     async with run_server() as instance:
         session = await open_session(instance.site, capabilities=ALL_CAPABILITIES)
         async with session.call(call("greet")) as stream:
@@ -214,7 +214,7 @@ async def test_streams_of_one_session_are_not_mixed_up() -> None:
             assert [one["id"] for one in messages if "id" in one] == [name]
 
 
-async def test_a_session_cannot_take_up_the_stream_of_another() -> None:
+async def test_a_session_cannot_resume_the_stream_of_another() -> None:
     async with run_server() as instance:
         owner, other = await open_session(instance.site), await open_session(instance.site)
         last = await start_and_disconnect(instance, owner, "a")
@@ -223,7 +223,7 @@ async def test_a_session_cannot_take_up_the_stream_of_another() -> None:
         async with other.listen(last) as stream:
             event = await stream.next()
             assert event is not None
-            assert event.data == ""  # a stream of its own
+            assert event.data == ""  # a new stream
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ async def test_a_wrong_event_id_starts_a_new_stream(playground: Site, wrong: str
         assert (event.data, event.retry) == ("", str(bounds.RETRY_MS))
 
 
-async def test_a_call_can_let_its_caller_poll() -> None:
+async def test_a_tool_can_close_its_stream_and_let_the_caller_poll() -> None:
     async with run_server() as instance:
         session = await open_session(instance.site)
         async with session.call(call("wait_polled", {"name": "a"}, id="p")) as stream:
@@ -250,10 +250,10 @@ async def test_a_call_can_let_its_caller_poll() -> None:
             assert await stream.next() is None
 
 
-# -- the session's own stream ------------------------------------------------------------
+# -- the GET stream of a session ------------------------------------------------------------
 
 
-async def test_a_session_hears_of_changes_on_its_own_stream() -> None:
+async def test_a_session_is_notified_of_changes_on_its_get_stream() -> None:
     async with run_server() as instance:
         session = await open_session(instance.site)
         await session.post(request("resources/subscribe", {"uri": "note://one"}))
@@ -277,7 +277,7 @@ async def test_a_session_hears_of_changes_on_its_own_stream() -> None:
             assert (await stream.message())["params"]["type"] == "tool_removed"
 
 
-async def test_changes_while_nobody_listened_are_told_to_whoever_comes_back() -> None:
+async def test_changes_during_a_disconnect_are_delivered_on_reconnect() -> None:
     async with run_server() as instance:
         session = await open_session(instance.site)
         before = await instance.count_resources()
@@ -290,7 +290,7 @@ async def test_changes_while_nobody_listened_are_told_to_whoever_comes_back() ->
             assert (await stream.message())["params"]["toolName"] == "new"
 
 
-async def test_of_two_own_streams_each_change_is_on_one() -> None:
+async def test_with_two_get_streams_each_change_is_sent_on_one_of_them() -> None:
     async with run_server() as instance:
         session = await open_session(instance.site)
         async with session.listen() as one, session.listen() as two:
@@ -299,7 +299,7 @@ async def test_of_two_own_streams_each_change_is_on_one() -> None:
                 await instance.site.post(call("add_tool", {"name": name}))
             readers = [asyncio.create_task(stream.message()) for stream in (one, two)]
             await asyncio.wait(readers, return_when=asyncio.FIRST_COMPLETED)
-            await (one if readers[0].done() else two).message()  # the second change comes the same way
+            await (one if readers[0].done() else two).message()  # the second change arrives on the same stream
             await yield_to_loop()
             assert [reader.done() for reader in readers].count(True) == 1
             for task in readers:
@@ -307,7 +307,7 @@ async def test_of_two_own_streams_each_change_is_on_one() -> None:
             await asyncio.gather(*readers, return_exceptions=True)
 
 
-async def test_a_stream_taken_up_twice_belongs_to_the_last() -> None:
+async def test_a_stream_resumed_twice_is_served_to_the_last_connection() -> None:
     async with run_server() as instance:
         session = await open_session(instance.site)
         async with session.listen() as first:
@@ -328,7 +328,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def wait_for_keep_alives(stream: EventStream, number: int) -> None:
-    """Read until so many have come."""
+    """Read until this number of keep-alives has arrived."""
     while number:
         event = await stream.next(comments=True)
         assert event is not None
@@ -336,7 +336,7 @@ async def wait_for_keep_alives(stream: EventStream, number: int) -> None:
 
 
 @pytest.mark.usefixtures("quickly")
-async def test_quiet_streams_say_that_they_are_there() -> None:
+async def test_idle_streams_send_keep_alives() -> None:
     async with run_server() as instance:
         session = await open_session(instance.site)
         body, headers = modern_request(LISTEN, {"notifications": {"toolsListChanged": True}})
@@ -354,7 +354,7 @@ async def test_quiet_streams_say_that_they_are_there() -> None:
 
 
 @pytest.mark.usefixtures("quickly")
-async def test_a_call_that_is_not_streamed_is_left_alone_by_keep_alives() -> None:
+async def test_a_response_that_is_not_streamed_has_no_keep_alives() -> None:
     async with run_server() as instance:
         session = await open_session(instance.site)
         waiting = asyncio.create_task(session.post(call("wait", {"name": "a"})))
@@ -385,7 +385,7 @@ async def test_a_subscription_is_acknowledged_filtered_and_tagged() -> None:
             assert changed["params"]["_meta"] == tag
 
 
-async def test_subscriptions_are_independent_and_leave_nothing_behind() -> None:
+async def test_subscriptions_are_independent_and_are_removed_on_disconnect() -> None:
     async with run_server() as instance:
         before = await instance.count_resources()
         one, headers = modern_request(LISTEN, {"notifications": {"toolsListChanged": True}}, id=1)
@@ -400,16 +400,16 @@ async def test_subscriptions_are_independent_and_leave_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("wanted", [{"toolsListChanged": "yes"}, [], {"resourceSubscriptions": "note://one"}])
-async def test_a_subscription_to_nothing_sensible_is_refused(playground: Site, wanted: Any) -> None:
+async def test_an_invalid_listen_filter_is_refused(playground: Site, wanted: Any) -> None:
     body, headers = modern_request(LISTEN, {"notifications": wanted})
     answer = await playground.post(body, headers)
     assert (answer.status, answer.code) == (400, -32602)
 
 
-# -- the transport of 2024-11-05 ----------------------------------------------------------------
+# -- HTTP+SSE, the transport of 2024-11-05 ----------------------------------------------------------------
 
 
-async def test_the_old_pair_answers_on_its_stream(playground: Site) -> None:
+async def test_http_sse_responses_are_sent_on_the_stream(playground: Site) -> None:
     async with playground.stream("GET", "/sse", ACCEPT_EVENTS) as stream:
         endpoint = await stream.next()
         assert endpoint is not None
@@ -428,14 +428,14 @@ async def test_the_old_pair_answers_on_its_stream(playground: Site) -> None:
         assert messages[-1]["id"] == 2
 
 
-async def test_the_old_pair_refuses_what_belongs_to_no_stream(playground: Site) -> None:
+async def test_http_sse_refuses_messages_without_a_known_stream(playground: Site) -> None:
     for path in ("/messages", "/messages?session_id=", "/messages?session_id=none", "/messages?x=1"):
         assert (await playground.post(request("ping"), path=path)).status == 404
     assert (await playground.get("/messages")).status == 405
     assert (await playground.post(request("ping"), path="/sse")).status == 405
 
 
-async def test_the_old_pair_refuses_too_much_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_http_sse_limits_concurrent_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "IN_FLIGHT", 3)
     async with run_server() as instance, instance.site.stream("GET", "/sse", ACCEPT_EVENTS) as stream:
         endpoint = await stream.next()
@@ -449,7 +449,7 @@ async def test_the_old_pair_refuses_too_much_at_once(monkeypatch: pytest.MonkeyP
         assert {(await stream.message())["id"] for _ in range(3)} == {0, 1, 2}
 
 
-async def test_clients_of_the_old_pair_are_told_apart(playground: Site) -> None:
+async def test_http_sse_clients_get_only_their_own_responses(playground: Site) -> None:
     async with (
         playground.stream("GET", "/sse", ACCEPT_EVENTS) as one,
         playground.stream("GET", "/sse", ACCEPT_EVENTS) as two,
@@ -464,7 +464,7 @@ async def test_clients_of_the_old_pair_are_told_apart(playground: Site) -> None:
     assert "process" not in scopes
 
 
-async def test_a_client_of_the_old_pair_that_leaves_takes_its_calls_along() -> None:
+async def test_an_http_sse_client_that_disconnects_cancels_its_calls() -> None:
     async with run_server() as instance:
         before = await instance.count_resources()
         async with instance.site.stream("GET", "/sse", ACCEPT_EVENTS) as stream:

@@ -1,4 +1,4 @@
-"""Answers to our questions that cannot be read, over HTTP: the question fails at once, no call of the client does."""
+"""Unreadable responses to client requests, over HTTP: the request fails at once, no call of the client does."""
 
 import asyncio
 import json
@@ -21,7 +21,9 @@ async def exchange(socket: ClientConnection, message: Any) -> Any:
 
 
 @pytest.mark.parametrize("result", [b"NaN", b'"\xff"', b"[" * 300 + b"]" * 300], ids=["NaN", "UTF-8", "depth"])
-async def test_an_unreadable_answer_fails_the_question_and_not_the_call(playground: Site, result: bytes) -> None:
+async def test_an_unreadable_response_fails_the_client_request_and_not_the_call(
+    playground: Site, result: bytes
+) -> None:
     session = await open_session(playground, capabilities=ALL_CAPABILITIES)
     async with session.call(call("greet", id=1)) as stream:
         assert (await stream.message())["id"] == 1
@@ -32,7 +34,7 @@ async def test_an_unreadable_answer_fails_the_question_and_not_the_call(playgrou
         assert "The client's response cannot be read: Parse error" in json.dumps(last)
 
 
-async def test_an_unreadable_answer_in_a_batch_fails_its_question(playground: Site) -> None:
+async def test_an_unreadable_response_in_a_batch_fails_its_client_request(playground: Site) -> None:
     session = await open_session(playground, "2025-03-26", ALL_CAPABILITIES)
     async with session.call(call("write", id=1)) as stream:
         assert (await stream.message())["id"] == 1
@@ -41,7 +43,7 @@ async def test_an_unreadable_answer_in_a_batch_fails_its_question(playground: Si
         assert "The client's response cannot be read" in json.dumps(await stream.message())
 
 
-async def test_an_unreadable_answer_outside_of_the_session_fails_nothing(playground: Site) -> None:
+async def test_an_unreadable_response_outside_of_the_session_fails_nothing(playground: Site) -> None:
     session = await open_session(playground, capabilities=ALL_CAPABILITIES)
     async with session.call(call("greet")) as stream:
         question = await stream.message()
@@ -51,7 +53,9 @@ async def test_an_unreadable_answer_outside_of_the_session_fails_nothing(playgro
         assert (await stream.message())["result"]["content"][0]["text"] == "decline"
 
 
-async def test_over_a_websocket_an_unreadable_answer_fails_the_question_and_not_the_call(playground: Site) -> None:
+async def test_over_a_websocket_an_unreadable_response_fails_the_client_request_and_not_the_call(
+    playground: Site,
+) -> None:
     async with connect(f"ws://127.0.0.1:{playground.port}/mcp-ws") as socket:
         await exchange(socket, initialize_request(capabilities={"elicitation": {}}))
         assert (await exchange(socket, call("greet", id=1)))["id"] == 1

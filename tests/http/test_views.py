@@ -1,4 +1,4 @@
-"""Views over HTTP: each at an address of its own, behind the same gate, limits and figures."""
+"""Views over HTTP: each has its own endpoint, with the same authentication, limits and metrics."""
 
 import asyncio
 from pathlib import Path
@@ -37,7 +37,7 @@ TOOLS_BY_PATH = {"/mcp": ALL, "/mcp/reader": ["find_book"], "/mcp/boxes": ["open
 
 
 @pytest.mark.parametrize(("path", "shown"), TOOLS_BY_PATH.items())
-async def test_each_address_lists_what_its_view_shows_to_every_era(path: str, shown: list[str]) -> None:
+async def test_each_endpoint_lists_the_tools_of_its_view_in_every_era(path: str, shown: list[str]) -> None:
     async with run_server(two_views()) as there:
         assert names(await post(there.site, path, request("tools/list"))) == shown
         body, headers = modern_request("tools/list")
@@ -60,19 +60,19 @@ async def test_an_unknown_view_is_not_found_and_the_known_ones_are_named(path: s
         assert "reader, boxes" in answer.json["error"]["message"]
 
 
-async def test_the_health_of_the_hub_is_where_it_always_is() -> None:
+async def test_the_health_of_a_hub_has_the_usual_path() -> None:
     async with run_server(two_views()) as there:
         assert (await there.site.get("/mcp/health")).json == {"status": "ready", "problems": []}
         assert (await there.site.request("PUT", "/mcp/reader", {})).header("allow") == "POST, GET, DELETE"
 
 
-async def test_a_server_without_views_has_none() -> None:
+async def test_a_server_without_views_has_no_view_endpoints() -> None:
     async with run_server() as there:
         answer = await post(there.site, "/mcp/reader", request("tools/list"))
         assert (answer.status, "/mcp/health" in answer.json["error"]["message"]) == (404, True)
 
 
-async def test_a_view_is_behind_the_same_gate(tmp_path: Path) -> None:
+async def test_a_view_requires_authentication_too(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
     key, record = generate_key("ada")
     append_record(path, record)
@@ -85,7 +85,7 @@ async def test_a_view_is_behind_the_same_gate(tmp_path: Path) -> None:
         assert (await post(there.site, "/mcp/reader", request("ping"), evil)).status == 403
 
 
-async def test_messages_to_views_count_as_messages_to_the_hub() -> None:
+async def test_messages_to_views_count_towards_the_rate_limit_of_the_hub() -> None:
     async with run_server(two_views(), limits=("mcp=3/minute",)) as there:
         statuses = [
             (await post(there.site, path, request("ping"))).status
@@ -94,7 +94,7 @@ async def test_messages_to_views_count_as_messages_to_the_hub() -> None:
         assert statuses == [200, 200, 404, 429, 429]
 
 
-async def test_figures_name_the_route_and_not_the_view() -> None:
+async def test_metrics_name_the_route_and_not_the_view() -> None:
     async with run_server(two_views()) as there:
         await post(there.site, "/mcp/reader", request("ping"))
         await post(there.site, "/mcp/boxes", initialize_request(), {"Accept": BOTH_MEDIA_TYPES})
@@ -105,7 +105,7 @@ async def test_figures_name_the_route_and_not_the_view() -> None:
         assert 'method="ping"' in figures
 
 
-async def test_a_change_is_told_at_the_addresses_that_show_it() -> None:
+async def test_a_change_is_notified_at_the_endpoints_that_show_the_tool() -> None:
     server = toolbox("box", "open")
     hub = make_hub(library("lib"), server, views=VIEWS)
     async with run_server(hub.main_front) as there:
@@ -122,7 +122,7 @@ async def test_a_change_is_told_at_the_addresses_that_show_it() -> None:
                 assert event["method"] == "notifications/tools/list_changed"
 
 
-async def test_a_hub_among_its_own_servers_does_not_show_itself() -> None:
+async def test_a_hub_that_is_its_own_upstream_does_not_list_itself() -> None:
     async with run_server(make_hub(toolbox("box", "open")).main_front) as other:
         me = UpstreamConfig(
             id="me", remote=ServerConfig(id="me", transport="http", url=f"http://localhost:{other.site.port}/mcp")
@@ -140,7 +140,7 @@ async def test_a_hub_among_its_own_servers_does_not_show_itself() -> None:
         assert hub.problems == ["me: this server is the hub itself, so its tools are not shown"]
 
 
-async def test_two_hubs_that_have_each_other_show_everything_once() -> None:
+async def test_two_hubs_that_are_upstreams_of_each_other_list_everything_once() -> None:
     def upstream_config(name: str, port: int) -> UpstreamConfig:
         url = f"http://localhost:{port}/mcp"
         return UpstreamConfig(id=name, remote=ServerConfig(id=name, transport="http", url=url))

@@ -1,4 +1,4 @@
-"""`/mcp-ws`: the subprotocol, messages both ways, pings, bounds, and the same gate as everywhere."""
+"""`/mcp-ws`: subprotocol, messages in both directions, pings, limits and authentication."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ async def read_message(socket: ClientConnection) -> Any:
         return json.loads(await socket.recv())
 
 
-async def test_the_subprotocol_is_agreed_to_and_every_era_is_spoken(playground: Site) -> None:
+async def test_the_subprotocol_is_accepted_and_every_era_is_served(playground: Site) -> None:
     async with open_websocket(playground, subprotocols=["other", "mcp.v1"]) as socket:
         assert socket.subprotocol == "mcp.v1"
         assert socket.response is not None
@@ -78,7 +78,7 @@ async def test_a_wrong_handshake_is_refused(playground: Site, options: dict[str,
     assert caught.value.response.headers["X-MCP-Version"] == "1.0.0"
 
 
-async def test_an_upgrade_without_a_key_is_no_handshake(playground: Site) -> None:
+async def test_an_upgrade_without_a_websocket_key_is_refused(playground: Site) -> None:
     headers = {"Connection": "Upgrade", "Upgrade": "websocket"}
     read_message = await playground.get("/mcp-ws", headers)
     assert read_message.status in (400, 426)
@@ -93,7 +93,7 @@ async def test_a_wrong_host_is_refused(playground: Site) -> None:
         assert (await link.read_head())[0] == 403
 
 
-async def test_only_known_callers_come_in_and_are_themselves(tmp_path: Path) -> None:
+async def test_only_authenticated_callers_may_connect_and_have_their_principal(tmp_path: Path) -> None:
     keys = tmp_path / "keys.toml"
     key, record = generate_key("ada")
     append_record(keys, record)
@@ -143,7 +143,9 @@ def record_pings(recv_frame: Any, pings: list[bytes]) -> Any:
 
 
 @pytest.mark.parametrize("frame", ["", "{", "[]", "null", b"\xff\xfe", '{"jsonrpc":"2.0"}', '{"id":' * 200])
-async def test_nonsense_is_answered_and_the_connection_stays(playground: Site, frame: str | bytes) -> None:
+async def test_invalid_messages_get_an_error_and_the_connection_stays_open(
+    playground: Site, frame: str | bytes
+) -> None:
     async with open_websocket(playground) as socket:
         assert (await exchange(socket, frame))["error"]["code"] in (-32700, -32600)
         assert (await exchange(socket, request("ping")))["result"] == {}
@@ -173,7 +175,7 @@ async def test_a_too_large_message_closes_only_its_own_connection(is_fragmented:
         assert (await exchange(other, request("ping")))["result"] == {}
 
 
-async def test_a_compressed_bomb_is_too_large() -> None:
+async def test_a_compression_bomb_is_refused_as_too_large() -> None:
     async with (
         run_server(max_message_bytes=100_000) as instance,
         open_websocket(instance.site, compression="deflate") as socket,
@@ -184,7 +186,7 @@ async def test_a_compressed_bomb_is_too_large() -> None:
         assert socket.close_code == 1009
 
 
-async def test_changes_are_told_to_sessions(playground: Site) -> None:
+async def test_sessions_are_notified_of_changes(playground: Site) -> None:
     async with open_websocket(playground) as socket:
         await exchange(socket, initialize_request())
         await playground.post(call("add_tool", {"name": "for_sockets"}))
@@ -192,7 +194,7 @@ async def test_changes_are_told_to_sessions(playground: Site) -> None:
     await playground.post(call("drop_tool", {"name": "for_sockets"}))
 
 
-async def test_a_question_is_answered_in_place(playground: Site) -> None:
+async def test_a_client_request_is_answered_on_the_same_connection(playground: Site) -> None:
     async with open_websocket(playground) as socket:
         await exchange(socket, initialize_request(capabilities={"elicitation": {}}))
         question = await exchange(socket, call("greet", id="g"))
@@ -202,7 +204,7 @@ async def test_a_question_is_answered_in_place(playground: Site) -> None:
 
 
 @pytest.mark.parametrize("politely", [True, False])
-async def test_a_client_that_leaves_takes_its_calls_along(politely: bool) -> None:
+async def test_a_client_that_disconnects_cancels_its_calls(politely: bool) -> None:
     async with run_server() as instance:
         before = await instance.count_resources()
         async with open_websocket(instance.site) as socket:
@@ -216,7 +218,7 @@ async def test_a_client_that_leaves_takes_its_calls_along(politely: bool) -> Non
         await instance.wait_for_count(before)
 
 
-async def test_too_many_connections_are_refused_and_the_others_stay() -> None:
+async def test_connections_beyond_the_limit_are_refused_and_the_others_stay_open() -> None:
     async with run_server(max_streams=2) as instance, open_websocket(instance.site) as one:
         async with open_websocket(instance.site):
             with pytest.raises(InvalidStatus) as caught:
@@ -232,7 +234,7 @@ async def test_too_many_connections_are_refused_and_the_others_stay() -> None:
             assert (await exchange(again, request("ping")))["result"] == {}
 
 
-async def test_a_client_that_does_not_read_is_cut_off() -> None:
+async def test_a_client_that_does_not_read_is_disconnected() -> None:
     async with run_server(slow_reader_s=1.0) as instance, open_websocket(instance.site) as other:
         before = await instance.count_resources()
         raw = sockets.socket()

@@ -1,4 +1,4 @@
-"""A legacy server on stdio that works on many calls at once and asks, allowed or not, without saying about which."""
+"""A legacy server on stdio with concurrent calls that sends any client requests, without naming the call."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def run(name: str, arguments: dict[str, Any]) -> str:
         case "ask":
             return f"{arguments['say']}: {elicit(arguments['say'])}"
         case "ask_later":
-            wait_for(arguments["file"])  # however often it is told to stop
+            wait_for(arguments["file"])  # even if it is cancelled
             Path(arguments["file"]).write_text(elicit(arguments["say"]))
         case "wait":
             wait_for(arguments["file"])

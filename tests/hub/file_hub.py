@@ -1,4 +1,4 @@
-"""A hub that follows a settings file, with workers behind it: the file, the hub, a client, and what they tell."""
+"""Helpers for a hub that watches its settings file, with workers as upstreams."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ WAIT_TIMEOUT_S = 60.0
 
 
 def worker_section(name: str, *, program: str | None = None, **more: Any) -> str:
-    """`[servers.NAME]`, a worker."""
+    """Return the section `[servers.NAME]` of a worker."""
     env = {"PYTHONPATH": str(SOURCE), **more.pop("env", {})}
     lines = [
         f"[servers.{name}]",
@@ -35,15 +35,15 @@ def worker_section(name: str, *, program: str | None = None, **more: Any) -> str
 
 
 def replace_file(path: Path, text: str) -> None:
-    """As careful editors save: written beside, then renamed."""
+    """Replace a file as many editors do: write a temporary file, then rename it."""
     draft = path.with_name(f".{path.name}.draft")
     draft.write_text(text)
     draft.replace(path)
 
 
-async def wait_until(what: Callable[[], Any], patience_s: float = WAIT_TIMEOUT_S) -> None:
-    async with asyncio.timeout(patience_s):
-        while not what():
+async def wait_until(condition: Callable[[], Any], timeout_s: float = WAIT_TIMEOUT_S) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():
             await asyncio.sleep(0.01)
 
 
@@ -51,8 +51,8 @@ async def wait_until(what: Callable[[], Any], patience_s: float = WAIT_TIMEOUT_S
 async def run_file_hub(
     path: Path, *, dialect: str = MODERN, capabilities: dict[str, Any] | None = None, **flags: str
 ) -> AsyncIterator[tuple[Front, RawClient]]:
-    """The hub of a settings file, running, and a client of it."""
-    environ = {**os.environ, "HUBBUB_HUB__LIST_S": str(WAIT_TIMEOUT_S)}  # on a busy machine, servers take their time
+    """Run the hub of a settings file; yield its front and a client."""
+    environ = {**os.environ, "HUBBUB_HUB__LIST_S": str(WAIT_TIMEOUT_S)}  # servers start slowly on a busy machine
     given = {f"--{key.replace('_', '-')}": value for key, value in flags.items()}
     sources = collect_sources({"--config": str(path), **given}, environ)
     settings = read_settings(ServeSettings, sources)

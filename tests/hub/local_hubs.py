@@ -1,4 +1,4 @@
-"""Hubs of servers in this process, and clients that talk to them in any dialect."""
+"""Hubs of servers in this process, and clients of them in any dialect."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from hubbub.hub.gateway import Gateway
 
 
 def library(name: str = "library") -> Server:
-    """A server with some of everything."""
+    """A server with tools, a resource, a template and a prompt."""
     server = Server(name, instructions=f"Ask {name} for books.")
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=True))
@@ -48,7 +48,7 @@ def library(name: str = "library") -> Server:
 
 
 def toolbox(name: str, *tools: str) -> Server:
-    """A server whose tools tell who they are."""
+    """A server whose tools return their own names."""
     server = Server(name)
     for tool in tools:
 
@@ -68,7 +68,7 @@ def make_hub(
     lists_safe_names: bool = False,
     **settings: Any,
 ) -> Gateway:
-    """A hub of these servers, each under its own name."""
+    """Make a hub of these servers, each with its name as id."""
     upstreams = tuple(
         given if isinstance(given, UpstreamConfig) else UpstreamConfig(id=given.info.name, server=given)
         for given in servers
@@ -87,12 +87,12 @@ def make_hub(
 async def open_client(
     hub: Gateway, dialect: str = "2025-11-25", *, view: str = "", capabilities: Message | None = None
 ) -> AsyncIterator[RawClient]:
-    """A client of a hub that runs for as long as it stays."""
+    """Run a hub with one client until the block ends."""
     async with hub.running(), connect_raw_client(hub.fronts[view], dialect, capabilities) as client:
         yield client
 
 
 async def list_names(client: RawClient, kind: str = "tools") -> list[str]:
-    """The names that a client sees, without the hub's own."""
+    """Return the listed names, without the built-in ones."""
     found = (await client.result(f"{kind}/list"))[kind]
     return [entry["name"] for entry in found if not entry["name"].startswith(("hub.", "hub_"))]

@@ -1,4 +1,4 @@
-"""A server that keeps what its caller writes: in the process, and apart for each session where it has sessions."""
+"""A server that stores a text of its caller: in the process, separately for each session if there are sessions."""
 
 import os
 

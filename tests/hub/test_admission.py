@@ -1,4 +1,4 @@
-"""Which calls an upstream gets: the line before a busy one, and the breaker of a failing one."""
+"""Admission of calls to an upstream: the limiter with its queue, and the circuit breaker."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ async def start_waiting(slots: CallLimiter, count: int) -> list[asyncio.Task[Non
     return tasks
 
 
-async def test_who_comes_first_is_served_first() -> None:
+async def test_queued_calls_are_served_in_order() -> None:
     slots = CallLimiter("calls", 1, 10)
     await slots.acquire(far_deadline())
     first, second = await start_waiting(slots, 2)
@@ -33,7 +33,7 @@ async def test_who_comes_first_is_served_first() -> None:
     assert (slots.running, slots.waiting) == (0, 0)
 
 
-async def test_too_long_a_line_is_not_joined() -> None:
+async def test_a_full_queue_refuses_calls() -> None:
     slots = CallLimiter("calls to x", 1, 1)
     await slots.acquire(far_deadline())
     (waiting,) = await start_waiting(slots, 1)
@@ -43,7 +43,7 @@ async def test_too_long_a_line_is_not_joined() -> None:
     await waiting
 
 
-async def test_nobody_waits_beyond_the_deadline_or_after_leaving() -> None:
+async def test_queued_calls_end_at_their_deadline_or_when_cancelled() -> None:
     slots = CallLimiter("calls", 1, 10)
     await slots.acquire(far_deadline())
     with pytest.raises(Overloaded):
@@ -57,7 +57,7 @@ async def test_nobody_waits_beyond_the_deadline_or_after_leaving() -> None:
     assert slots.running == 1
 
 
-async def test_a_slot_given_to_one_who_just_left_is_not_lost() -> None:
+async def test_a_slot_assigned_to_a_cancelled_call_is_not_lost() -> None:
     slots = CallLimiter("calls", 1, 10)
     await slots.acquire(far_deadline())
     (leaving,) = await start_waiting(slots, 1)
@@ -68,7 +68,7 @@ async def test_a_slot_given_to_one_who_just_left_is_not_lost() -> None:
     assert slots.running == 1
 
 
-async def test_a_call_whose_caller_is_asked_lends_its_slot() -> None:
+async def test_a_call_that_waits_for_its_caller_yields_its_slot() -> None:
     slots = CallLimiter("calls", 1, 10)
     await slots.acquire(far_deadline())
     slots.yield_slot()
@@ -83,7 +83,7 @@ async def test_a_call_whose_caller_is_asked_lends_its_slot() -> None:
     await waiting
 
 
-async def test_idle_is_when_nothing_runs_or_waits_or_is_lent() -> None:
+async def test_the_limiter_is_idle_without_running_queued_or_yielded_calls() -> None:
     slots = CallLimiter("calls", 2, 10)
     await asyncio.wait_for(slots.wait_until_idle(), 60)
     await slots.acquire(far_deadline())
@@ -100,7 +100,7 @@ async def test_idle_is_when_nothing_runs_or_waits_or_is_lent() -> None:
 
 
 @pytest.mark.parametrize("owner", ["", "ada"])
-async def test_a_call_can_end_while_its_caller_is_asked(owner: str) -> None:
+async def test_a_call_can_end_while_its_slot_is_yielded(owner: str) -> None:
     slots = CallLimiter("calls", 2, 10)
     await slots.acquire(far_deadline(), owner)
     slots.yield_slot(owner)
@@ -112,7 +112,7 @@ async def test_a_call_can_end_while_its_caller_is_asked(owner: str) -> None:
     assert (slots.running, slots.yielded, slots.waiting) == (0, 0, 0)
 
 
-async def test_one_owner_leaves_room_for_another_in_the_line_too() -> None:
+async def test_one_owner_cannot_fill_the_queue() -> None:
     slots = CallLimiter("calls", 2, 2)
     await slots.acquire(far_deadline(), "ada")
     waiting = asyncio.create_task(slots.acquire(far_deadline(), "ada"))
@@ -144,7 +144,7 @@ def make_breaker(limit: int = 3) -> tuple[Breaker, Clock]:
     return Breaker(limit, backoff=Backoff((1.0, 5.0), jitter=0), clock=clock), clock
 
 
-def test_it_opens_after_so_many_failures_in_a_row_and_says_why_and_for_how_long() -> None:
+def test_the_breaker_opens_after_consecutive_failures_with_reason_and_retry_time() -> None:
     breaker, _ = make_breaker()
     for _ in range(2):
         breaker.record_failure("slow")
@@ -160,7 +160,7 @@ def test_it_opens_after_so_many_failures_in_a_row_and_says_why_and_for_how_long(
     assert (breaker.reason, breaker.retry_in_s) == ("silent", 1.0)
 
 
-def test_then_one_call_may_try_and_decides_for_the_others() -> None:
+def test_an_open_breaker_admits_one_trial_call_that_decides() -> None:
     breaker, clock = make_breaker(1)
     breaker.record_failure("gone")
     clock.now += 1
@@ -178,7 +178,7 @@ def test_then_one_call_may_try_and_decides_for_the_others() -> None:
     assert breaker.admit()
 
 
-def test_a_try_that_was_given_up_leaves_it_to_another() -> None:
+def test_an_abandoned_trial_call_admits_another() -> None:
     breaker, clock = make_breaker(1)
     breaker.record_failure("gone")
     clock.now += 2
@@ -187,7 +187,7 @@ def test_a_try_that_was_given_up_leaves_it_to_another() -> None:
     assert breaker.admit()
 
 
-def test_failures_of_calls_that_began_earlier_do_not_make_the_wait_longer() -> None:
+def test_failures_of_earlier_calls_do_not_extend_the_retry_time() -> None:
     breaker, _ = make_breaker(1)
     breaker.record_failure("gone")
     breaker.record_failure("gone too")
@@ -195,7 +195,7 @@ def test_failures_of_calls_that_began_earlier_do_not_make_the_wait_longer() -> N
     assert breaker.reason == "gone"
 
 
-def test_a_sign_of_life_lets_one_try_at_once() -> None:
+def test_allow_trial_admits_one_call_at_once() -> None:
     breaker, _ = make_breaker(1)
     breaker.allow_trial()
     assert breaker.is_closed

@@ -1,4 +1,4 @@
-"""Tools that a server lists only to clients that can be asked something: everybody sees them, the capable use them."""
+"""Tools that a server lists only to clients with capabilities: listed to all clients, usable with the capability."""
 
 import sys
 from pathlib import Path
@@ -90,7 +90,7 @@ async def list_tools_as(site: Site, era: str, capabilities: dict[str, Any]) -> l
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_a_capable_client_is_listed_all_that_servers_offer_to_such(tmp_path: Path, era: str) -> None:
+async def test_tools_that_need_capabilities_are_listed_once_a_capable_client_connects(tmp_path: Path, era: str) -> None:
     hub = make_hub(UpstreamConfig(id="choosy", remote=choosy_config(tmp_path)))
     everything = ["plain", "elicitation", "sampling", "roots"]
     async with run_server(hub.main_front, limits=("off",)) as here:
@@ -99,13 +99,13 @@ async def test_a_capable_client_is_listed_all_that_servers_offer_to_such(tmp_pat
         assert await list_tools_as(here.site, era, {}) == everything
 
 
-async def test_a_modern_client_on_stdio_is_listed_all_too(tmp_path: Path) -> None:
+async def test_a_capable_modern_client_on_stdio_gets_the_full_list_too(tmp_path: Path) -> None:
     hub = make_hub(UpstreamConfig(id="choosy", remote=choosy_config(tmp_path)))
     async with open_client(hub, MODERN_DIALECT, capabilities=ALL_CAPABILITIES) as client:
         assert await list_names(client) == ["plain", "elicitation", "sampling", "roots"]
 
 
-async def test_capable_callers_use_such_a_tool_and_others_are_told_what_it_needs(tmp_path: Path) -> None:
+async def test_tools_that_need_capabilities_fail_for_callers_without_them(tmp_path: Path) -> None:
     async with open_upstream(choosy_config(tmp_path)) as upstream:
         upstream.expect_capable()
         await upstream.refresh()
@@ -120,10 +120,10 @@ async def test_capable_callers_use_such_a_tool_and_others_are_told_what_it_needs
                 await call_tool(upstream, "elicitation", {}, make_caller(revision))
         assert (
             result_text(await call_tool(upstream, "plain", {}, make_caller(MODERN))) == "[]"
-        )  # nothing is declared for others
+        )  # no capabilities are declared for other callers
 
 
-async def test_a_server_that_lists_the_same_to_everybody_is_asked_only_once(tmp_path: Path) -> None:
+async def test_a_server_whose_list_does_not_depend_on_capabilities_is_probed_only_once(tmp_path: Path) -> None:
     def hub() -> Gateway:
         upstream = UpstreamConfig(id="choosy", remote=choosy_config(tmp_path, more=False))
         return Gateway(HubConfig(upstreams=(upstream,)), known_names=KnownNames(tmp_path / "names"))
@@ -138,7 +138,7 @@ async def test_a_server_that_lists_the_same_to_everybody_is_asked_only_once(tmp_
     assert count_starts(tmp_path) == 3
 
 
-async def test_clients_that_cannot_be_asked_cost_no_second_process(tmp_path: Path) -> None:
+async def test_clients_without_capabilities_need_no_second_process(tmp_path: Path) -> None:
     hub = make_hub(UpstreamConfig(id="choosy", remote=choosy_config(tmp_path)))
     async with open_client(hub, MODERN_DIALECT, capabilities={}) as client:
         assert await list_names(client) == ["plain"]

@@ -1,4 +1,4 @@
-"""Upstreams that crash, hang, flap, lie or say too much; nobody else pays for it."""
+"""Upstreams that crash, hang, flap, or send invalid or too many messages; other callers are not affected."""
 
 import asyncio
 from pathlib import Path
@@ -28,7 +28,7 @@ from hubbub.protocol.revisions import PLAIN
 BROKEN = ServerConfig(id="broken", command="no-such-program-here")
 
 
-async def test_a_server_that_cannot_be_started_is_an_error_at_once_and_then_a_refusal() -> None:
+async def test_a_server_that_cannot_be_started_is_unavailable_with_a_retry_time() -> None:
     async with assert_no_leaks(), open_upstream(BROKEN, breaker_failures=2) as upstream:
         await upstream.refresh()
         assert upstream.state.phase == "down"
@@ -61,7 +61,7 @@ async def test_the_error_is_a_failed_tool_with_reason_and_retry_time(revision: A
         ] == -32002
 
 
-async def test_a_server_that_crashes_in_a_call_comes_back_and_the_call_is_not_repeated(tmp_path: Path) -> None:
+async def test_a_server_that_crashes_is_restarted_and_the_call_is_not_repeated(tmp_path: Path) -> None:
     file = tmp_path / "calls"
     async with assert_no_leaks(), open_upstream(asking_config()) as upstream:
         for number in range(1, 4):
@@ -74,7 +74,7 @@ async def test_a_server_that_crashes_in_a_call_comes_back_and_the_call_is_not_re
         await wait_until(lambda: len(upstream.snapshot.tools) == 9)  # listed again in the background
 
 
-async def test_a_server_that_crashes_on_every_call_is_left_alone_and_its_tools_stay_listed() -> None:
+async def test_the_breaker_opens_for_a_server_that_crashes_on_every_call_and_its_tools_stay_listed() -> None:
     async with assert_no_leaks(), open_upstream(asking_config(), breaker_failures=3) as upstream:
         await upstream.refresh()
         states = []
@@ -102,7 +102,7 @@ async def test_a_server_that_crashes_on_every_call_is_left_alone_and_its_tools_s
         assert "down" in states
 
 
-async def test_a_hanging_server_costs_its_callers_their_deadline_and_nobody_else_anything() -> None:
+async def test_calls_to_a_hanging_server_time_out_and_others_are_not_affected() -> None:
     async with (
         assert_no_leaks(),
         open_upstream(asking_config(), timeout_s=100, breaker_failures=100) as hanging,
@@ -121,7 +121,7 @@ async def test_a_hanging_server_costs_its_callers_their_deadline_and_nobody_else
         assert healthy.state.failures == 0
 
 
-async def test_a_server_that_does_not_answer_is_refused_at_once_after_a_while() -> None:
+async def test_the_breaker_opens_for_a_server_that_does_not_respond() -> None:
     async with assert_no_leaks(), open_upstream(asking_config(), timeout_s=20, breaker_failures=2) as upstream:
         await upstream.refresh()
         for _ in range(2):
@@ -139,7 +139,7 @@ async def test_a_server_that_does_not_answer_is_refused_at_once_after_a_while() 
         assert upstream.state.phase == "ready"
 
 
-async def test_only_so_many_calls_run_at_once_and_the_line_is_bounded(tmp_path: Path) -> None:
+async def test_concurrent_and_queued_calls_are_limited(tmp_path: Path) -> None:
     file = tmp_path / "file"
     async with assert_no_leaks(), open_upstream(asking_config(), max_calls=2, max_waiting=2, timeout_s=10) as upstream:
         await upstream.refresh()
@@ -153,7 +153,7 @@ async def test_only_so_many_calls_run_at_once_and_the_line_is_bounded(tmp_path: 
 
 
 @pytest.mark.parametrize("mode", ["garbage", "twice", "wrong-id"])
-async def test_garbage_does_not_reach_anybody(mode: str) -> None:
+async def test_invalid_messages_of_a_server_reach_no_caller(mode: str) -> None:
     async with assert_no_leaks(), misbehaving_upstream(mode, timeout_s=20) as upstream:
         await upstream.refresh()
         found = await request_message(upstream, "tools/call", {"name": "echo", "arguments": {"a": 1}})
@@ -161,7 +161,7 @@ async def test_garbage_does_not_reach_anybody(mode: str) -> None:
         assert "not json" not in str(found["result"].get("content"))
 
 
-async def test_an_answer_that_is_too_large_is_an_error_and_the_next_one_works() -> None:
+async def test_an_oversized_response_is_an_error_and_the_next_call_works() -> None:
     async with assert_no_leaks(), open_upstream(asking_config(), timeout_s=10) as upstream:
         with pytest.raises(UpstreamUnavailable, match="larger than"):
             await call_tool(upstream, "big", {"size": 17 << 20})
@@ -169,20 +169,20 @@ async def test_an_answer_that_is_too_large_is_an_error_and_the_next_one_works() 
         assert len(result_text(await call_tool(upstream, "big", {"size": 8 << 20}))) == 8 << 20
 
 
-async def test_an_endless_line_does_not_fill_the_memory() -> None:
+async def test_an_endless_line_uses_bounded_memory() -> None:
     async with assert_no_leaks(), misbehaving_upstream("endless", timeout_s=1, list_s=1) as upstream:
         with pytest.raises(UpstreamUnavailable):
             await call_tool(upstream, "echo")
 
 
-async def test_pages_without_end_do_not_fill_the_memory() -> None:
+async def test_endless_pages_use_bounded_memory() -> None:
     async with assert_no_leaks(), misbehaving_upstream("large-pages", list_s=20) as upstream:
         await upstream.refresh()
         assert upstream.state.is_stale
         assert upstream.snapshot.tools == ()
 
 
-async def test_an_address_that_nobody_listens_at_is_down_and_comes_back_by_itself() -> None:
+async def test_a_refused_connection_is_retried_until_the_server_is_up() -> None:
     async def answer(asked: ScriptedRequest) -> None:
         raise NotImplementedError
 
@@ -197,7 +197,7 @@ async def test_an_address_that_nobody_listens_at_is_down_and_comes_back_by_itsel
             await call_tool(upstream, "echo")
 
 
-async def test_a_secret_of_an_upstream_is_in_no_reason() -> None:
+async def test_reasons_contain_no_secret_of_the_upstream() -> None:
     config = ServerConfig(
         id="leaky",
         command="/bin/sh",
@@ -212,14 +212,14 @@ async def test_a_secret_of_an_upstream_is_in_no_reason() -> None:
         assert "hunter2" not in str(upstream.state)
 
 
-async def test_a_change_of_tools_in_the_middle_of_a_call_does_not_disturb_it() -> None:
+async def test_a_list_change_during_a_call_does_not_affect_it() -> None:
     async with assert_no_leaks(), misbehaving_upstream("changes") as upstream:
         await upstream.refresh()
         found = await asyncio.gather(*(call_tool(upstream, "echo", {"n": number}) for number in range(20)))
         assert [result_text(item) for item in found] == [f'{{"n": {number}}}' for number in range(20)]
 
 
-async def test_a_call_may_be_cancelled_while_it_waits_for_its_turn_or_its_session(tmp_path: Path) -> None:
+async def test_a_call_can_be_cancelled_while_queued_or_connecting(tmp_path: Path) -> None:
     file, who = tmp_path / "file", make_caller(LEGACY, ELICITATION, scope="1")
     async with assert_no_leaks(), open_upstream(asking_config(), max_calls=1, max_sessions=1) as upstream:
         await upstream.refresh()
@@ -239,7 +239,7 @@ async def test_a_call_may_be_cancelled_while_it_waits_for_its_turn_or_its_sessio
         assert (upstream.state.in_flight, upstream.state.waiting) == (0, 0)
 
 
-async def test_closing_lets_calls_finish_and_takes_no_more(tmp_path: Path) -> None:
+async def test_closing_lets_running_calls_finish_and_refuses_new_ones(tmp_path: Path) -> None:
     file = tmp_path / "file"
     async with assert_no_leaks(), open_upstream(asking_config()) as upstream:
         await upstream.refresh()
@@ -247,14 +247,14 @@ async def test_closing_lets_calls_finish_and_takes_no_more(tmp_path: Path) -> No
         await wait_until(lambda: upstream.state.in_flight == 1)
         closing = asyncio.create_task(upstream.close(3600))
         await wait_until(lambda: upstream.state.phase == "closing")
-        with pytest.raises(UpstreamUnavailable, match="taken out"):
+        with pytest.raises(UpstreamUnavailable, match="being removed from the hub"):
             await call_tool(upstream, "pid")
         file.touch()
         assert result_text(await running) == "waited"
         await closing
 
 
-async def test_closing_does_not_wait_for_ever() -> None:
+async def test_closing_has_a_time_limit() -> None:
     async with assert_no_leaks(), open_upstream(asking_config()) as upstream:
         await upstream.refresh()
         hang = asyncio.create_task(call_tool(upstream, "hang"))
@@ -264,7 +264,7 @@ async def test_closing_does_not_wait_for_ever() -> None:
             await hang
 
 
-async def test_a_call_brings_its_own_deadline() -> None:
+async def test_a_call_may_have_its_own_deadline() -> None:
     async with assert_no_leaks(), open_upstream(asking_config()) as upstream:
         await upstream.refresh()
         deadline = asyncio.get_running_loop().time() + 100
@@ -276,7 +276,7 @@ async def test_a_call_brings_its_own_deadline() -> None:
             await hang
 
 
-async def test_a_server_that_was_killed_is_there_again_with_its_subscriptions() -> None:
+async def test_a_killed_server_is_restarted_and_subscriptions_are_restored() -> None:
     changes = []
     async with assert_no_leaks(), interop_upstream("stdio", "2026-07-28") as upstream:
         await upstream.refresh()
@@ -294,14 +294,14 @@ async def test_a_server_that_was_killed_is_there_again_with_its_subscriptions() 
         await wait_until(lambda: any(change.uri == "memo://watched" for change in changes))
 
 
-async def test_ten_thousand_messages_before_an_answer_reach_the_caller_in_order_and_hold_nothing_up() -> None:
+async def test_ten_thousand_notifications_reach_the_caller_in_order_without_blocking_others() -> None:
     async with assert_no_leaks(), open_upstream(asking_config(), timeout_s=20) as upstream:
         back = RecordingReturnPath()
         await call_tool(upstream, "chatter", {"times": 10_000}, make_caller(LEGACY, scope="a", level="debug"), back)
         assert [params["data"] for params in back.notes_of("notifications/message")] == list(range(10_000))
 
 
-async def test_what_a_caller_does_not_read_is_dropped_and_the_newest_is_kept(
+async def test_unread_notifications_are_dropped_except_the_newest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"
@@ -310,7 +310,7 @@ async def test_what_a_caller_does_not_read_is_dropped_and_the_newest_is_kept(
     class Slow(RecordingReturnPath):
         async def notify(self, note: Note) -> None:
             if not self.notes:
-                await wait_until(file.exists)  # all is said, and more than what fits into a pipe was read
+                await wait_until(file.exists)  # the upstream has sent everything, which is more than a pipe holds
             await super().notify(note)
 
     async with assert_no_leaks(), open_upstream(asking_config(), timeout_s=20) as upstream:
@@ -345,7 +345,7 @@ for line in sys.stdin:
 """
 
 
-async def test_a_server_that_logs_before_the_handshake_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_messages_before_the_handshake_are_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     async with assert_no_leaks(), open_upstream(stdio_config("-c", EARLY)) as upstream:
         assert result_text(await call_tool(upstream, "pid")) == "done"
     assert not [record for record in caplog.records if record.exc_info or record.levelname in ("WARNING", "ERROR")]

@@ -1,4 +1,4 @@
-"""The watch over files by itself: where nothing tells of changes, and where a change comes in many steps."""
+"""`FileWatch` alone: polling where files cannot be watched, and changes that are written in many steps."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -11,7 +11,7 @@ from hubbub import bounds
 from hubbub.hub.file_watch import FileWatch
 
 
-async def test_files_are_looked_at_even_where_nothing_tells_of_changes(
+async def test_files_are_polled_where_they_cannot_be_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(bounds, "WATCH_POLL_S", 0.05)
@@ -19,7 +19,7 @@ async def test_files_are_looked_at_even_where_nothing_tells_of_changes(
     watch = FileWatch([missing]).changes()
     assert isinstance(watch, AsyncGenerator)
     async with asyncio.timeout(WAIT_TIMEOUT_S):
-        await anext(watch)  # nobody knows what was before
+        await anext(watch)  # the first one always comes, because the earlier state is unknown
         missing.parent.mkdir()
         missing.write_text("a = 1")
         await anext(watch)

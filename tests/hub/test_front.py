@@ -1,4 +1,4 @@
-"""What clients of every era see of a hub, and that each call gets to the server that has what it asks for."""
+"""A hub as clients of every era see it: lists, routing of calls, notifications."""
 
 import asyncio
 from typing import Any
@@ -27,7 +27,7 @@ async def test_the_tools_of_all_servers_are_listed_and_called(dialect: str) -> N
 
 
 @pytest.mark.parametrize("dialect", NEWEST)
-async def test_tools_of_the_same_name_are_told_apart(dialect: str) -> None:
+async def test_tools_of_the_same_name_get_the_server_as_prefix(dialect: str) -> None:
     async with open_client(make_hub(toolbox("a", "find"), toolbox("b", "find")), dialect) as client:
         assert await list_names(client) == ["a__find", "b__find"]
         assert texts(await client.call("a__find")) == ["a/find"]
@@ -64,7 +64,7 @@ async def test_an_mcp_caller_cannot_call_a_tool_as_a_method() -> None:
 
 
 @pytest.mark.parametrize("dialect", [*LEGACY[2:], MODERN])
-async def test_entries_say_whose_they_are(dialect: str) -> None:
+async def test_the_meta_of_an_entry_names_its_server(dialect: str) -> None:
     async with open_client(make_hub(library("a"), library("b")), dialect) as client:
         for kind, member in (
             ("tools", "tools"),
@@ -79,13 +79,13 @@ async def test_entries_say_whose_they_are(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", [PLAIN, *LEGACY[:2]])
-async def test_older_callers_get_entries_without_what_they_do_not_know(dialect: str) -> None:
+async def test_older_callers_get_entries_without_newer_fields(dialect: str) -> None:
     async with open_client(make_hub(library("a")), dialect) as client:
         for entry in (await client.result("tools/list"))["tools"]:
             assert not {"_meta", "title", "outputSchema"} & set(entry)
 
 
-async def test_data_that_is_no_object_is_listed_and_given_as_older_callers_know_it() -> None:
+async def test_non_object_results_are_wrapped_for_older_callers() -> None:
     server = Server("sums")
 
     @server.tool
@@ -116,21 +116,21 @@ async def test_settings_rename_hide_and_describe_single_tools() -> None:
         await client.error("tools/call", {"name": "a__two", "arguments": {}})
 
 
-async def test_settings_choose_among_the_tools_and_prompts_of_a_server() -> None:
+async def test_settings_select_tools_and_prompts_of_a_server() -> None:
     config = UpstreamConfig(id="lib", server=library(), include=("*book*",), exclude=("lend*",))
     async with open_client(make_hub(config)) as client:
         assert await list_names(client) == ["find_book"]
         assert await list_names(client, "prompts") == []
 
 
-async def test_only_what_reads_is_shown_of_a_server_that_must_only_read() -> None:
+async def test_read_only_hides_tools_that_are_not_read_only() -> None:
     config = UpstreamConfig(id="lib", server=library(), read_only=True)
     async with open_client(make_hub(config)) as client:
         assert await list_names(client) == ["find_book"]
         assert await list_names(client, "prompts") == ["review"]
 
 
-async def test_safe_names_are_listed_and_both_forms_are_called() -> None:
+async def test_safe_names_are_listed_and_both_forms_can_be_called() -> None:
     async with open_client(make_hub(toolbox("a", "aw.get"), lists_safe_names=True)) as client:
         listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
         assert listed == ["hub_status", "hub_read_result", "aw_get"]
@@ -138,7 +138,7 @@ async def test_safe_names_are_listed_and_both_forms_are_called() -> None:
         assert (await client.call("hub_status"))["structuredContent"]["tools"] == 1
 
 
-async def test_a_server_cannot_take_a_name_of_the_hub_itself() -> None:
+async def test_a_server_cannot_use_the_name_of_a_builtin_tool() -> None:
     async with open_client(make_hub(toolbox("a", "hub.status"))) as client:
         listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
         assert listed == ["hub.status", "hub.read_result", "a__hub.status"]
@@ -150,7 +150,7 @@ async def test_a_server_cannot_take_a_name_of_the_hub_itself() -> None:
 
 
 @pytest.mark.parametrize("dialect", NEWEST)
-async def test_resources_are_read_where_they_are(dialect: str) -> None:
+async def test_resources_are_read_from_the_server_that_lists_them(dialect: str) -> None:
     async with open_client(make_hub(library("a"), library("b")), dialect) as client:
         read = (await client.result("resources/read", {"uri": "book://b/moby"}))["contents"]
         assert [item["text"] for item in read] == ["Call me b."]
@@ -179,7 +179,7 @@ def book_server(name: str) -> Server:
 
 
 @pytest.mark.parametrize("dialect", NEWEST)
-async def test_of_a_uri_that_two_have_the_second_gets_its_server_in_front(dialect: str) -> None:
+async def test_a_duplicate_uri_gets_the_server_as_prefix_for_the_second_server(dialect: str) -> None:
     async with open_client(make_hub(book_server("a"), book_server("my_b")), dialect) as client:
         listed = [entry["uri"] for entry in (await client.result("resources/list"))["resources"]]
         assert listed == ["hub://status", "book://moby", "my-b+book://moby"]
@@ -193,7 +193,7 @@ async def test_of_a_uri_that_two_have_the_second_gets_its_server_in_front(dialec
             assert (content["uri"], content["text"]) == (uri, text)
 
 
-async def test_a_uri_that_nobody_lists_is_read_from_whoever_knows_it() -> None:
+async def test_an_unlisted_uri_is_read_from_the_first_server_that_has_it() -> None:
     class Cellar:
         def list_resources(self) -> list[Any]:
             return []
@@ -209,7 +209,7 @@ async def test_a_uri_that_nobody_lists_is_read_from_whoever_knows_it() -> None:
 
 
 @pytest.mark.parametrize("dialect", NEWEST)
-async def test_prompts_and_completions_go_to_their_server(dialect: str) -> None:
+async def test_prompts_and_completions_are_forwarded_to_their_server(dialect: str) -> None:
     async with open_client(make_hub(library("a"), library("b")), dialect) as client:
         assert await list_names(client, "prompts") == ["a__review", "b__review"]
         got = await client.result("prompts/get", {"name": "b__review", "arguments": {"title": "Emma"}})
@@ -224,7 +224,7 @@ async def test_prompts_and_completions_go_to_their_server(dialect: str) -> None:
 # -- changes -----------------------------------------------------------------------
 
 
-async def test_a_change_in_one_server_is_told_and_seen() -> None:
+async def test_a_list_change_of_one_server_is_notified_and_listed() -> None:
     server = toolbox("a", "one")
     async with open_client(make_hub(server, toolbox("b", "two"))) as client:
         assert await list_names(client) == ["one", "two"]
@@ -240,15 +240,15 @@ async def test_a_change_in_one_server_is_told_and_seen() -> None:
 
 
 async def wait_for_notes(client: Any, method: str, times: int = 1) -> list[Any]:
-    """Wait until a client has heard a notification so often."""
+    """Wait until a client has received `times` notifications of this method; return their parameters."""
     async with asyncio.timeout(60):
-        while len(client.notes(method)) < times:
-            client.take(await client.next())
-    return list(client.notes(method))
+        while len(client.notifications(method)) < times:
+            client.handle_message(await client.next_message())
+    return list(client.notifications(method))
 
 
 @pytest.mark.parametrize("uri", ["book://moby", "b+book://moby"])
-async def test_a_watched_resource_is_told_of_under_the_name_that_the_client_knows(uri: str) -> None:
+async def test_resource_updates_have_the_uri_that_the_client_subscribed_to(uri: str) -> None:
     first, second = book_server("a"), book_server("b")
     changed = first if uri.startswith("book") else second
     hub = make_hub(first, second)
@@ -264,13 +264,13 @@ async def test_a_watched_resource_is_told_of_under_the_name_that_the_client_know
 
 
 async def wait_for_watches(hub: Any, watched: int = 0) -> None:
-    """Wait until the hub watches only so much."""
+    """Wait until the hub has this number of subscriptions."""
     async with asyncio.timeout(60):
         while len(hub.subscriptions) != watched:
             await asyncio.sleep(0.001)
 
 
-async def test_what_a_gone_client_watched_is_watched_no_more() -> None:
+async def test_the_subscriptions_of_a_disconnected_client_are_removed() -> None:
     hub = make_hub(book_server("a"))
     async with hub.running():
         async with (
@@ -283,7 +283,7 @@ async def test_what_a_gone_client_watched_is_watched_no_more() -> None:
         await wait_for_watches(hub)
 
 
-async def test_a_modern_client_hears_what_it_listens_to() -> None:
+async def test_a_modern_client_receives_the_notifications_that_it_subscribed_to() -> None:
     server = book_server("a")
     hub = make_hub(server)
     async with open_client(hub, MODERN) as client:
@@ -299,14 +299,14 @@ async def test_a_modern_client_hears_what_it_listens_to() -> None:
         await wait_for_watches(hub)
 
 
-async def test_the_status_of_the_hub_can_be_watched() -> None:
+async def test_the_status_resource_of_the_hub_can_be_subscribed_to() -> None:
     hub = make_hub(toolbox("a", "one"))
     async with open_client(hub) as client:
         await client.result("resources/subscribe", {"uri": "hub://status"})
         assert len(hub.subscriptions) == 0
 
 
-# -- talking back ------------------------------------------------------------------
+# -- progress, cancellation, instructions ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dialect", [LEGACY[-1], MODERN])
@@ -324,7 +324,7 @@ async def test_progress_of_a_tool_reaches_its_caller(dialect: str) -> None:
         assert [note["progress"] for note in client.notifications("notifications/progress")] == [1, 2]
 
 
-async def test_a_call_that_its_caller_cancels_ends_at_its_server() -> None:
+async def test_cancelling_a_call_cancels_it_at_its_server() -> None:
     server, ended = Server("slow"), asyncio.Event()
 
     @server.tool
@@ -343,7 +343,7 @@ async def test_a_call_that_its_caller_cancels_ends_at_its_server() -> None:
             await ended.wait()
 
 
-async def test_what_servers_say_about_their_use_is_said_once_they_were_reached() -> None:
+async def test_the_instructions_of_connected_servers_are_combined() -> None:
     hub = make_hub(library("a"), library("b"))
     async with open_client(hub), connect_raw_client(hub.main_front, MODERN) as client:
         await client.wait_until_idle()
@@ -351,7 +351,7 @@ async def test_what_servers_say_about_their_use_is_said_once_they_were_reached()
         assert instructions == "a: Ask a for books.\n\nb: Ask b for books."
 
 
-async def test_servers_whose_names_look_alike_in_a_uri_are_told_apart() -> None:
+async def test_servers_whose_names_give_the_same_uri_scheme_are_distinguished() -> None:
     async with open_client(make_hub(book_server("x"), book_server("my b"), book_server("my_b"))) as client:
         listed = [entry["uri"] for entry in (await client.result("resources/list"))["resources"]]
         assert listed[1:] == ["book://moby", "my-b+book://moby", "my-b-2+book://moby"]

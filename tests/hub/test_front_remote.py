@@ -1,4 +1,4 @@
-"""A hub in front of processes that are slow, die and come back: what its clients see of it."""
+"""A hub with upstream processes that are slow, crash and restart, as its clients see it."""
 
 import asyncio
 import os
@@ -64,7 +64,7 @@ async def wait_until_listed(client: RawClient, name: str, *, is_stale: bool) -> 
             await asyncio.sleep(0.02)
 
 
-async def test_tools_of_a_dead_server_stay_listed_with_the_reason_until_it_is_back(tmp_path: Path) -> None:
+async def test_tools_of_a_server_that_is_down_stay_listed_with_the_reason(tmp_path: Path) -> None:
     async with open_client(make_hub(crashing_upstream(tmp_path), toolbox("box", "one")), MODERN) as client:
         assert await list_names(client) == ["hello", "die", "one"]
         died = await client.call("die")
@@ -82,7 +82,7 @@ async def test_tools_of_a_dead_server_stay_listed_with_the_reason_until_it_is_ba
         assert (await client.call("hello"))["content"][0]["text"] == "hello"
 
 
-async def test_a_list_does_not_wait_for_ever_and_late_servers_are_announced(tmp_path: Path) -> None:
+async def test_a_list_has_a_time_limit_and_late_servers_are_notified(tmp_path: Path) -> None:
     (tmp_path / "slow").touch()
     hub = make_hub(crashing_upstream(tmp_path), toolbox("box", "one"), list_s=0.5)
     async with open_client(hub) as client:
@@ -97,7 +97,7 @@ async def test_a_list_does_not_wait_for_ever_and_late_servers_are_announced(tmp_
         assert (await client.call("hello"))["content"][0]["text"] == "hello"
 
 
-async def test_a_server_that_never_comes_is_named_where_a_tool_is_missing(tmp_path: Path) -> None:
+async def test_tool_not_found_names_the_servers_that_are_not_connected(tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     async with open_client(make_hub(crashing_upstream(tmp_path), toolbox("box", "one"))) as client:
         error = await client.error("tools/call", {"name": "hello", "arguments": {}})
@@ -106,7 +106,7 @@ async def test_a_server_that_never_comes_is_named_where_a_tool_is_missing(tmp_pa
         assert any(problem.startswith("mortal: ") for problem in status["problems"])
 
 
-async def test_the_hub_is_ready_while_one_of_its_servers_is(tmp_path: Path) -> None:
+async def test_a_hub_is_ready_while_one_of_its_servers_is_ready(tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     both, alone = make_hub(crashing_upstream(tmp_path), toolbox("box", "one")), make_hub(crashing_upstream(tmp_path))
     async with open_client(both) as client:
@@ -118,7 +118,7 @@ async def test_the_hub_is_ready_while_one_of_its_servers_is(tmp_path: Path) -> N
         assert problem.startswith("mortal: ")
 
 
-async def test_a_client_on_stdio_that_can_be_asked_costs_one_process_of_a_legacy_server_also_after_a_reload() -> None:
+async def test_a_capable_client_on_stdio_needs_one_process_of_a_legacy_server_also_after_a_reload() -> None:
     hub = make_hub(UpstreamConfig(id="asker", remote=asking_config()))
     async with open_client(hub, capabilities={"elicitation": {"form": {}}}) as client:
         client.reply_with = lambda asked: {"result": {"action": "accept", "content": {"name": "ada"}}}
@@ -132,13 +132,13 @@ async def test_a_client_on_stdio_that_can_be_asked_costs_one_process_of_a_legacy
         assert [upstream.state.sessions for upstream in hub.upstreams.values()] == [1, 1]
 
 
-async def test_the_first_client_is_told_what_a_server_says_about_its_use() -> None:
+async def test_the_first_client_gets_the_instructions_of_the_servers() -> None:
     config = stdio_config(str(INTEROP))
     async with open_client(make_hub(UpstreamConfig(id="here", remote=config)), MODERN) as client:
         assert (await client.result("server/discover"))["instructions"] == "here: Ask for an echo."
 
 
-async def test_a_server_that_says_nothing_hardly_holds_up_the_first_client() -> None:
+async def test_discovery_does_not_wait_for_a_silent_server() -> None:
     silent = ServerConfig(id="silent", command="sleep", args=["60"])
     async with open_client(make_hub(UpstreamConfig(id="silent", remote=silent)), MODERN) as client:
         assert "instructions" not in await client.result("server/discover")

@@ -24,14 +24,14 @@ from hubbub import (
 )
 
 
-async def test_servers_of_this_process_are_served_as_one() -> None:
+async def test_in_process_servers_are_served_as_one() -> None:
     hub = Hub([toolbox("a", "find"), toolbox("b", "find", "keep")], name="both", settings=HubSettings(search="off"))
     async with hub, connect_raw_client(hub.front(), "2025-11-25") as client:
         assert await list_names(client) == ["a__find", "b__find", "keep"]
         assert "b/keep" in str(await client.call("keep"))
 
 
-async def test_options_of_a_server_and_views_are_those_of_the_settings_file() -> None:
+async def test_options_of_servers_and_views_are_those_of_the_settings_file() -> None:
     hub = Hub(
         [toolbox("a", "find"), UpstreamConfig(id="b", server=toolbox("x", "keep"), prefix="always")],
         views={"second": ViewSettings(servers=("b",))},
@@ -43,7 +43,7 @@ async def test_options_of_a_server_and_views_are_those_of_the_settings_file() ->
 
 
 @pytest.mark.parametrize("version", ["2026-07-28", "2025-06-18"])
-async def test_clients_of_the_same_process_need_no_socket(version: str) -> None:
+async def test_a_client_in_the_same_process_needs_no_socket(version: str) -> None:
     hub = Hub([toolbox("a", "find"), toolbox("b", "keep")], views={"second": ViewSettings(servers=("b",))})
     async with Client(hub, protocol_version=version) as everything, Client(hub.front("second")) as second:
         assert (everything.server_info.name, everything.protocol_version) == ("hubbub", version)
@@ -53,7 +53,7 @@ async def test_clients_of_the_same_process_need_no_socket(version: str) -> None:
         assert "b/keep" in str((await second.call_tool("keep")).content), "the last client closes the hub"
 
 
-async def test_it_is_opened_once_however_many_use_it() -> None:
+async def test_a_hub_is_opened_once_for_many_users() -> None:
     server, life = Server("clock"), list[str]()
 
     @server.lifespan
@@ -90,7 +90,7 @@ def test_servers_with_the_same_id_are_refused() -> None:
         (lambda: Hub([toolbox("a")], views={"v": ViewSettings(servers=("b",))}), "unknown server 'b'; known: a"),
     ],
 )
-def test_mistakes_are_refused_with_what_to_write(build: Callable[[], Hub], message: str) -> None:
+def test_invalid_options_are_refused_with_advice(build: Callable[[], Hub], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         build()
 

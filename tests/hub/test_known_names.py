@@ -1,4 +1,4 @@
-"""Names while a hub starts: what was listed stays callable, and what is known of servers decides from the start."""
+"""Names while a hub starts: listed names stay callable, and the last known names of servers count from the start."""
 
 import asyncio
 import stat
@@ -13,7 +13,7 @@ from hubbub.hub.gateway import Gateway
 from hubbub.hub.known_names import KnownNames
 
 
-async def test_a_name_that_was_listed_still_means_the_same_after_a_late_server_has_it_too(tmp_path: Path) -> None:
+async def test_a_listed_name_keeps_its_meaning_when_a_late_server_has_it_too(tmp_path: Path) -> None:
     (tmp_path / "slow").touch()
     hub = make_hub(toolbox("box", "hello"), crashing_upstream(tmp_path), list_s=0.5)
     async with open_client(hub) as client:
@@ -27,7 +27,7 @@ async def test_a_name_that_was_listed_still_means_the_same_after_a_late_server_h
         assert (await client.call("mortal__hello"))["content"][0]["text"] == "hello"
 
 
-async def test_a_name_that_was_found_by_searching_stays_callable() -> None:
+async def test_a_name_found_by_searching_stays_callable() -> None:
     box = toolbox("box", "hello")
     other = Server("other")
     hub = make_hub(box, other, search="only")
@@ -45,7 +45,7 @@ async def test_a_name_that_was_found_by_searching_stays_callable() -> None:
         assert (await client.call("hello"))["content"][0]["text"] == "box/hello"
 
 
-async def test_what_a_server_had_the_last_time_decides_names_before_it_is_there(tmp_path: Path) -> None:
+async def test_names_are_assigned_with_the_last_known_tools_of_servers_that_are_down(tmp_path: Path) -> None:
     known = KnownNames(tmp_path / "names")
 
     def hub() -> Gateway:
@@ -61,7 +61,7 @@ async def test_what_a_server_had_the_last_time_decides_names_before_it_is_there(
         assert await list_names(client) == ["box__hello", "other"]
         error = await client.error("tools/call", {"name": "hello", "arguments": {}})
         assert "call box__hello" in error["message"]
-        assert "these servers could not be reached" in (await client.error("tools/call", {"name": "die"}))["message"]
+        assert "these servers are not connected" in (await client.error("tools/call", {"name": "die"}))["message"]
     (file,) = (tmp_path / "names").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.write_bytes(b"broken")

@@ -1,4 +1,4 @@
-"""What a hub says of itself in the `_meta` of entries."""
+"""The `_meta` that a hub adds to entries."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def assert_key_is_read(key: str) -> None:
     assert not passed_through(make_entry({key: "three"}), "three")
 
 
-def test_a_hub_knows_its_own_entries() -> None:
+def test_a_hub_recognises_its_own_entries() -> None:
     assert_key_is_read("dev.hubbub/hubs")
 
 
@@ -30,7 +30,7 @@ def test_the_former_key_is_read_with_a_deprecation_warning() -> None:
         assert_key_is_read("hubbub/hubs")
 
 
-def test_hubs_are_added_to_those_that_a_hub_of_an_earlier_release_named() -> None:
+def test_the_list_of_hubs_is_merged_with_the_former_key() -> None:
     given_meta = {"dev.hubbub/hubs": ["new"], "hubbub/hubs": ["new", "old"], "example.com/x": 1}
     meta = msgspec.json.decode(EntryMeta(Raw(b'"s"'), "this").add_to(Raw(msgspec.json.encode(given_meta))))
     assert meta["dev.hubbub/hubs"] == meta["hubbub/hubs"] == ["new", "old", "this"]

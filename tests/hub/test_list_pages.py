@@ -1,4 +1,4 @@
-"""Lists in pages: complete, in order, and the same bytes until something changes."""
+"""Pagination: complete, in order, and the same bytes until something changes."""
 
 from tests.hub.local_hubs import make_hub, open_client, toolbox
 from tests.server.raw_client import LEGACY, MODERN, PLAIN
@@ -17,7 +17,7 @@ async def all_names(client: object) -> list[str]:
         params = {"cursor": page["nextCursor"]}
 
 
-async def test_a_long_list_comes_in_pages_and_loses_nothing() -> None:
+async def test_a_long_list_is_paginated_without_losses() -> None:
     tools = [f"t{number}" for number in range(bounds.PAGE_ITEMS)]
     hub = make_hub(toolbox("a", *tools), toolbox("b", *(f"u{number}" for number in range(1500))), search="off")
     for dialect in (PLAIN, LEGACY[-1], MODERN):

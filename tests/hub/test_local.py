@@ -1,4 +1,4 @@
-"""A server in the hub's own process."""
+"""An upstream in the process of the hub."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -90,7 +90,7 @@ async def open_local_upstream(server: Server) -> AsyncIterator[LocalUpstream]:
         await upstream.close(1)
 
 
-async def test_its_lists_are_there_from_the_start_and_its_lifespan_is_open() -> None:
+async def test_a_local_upstream_has_its_lists_at_once_and_its_lifespan_is_open() -> None:
     events: list[str] = []
     async with open_local_upstream(make_server(events)) as upstream:
         assert events == ["open"]
@@ -108,7 +108,7 @@ async def test_its_lists_are_there_from_the_start_and_its_lifespan_is_open() -> 
     assert events == ["open", "closed"]
 
 
-async def test_calls_are_answered_in_the_callers_revision() -> None:
+async def test_replies_are_in_the_revision_of_the_caller() -> None:
     async with open_local_upstream(make_server()) as upstream:
         assert result_text(await call_tool(upstream, "echo", {"text": "a"})) == "a"
         assert (await call_tool(upstream, "count", {}, make_caller(MODERN)))["structuredContent"] == 42
@@ -122,7 +122,7 @@ async def test_calls_are_answered_in_the_callers_revision() -> None:
         assert upstream.state.in_flight == 0
 
 
-async def test_questions_work_in_both_eras() -> None:
+async def test_client_requests_work_in_both_eras() -> None:
     async with open_local_upstream(make_server()) as upstream:
         assert (
             result_text(
@@ -143,7 +143,7 @@ async def test_questions_work_in_both_eras() -> None:
         )
 
 
-async def test_changes_are_heard_after_the_lists_have_them() -> None:
+async def test_changes_are_notified_after_the_lists_contain_them() -> None:
     server = make_server()
     changes_seen: list[tuple[Change, int]] = []
     async with open_local_upstream(server) as upstream:
@@ -159,7 +159,7 @@ async def test_changes_are_heard_after_the_lists_have_them() -> None:
         assert [change for change, _ in changes_seen[1:]] == [Change("resource", "memo://a")]
 
 
-async def test_a_lifespan_that_fails_is_told_to_who_starts_it() -> None:
+async def test_a_failing_lifespan_is_raised_to_the_code_that_starts_the_upstream() -> None:
     @asynccontextmanager
     async def broken(server: Server) -> AsyncIterator[None]:
         raise RuntimeError("no database")
@@ -210,7 +210,7 @@ async def test_a_lifespan_that_fails_at_the_end_is_logged_once(caplog: pytest.Lo
     assert [record.message for record in caplog.records] == ["lifespan_failed"]
 
 
-async def test_a_tool_can_end_the_stream_of_a_caller_that_can_be_asked() -> None:
+async def test_a_tool_can_close_the_stream_of_its_caller() -> None:
     class Streaming(RecordingReturnPath):
         released = 0
 
@@ -233,7 +233,7 @@ async def test_a_tool_can_end_the_stream_of_a_caller_that_can_be_asked() -> None
             assert back.released == 1
 
 
-async def test_closing_lets_calls_finish_and_takes_no_more() -> None:
+async def test_closing_lets_running_calls_finish_and_refuses_new_ones() -> None:
     goes_on = asyncio.Event()
     async with open_local_upstream(make_server(goes_on=goes_on)) as upstream:
         waiting = asyncio.create_task(call_tool(upstream, "wait"))
@@ -278,7 +278,7 @@ async def open_slow_upstream(**options: Any) -> AsyncIterator[LocalUpstream]:
 
 
 @pytest.mark.parametrize("revision", [MODERN, LEGACY, PLAIN], ids=["modern", "legacy", "plain"])
-async def test_a_call_that_takes_too_long_is_ended_and_after_some_the_next_are_refused_for_a_while(
+async def test_calls_time_out_and_after_some_timeouts_the_breaker_opens(
     revision: Any,
 ) -> None:
     async with open_slow_upstream(timeout_s=100, breaker_failures=2) as upstream:
@@ -287,7 +287,7 @@ async def test_a_call_that_takes_too_long_is_ended_and_after_some_the_next_are_r
             await wait_until(lambda: upstream.state.in_flight == 1)
             await yield_to_loop()
             advance_clock(100)
-            with pytest.raises(UpstreamUnavailable, match="within 100 s") as failed:
+            with pytest.raises(UpstreamUnavailable, match="Timed out after 100 s") as failed:
                 await hang
             assert failed.value.data["mayHaveExecuted"] is True
         with pytest.raises(UpstreamUnavailable, match="retry in") as refused:
@@ -295,13 +295,13 @@ async def test_a_call_that_takes_too_long_is_ended_and_after_some_the_next_are_r
         assert refused.value.data["mayHaveExecuted"] is False
         assert refused.value.data["retryAfterMs"] > 0
         assert (upstream.state.phase, upstream.state.failures, upstream.state.in_flight) == ("down", 2, 0)
-        assert "within 100 s" in str(upstream.state.reason)
+        assert "Timed out after 100 s" in str(upstream.state.reason)
         await wait_until(lambda: upstream.state.retry_in_s is None)
         assert result_text(await call_tool(upstream, "quick", {}, make_caller(revision))) == "quick"
         assert (upstream.state.phase, upstream.state.reason) == ("ready", None)
 
 
-async def test_a_replaced_bound_holds_for_the_next_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_changed_limit_applies_to_the_next_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "UPSTREAM_CALLS", 1)
     monkeypatch.setattr(bounds, "UPSTREAM_QUEUED_CALLS", 0)
     async with open_slow_upstream() as upstream:
@@ -312,7 +312,7 @@ async def test_a_replaced_bound_holds_for_the_next_upstream(monkeypatch: pytest.
         first.cancel()
 
 
-async def test_more_calls_than_may_run_at_once_wait_in_line() -> None:
+async def test_calls_beyond_the_concurrency_limit_are_queued() -> None:
     async with open_slow_upstream(timeout_s=100, max_calls=1, max_waiting=1) as upstream:
         first = asyncio.create_task(call_tool(upstream, "hang"))
         await wait_until(lambda: upstream.state.in_flight == 1)
@@ -329,7 +329,7 @@ async def test_more_calls_than_may_run_at_once_wait_in_line() -> None:
         assert result_text(await call_tool(upstream, "quick")) == "quick"
 
 
-async def test_a_caller_who_is_asked_something_may_take_its_time() -> None:
+async def test_waiting_for_the_caller_does_not_count_towards_the_time_limit() -> None:
     async with open_slow_upstream(timeout_s=100, max_calls=1) as upstream:
         back = RecordingReturnPath()
         others: list[str] = []

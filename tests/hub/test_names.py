@@ -1,4 +1,4 @@
-"""The names of many servers' tools: unique, within the limit, the same whoever connects first."""
+"""Names of the tools of many servers: unique, within the length limit, independent of the order of connecting."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ STYLES = st.builds(NameStyle, limit=st.integers(16, 64), safe=st.booleans())
 
 
 def names(*offers: str, style: NameStyle = PLAIN, **rules: NamingRule) -> Names:
-    """The names of `server/tool` pairs."""
+    """Assign names to `server/tool` pairs."""
     found = [Offer(*offer.split("/")) for offer in offers]
     return assign_names(found, {offer.server: rules.get(offer.server, NamingRule()) for offer in found}, style)
 
@@ -27,14 +27,14 @@ def listed(found: Names) -> list[str]:
     return list(found.listed.values())
 
 
-def test_a_name_that_only_one_server_has_stays() -> None:
+def test_a_unique_name_gets_no_prefix() -> None:
     found = names("a/read", "b/write")
     assert listed(found) == ["read", "write"]
     assert found.callable["b__write"] == Offer("b", "write")
     assert found.collisions == ()
 
 
-def test_of_a_name_that_two_have_both_get_their_server_in_front() -> None:
+def test_a_duplicate_name_gets_the_server_as_prefix_for_both() -> None:
     found = names("a/read", "b/read", "b/write")
     assert listed(found) == ["a__read", "b__read", "write"]
     assert "read" not in found.callable
@@ -43,27 +43,27 @@ def test_of_a_name_that_two_have_both_get_their_server_in_front() -> None:
     assert (collision.name, collision.servers, collision.listed) == ("read", ("a", "b"), ("a__read", "b__read"))
 
 
-def test_a_server_may_always_have_its_name_in_front() -> None:
+def test_a_server_can_be_prefixed_always() -> None:
     found = names("a/read", "b/write", a=NamingRule("always", prefix_text="aa"))
     assert listed(found) == ["aa__read", "write"]
     assert found.callable["a__read"] == Offer("a", "read")
     assert "read" not in found.callable
 
 
-def test_of_names_that_must_stay_the_first_in_the_file_wins_and_the_other_is_told_of() -> None:
+def test_of_duplicate_names_without_prefix_the_first_is_listed_and_a_collision_reported() -> None:
     found = names("a/read", "b/read", "c/read", a=NamingRule("never"), b=NamingRule("never"))
     assert found.listed == {Offer("a", "read"): "read", Offer("c", "read"): "c__read"}
     assert found.callable["b__read"] == Offer("b", "read")
     assert found.collisions[0].listed == ("read", "", "c__read")
 
 
-def test_a_given_name_is_used_as_it_is() -> None:
+def test_a_configured_name_is_used_unchanged() -> None:
     found = names("a/create_issue", "b/new", a=NamingRule("always", renamed={"create_issue": "new_issue"}))
     assert listed(found) == ["new_issue", "new"]
     assert found.callable["a__new_issue"] == Offer("a", "create_issue")
 
 
-def test_a_long_name_is_cut_and_the_full_one_can_still_be_called() -> None:
+def test_a_long_name_is_shortened_and_the_full_one_can_still_be_called() -> None:
     long = "read_" + "x" * 80
     found = names(f"a/{long}")
     (name,) = listed(found)
@@ -72,13 +72,13 @@ def test_a_long_name_is_cut_and_the_full_one_can_still_be_called() -> None:
     assert found.callable[long] == found.callable[name] == found.callable[f"a__{long}"] == Offer("a", long)
 
 
-def test_safe_names_are_listed_in_safe_letters_and_both_forms_can_be_called() -> None:
+def test_safe_names_replace_other_characters_and_both_forms_can_be_called() -> None:
     found = names("a/aw.get_state", style=NameStyle(51, safe=True))
     assert listed(found) == ["aw_get_state"]
     assert found.callable["aw.get_state"] == Offer("a", "aw.get_state")
 
 
-def test_a_prefixed_name_that_another_server_has_already_is_marked() -> None:
+def test_a_prefixed_name_that_is_already_used_gets_a_suffix() -> None:
     found = names("x/gh__read", "gh/read", "y/read", x=NamingRule("never"))
     first, second, third = listed(found)
     assert (first, third) == ("gh__read", "y__read")
@@ -86,25 +86,25 @@ def test_a_prefixed_name_that_another_server_has_already_is_marked() -> None:
     assert found.callable[second] == Offer("gh", "read")
 
 
-def test_no_server_gets_a_name_that_looks_like_another_servers() -> None:
+def test_no_server_gets_a_name_with_the_prefix_of_another_server() -> None:
     found = names("false/gh__read", "false/gh__write", "gh/read")
     assert listed(found) == ["false__gh__read", "false__gh__write", "read"]
     assert found.callable["gh__read"] == Offer("gh", "read")
     assert found.callable["false__gh__write"] == Offer("false", "gh__write")
 
 
-def test_a_server_may_begin_names_with_its_own() -> None:
+def test_names_that_already_have_the_server_as_prefix_stay() -> None:
     found = names("gh/gh__read", "hub/write")
     assert listed(found) == ["gh__read", "write"]
 
 
-def test_a_server_stands_in_front_of_a_uri_in_letters_of_a_scheme() -> None:
+def test_a_server_id_is_converted_to_a_valid_uri_scheme() -> None:
     assert uri_scheme("My_server 1") == "my-server-1"
     assert uri_scheme("1st") == "s1st"
 
 
 @given(st.lists(st.tuples(st.sampled_from(SERVERS), TOOLS), unique=True), st.data(), STYLES)
-def test_names_are_unique_within_the_limit_and_mean_who_they_are_listed_for(
+def test_names_are_unique_within_the_limit_and_resolve_to_the_listed_server(
     pairs: list[tuple[str, str]], data: st.DataObject, style: NameStyle
 ) -> None:
     offers = [Offer(*pair) for pair in pairs]
@@ -121,7 +121,7 @@ def test_names_are_unique_within_the_limit_and_mean_who_they_are_listed_for(
 
 
 @given(st.lists(st.tuples(st.sampled_from(SERVERS), TOOLS), unique=True), st.data(), STYLES)
-def test_names_do_not_depend_on_who_is_listed_first_unless_names_must_stay(
+def test_names_do_not_depend_on_the_order_of_servers(
     pairs: list[tuple[str, str]], data: st.DataObject, style: NameStyle
 ) -> None:
     offers = [Offer(*pair) for pair in pairs]
@@ -136,7 +136,7 @@ def test_names_do_not_depend_on_who_is_listed_first_unless_names_must_stay(
 
 
 @given(st.text(min_size=1), st.integers(16, 64))
-def test_a_cut_name_is_within_the_limit_and_the_same_each_time(name: str, limit: int) -> None:
+def test_a_shortened_name_is_within_the_limit_and_deterministic(name: str, limit: int) -> None:
     assert len(shorten(name, limit)) <= limit
     assert shorten(name, limit) == shorten(name, limit)
     assert shorten(name, limit) == name or len(name) > limit

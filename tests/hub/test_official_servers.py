@@ -51,7 +51,7 @@ async def open_studio(transport: str, version: str) -> AsyncIterator[RemoteUpstr
 
 @each_transport
 @each_revision
-async def test_everything_works_for_everyone(transport: str, version: str, revision: Revision) -> None:
+async def test_every_feature_works_in_every_era(transport: str, version: str, revision: Revision) -> None:
     async with open_studio(transport, version) as upstream:
         await upstream.refresh()
         assert upstream.state.version == version
@@ -91,7 +91,7 @@ async def test_everything_works_for_everyone(transport: str, version: str, revis
 
 @each_transport
 @each_revision
-async def test_cancelling_reaches_the_server(transport: str, version: str, revision: Revision) -> None:
+async def test_cancellation_reaches_the_server(transport: str, version: str, revision: Revision) -> None:
     async with open_studio(transport, version) as upstream:
         back = RecordingReturnPath()
         params = {"name": "wait_forever", "arguments": {}, "_meta": {"progressToken": 1}}
@@ -105,12 +105,12 @@ async def test_cancelling_reaches_the_server(transport: str, version: str, revis
 
 @each_transport
 @each_revision
-async def test_changes_are_heard(transport: str, version: str, revision: Revision) -> None:
+async def test_changes_of_the_upstream_are_noticed(transport: str, version: str, revision: Revision) -> None:
     changes: list[Change] = []
     who = make_caller(revision, ALL_CAPABILITIES, scope=None if revision is MODERN_CALLER else "session")
     async with open_studio(transport, version) as upstream:
         await upstream.refresh()
-        can_watch = version == MODERN  # This SDK does not know `resources/subscribe`, only its successor.
+        can_watch = version == MODERN  # This SDK has no `resources/subscribe`, only `subscriptions/listen`.
         if can_watch:
             await upstream.subscribe("memo://watched")
         upstream.on_change = lambda _, change: changes.append(change)
@@ -123,7 +123,7 @@ async def test_changes_are_heard(transport: str, version: str, revision: Revisio
 
 
 @each_transport
-async def test_two_who_are_asked_at_once_are_told_apart(transport: str, version: str) -> None:
+async def test_concurrent_client_requests_reach_their_own_callers(transport: str, version: str) -> None:
     async with open_studio(transport, version) as upstream:
         backs = [RecordingReturnPath(f"p{number}") for number in range(3)]
         found = await asyncio.gather(

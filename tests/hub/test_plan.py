@@ -1,4 +1,4 @@
-"""What differs between two configurations of a hub: all of it, nothing else, and no secrets."""
+"""Plans list every difference between two configurations, nothing else, and no secrets."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def configs(draw: st.DrawFn) -> HubConfig:
 
 
 def flatten_upstream(upstream: UpstreamConfig) -> dict[str, object]:
-    """An upstream taken apart in another way than the code does it: every value by its key."""
+    """Return every value of an upstream by its key, computed independently of the code under test."""
     remote = upstream.remote
     found: dict[str, object] = {
         "max_calls": upstream.max_calls,
@@ -93,7 +93,7 @@ def differing_keys(before: UpstreamConfig, after: UpstreamConfig) -> set[str]:
 
 
 @given(config=configs())
-def test_a_configuration_does_not_differ_from_itself(config: HubConfig) -> None:
+def test_the_plan_between_equal_configurations_is_empty(config: HubConfig) -> None:
     assert not diff(config, config)
     moved = msgspec.structs.replace(
         config,
@@ -113,7 +113,7 @@ def test_a_plan_names_exactly_what_changed(before: HubConfig, after: HubConfig) 
         expected = differing_keys(old_parts[name], new_parts[name])
         step = named.pop(("change", name), None)
         found = set() if step is None else {field.key for field in step.fields}
-        # Two kinds of remote servers also differ in what only one of them has.
+        # Remote servers of two kinds also differ in the settings that only one of them has.
         assert found >= expected
         if (old_parts[name].remote is None) == (new_parts[name].remote is None):
             assert found == expected
@@ -128,7 +128,7 @@ def test_a_plan_names_exactly_what_changed(before: HubConfig, after: HubConfig) 
 
 
 @given(before=configs(), after=configs())
-def test_a_plan_turned_round_takes_back_what_it_adds(before: HubConfig, after: HubConfig) -> None:
+def test_a_reversed_plan_reverses_each_step(before: HubConfig, after: HubConfig) -> None:
     there, back = diff(before, after), diff(after, before)
     opposite = {"add": "remove", "remove": "add", "change": "change"}
     assert {(step.part, step.name, step.action) for step in there.steps} == {
@@ -137,7 +137,7 @@ def test_a_plan_turned_round_takes_back_what_it_adds(before: HubConfig, after: H
 
 
 @given(config=configs(), other=configs())
-def test_a_description_survives_being_written_down(config: HubConfig, other: HubConfig) -> None:
+def test_a_description_survives_encoding_and_decoding(config: HubConfig, other: HubConfig) -> None:
     written = msgspec.json.encode(describe_config(config, KEY))
     read = msgspec.json.decode(written, type=ConfigDescription)
     assert compare(read, describe_config(other, KEY)) == compare(
@@ -150,7 +150,7 @@ def hub_with(**fields: Any) -> HubConfig:
     return HubConfig(upstreams=(UpstreamConfig(id="files", remote=remote),))
 
 
-def test_a_secret_is_only_told_to_differ() -> None:
+def test_a_changed_secret_is_reported_without_its_value() -> None:
     before, after = hub_with(env={"TOKEN": "hunter2-old"}), hub_with(env={"TOKEN": "hunter2-new", "MORE": "hunter2"})
     plan = diff(before, after)
     assert plan.steps[0].fields == (Field("env.TOKEN", is_secret=True), Field("env.MORE", is_secret=True))
@@ -158,7 +158,7 @@ def test_a_secret_is_only_told_to_differ() -> None:
         assert b"hunter2" not in msgspec.json.encode(encodable)
 
 
-def test_a_secret_that_hides_in_an_address_or_an_argument_is_masked() -> None:
+def test_a_secret_in_a_url_or_an_argument_is_masked() -> None:
     after = hub_with(command=None, transport="http", url="https://example.com/mcp?key=hunter2")
     assert b"hunter2" not in msgspec.json.encode(diff(hub_with(), after))
     after = hub_with(args=["--api-key=hunter2", "--password", "hunter2", "--verbose"])
@@ -168,27 +168,27 @@ def test_a_secret_that_hides_in_an_address_or_an_argument_is_masked() -> None:
 
 
 @pytest.mark.parametrize("token", ["0a1b2c3d4e5f6a7b8c", "abcdefghijklmnopqrstuvwxyz"])
-def test_a_token_in_the_path_of_an_address_is_masked(token: str) -> None:
+def test_a_token_in_the_path_of_a_url_is_masked(token: str) -> None:
     after = hub_with(command=None, transport="http", url=f"https://example.com/s/{token}/mcp")
     for encodable in (diff(hub_with(), after), describe_config(after, KEY)):
         assert token.encode() not in msgspec.json.encode(encodable)
     assert "https://example.com/s/***/mcp" in str(describe_config(after, KEY))
 
 
-def test_an_address_that_differs_only_in_what_is_hidden_still_differs() -> None:
+def test_urls_that_differ_only_in_masked_parts_are_a_change() -> None:
     one = hub_with(command=None, transport="http", url="https://example.com/mcp?key=hunter1")
     two = hub_with(command=None, transport="http", url="https://example.com/mcp?key=hunter2")
     (step,) = diff(one, two).steps
     assert [field.key for field in step.fields] == ["url"]
 
 
-def test_digests_say_nothing_without_their_key() -> None:
+def test_digests_depend_on_the_key() -> None:
     config = hub_with(env={"TOKEN": "hunter2"})
     one, other = describe_config(config, b"a" * 16), describe_config(config, b"b" * 16)
     assert one.servers["files"]["env.TOKEN"] != other.servers["files"]["env.TOKEN"]
 
 
-def test_how_a_server_is_shown_changes_without_reaching_it_anew() -> None:
+def test_changing_how_a_server_is_listed_does_not_reconnect_it() -> None:
     before = hub_with()
     shown = msgspec.structs.replace(before.upstreams[0], prefix="always", tools={"a": ToolSettings(hidden=True)})
     (step,) = diff(before, HubConfig(upstreams=(shown,))).steps
@@ -198,14 +198,14 @@ def test_how_a_server_is_shown_changes_without_reaching_it_anew() -> None:
     assert step.reconnects
 
 
-def test_another_server_in_this_process_is_another_one_even_under_the_same_name() -> None:
+def test_another_in_process_server_is_a_change_even_under_the_same_name() -> None:
     one, other = Server("same"), Server("same")
     before, after = (HubConfig(upstreams=(UpstreamConfig(id="x", server=server),)) for server in (one, other))
     assert diff(before, after)
     assert not diff(before, before)
 
 
-def test_what_only_a_new_process_can_do_is_named_apart() -> None:
+def test_settings_that_need_a_restart_are_listed_separately() -> None:
     config = HubConfig()
     settings = ServeSettings(port=3000), ServeSettings(port=4000, packs=("demo",), mcp_json="a.json")
     plan = diff(config, config, settings)
@@ -228,7 +228,7 @@ def test_the_secrets_of_a_pack_stay_secret() -> None:
             part="server",
             name="p",
             fields=(Field("settings.password", is_secret=True), Field("settings.size", "1", "2")),
-            way="p",
+            target="p",
             reconnects=True,
         ),
     )

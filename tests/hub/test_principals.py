@@ -70,7 +70,7 @@ def make_principal_caller(principal: str, revision: Any = MODERN, capabilities: 
 @versions
 @callers
 @pytest.mark.parametrize("sessions", ["shared", "own"])
-async def test_principals_share_no_process_and_each_finds_its_own_again(
+async def test_principals_share_no_process_and_each_gets_its_own_again(
     version: str, revision: Any, sessions: str
 ) -> None:
     async with open_upstream(notebook_config(version), sessions=sessions) as upstream:
@@ -96,23 +96,23 @@ async def test_principals_share_no_process_and_each_finds_its_own_again(
     ("transport", "version"),
     [("streamable_http", "2026-07-28"), ("streamable_http", "2025-11-25"), ("sse", None), ("websocket", "2025-11-25")],
 )
-async def test_principals_share_no_session_or_connection_with_a_server_elsewhere(
+async def test_principals_share_no_session_or_connection_to_a_remote_server(
     transport: str, version: str | None
 ) -> None:
     async with interop_upstream(transport, version) as upstream:
         for name in ("ada", "bob", "ada"):
             assert result_text(await call_tool(upstream, "echo", {"text": name}, make_principal_caller(name))) == name
-        assert upstream.state.sessions == 3  # the first, which lists, and one for each
+        assert upstream.state.sessions == 3  # the default session, which lists, and one for each principal
 
 
-async def test_callers_without_an_identity_need_no_second_process() -> None:
+async def test_anonymous_modern_callers_share_one_process() -> None:
     async with open_upstream(notebook_config("2026-07-28")) as upstream:
         pids = {result_text(await call_tool(upstream, "pid", {}, make_caller(MODERN))) for _ in range(3)}
         assert (len(pids), upstream.state.sessions) == (1, 1)
 
 
 @pytest.mark.parametrize("capabilities", [{}, ELICITATION], ids=["plain", "askable"])
-async def test_a_modern_principal_keeps_its_state_whatever_runs_at_once(capabilities: Any) -> None:
+async def test_concurrent_calls_of_a_modern_principal_use_one_process(capabilities: Any) -> None:
     async with open_upstream(asking_config(), sessions="own") as upstream:
         ada = make_principal_caller("ada", MODERN, capabilities)
         pids = await asyncio.gather(*(call_tool(upstream, "pid", {}, ada) for _ in range(5)))
@@ -122,7 +122,7 @@ async def test_a_modern_principal_keeps_its_state_whatever_runs_at_once(capabili
         ) != result_text(pids[0])
 
 
-async def test_a_new_log_level_and_a_cancelled_call_do_not_cost_a_principal_its_state() -> None:
+async def test_a_principal_keeps_its_process_after_a_new_log_level_and_a_cancelled_call() -> None:
     async with open_upstream(asking_config()) as upstream:
         first = result_text(await call_tool(upstream, "pid", {}, make_principal_caller("ada", LEGACY)))
         assert (
@@ -136,7 +136,7 @@ async def test_a_new_log_level_and_a_cancelled_call_do_not_cost_a_principal_its_
         assert result_text(await call_tool(upstream, "pid", {}, make_principal_caller("ada", LEGACY))) == first
 
 
-async def test_what_one_principal_has_added_is_listed_to_nobody_else() -> None:
+async def test_entries_added_by_one_principal_are_listed_to_that_principal_only() -> None:
     async with open_upstream(notebook_config("2025-11-25")) as upstream:
         await upstream.refresh()
         changes: list[Change] = []
@@ -147,7 +147,7 @@ async def test_what_one_principal_has_added_is_listed_to_nobody_else() -> None:
         assert "secret_plan" not in [entry.name for entry in upstream.snapshot.tools]
 
 
-async def test_a_change_on_the_session_of_a_principal_is_told_to_that_principal() -> None:
+async def test_a_change_on_the_session_of_a_principal_is_notified_to_that_principal() -> None:
     async with open_upstream(notebook_config("2025-11-25")) as upstream:
         changes: list[Change] = []
         upstream.on_change = lambda _, change: changes.append(change)
@@ -187,7 +187,7 @@ async def test_one_principal_cannot_use_up_the_sessions_of_a_server() -> None:
         assert result_text(await first) == "a: ada"
 
 
-async def test_a_free_session_goes_to_the_principal_that_has_fewest() -> None:
+async def test_a_free_session_goes_to_the_principal_with_the_fewest_sessions() -> None:
     async with open_upstream(asking_config(), max_sessions=6, timeout_s=25) as upstream:
         order: list[str] = []
 
@@ -219,7 +219,7 @@ async def test_a_free_session_goes_to_the_principal_that_has_fewest() -> None:
         await asyncio.gather(*tasks)
 
 
-async def test_a_new_session_takes_the_place_of_an_idle_one_of_the_same_principal() -> None:
+async def test_a_new_session_replaces_an_idle_one_of_the_same_principal() -> None:
     async with open_upstream(asking_config(), max_sessions=2) as upstream:
         bobs = result_text(await call_tool(upstream, "pid", {}, make_principal_caller("bob")))
         await call_tool(upstream, "pid", {}, make_principal_caller("ada"))
@@ -238,7 +238,7 @@ async def test_one_principal_cannot_use_up_the_calls_of_a_server() -> None:
         await asyncio.wait(hanging)
 
 
-async def test_a_principal_that_breaks_its_own_process_keeps_nobody_else_out() -> None:
+async def test_crashes_of_one_principals_process_do_not_affect_other_principals() -> None:
     async with open_upstream(
         asking_config(), breaker_failures=2, backoff=lambda: Backoff((60.0,), jitter=0)
     ) as upstream:
@@ -253,7 +253,7 @@ async def test_a_principal_that_breaks_its_own_process_keeps_nobody_else_out() -
         assert upstream.state.phase == "ready"
 
 
-async def test_a_server_that_refuses_a_second_session_is_unavailable_to_who_needs_it(tmp_path: Path) -> None:
+async def test_a_server_that_refuses_a_second_session_is_unavailable_for_other_principals(tmp_path: Path) -> None:
     program = tmp_path / "single.py"
     program.write_text(SINGLE)
     config = stdio_config(str(program), str(tmp_path / "taken"), id="single", protocol_version="2025-11-25")
@@ -267,7 +267,7 @@ async def test_a_server_that_refuses_a_second_session_is_unavailable_to_who_need
 
 @asynccontextmanager
 async def keyed_hub(folder: Path) -> AsyncIterator[tuple[Site, dict[str, dict[str, str]]]]:
-    """A hub of the notebook for the holders of two keys."""
+    """A hub with the notebook server and two API keys."""
     ring = Keyring(folder / "keys.toml")
     keys = {name: ring.add(name) for name in ("ada", "bob")}
     hub = Gateway(HubConfig(upstreams=(UpstreamConfig(id="notes", remote=notebook_config("2025-11-25")),)))
@@ -275,7 +275,7 @@ async def keyed_hub(folder: Path) -> AsyncIterator[tuple[Site, dict[str, dict[st
         yield here.site, keys
 
 
-async def test_a_change_in_the_process_of_one_key_is_told_to_its_holder_only(tmp_path: Path) -> None:
+async def test_a_change_in_the_process_of_one_key_is_notified_to_its_owner_only(tmp_path: Path) -> None:
     async with keyed_hub(tmp_path) as (site, keys):
         ada, bob = [await open_session(site, headers=key) for key in keys.values()]
         for session in (ada, bob):
@@ -291,7 +291,7 @@ async def test_a_change_in_the_process_of_one_key_is_told_to_its_holder_only(tmp
                 assert [event for event in await stream.rest() if event.data] == []
 
 
-async def test_keys_of_a_hub_are_told_apart_in_every_era(tmp_path: Path) -> None:
+async def test_keys_of_a_hub_are_separate_principals_in_every_era(tmp_path: Path) -> None:
     async with keyed_hub(tmp_path) as (site, keys):
         pids: dict[str, set[str]] = {}
         for name, key in keys.items():
@@ -305,7 +305,7 @@ async def test_keys_of_a_hub_are_told_apart_in_every_era(tmp_path: Path) -> None
         assert not pids["ada"] & pids["bob"]
 
 
-async def test_a_revoked_key_ends_the_call_that_waits_for_its_answer_at_a_server(tmp_path: Path) -> None:
+async def test_revoking_a_key_ends_its_forwarded_calls(tmp_path: Path) -> None:
     ring = Keyring(tmp_path / "keys.toml")
     keys = {name: ring.add(name) for name in ("ada", "bob")}
     remote = stdio_config(str(INTEROP), id="there", protocol_version="2025-11-25")

@@ -1,4 +1,4 @@
-"""A hub that follows its files: what a change takes over, what stays as it was, and who is told. Real files, real
+"""A hub that watches its files: what a change applies, what it keeps, and notifications. Real files, real
 servers."""
 
 import json
@@ -23,7 +23,7 @@ from tests.hub.file_hub import (
 from tests.server.raw_client import MODERN, connect_raw_client
 
 
-async def test_how_a_server_is_shown_changes_and_its_process_stays(tmp_path: Path) -> None:
+async def test_changing_how_a_server_is_listed_keeps_its_process(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
     async with run_file_hub(path) as (front, client):
@@ -34,7 +34,7 @@ async def test_how_a_server_is_shown_changes_and_its_process_stays(tmp_path: Pat
         assert await call_text(client, "one__one_who") == before
 
 
-async def test_a_file_that_only_moves_its_lines_changes_nothing(tmp_path: Path) -> None:
+async def test_reordering_the_lines_of_a_file_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
     async with run_file_hub(path) as (front, client):
@@ -47,7 +47,7 @@ async def test_a_file_that_only_moves_its_lines_changes_nothing(tmp_path: Path) 
         assert reload_count(front) == 0
 
 
-async def test_servers_of_an_mcp_json_come_and_go(tmp_path: Path) -> None:
+async def test_servers_of_an_mcp_json_are_added_and_removed(tmp_path: Path) -> None:
     path, mcp_json = tmp_path / "hubbub.toml", tmp_path / "elsewhere" / "mcp.json"
     mcp_json.parent.mkdir()
 
@@ -64,15 +64,15 @@ async def test_servers_of_an_mcp_json_come_and_go(tmp_path: Path) -> None:
         assert await worker_tool_names(client) == {"one_who", "one_work", "three_who", "three_work"}
         replace_file(mcp_json, servers("one"))
         await wait_until(lambda: reload_problem(front) is not None)
-        assert "another server has this name" in str(reload_problem(front))
+        assert "another server already has this name" in str(reload_problem(front))
         replace_file(mcp_json, '{\n  "mcpServers": {\n    "two": oops\n  }\n}\n')
-        await wait_until(lambda: "not JSON" in str(reload_problem(front)))
+        await wait_until(lambda: "invalid JSON" in str(reload_problem(front)))
         assert "line 3" in str(reload_problem(front))
         assert await worker_tool_names(client) == {"one_who", "one_work", "three_who", "three_work"}
 
 
-async def test_a_link_to_another_file_is_a_change(tmp_path: Path) -> None:
-    """Mounted configuration changes so: the file is a link through a folder, and the folder's link is swapped."""
+async def test_a_changed_symlink_is_a_change_of_the_file(tmp_path: Path) -> None:
+    """As in mounted configuration: the path goes through a symlink to a folder, and that symlink is replaced."""
     for version, name in (("v1", "one"), ("v2", "two")):
         (tmp_path / version).mkdir()
         (tmp_path / version / "hubbub.toml").write_text(worker_section(name))
@@ -87,7 +87,7 @@ async def test_a_link_to_another_file_is_a_change(tmp_path: Path) -> None:
         assert await worker_tool_names(client) == {"two_who", "two_work"}
 
 
-async def test_clients_are_told_that_the_lists_have_changed(tmp_path: Path) -> None:
+async def test_clients_are_notified_of_list_changes_after_a_reload(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
     async with run_file_hub(path, dialect="2025-11-25") as (front, client):
@@ -99,7 +99,7 @@ async def test_clients_are_told_that_the_lists_have_changed(tmp_path: Path) -> N
         assert await worker_tool_names(client) == {"one_who", "one_work", "two_who", "two_work"}
 
 
-async def test_views_come_change_and_go(tmp_path: Path) -> None:
+async def test_views_are_added_changed_and_removed(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one") + "[views.reader]\nexclude = ['*_work']\n[views.gone]\n")
     async with run_file_hub(path) as (front, client):
@@ -113,7 +113,7 @@ async def test_views_come_change_and_go(tmp_path: Path) -> None:
             assert await worker_tool_names(looking) == {"one_work"}
 
 
-async def test_what_needs_a_new_process_is_named_and_the_rest_is_taken_over(
+async def test_settings_that_need_a_restart_are_reported_and_the_others_applied(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "hubbub.toml"
@@ -130,7 +130,7 @@ async def test_what_needs_a_new_process_is_named_and_the_rest_is_taken_over(
         await wait_until(lambda: not front.hub.reload_state.needs_restart)  # type: ignore[union-attr]
 
 
-async def test_settings_of_the_hub_itself_hold_at_once(tmp_path: Path) -> None:
+async def test_settings_of_the_hub_are_applied_without_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
     async with run_file_hub(path) as (front, client):
@@ -142,7 +142,7 @@ async def test_settings_of_the_hub_itself_hold_at_once(tmp_path: Path) -> None:
         assert await call_text(client, "one_who") == before
 
 
-async def test_the_limit_of_results_follows_the_file(tmp_path: Path) -> None:
+async def test_the_result_limit_is_reloaded(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
     async with run_file_hub(path) as (front, client):
@@ -152,7 +152,7 @@ async def test_the_limit_of_results_follows_the_file(tmp_path: Path) -> None:
         assert len(await call_text(client, "one_story", length=20_000)) < 10_000
 
 
-async def test_a_hub_that_is_not_to_follow_its_file_waits_to_be_asked(tmp_path: Path) -> None:
+async def test_without_reload_the_file_is_read_again_on_sighup_only(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text("[hub]\nreload = false\n" + worker_section("one"))
     async with run_file_hub(path) as (front, client):

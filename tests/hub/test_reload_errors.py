@@ -1,4 +1,4 @@
-"""A hub whose file is broken, gone or names a broken program: nothing changes, and it says why until it is mended."""
+"""A hub whose file is invalid, missing or names a broken program: nothing changes, and the problem is reported."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ from hubbub.settings import ServeSettings
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "message"),
     [
         ("[servers.one\n", "line 1"),
         ('[servers.one]\ncommand = "x"\ncomand = "y"\n', "line 3: servers.one.comand is not a setting; did you mean"),
@@ -36,8 +36,8 @@ from hubbub.settings import ServeSettings
         ("port = 99999\n", "line 1: port must be"),
     ],
 )
-async def test_a_broken_file_changes_nothing_and_says_why_and_where(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, broken: str, told: str
+async def test_an_invalid_file_changes_nothing_and_the_problem_names_the_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, broken: str, message: str
 ) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
@@ -46,12 +46,12 @@ async def test_a_broken_file_changes_nothing_and_says_why_and_where(
         replace_file(path, broken)
         await wait_until(lambda: reload_problem(front) is not None)
         assert str(path) in str(reload_problem(front))
-        assert told in str(reload_problem(front))
+        assert message in str(reload_problem(front))
         (record,) = [record for record in caplog.records if record.message == "settings_not_applied"]
-        assert told in record.reason  # type: ignore[attr-defined]
+        assert message in record.reason  # type: ignore[attr-defined]
         status = (await client.call("hub.status"))["structuredContent"]
-        assert any(told in problem for problem in status["problems"])
-        assert told in status["reload"]["problem"]
+        assert any(message in problem for problem in status["problems"])
+        assert message in status["reload"]["problem"]
         assert await call_text(client, "one_who") == before
         replace_file(path, worker_section("one") + worker_section("two"))
         await wait_until(lambda: reload_problem(front) is None)
@@ -59,7 +59,7 @@ async def test_a_broken_file_changes_nothing_and_says_why_and_where(
         assert (await call_text(client, "two_who")).startswith("two ")
 
 
-async def test_a_file_that_is_gone_changes_nothing_until_it_is_back(tmp_path: Path) -> None:
+async def test_a_deleted_file_changes_nothing_until_it_exists_again(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
     async with run_file_hub(path) as (front, client):
@@ -73,7 +73,7 @@ async def test_a_file_that_is_gone_changes_nothing_until_it_is_back(tmp_path: Pa
         assert reload_count(front) == 0
 
 
-async def test_a_program_that_does_not_load_changes_nothing(tmp_path: Path) -> None:
+async def test_a_program_that_fails_to_load_changes_nothing(tmp_path: Path) -> None:
     path, program = tmp_path / "hubbub.toml", tmp_path / "program.py"
     path.write_text(worker_section("one"))
     program.write_text("raise RuntimeError('not today')")
@@ -89,17 +89,17 @@ async def test_a_program_that_does_not_load_changes_nothing(tmp_path: Path) -> N
         program.write_text(
             "from hubbub import Server\nserver = Server('local')\n@server.tool\ndef here() -> str:\n    return 'here'\n"
         )
-        os.kill(os.getpid(), signal.SIGHUP)  # the program is none of the files that are watched
+        os.kill(os.getpid(), signal.SIGHUP)  # the program is not one of the watched files
         await wait_until(lambda: reload_problem(front) is None)
         assert await call_text(client, "here") == "here"
         assert (await call_text(client, "one_who")).endswith(" anew")
 
 
-# -- the reloader by itself --------------------------------------------------------
+# -- the reloader alone --------------------------------------------------------
 
 
 class RecordingHub:
-    """Something that is brought from one configuration to the next, and notes which it got."""
+    """Records the configurations that the reloader applies."""
 
     def __init__(self) -> None:
         self.configs: list[HubConfig] = []
@@ -116,7 +116,7 @@ def make_loaded(name: str) -> LoadedConfig:
     return LoadedConfig(config=HubConfig(lists_safe_names=name == "safe"), settings=ServeSettings())
 
 
-async def test_a_surprise_in_reading_does_not_end_the_following(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unexpected_exception_while_loading_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
     answers: list[Exception | LoadedConfig] = [
         ZeroDivisionError("surprise"),
         SettingsError("wrong"),
@@ -140,7 +140,7 @@ async def test_a_surprise_in_reading_does_not_end_the_following(caplog: pytest.L
     await asyncio.wait([task])
 
 
-async def test_the_same_mistake_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_same_problem_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     def load() -> LoadedConfig:
         raise SettingsError("password = 'hunter2-hunter2' is wrong")
 

@@ -1,4 +1,4 @@
-"""A hub whose file changes while calls are open: what was begun is let finish, what is new waits until it is there."""
+"""A hub whose file changes during calls: running calls finish on the old server, new ones wait for the new server."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ def is_alive(pid: int) -> bool:
 
 
 class CallInFlight:
-    """A call in flight: begun, and known to have reached its server."""
+    """A call in flight that has reached its server."""
 
     def __init__(self, client: RawClient, folder: Path) -> None:
         self._client = client
@@ -69,7 +69,7 @@ async def test_a_call_in_flight_survives_a_change_of_its_own_server(tmp_path: Pa
         await wait_until(lambda: not is_alive(old))
 
 
-async def test_a_call_in_flight_survives_the_end_of_its_server(tmp_path: Path) -> None:
+async def test_a_call_in_flight_survives_the_removal_of_its_server(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one") + worker_section("two"))
     async with run_file_hub(path) as (front, client):
@@ -85,9 +85,7 @@ async def test_a_call_in_flight_survives_the_end_of_its_server(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", MODERN])
-async def test_an_answer_finds_its_question_though_the_server_was_replaced_meanwhile(
-    tmp_path: Path, version: str
-) -> None:
+async def test_an_input_response_reaches_its_call_after_the_server_was_replaced(tmp_path: Path, version: str) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one", protocol_version=version))
     async with run_file_hub(path, capabilities={"elicitation": {"form": {}}}) as (front, client):
@@ -100,7 +98,7 @@ async def test_an_answer_finds_its_question_though_the_server_was_replaced_meanw
         assert new.endswith(" anew")
         answers = {key: {"action": "accept", "content": {"name": "Ann"}}}
         more = {"requestState": asked["requestState"], "inputResponses": answers}
-        if version == MODERN:  # The question was asked by the old process itself, which has nothing more to do.
+        if version == MODERN:  # The request came from the old process, which has no running call any more.
             assert (await client.ask("tools/call", {"name": "one_greet", **more}))["error"]["code"] == -32602
             return
         result = await client.call("one_greet", more=more)
@@ -108,7 +106,7 @@ async def test_an_answer_finds_its_question_though_the_server_was_replaced_meanw
         assert result["content"][0]["text"].split()[-1] != new.split()[1]
 
 
-async def test_a_hub_that_ends_leaves_nobody_behind_who_still_finishes(tmp_path: Path) -> None:
+async def test_closing_a_hub_ends_replaced_servers_with_running_calls(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
     async with run_file_hub(path) as (front, client):
@@ -121,7 +119,7 @@ async def test_a_hub_that_ends_leaves_nobody_behind_who_still_finishes(tmp_path:
     await wait_until(lambda: not is_alive(old) and not is_alive(new))
 
 
-async def test_a_server_takes_over_only_once_it_is_there(tmp_path: Path) -> None:
+async def test_a_replaced_server_serves_until_the_new_one_is_ready(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))
     async with run_file_hub(path) as (front, client):
@@ -133,6 +131,6 @@ async def test_a_server_takes_over_only_once_it_is_there(tmp_path: Path) -> None
         answers_seen.append(await call_text(client, "one_who"))
         after = answers_seen[-1]
         assert after.endswith(" anew")
-        # It may have taken over before that was counted, but then for good.
+        # The new server may serve before the reload is counted, but then the old one never does again.
         assert answers_seen == [before] * answers_seen.count(before) + [after] * answers_seen.count(after)
         assert answers_seen.count(before) > 3, "the old one answers while the new one starts"

@@ -1,4 +1,4 @@
-"""One server behind the hub: every era and transport, for callers of every era."""
+"""A remote upstream in every era and over every transport, for callers of every era."""
 
 import asyncio
 from typing import Any
@@ -28,7 +28,7 @@ callers = pytest.mark.parametrize("revision", [MODERN, LEGACY], ids=["modern", "
 
 
 @each_transport
-async def test_it_lists_everything_as_it_came(transport: str, version: str | None) -> None:
+async def test_a_remote_upstream_lists_entries_unchanged(transport: str, version: str | None) -> None:
     async with interop_upstream(transport, version) as upstream:
         phase = upstream.state.phase
         assert phase == "idle"
@@ -50,7 +50,9 @@ async def test_it_lists_everything_as_it_came(transport: str, version: str | Non
 
 @each_transport
 @callers
-async def test_results_come_in_the_callers_revision(transport: str, version: str | None, revision: Revision) -> None:
+async def test_results_are_in_the_revision_of_the_caller(
+    transport: str, version: str | None, revision: Revision
+) -> None:
     async with interop_upstream(transport, version) as upstream:
         await upstream.refresh()
         sender = make_caller(revision)
@@ -80,7 +82,7 @@ async def test_results_come_in_the_callers_revision(transport: str, version: str
 
 
 @each_transport
-async def test_older_and_plain_callers_get_what_they_know(transport: str, version: str | None) -> None:
+async def test_legacy_and_plain_callers_get_only_fields_of_their_revision(transport: str, version: str | None) -> None:
     async with interop_upstream(transport, version) as upstream:
         old = await call_tool(upstream, "gallery", {}, make_caller(R2024_11_05))
         assert [block["type"] for block in old["content"]] == ["text", "image", "resource", "resource", "text"]
@@ -92,7 +94,7 @@ async def test_older_and_plain_callers_get_what_they_know(transport: str, versio
 
 @each_transport
 @callers
-async def test_progress_arrives_in_order_and_before_the_answer(
+async def test_progress_arrives_in_order_and_before_the_response(
     transport: str, version: str | None, revision: Revision
 ) -> None:
     async with interop_upstream(transport, version) as upstream:
@@ -109,7 +111,7 @@ async def test_progress_arrives_in_order_and_before_the_answer(
 
 
 @each_transport
-async def test_logs_reach_only_those_who_want_them(transport: str, version: str | None) -> None:
+async def test_log_messages_reach_only_callers_that_requested_them(transport: str, version: str | None) -> None:
     async with interop_upstream(transport, version) as upstream:
         for sender, count in (
             (make_caller(MODERN), 0),
@@ -125,7 +127,7 @@ async def test_logs_reach_only_those_who_want_them(transport: str, version: str 
 
 
 @each_transport
-async def test_a_legacy_caller_is_asked_while_its_call_is_open(transport: str, version: str | None) -> None:
+async def test_a_legacy_caller_gets_client_requests_while_its_call_is_open(transport: str, version: str | None) -> None:
     async with interop_upstream(transport, version) as upstream:
         back = RecordingReturnPath()
         sender = make_caller(LEGACY, ALL_CAPABILITIES, scope="one")
@@ -140,7 +142,9 @@ async def test_a_legacy_caller_is_asked_while_its_call_is_open(transport: str, v
 
 
 @each_transport
-async def test_a_modern_caller_gets_questions_as_results(transport: str, version: str | None) -> None:
+async def test_a_modern_caller_gets_client_requests_as_input_required_results(
+    transport: str, version: str | None
+) -> None:
     async with interop_upstream(transport, version) as upstream:
         back = RecordingReturnPath()
         assert result_text(await call_until_complete(upstream, "ask_name", {}, back)) == "ada is 36"
@@ -154,7 +158,7 @@ async def test_a_modern_caller_gets_questions_as_results(transport: str, version
 
 
 @each_transport
-async def test_a_state_is_of_no_use_to_another_caller(transport: str, version: str | None) -> None:
+async def test_a_request_state_is_refused_from_another_caller(transport: str, version: str | None) -> None:
     async with interop_upstream(transport, version) as upstream:
         sender = make_caller(MODERN, ALL_CAPABILITIES, principal="ada")
         params: dict[str, Any] = {"name": "ask_name", "arguments": {}}
@@ -171,7 +175,7 @@ async def test_a_state_is_of_no_use_to_another_caller(transport: str, version: s
 
 @each_transport
 @callers
-async def test_a_caller_that_leaves_stops_the_upstreams_work(
+async def test_a_caller_that_disconnects_cancels_the_call_at_the_upstream(
     transport: str, version: str | None, revision: Revision
 ) -> None:
     async with interop_upstream(transport, version) as upstream:
@@ -190,7 +194,7 @@ async def test_a_caller_that_leaves_stops_the_upstreams_work(
 
 
 @each_transport
-async def test_changes_are_heard(transport: str, version: str | None) -> None:
+async def test_changes_of_the_upstream_are_noticed(transport: str, version: str | None) -> None:
     changes: list[Change] = []
     sender = make_caller(LEGACY, ALL_CAPABILITIES, scope="x")
     async with interop_upstream(transport, version) as upstream:
@@ -217,7 +221,7 @@ async def test_changes_are_heard(transport: str, version: str | None) -> None:
 
 @each_transport
 @callers
-async def test_errors_come_in_the_callers_dialect(transport: str, version: str | None, revision: Revision) -> None:
+async def test_errors_are_in_the_dialect_of_the_caller(transport: str, version: str | None, revision: Revision) -> None:
     async with interop_upstream(transport, version) as upstream:
         with pytest.raises(ResourceNotFound) as missing:
             await request_result(upstream, "resources/read", {"uri": "memo://nowhere"}, make_caller(revision))

@@ -47,7 +47,7 @@ class Clock:
 
 
 class ForeignTools:
-    """What tools of other servers give: results that pass through as they came. The rest goes to our own server."""
+    """Returns raw results for some tools, as an upstream would; passes other calls to the server."""
 
     def __init__(self, inside: Peer, results: dict[str, Any]) -> None:
         self._inside = inside
@@ -63,7 +63,7 @@ class ForeignTools:
 
 
 class ExceptReadResult:
-    """The hub's own tool stands beside what is limited, not behind it."""
+    """Passes calls of the built-in tool to the server directly, without the limit."""
 
     def __init__(self, inside: Peer, limited: Peer) -> None:
         self._inside, self._limited = inside, limited
@@ -139,7 +139,7 @@ def find_id(result: dict[str, Any]) -> str:
 
 
 async def read_all(client: RawClient, uri: str) -> str:
-    """As a client does that follows `_meta.next`."""
+    """Read all pages, following `_meta.next`."""
     text, following = "", uri
     while following:
         (contents,) = (await client.result("resources/read", {"uri": following}))["contents"]
@@ -150,7 +150,7 @@ async def read_all(client: RawClient, uri: str) -> str:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_what_fits_passes_untouched(spill: Spill, dialect: str) -> None:
+async def test_results_within_the_limit_are_unchanged(spill: Spill, dialect: str) -> None:
     foreign = {"exact": {"content": [{"type": "text", "text": "a" * 100}], "strange": [1, 2]}}
     async with connect_raw_client(make_server(spill, foreign), dialect) as client:
         assert (await client.call("short"))["content"][0]["text"] == "short"
@@ -158,7 +158,7 @@ async def test_what_fits_passes_untouched(spill: Spill, dialect: str) -> None:
     assert len(spill) == 0
 
 
-async def test_a_result_of_exactly_the_limit_passes(spill: Spill) -> None:
+async def test_a_result_of_exactly_the_limit_is_unchanged(spill: Spill) -> None:
     result = {"content": [{"type": "text", "text": "a" * 5000}]}
     size = len(json.dumps(result))
     async with connect_raw_client(make_server(spill, {"exact": result}, limit=size), LEGACY[-1]) as client:
@@ -167,13 +167,13 @@ async def test_a_result_of_exactly_the_limit_passes(spill: Spill) -> None:
         assert find_link(await client.call("exact"))["size"] == 5000
 
 
-async def test_nothing_is_too_large_when_the_limit_is_off(spill: Spill) -> None:
+async def test_no_result_is_stored_when_the_limit_is_off(spill: Spill) -> None:
     async with connect_raw_client(make_server(spill, limit=0), MODERN) as client:
         assert (await client.call("story"))["content"] == [{"type": "text", "text": STORY}]
 
 
 @pytest.mark.parametrize("dialect", ["2025-06-18", "2025-11-25", MODERN])
-async def test_a_long_text_becomes_its_beginning_and_a_link(spill: Spill, clock: Clock, dialect: str) -> None:
+async def test_a_long_text_becomes_a_preview_and_a_link(spill: Spill, clock: Clock, dialect: str) -> None:
     async with connect_raw_client(make_server(spill), dialect) as client:
         result = await client.call("story")
         text, link = result["content"]
@@ -196,7 +196,7 @@ async def test_a_long_text_becomes_its_beginning_and_a_link(spill: Spill, clock:
 
 
 @pytest.mark.parametrize("dialect", [PLAIN, "2024-11-05", "2025-03-26"])
-async def test_a_client_that_knows_no_links_is_told_the_address(spill: Spill, dialect: str) -> None:
+async def test_a_client_without_resource_links_gets_the_uri_as_text(spill: Spill, dialect: str) -> None:
     async with connect_raw_client(make_server(spill), dialect) as client:
         result = await client.call("story")
         assert [block["type"] for block in result["content"]] == ["text", "text"]
@@ -208,7 +208,7 @@ async def test_a_client_that_knows_no_links_is_told_the_address(spill: Spill, di
 
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_a_model_without_resources_reads_on_with_the_tool(spill: Spill, dialect: str) -> None:
+async def test_the_rest_of_a_result_can_be_read_with_the_tool(spill: Spill, dialect: str) -> None:
     async with connect_raw_client(make_server(spill), dialect) as client:
         summary = (await client.call("story"))["content"][0]["text"]
         found = re.search(r"id (\S+), offset (\d+)\)", summary)
@@ -226,7 +226,7 @@ async def test_a_model_without_resources_reads_on_with_the_tool(spill: Spill, di
         assert read == STORY
 
 
-async def test_the_tool_takes_the_link_too_and_as_little_as_is_asked_for(spill: Spill) -> None:
+async def test_the_tool_accepts_a_uri_and_a_length(spill: Spill) -> None:
     async with connect_raw_client(make_server(spill), MODERN) as client:
         link = find_link(await client.call("story"))["uri"]
         page, _ = (await client.call(READ_RESULT, {"id": f"{link}?offset=7", "offset": 5, "limit": 4}))["content"]
@@ -242,14 +242,14 @@ async def test_an_offset_inside_a_character_moves_to_the_next(spill: Spill) -> N
 
 
 @pytest.mark.parametrize("offset", ["-1", "x", "1e3", "٣", "9" * 5000])
-async def test_an_offset_that_is_none_is_refused(spill: Spill, offset: str) -> None:
+async def test_an_invalid_offset_is_refused(spill: Spill, offset: str) -> None:
     async with connect_raw_client(make_server(spill), MODERN) as client:
         uri = find_link(await client.call("story"))["uri"]
         error = await client.error("resources/read", {"uri": f"{uri}?offset={offset}"})
         assert error["code"] == -32602
 
 
-async def test_an_offset_beyond_the_end_is_the_end(spill: Spill) -> None:
+async def test_an_offset_beyond_the_end_returns_an_empty_page(spill: Spill) -> None:
     async with connect_raw_client(make_server(spill), MODERN) as client:
         uri = find_link(await client.call("story"))["uri"]
         (contents,) = (await client.result("resources/read", {"uri": f"{uri}?offset=999999999999"}))["contents"]
@@ -264,7 +264,7 @@ async def test_an_unknown_id_is_not_found(spill: Spill, dialect: str) -> None:
         assert (await client.error("resources/read", {"uri": uri}))["code"] == MISSING[dialect]
 
 
-async def test_nobody_else_can_read_a_result(spill: Spill) -> None:
+async def test_a_result_can_be_read_by_its_caller_only(spill: Spill) -> None:
     server = make_server(spill)
 
     async def request(method: str, params: dict[str, Any], principal: str, scope: str) -> dict[str, Any]:
@@ -285,13 +285,13 @@ async def test_nobody_else_can_read_a_result(spill: Spill) -> None:
 
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_a_result_whose_time_is_over_says_so(spill: Spill, clock: Clock, dialect: str) -> None:
+async def test_the_error_says_that_a_result_has_expired(spill: Spill, clock: Clock, dialect: str) -> None:
     async with connect_raw_client(make_server(spill), dialect) as client:
         uri = f"{RESULTS_URI}{find_any_id(await client.call('story'))}"
         clock.now += bounds.RESULT_TTL_S
         error = await client.error("resources/read", {"uri": uri})
         assert error["code"] == MISSING[dialect]
-        assert "for a while" in error["message"]
+        assert "Resource expired" in error["message"]
         if dialect != PLAIN:
             again = await client.call(READ_RESULT, {"id": uri})
             assert again["isError"] is True
@@ -304,7 +304,7 @@ def find_any_id(result: dict[str, Any]) -> str:
     return found[1]
 
 
-async def test_a_result_too_large_to_keep_is_cut_and_says_so() -> None:
+async def test_a_result_too_large_to_store_is_cut_and_marked() -> None:
     spill = Spill(total_bytes=20_000)
     async with connect_raw_client(make_server(spill), MODERN) as client:
         result = await client.call("story")
@@ -315,14 +315,14 @@ async def test_a_result_too_large_to_keep_is_cut_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["2025-11-25", MODERN])
-async def test_a_failure_stays_one(spill: Spill, dialect: str) -> None:
+async def test_a_stored_failure_keeps_is_error(spill: Spill, dialect: str) -> None:
     async with connect_raw_client(make_server(spill), dialect) as client:
         result = await client.call("fails")
         assert result["isError"] is True
         assert await read_all(client, find_link(result)["uri"]) == STORY
 
 
-async def test_data_that_a_schema_promises_stay_and_their_text_does_not(spill: Spill) -> None:
+async def test_structured_content_with_an_output_schema_stays_and_its_text_is_stored(spill: Spill) -> None:
     async with connect_raw_client(make_server(spill), MODERN) as client:
         result = await client.call("rows")
         assert result["structuredContent"] == ROWS
@@ -332,7 +332,7 @@ async def test_data_that_a_schema_promises_stay_and_their_text_does_not(spill: S
         assert json.loads(await read_all(client, link["uri"])) == ROWS
 
 
-async def test_data_that_nobody_promised_go(spill: Spill) -> None:
+async def test_structured_content_without_an_output_schema_is_stored(spill: Spill) -> None:
     async with connect_raw_client(make_server(spill, with_output_schema=()), MODERN) as client:
         result = await client.call("rows")
         assert "structuredContent" not in result
@@ -341,7 +341,7 @@ async def test_data_that_nobody_promised_go(spill: Spill) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["2025-11-25", MODERN])
-async def test_a_text_that_a_schema_promises_is_promised_by_its_beginning(spill: Spill, dialect: str) -> None:
+async def test_a_text_with_an_output_schema_is_replaced_by_its_preview(spill: Spill, dialect: str) -> None:
     wrapped = {"content": [{"type": "text", "text": STORY}], "structuredContent": {"result": STORY}}
     async with connect_raw_client(
         make_server(spill, {"wrapped": wrapped}, with_output_schema=("wrapped",)), dialect
@@ -351,7 +351,7 @@ async def test_a_text_that_a_schema_promises_is_promised_by_its_beginning(spill:
         assert await read_all(client, find_link(result)["uri"]) == STORY
 
 
-async def test_text_and_data_that_differ_are_kept_as_they_came(spill: Spill) -> None:
+async def test_text_and_data_that_differ_are_both_stored(spill: Spill) -> None:
     both = {"content": [{"type": "text", "text": STORY}], "structuredContent": {"words": 70_000}}
     async with connect_raw_client(make_server(spill, {"both": both}, with_output_schema=("both",)), MODERN) as client:
         result = await client.call("both")
@@ -359,17 +359,17 @@ async def test_text_and_data_that_differ_are_kept_as_they_came(spill: Spill) -> 
         assert json.loads(await read_all(client, find_link(result)["uri"])) == both
 
 
-async def test_promised_data_too_large_for_any_message_fail_in_so_many_words(spill: Spill) -> None:
+async def test_structured_content_beyond_the_message_limit_is_an_error_with_the_reason(spill: Spill) -> None:
     huge = {"content": [], "structuredContent": {"rows": ["x" * 1000] * 5000}}
     async with connect_raw_client(make_server(spill, {"huge": huge}, with_output_schema=("huge",)), MODERN) as client:
         result = await client.call("huge")
         assert result["isError"] is True
-        assert "The call has succeeded: do not repeat it" in result["content"][0]["text"]
+        assert "The call succeeded: do not repeat it" in result["content"][0]["text"]
         assert "structuredContent" not in result
         assert json.loads(await read_all(client, find_link(result)["uri"])) == huge["structuredContent"]
 
 
-async def test_pictures_and_links_stay_where_a_model_sees_them(spill: Spill) -> None:
+async def test_images_and_links_stay_in_the_result(spill: Spill) -> None:
     picture = {"type": "image", "data": "aGVsbG8=" * 10_000, "mimeType": "image/png", "strange": True}
     link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
     mixed = {"content": [picture, {"type": "text", "text": STORY}, link], "_meta": {"theirs": 1}}
@@ -384,7 +384,7 @@ async def test_pictures_and_links_stay_where_a_model_sees_them(spill: Spill) -> 
         assert json.loads(await read_all(client, result["content"][1]["uri"])) == mixed
 
 
-async def test_too_many_pictures_go_too(spill: Spill) -> None:
+async def test_too_many_images_are_stored(spill: Spill) -> None:
     picture = {"type": "image", "data": "A" * (bounds.INLINE_BYTES // 2), "mimeType": "image/png"}
     album = {"content": [picture] * 3}
     async with connect_raw_client(make_server(spill, {"album": album}), "2025-11-25") as client:
@@ -393,7 +393,7 @@ async def test_too_many_pictures_go_too(spill: Spill) -> None:
         assert json.loads(await read_all(client, result["content"][1]["uri"])) == album
 
 
-async def test_sound_that_stays_is_put_in_words_that_an_old_client_knows(spill: Spill) -> None:
+async def test_audio_that_stays_is_converted_for_older_clients(spill: Spill) -> None:
     sound = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
     mixed = {"content": [sound, {"type": "text", "text": STORY}]}
     async with connect_raw_client(make_server(spill, {"mixed": mixed}), "2024-11-05") as client:
@@ -410,13 +410,13 @@ async def test_sound_that_stays_is_put_in_words_that_an_old_client_knows(spill: 
         {"more": "y" * 20_000},
     ],
 )
-async def test_what_is_no_result_of_a_tool_is_left_alone(spill: Spill, strange: dict[str, Any]) -> None:
+async def test_results_of_an_unknown_form_are_unchanged(spill: Spill, strange: dict[str, Any]) -> None:
     async with connect_raw_client(make_server(spill, {"strange": strange}), "2025-11-25") as client:
         assert await client.call("strange") == strange
     assert len(spill) == 0
 
 
-async def test_a_large_resource_is_none_of_its_business(spill: Spill) -> None:
+async def test_a_large_resource_is_not_stored(spill: Spill) -> None:
     server = make_server(spill)
 
     @server.resource("text:long")
@@ -439,7 +439,7 @@ async def test_a_large_resource_is_none_of_its_business(spill: Spill) -> None:
         RawReply(body=Raw(b'"' + b"a" * 1000 + b'"')),
     ],
 )
-def test_the_size_of_a_reply_is_about_that_of_its_json(reply: Reply) -> None:
+def test_the_estimated_size_of_a_reply_is_close_to_its_json(reply: Reply) -> None:
     size = estimate_size(reply)
     assert 1000 <= size <= 1200
     if isinstance(reply, ToolResult):

@@ -1,4 +1,4 @@
-"""What passes through the hub in another form: results of servers that answer with anything."""
+"""Rewriting of results that pass through the hub, including invalid ones."""
 
 import pytest
 from msgspec import Raw
@@ -8,7 +8,7 @@ from hubbub.hub.rewrite import unwrap_reply
 
 
 @pytest.mark.parametrize("body", [b"7", b"null", b'"text"', b"[]", b"{}", b'{"content":7}', b'{"content":[7]}'])
-def test_a_result_that_is_none_passes_as_it_came(body: bytes) -> None:
+def test_an_invalid_result_is_forwarded_unchanged(body: bytes) -> None:
     reply = unwrap_reply(RawReply(body=Raw(body)))
     assert isinstance(reply, RawReply)
     assert bytes(reply.body) == body

@@ -1,4 +1,4 @@
-"""State that a pack keeps for each caller stays each caller's own behind a hub."""
+"""State that a pack stores for each caller stays separate behind a hub."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from hubbub import Context, Server
 
 
 def counting_server(ended: list[str]) -> Server:
-    """A server that counts each caller's calls, and notes the scopes that ended."""
+    """A server that counts the calls of each caller, and records the scopes that ended."""
     server = Server("counter")
     counts: dict[str, int] = {}
 
@@ -41,7 +41,7 @@ async def send_body(session: Session, body: Any) -> Any:
     return (await session.post(body)).json["result"]
 
 
-async def test_callers_of_a_hub_share_no_state() -> None:
+async def test_callers_of_a_hub_have_separate_scopes() -> None:
     ended: list[str] = []
     hub = make_hub(counting_server(ended))
     async with run_server(hub.main_front) as here:

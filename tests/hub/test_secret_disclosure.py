@@ -1,4 +1,4 @@
-"""What a server behind the hub reveals: callers learn that it is down, the log why; secrets come back to nobody."""
+"""Disclosure by upstreams: callers see that a server is down, only the log has the reason, and secrets are masked."""
 
 import logging
 from pathlib import Path
@@ -24,7 +24,7 @@ FORMS = ("plain", "quoted", "base64", "basic", "argument", "password")
 
 def leaky_config() -> ServerConfig:
     env = {"API_TOKEN": TOKEN, "DATABASE": f"postgresql://app:{PASSWORD}@db/x"}
-    program = str(Path(__file__).with_name("leaky.py"))
+    program = str(Path(__file__).with_name("secret_leaking_server.py"))
     return stdio_config(program, "--access-code-token", CODE, id="leaky", env=env)
 
 
@@ -47,7 +47,9 @@ async def test_a_secret_that_a_server_repeats_reaches_no_caller(form: str) -> No
             assert "***" in found["structuredContent"]["said"]
 
 
-async def test_callers_learn_that_a_server_is_down_and_the_log_why(caplog: pytest.LogCaptureFixture) -> None:
+async def test_callers_see_that_a_server_is_down_and_only_the_log_has_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with open_upstream(leaky_config(), breaker_failures=1) as upstream:
         with caplog.at_level(logging.WARNING), pytest.raises(UpstreamUnavailable) as failed:
             await call_tool(upstream, "crash")
@@ -64,7 +66,7 @@ async def test_callers_learn_that_a_server_is_down_and_the_log_why(caplog: pytes
         assert TOKEN not in logged
 
 
-async def test_the_status_of_a_hub_and_its_lists_do_not_quote_a_server_that_failed() -> None:
+async def test_status_and_errors_of_a_hub_do_not_quote_the_output_of_a_failed_server() -> None:
     broken = ServerConfig(id="broken", command="/bin/sh", args=["-c", "echo host db.internal >&2; exit 1"])
     async with open_client(Gateway(HubConfig(upstreams=(UpstreamConfig(id="broken", remote=broken),)))) as client:
         await client.result("tools/list")
@@ -81,19 +83,19 @@ def hide(learn: Any, raw: bytes) -> bytes:
     return bytes(secrets.hide(Raw(raw)))
 
 
-def test_parts_of_an_address_that_look_like_tokens_are_secrets() -> None:
+def test_parts_of_a_url_that_look_like_tokens_are_secrets() -> None:
     def learn(secrets: KnownSecrets) -> None:
         secrets.learn_url("https://example.com/s/3fa85f64b2c94a01/mcp?key=Q9x-77-abcd-efgh-ij&mode=fast")
 
     assert hide(learn, b'["3fa85f64b2c94a01","Q9x-77-abcd-efgh-ij","mcp","fast"]') == b'["***","***","mcp","fast"]'
 
 
-def test_a_number_that_is_a_secret_leaves_readable_json() -> None:
+def test_masking_a_numeric_secret_leaves_valid_json() -> None:
     masked = hide(lambda secrets: secrets.learn({"pin_token": "1234567890123456"}), b'{"a":1234567890123456,"b":"x"}')
     assert masked == b'{"a":1234567890123456,"b":"x"}'
 
 
-def test_what_is_common_is_left_in_results() -> None:
+def test_common_values_are_not_masked() -> None:
     def learn(secrets: KnownSecrets) -> None:
         secrets.learn({"Accept": "application/json", "X-Token-Type": "production-tokens", "api_key": "frontend"})
 

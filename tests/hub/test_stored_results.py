@@ -1,4 +1,4 @@
-"""A result too large, read on page by page through a whole hub, as each dialect does it."""
+"""An oversized result, read page by page through a hub in each dialect."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from hubbub import bounds
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_a_result_too_large_is_read_through_the_hub_page_by_page(tmp_path: Path, dialect: str) -> None:
+async def test_an_oversized_result_is_read_through_the_hub_page_by_page(tmp_path: Path, dialect: str) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text("[hub]\nresult_bytes = 10000\n" + worker_section("one"))
     async with run_file_hub(path, dialect=dialect) as (_, client):

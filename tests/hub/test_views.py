@@ -1,4 +1,4 @@
-"""Views: what one shows can be listed, called, read, searched and watched there, and nothing else."""
+"""Views: only their entries can be listed, called, read, searched and subscribed to."""
 
 import pytest
 from tests.hub.local_hubs import library, list_names, make_hub, open_client, toolbox
@@ -26,7 +26,7 @@ def hub_with_view(**view: object) -> Gateway:
         ({"include": ()}, []),
     ],
 )
-async def test_a_view_lists_and_calls_only_what_it_shows(view: dict[str, object], tools: list[str]) -> None:
+async def test_a_view_lists_and_calls_only_its_tools(view: dict[str, object], tools: list[str]) -> None:
     async with open_client(hub_with_view(**view), view="v") as client:
         assert await list_names(client) == tools
         for name in ("read_file", "write_file", "a__read_file", "a__write_file"):
@@ -34,7 +34,7 @@ async def test_a_view_lists_and_calls_only_what_it_shows(view: dict[str, object]
             assert ("result" in answer) == (name.removeprefix("a__") in tools)
 
 
-async def test_what_a_view_leaves_out_stays_out_when_another_server_has_the_same_name() -> None:
+async def test_an_excluded_tool_stays_excluded_when_another_server_has_the_same_name() -> None:
     settings = ViewSettings(exclude=("write_*",))
     hub = make_hub(toolbox("a", "read_file", "write_file"), toolbox("b", "write_file"), views={"v": settings})
     async with open_client(hub, view="v") as client:
@@ -43,7 +43,7 @@ async def test_what_a_view_leaves_out_stays_out_when_another_server_has_the_same
             await client.error("tools/call", {"name": name, "arguments": {}})
 
 
-async def test_what_a_view_leaves_out_stays_out_when_its_name_is_cut() -> None:
+async def test_an_excluded_tool_stays_excluded_when_its_name_is_shortened() -> None:
     hub = make_hub(toolbox("a", "x" * 60 + "_delete"), views={"v": ViewSettings(exclude=("*_delete",))})
     async with open_client(hub, view="v") as client:
         assert await list_names(client) == []
@@ -63,13 +63,13 @@ async def test_resources_and_prompts_are_those_of_the_servers_of_a_view() -> Non
         await client.error("completion/complete", {"ref": reference, "argument": {"name": "title", "value": ""}})
 
 
-async def test_patterns_choose_among_prompts_too() -> None:
+async def test_patterns_apply_to_prompts_too() -> None:
     async with open_client(hub_with_view(exclude=("rev*",)), view="v") as client:
         assert await list_names(client, "prompts") == []
         await client.error("prompts/get", {"name": "review", "arguments": {"title": "x"}})
 
 
-async def test_a_view_describes_tools_in_its_own_words() -> None:
+async def test_a_view_can_change_descriptions() -> None:
     hub = hub_with_view(descriptions={"read_file": "Read a file of the project."})
     async with open_client(hub, view="v") as client:
         entries = {entry["name"]: entry for entry in (await client.result("tools/list"))["tools"]}
@@ -80,7 +80,7 @@ async def test_a_view_describes_tools_in_its_own_words() -> None:
         assert entries["read_file"]["description"] == "The tool read_file of a."
 
 
-async def test_the_status_of_a_view_tells_only_of_its_servers() -> None:
+async def test_the_status_of_a_view_lists_only_its_servers() -> None:
     async with open_client(hub_with_view(servers=("a",)), MODERN, view="v") as client:
         status = (await client.call("hub.status"))["structuredContent"]
         assert status["view"] == "v"
@@ -88,14 +88,14 @@ async def test_the_status_of_a_view_tells_only_of_its_servers() -> None:
         assert status["tools"] == 2
 
 
-async def test_a_view_may_leave_out_what_the_hub_has_of_its_own() -> None:
+async def test_a_view_may_exclude_builtin_tools() -> None:
     async with open_client(hub_with_view(exclude=("hub.*",), search="on"), view="v") as client:
         listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
         assert not [name for name in listed if name.startswith("hub.")]
         await client.error("tools/call", {"name": "hub.status", "arguments": {}})
 
 
-async def test_a_search_finds_and_calls_only_what_the_view_shows() -> None:
+async def test_search_and_call_are_limited_to_the_view() -> None:
     async with open_client(hub_with_view(include=("read_*", "find_*"), search="only"), MODERN, view="v") as client:
         listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
         assert listed == ["hub.status", "hub.search", "hub.call", "hub.read_result"]
@@ -107,7 +107,7 @@ async def test_a_search_finds_and_calls_only_what_the_view_shows() -> None:
         assert refused["isError"] is True
 
 
-def test_a_pattern_with_a_slash_may_mean_the_server_and_the_name_there() -> None:
+def test_a_pattern_with_a_slash_matches_server_and_original_name() -> None:
     view = View(include=("git/*", "read_*"), exclude=("git/push",))
     assert view.names("git__pull", "git/pull")
     assert not view.names("push", "git/push")

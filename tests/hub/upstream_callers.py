@@ -1,4 +1,4 @@
-"""Callers of an upstream: what a front would hand it, with a way back that remembers and answers."""
+"""Calls to an upstream as a front makes them, with a return path that records and answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ MODERN, LEGACY = NEWEST_MODERN, NEWEST_LEGACY
 
 
 class RecordingReturnPath:
-    """The caller's end: keeps what it is told, answers what it is asked."""
+    """Records notifications and client requests, and answers the latter."""
 
     def __init__(self, name: str = "ada") -> None:
         self.name = name
@@ -77,7 +77,7 @@ def make_caller(
 
 
 def make_call(method: str, params: dict[str, Any], who: Caller, back: ReturnPath | None = None, **fields: Any) -> Call:
-    """A call as a front makes it of a message."""
+    """Make a call as a front makes it from a message."""
     message = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     envelope = decode_envelope(message)
     assert not isinstance(envelope, list)
@@ -104,7 +104,7 @@ async def request_result(
     back: ReturnPath | None = None,
     **fields: Any,
 ) -> Any:
-    """What a caller gets to see of a result; errors are raised."""
+    """Send a request; return the result in the form of the caller, or raise the error."""
     built_call = make_call(method, params, who or make_caller(), back, **fields)
     reply = await upstream.request(built_call)
     return msgspec.json.decode(msgspec.json.encode(shape(reply, built_call.caller.revision, HUB)))
@@ -117,12 +117,12 @@ async def call_tool(
     who: Caller | None = None,
     back: ReturnPath | None = None,
 ) -> Any:
-    """The result of a tool."""
+    """Call a tool and return its result."""
     return await request_result(upstream, "tools/call", {"name": name, "arguments": arguments or {}}, who, back)
 
 
 async def request_message(upstream: Peer, method: str, params: dict[str, Any], who: Caller | None = None) -> Any:
-    """The whole JSON-RPC message that a caller gets, errors included."""
+    """Send a request; return the complete JSON-RPC response, which may be an error."""
     async with asyncio.timeout(60):
         data, _ = await respond_to_call(upstream, make_call(method, params, who or make_caller()), HUB)
     return msgspec.json.decode(data)
@@ -136,7 +136,7 @@ def result_text(found: Any) -> str:
 async def call_until_complete(
     upstream: Any, name: str, arguments: dict[str, Any], back: RecordingReturnPath, **who: Any
 ) -> Any:
-    """Go on with a modern call until it is answered."""
+    """Call a tool as a modern client and continue its rounds until it is complete."""
     params: dict[str, Any] = {"name": name, "arguments": arguments}
     while True:
         found = await request_result(upstream, "tools/call", params, make_caller(MODERN, ALL_CAPABILITIES, **who), back)

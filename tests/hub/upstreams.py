@@ -1,4 +1,4 @@
-"""Upstreams for tests: the interop server in each era over each transport, and servers that ask or misbehave."""
+"""Upstreams for tests: the interop server in each era over each transport, and misbehaving servers."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ def quick_backoff() -> Backoff:
 
 @asynccontextmanager
 async def open_upstream(config: ServerConfig, **options: Any) -> AsyncIterator[RemoteUpstream]:
-    """An upstream that is closed in the end."""
+    """Open an upstream; close it after the block."""
     backoff = options.pop("backoff", quick_backoff)
     upstream = RemoteUpstream(config, UpstreamOptions(**{"timeout_s": 15, **options}), Sealer(), backoff=backoff)
     await upstream.start()
@@ -46,7 +46,7 @@ async def open_upstream(config: ServerConfig, **options: Any) -> AsyncIterator[R
 
 @asynccontextmanager
 async def interop_upstream(transport: str, version: str | None, **options: Any) -> AsyncIterator[RemoteUpstream]:
-    """The interop server behind the hub."""
+    """Open the interop server as an upstream."""
     if transport == "stdio":
         async with open_upstream(stdio_config(str(INTEROP), protocol_version=version), **options) as upstream:
             yield upstream
@@ -61,13 +61,13 @@ async def interop_upstream(transport: str, version: str | None, **options: Any) 
 
 @asynccontextmanager
 async def misbehaving_upstream(mode: str, **options: Any) -> AsyncIterator[RemoteUpstream]:
-    """A server that misbehaves behind the hub."""
+    """Open a misbehaving server as an upstream."""
     async with open_upstream(odd_server_config(mode), **options) as upstream:
         yield upstream
 
 
 def asking_config(*arguments: str) -> ServerConfig:
-    """The server that asks without saying about which call."""
+    """The server that sends client requests without naming the call."""
     return ServerConfig(
         id="asker", command=sys.executable, args=[ASKING_SERVER, *arguments], protocol_version="2025-11-25"
     )

@@ -1,4 +1,4 @@
-"""A server for hubs to start in tests: says which process it is, and works until a file appears.
+"""A server that hubs start in tests: returns its process id, and works until a file appears.
 
 python worker.py NAME
 """

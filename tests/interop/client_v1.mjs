@@ -1,6 +1,6 @@
 // @modelcontextprotocol/sdk (version 1): the client most programs have today, legacy era only.
 //   node client_v1.mjs COMMAND ARGUMENT... | URL
-import { Ear, answers, judge, play, print } from "./scenario.mjs";
+import { NotificationRecorder, answers, judge, runScenario, print } from "./scenario.mjs";
 import { Traffic, reach } from "./transports.mjs";
 
 const { Client } = judge("@modelcontextprotocol/sdk/client/index.js");
@@ -20,7 +20,7 @@ const traffic = new Traffic();
 const transport = reach(kinds, process.argv.slice(2), traffic);
 const capabilities = { elicitation: { form: {} }, sampling: {}, roots: {} };
 const client = new Client({ name: "sdk-v1", version: "1" }, { capabilities });
-const ear = new Ear();
+const recorder = new NotificationRecorder();
 const asked = [];
 
 client.setRequestHandler(types.ElicitRequestSchema, ({ params }) => answers.elicit(asked)(params));
@@ -31,7 +31,7 @@ for (const schema of [
   types.ResourceListChangedNotificationSchema,
   types.ResourceUpdatedNotificationSchema,
 ]) {
-  client.setNotificationHandler(schema, ({ method, params }) => ear.hear(method, params));
+  client.setNotificationHandler(schema, ({ method, params }) => recorder.record(method, params));
 }
 
 await client.connect(transport);
@@ -41,7 +41,7 @@ const watch = async () => {
   await client.subscribeResource({ uri: "memo://watched" });
   return () => client.unsubscribeResource({ uri: "memo://watched" });
 };
-const seen = await play({ client, call, ear, asked, watch });
+const seen = await runScenario({ client, call, recorder, asked, watch });
 await transport.terminateSession?.();
 await client.close();
 await print({ ...seen, traffic: traffic.exchanges });

@@ -1,6 +1,6 @@
 // @modelcontextprotocol/client (version 2), in either era.
 //   node client_v2.mjs legacy|auto COMMAND ARGUMENT... | URL
-import { Ear, answers, judge, play, print } from "./scenario.mjs";
+import { NotificationRecorder, answers, judge, runScenario, print } from "./scenario.mjs";
 import { Traffic, reach } from "./transports.mjs";
 
 const { Client, SSEClientTransport, StreamableHTTPClientTransport } = judge("@modelcontextprotocol/client");
@@ -12,7 +12,7 @@ const traffic = new Traffic();
 const transport = reach(kinds, place, traffic);
 const capabilities = { elicitation: { form: {} }, sampling: {}, roots: {} };
 const client = new Client({ name: "sdk-v2", version: "2" }, { capabilities, versionNegotiation: { mode } });
-const ear = new Ear();
+const recorder = new NotificationRecorder();
 const asked = [];
 
 client.setRequestHandler("elicitation/create", ({ params }) => answers.elicit(asked)(params));
@@ -23,7 +23,7 @@ for (const method of [
   "notifications/resources/list_changed",
   "notifications/resources/updated",
 ]) {
-  client.setNotificationHandler(method, ({ params }) => ear.hear(method, params));
+  client.setNotificationHandler(method, ({ params }) => recorder.record(method, params));
 }
 
 await client.connect(transport);
@@ -40,7 +40,7 @@ const listen = async () => {
 };
 const watch = mode === "legacy" ? subscribe : listen;
 const version = client.getNegotiatedProtocolVersion();
-const seen = await play({ client, call, ear, asked, watch });
+const seen = await runScenario({ client, call, recorder, asked, watch });
 await transport.terminateSession?.();
 await client.close();
 await print({ version, ...seen, traffic: traffic.exchanges });

@@ -60,7 +60,7 @@ def run_async() -> Callable[[Coroutine[Any, Any, Any]], Any]:
 
 @pytest.fixture(scope="session")
 def node() -> list[str]:
-    """The Node.js of the judges; the test is skipped if there is none."""
+    """The Node.js of the judges; the test is skipped if it is not installed."""
     local = ROOT / ".node" / "bin" / "node"
     found = str(local) if local.exists() else shutil.which("node")
     if found is None or not JUDGES.is_dir():
@@ -73,7 +73,7 @@ def run_script(node: list[str]) -> Callable[..., Any]:
     """Run one of our client scripts against a server; return the JSON that it printed."""
 
     def run(address: ServerAddress, script: str, *arguments: str) -> Any:
-        # `import` looks for packages beside the script, so the judges' folder is told, not searched.
+        # `import` looks for packages beside the script, so the folder of the judges is passed explicitly.
         environment = os.environ | {"JUDGES": str(JUDGES)}
         done = subprocess.run(
             [*node, str(HERE / script), *arguments, *([address] if isinstance(address, str) else address)],

@@ -79,5 +79,5 @@ async def connect_sdk_client(
         }
         client = await stack.enter_async_context(Client(server, **settings, **options))
         if isinstance(address, str) and mode == LEGACY:
-            await wire.http_recorder.wait_for("GET")  # nothing can be told to a session before
+            await wire.http_recorder.wait_for("GET")  # before that, a session gets no notifications
         yield client, wire

@@ -39,7 +39,7 @@ class Relay:
                 sink.write(data)
                 await sink.drain()
         except OSError:
-            pass  # cut, or the other end has gone: both ends are closed below
+            pass  # reset or closed by one end: both are closed below
         finally:
             self._open_writers.discard(sink)
             sink.close()

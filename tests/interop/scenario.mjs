@@ -1,31 +1,31 @@
-// Everything a TypeScript client does with our server, whichever SDK it comes from.
+// Everything that a TypeScript client does with our server, with either SDK.
 //
-// The scripts that bring an SDK connect a client and say how it hears of things; this file
-// calls what they have in common and gathers what came back. Nothing is judged here: the
-// result is printed as JSON, and the test compares it.
+// The script of each SDK connects a client and subscribes to notifications; this file uses the
+// common part of their API and collects the results. It asserts nothing: the results are
+// printed as JSON, and the test compares them.
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
 export const judge = createRequire(join(process.env.JUDGES, "judges.cjs"));
 
-export class Ear {
-  heard = [];
+export class NotificationRecorder {
+  received = [];
   #waiting = [];
 
-  hear(kind, params) {
-    this.heard.push({ kind, params });
+  record(kind, params) {
+    this.received.push({ kind, params });
     this.#waiting = this.#waiting.filter((check) => !check());
   }
 
   kinds() {
-    return this.heard.map((note) => note.kind);
+    return this.received.map((note) => note.kind);
   }
 
-  until(kind) {
-    const found = () => this.heard.find((note) => note.kind === kind);
+  waitFor(kind) {
+    const found = () => this.received.find((note) => note.kind === kind);
     return new Promise((resolve, reject) => {
       if (found()) return resolve(found());
-      const timer = setTimeout(() => reject(new Error(`never heard ${kind}`)), 10_000);
+      const timer = setTimeout(() => reject(new Error(`never received ${kind}`)), 10_000);
       this.#waiting.push(() => found() && (clearTimeout(timer), resolve(found()), true));
     });
   }
@@ -67,7 +67,7 @@ async function tools(client, call) {
 }
 
 async function progress(call) {
-  // These clients drop progress that arrives in one read with the result, hence the tool that waits for us.
+  // These clients drop progress that arrives in one read with the result, hence the tool that waits for `go_on`.
   const order = [];
   const onprogress = ({ progress, total, message }) => {
     order.push([progress, total, message]);
@@ -121,22 +121,22 @@ async function prompts(client) {
   };
 }
 
-async function changes(client, call, ear, watch) {
+async function changes(client, call, recorder, watch) {
   const unwatch = await watch();
   await call("register_tool", { name: "hello" });
-  await ear.until("notifications/tools/list_changed");
+  await recorder.waitFor("notifications/tools/list_changed");
   const added = (await client.listTools()).tools.at(-1).name;
   const called = await call("hello", { who: "Ada" });
   await call("touch_resource");
-  await ear.until("notifications/resources/updated");
+  await recorder.waitFor("notifications/resources/updated");
   const read = await client.readResource({ uri: "memo://watched" });
   await call("add_resource", { name: "new" });
-  await ear.until("notifications/resources/list_changed");
-  const before = ear.kinds().length;
+  await recorder.waitFor("notifications/resources/list_changed");
+  const before = recorder.kinds().length;
   await unwatch();
   await call("touch_resource");
   await call("echo", { text: "a turn later" });
-  return { added, called, read, heard: ear.heard, afterwards: ear.heard.slice(before) };
+  return { added, called, read, received: recorder.received, afterwards: recorder.received.slice(before) };
 }
 
 async function manyAtOnce(call) {
@@ -145,8 +145,8 @@ async function manyAtOnce(call) {
   return results.every((result, index) => result.content[0].text === texts[index]);
 }
 
-// `call` is (name, arguments, options); `watch` starts hearing of changes and returns what stops it.
-export async function play({ client, call, ear, asked, watch }) {
+// `call` is (name, arguments, options); `watch` subscribes to changes and returns a function that unsubscribes.
+export async function runScenario({ client, call, recorder, asked, watch }) {
   return {
     server: client.getServerVersion(),
     capabilities: client.getServerCapabilities(),
@@ -158,7 +158,7 @@ export async function play({ client, call, ear, asked, watch }) {
     questions: await questions(call, asked),
     resources: await resources(client),
     prompts: await prompts(client),
-    changes: await changes(client, call, ear, watch),
+    changes: await changes(client, call, recorder, watch),
     manyAtOnce: await manyAtOnce(call),
   };
 }

@@ -55,7 +55,7 @@ class Person:
     age: int = 0
 
 
-# -- tools that answer at once -------------------------------------------------
+# -- tools that return at once -------------------------------------------------
 
 
 @server.tool(annotations=ToolAnnotations(title="Echo", read_only_hint=True, idempotent_hint=True))
@@ -209,7 +209,7 @@ async def counts(cancelled: int = 0) -> dict[str, int]:
     return seen
 
 
-# -- tools that ask ------------------------------------------------------------
+# -- tools that send client requests ------------------------------------------------------------
 
 
 @server.tool
@@ -286,7 +286,7 @@ async def touch_resource() -> int:
     return watched["version"]
 
 
-# -- tools that are careless with stdout ---------------------------------------
+# -- tools that write to stdout ---------------------------------------
 
 
 @server.tool

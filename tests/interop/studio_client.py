@@ -99,13 +99,13 @@ async def call_tools(client: Client) -> FeatureResults:
 
 
 async def collect_progress(client: Client) -> list[Any]:
-    heard: list[Any] = []
+    received: list[Any] = []
 
-    def hear(progress: Any) -> None:
-        heard.append((progress.progress, progress.total, progress.message))
+    def record_progress(progress: Any) -> None:
+        received.append((progress.progress, progress.total, progress.message))
 
-    result = await client.call_tool("slow", {"steps": 3}, progress=hear)
-    return [*heard, to_wire_form(result)["content"][0]["text"]]
+    result = await client.call_tool("slow", {"steps": 3}, progress=record_progress)
+    return [*received, to_wire_form(result)["content"][0]["text"]]
 
 
 async def cancel_calls(client: Client) -> FeatureResults:
@@ -185,11 +185,11 @@ async def collect_changes(client: Client, callbacks: ClientCallbacks) -> Feature
         await callbacks.wait_for(lambda change: change.kind == "resource")
         after = to_wire_form(await client.read_resource("memo://watched"))["contents"][0]["text"]
         await client.unsubscribe("memo://watched")
-        heard = len(callbacks.changes)
+        count_before = len(callbacks.changes)
         await client.call_tool("touch_resource")
-        await client.call_tool("echo", {"text": "so that whatever was told has arrived"})
-        seen["watched"] = (before, after, callbacks.changes[heard:])
-    seen["heard"] = list(dict.fromkeys((change.kind, change.uri) for change in callbacks.changes))
+        await client.call_tool("echo", {"text": "so that every earlier notification has arrived"})
+        seen["watched"] = (before, after, callbacks.changes[count_before:])
+    seen["received"] = list(dict.fromkeys((change.kind, change.uri) for change in callbacks.changes))
     return seen
 
 

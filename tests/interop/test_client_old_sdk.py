@@ -24,7 +24,7 @@ def old_server(**fields: Any) -> ServerConfig:
     return ServerConfig(id="old", command=str(PYTHON), args=[SERVER], **{"timeout_s": 60, **fields})
 
 
-async def test_the_client_finds_out_its_era_and_calls_its_tools() -> None:
+async def test_the_client_detects_the_era_of_an_old_server_and_calls_its_tools() -> None:
     async with assert_no_leaks(), Client(old_server()) as client:
         assert client.era == "legacy"
         assert client.protocol_version == "2025-03-26"
@@ -33,19 +33,19 @@ async def test_the_client_finds_out_its_era_and_calls_its_tools() -> None:
         assert (await client.read_resource("file:///readme")).contents[0].text == "old_sdk.py"
 
 
-async def test_a_pinned_version_is_spoken_at_once() -> None:
+async def test_a_pinned_version_is_used_without_detection() -> None:
     async with assert_no_leaks(), Client(old_server(protocol_version="2024-11-05")) as client:
         assert client.protocol_version == "2024-11-05"
         assert [tool.name for tool in await client.tools()] == ["echo"]
 
 
-async def test_the_hub_serves_it() -> None:
+async def test_the_hub_serves_an_old_server() -> None:
     async with open_upstream(old_server(), list_s=60) as upstream:
         await upstream.refresh()
         assert [entry.name for entry in upstream.snapshot.tools] == ["echo"]
 
 
-def test_the_command_line_finds_out_once(tmp_path: Path) -> None:
+def test_the_command_line_detects_the_era_once(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
     for _ in range(2):
         listed = subprocess.run(

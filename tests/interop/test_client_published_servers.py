@@ -31,7 +31,7 @@ from hubbub import (
 
 RunAsync = Callable[..., Any]
 PUBLISHED = JUDGES / "@modelcontextprotocol"
-HANDLERS = 16  # the tools of `everything`, with those that it adds for what a client can answer
+HANDLERS = 16  # the tools of `everything`, with those that it adds for client capabilities
 
 
 @pytest.fixture(params=["stdio", "streamable_http", "sse", "fallback"])
@@ -93,7 +93,9 @@ def text(result: Any) -> str:
 # -- everything ----------------------------------------------------------------
 
 
-def test_everything_is_listed_called_read_and_completed(everything: ServerConfig, run_async: RunAsync) -> None:
+def test_the_everything_server_is_listed_called_read_and_completed(
+    everything: ServerConfig, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
         async with Client(everything) as client:
             assert client.server_info.name == "mcp-servers/everything"
@@ -109,7 +111,7 @@ def test_everything_is_listed_called_read_and_completed(everything: ServerConfig
 async def check_tools(client: Client) -> None:
     names = [tool.name for tool in await client.tools()]
     assert {"echo", "get-sum", "get-structured-content"} <= set(names)
-    assert "trigger-sampling-request" not in names  # we did not say that we have a model
+    assert "trigger-sampling-request" not in names  # the client did not declare sampling
     assert text(await client.call_tool("echo", {"message": "grüß dich"})) == "Echo: grüß dich"
     assert text(await client.call_tool("get-sum", {"a": 2, "b": 3})) == "The sum of 2 and 3 is 5."
     weather = to_wire_form(await client.call_tool("get-structured-content", {"location": "Chicago"}))
@@ -159,11 +161,13 @@ async def check_prompts(client: Client) -> None:
     assert to_wire_form(found)["completion"]["values"] == ["David", "Eve", "Frank"]
 
 
-def test_everything_asks_reports_and_tells(everything: ServerConfig, run_async: RunAsync) -> None:
+def test_the_everything_server_sends_requests_progress_and_changes(
+    everything: ServerConfig, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
         person = Callbacks()
         async with person.client(everything) as client:
-            while len(await client.tools()) < HANDLERS:  # it adds some when it has learnt what we can answer
+            while len(await client.tools()) < HANDLERS:  # it adds some when it knows the capabilities of the client
                 await person.until(Change("tools"))
             await check_questions(client, person)
             await check_progress(client)
@@ -191,13 +195,13 @@ async def check_questions(client: Client, person: Callbacks) -> None:
 
 
 async def check_progress(client: Client) -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
     work = {"duration": 0.2, "steps": 4}
     done = await client.call_tool(
-        "trigger-long-running-operation", work, progress=lambda update: heard.append((update.progress, update.total))
+        "trigger-long-running-operation", work, progress=lambda update: received.append((update.progress, update.total))
     )
     assert text(done) == "Long running operation completed. Duration: 0.2 seconds, Steps: 4."
-    assert heard == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert received == [(1, 4), (2, 4), (3, 4), (4, 4)]
     started = asyncio.Event()
     call = asyncio.create_task(
         client.call_tool(
@@ -226,7 +230,9 @@ async def check_subscription(client: Client, person: Callbacks) -> None:
 # -- the others ----------------------------------------------------------------
 
 
-def test_the_filesystem_server_works_where_its_roots_are(node: list[str], run_async: RunAsync, tmp_path: Path) -> None:
+def test_the_filesystem_server_uses_the_roots_of_the_client(
+    node: list[str], run_async: RunAsync, tmp_path: Path
+) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
     outside.mkdir()
@@ -258,7 +264,7 @@ def test_the_filesystem_server_works_where_its_roots_are(node: list[str], run_as
     run_async(scenario())
 
 
-def test_the_memory_server_keeps_a_graph(node: list[str], run_async: RunAsync, tmp_path: Path) -> None:
+def test_the_memory_server_stores_a_graph(node: list[str], run_async: RunAsync, tmp_path: Path) -> None:
     memory_file = tmp_path / "memory.jsonl"
     ada = {"name": "Ada", "entityType": "person", "observations": ["writes programs"]}
 

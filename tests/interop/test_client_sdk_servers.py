@@ -53,7 +53,7 @@ def text(result: Any) -> str:
     return str(block["text"])
 
 
-def test_it_agrees_on_a_version_and_learns_who_the_server_is(results: FeatureResults) -> None:
+def test_the_client_negotiates_a_version_and_gets_the_server_info(results: FeatureResults) -> None:
     assert results["version"] == results["expected"]
     assert results["server"] == ("studio", "1.2.3")
     assert results["instructions"] == "Ask for an echo."
@@ -101,11 +101,11 @@ def test_failures_are_results(results: FeatureResults) -> None:
         assert "missing" in text(unknown)
 
 
-def test_progress_comes_in_order_and_before_the_result(results: FeatureResults) -> None:
+def test_progress_arrives_in_order_and_before_the_result(results: FeatureResults) -> None:
     assert results["progress"] == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3"), "3 steps"]
 
 
-def test_the_server_stops_what_is_cancelled_or_takes_too_long(results: FeatureResults) -> None:
+def test_the_server_stops_calls_that_are_cancelled_or_time_out(results: FeatureResults) -> None:
     assert results["cancelled"] == {
         "was_cancelled": True,
         "after_cancelling": {"started": 1, "cancelled": 1},
@@ -114,13 +114,13 @@ def test_the_server_stops_what_is_cancelled_or_takes_too_long(results: FeatureRe
     }
 
 
-def test_many_calls_in_flight_get_each_their_own_answer(results: FeatureResults) -> None:
+def test_concurrent_calls_get_their_own_results(results: FeatureResults) -> None:
     assert results["many"] is True
 
 
-def test_it_answers_for_the_person_the_model_and_the_roots(results: FeatureResults) -> None:
+def test_the_client_answers_elicitation_sampling_and_roots_requests(results: FeatureResults) -> None:
     expected = {"ask_name": "Ada is 36", "sample_haiku": "basho: old pond", "list_roots": "file:///home/ada"}
-    if results["sdk"] == "fastmcp":  # it has given up on the other two
+    if results["sdk"] == "fastmcp":  # FastMCP supports neither sampling nor roots
         expected = {"ask_name": "Ada is 36"}
     assert results["answered"] == expected
     (_, message, form), *samplings = results["asked"]
@@ -155,14 +155,14 @@ def test_it_gets_prompts_and_completions(results: FeatureResults) -> None:
     assert prompts["name"] == ["ada", "alan"]
 
 
-def test_it_hears_of_changes_until_it_stops_listening(results: FeatureResults) -> None:
+def test_the_client_receives_changes_until_it_unsubscribes(results: FeatureResults) -> None:
     changes = results["changes"]
     assert changes["is_listed"] is True
     assert changes["hello"] == "hello greets Ada"
-    assert ("tools", "") in changes["heard"]
-    # Neither of the Python frameworks knows `resources/subscribe`; only the SDK has its successor.
+    assert ("tools", "") in changes["received"]
+    # Neither Python framework has `resources/subscribe`; only the SDK has `subscriptions/listen`.
     can_watch = results["sdk"] in ("v1", "v2") or (results["sdk"], results["version"]) == ("python", MODERN)
     assert changes["can_watch"] is can_watch
     if can_watch:
-        assert ("resource", "memo://watched") in changes["heard"]
+        assert ("resource", "memo://watched") in changes["received"]
         assert changes["watched"] == ("version 0", "version 1", [])

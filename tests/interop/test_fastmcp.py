@@ -33,7 +33,7 @@ async def connected(address: ServerAddress, mode: str, **options: Any) -> AsyncI
         transport = StreamableHttpTransport(address, httpx_client_factory=traffic.make_client)
     async with Client(transport, mode=mode, timeout=60, **options) as client:
         if isinstance(address, str) and mode == LEGACY:
-            await traffic.wait_for("GET")  # nothing can be told to a session before
+            await traffic.wait_for("GET")  # before that, a session gets no notifications
         yield client
 
 
@@ -55,7 +55,7 @@ def test_it_lists_and_calls_tools(address: ServerAddress, run_async: RunAsync, m
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_raises_what_a_tool_raised(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_a_failed_tool_raises_in_the_client(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connected(address, mode) as client:
             with pytest.raises(ToolError, match="the well is dry"):
@@ -68,22 +68,22 @@ def test_it_raises_what_a_tool_raised(address: ServerAddress, run_async: RunAsyn
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_progress_comes_in_order(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_progress_arrives_in_order(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connected(address, mode) as client:
-            heard: list[tuple[float, float | None, str | None]] = []
+            received: list[tuple[float, float | None, str | None]] = []
             has_gone_on = asyncio.Event()
 
             async def progress(value: float, total: float | None, message: str | None) -> None:
-                heard.append((value, total, message))
+                received.append((value, total, message))
                 await client.call_tool("go_on")
                 if value == total:
                     has_gone_on.set()
 
             result = await client.call_tool("paced", {"steps": 3}, progress_handler=progress)
-            await has_gone_on.wait()  # a client that is closed with a call on its way fails
+            await has_gone_on.wait()  # a client that is closed during a call fails
             assert result.content[0].text == "3 steps"
-            assert heard == [(step, 3, f"step {step}") for step in range(1, 4)]
+            assert received == [(step, 3, f"step {step}") for step in range(1, 4)]
 
     run_async(scenario())
 
@@ -109,7 +109,9 @@ def test_a_cancelled_call_stops(address: ServerAddress, run_async: RunAsync, mod
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_the_person_the_model_and_the_roots_are_asked(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_elicitation_sampling_and_roots_requests_are_answered(
+    address: ServerAddress, run_async: RunAsync, mode: str
+) -> None:
     async def elicit(message: str, form: Any, params: Any, context: Any) -> Any:
         assert message == "Who are you?"
         return ElicitResult(action="accept", content=form(name="Ada", age=36))
@@ -144,35 +146,37 @@ def test_it_reads_resources_and_gets_prompts(address: ServerAddress, run_async: 
     run_async(scenario())
 
 
-def test_a_legacy_session_hears_of_changes(address: ServerAddress, run_async: RunAsync) -> None:
+def test_a_legacy_session_receives_changes(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        heard: asyncio.Queue[Any] = asyncio.Queue()
+        received: asyncio.Queue[Any] = asyncio.Queue()
 
         async def note(message: Any) -> None:
-            heard.put_nowait(message)
+            received.put_nowait(message)
 
         async with connected(address, LEGACY, message_handler=note) as client:
             await client.call_tool("register_tool", {"name": "hello"})
-            assert isinstance(await asyncio.wait_for(heard.get(), 60), types.ToolListChangedNotification)
+            assert isinstance(await asyncio.wait_for(received.get(), 60), types.ToolListChangedNotification)
             assert (await client.call_tool("hello", {"who": "Ada"})).content[0].text == "hello greets Ada"
             await client.session.subscribe_resource("memo://watched")
             await client.call_tool("touch_resource")
-            updated = await asyncio.wait_for(heard.get(), 60)
+            updated = await asyncio.wait_for(received.get(), 60)
             assert isinstance(updated, types.ResourceUpdatedNotification)
             assert str(updated.params.uri) == "memo://watched"
 
     run_async(scenario())
 
 
-def test_a_modern_client_hears_what_it_listens_to(address: ServerAddress, run_async: RunAsync) -> None:
+def test_a_modern_client_receives_the_notifications_that_it_subscribed_to(
+    address: ServerAddress, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
         async with (
             connected(address, MODERN) as client,
-            listen(client.session, tools_list_changed=True, resource_subscriptions=["memo://watched"]) as heard,
+            listen(client.session, tools_list_changed=True, resource_subscriptions=["memo://watched"]) as received,
         ):
             await client.call_tool("register_tool", {"name": "hello"})
-            assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
+            assert isinstance(await asyncio.wait_for(anext(received), 60), ToolsListChanged)
             await client.call_tool("touch_resource")
-            assert await asyncio.wait_for(anext(heard), 60) == ResourceUpdated(uri="memo://watched")
+            assert await asyncio.wait_for(anext(received), 60) == ResourceUpdated(uri="memo://watched")
 
     run_async(scenario())

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_an_address_is_all_it_needs(url: str, run_async: RunAsync, mode: str) -> None:
+def test_a_client_needs_only_the_url(url: str, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with Client(url, mode=mode, timeout=60) as client:
             assert client.protocol_version == ("2025-11-25" if mode == LEGACY else "2026-07-28")
@@ -25,7 +25,7 @@ def test_an_address_is_all_it_needs(url: str, run_async: RunAsync, mode: str) ->
     run_async(scenario())
 
 
-def test_it_keeps_one_session_and_ends_it(url: str, run_async: RunAsync) -> None:
+def test_the_client_uses_one_session_and_ends_it(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         traffic = HttpRecorder()
         transport = StreamableHttpTransport(url, httpx_client_factory=traffic.make_client)
@@ -43,12 +43,12 @@ def test_it_keeps_one_session_and_ends_it(url: str, run_async: RunAsync) -> None
     run_async(scenario())
 
 
-def test_it_comes_back_for_an_answer_whose_stream_was_closed(url: str, run_async: RunAsync) -> None:
+def test_the_client_reconnects_for_a_result_whose_stream_was_closed(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        traffic, heard, complete = HttpRecorder(), [], asyncio.Event()
+        traffic, received, complete = HttpRecorder(), [], asyncio.Event()
 
         async def progress(value: float, total: float | None, message: str | None) -> None:
-            heard.append(message)
+            received.append(message)
             if message == "after":
                 complete.set()
 
@@ -57,13 +57,13 @@ def test_it_comes_back_for_an_answer_whose_stream_was_closed(url: str, run_async
             result = await client.call_tool("polled", progress_handler=progress)
             assert result.content[0].text == "fetched"
             await asyncio.wait_for(complete.wait(), 60)
-            assert heard == ["before", "after"]
+            assert received == ["before", "after"]
             assert [exchange.method for exchange in traffic.exchanges if exchange.last_event_id] == ["GET"]
 
     run_async(scenario())
 
 
-def test_the_old_pair_of_routes_serves_it_too(url: str, run_async: RunAsync) -> None:
+def test_the_http_sse_transport_serves_the_client_too(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         traffic = HttpRecorder()
         transport = SSETransport(url.removesuffix("mcp") + "sse", httpx_client_factory=traffic.make_client)

@@ -1,4 +1,4 @@
-"""The hub in front of the published server `everything`: everything that it offers to capable clients is listed and works."""
+"""The published server `everything` behind a hub: tools for capable clients are listed and work."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -62,14 +62,14 @@ def test_it_calls_a_tool(inspect: Inspect) -> None:
     assert result["structuredContent"] == {"total": 5, "terms": [2, 3]}
 
 
-def test_it_sees_the_end_of_a_tool_that_reports_progress(inspect: Inspect) -> None:
+def test_a_tool_that_reports_progress_returns_its_result(inspect: Inspect) -> None:
     code, result = inspect("tools/call", "--tool-name", "slow", "--tool-arg", "steps=2")
     assert code == 0
     assert result["content"] == [{"type": "text", "text": "2 steps"}]
 
 
 @pytest.mark.parametrize("tool", ["failing", "failing_sum"])
-def test_it_sees_that_a_tool_failed(inspect: Inspect, tool: str) -> None:
+def test_a_failed_tool_is_shown_as_failed(inspect: Inspect, tool: str) -> None:
     arguments = ["--tool-arg", "a=1"] if tool == "failing_sum" else []
     code, result = inspect("tools/call", "--tool-name", tool, *arguments)
     assert code == TOOL_FAILED
@@ -91,7 +91,7 @@ def test_it_lists_and_reads_resources(inspect: Inspect) -> None:
     assert result["contents"] == [contents]
 
 
-def test_it_is_told_that_a_resource_is_missing(inspect: Inspect) -> None:
+def test_a_missing_resource_is_shown_as_an_error(inspect: Inspect) -> None:
     code, result = inspect("resources/read", "--uri", "memo://nowhere")
     assert code == 1
     assert result["error"]["message"] == "Resource not found"

@@ -19,7 +19,7 @@ RunAsync = Callable[..., Any]
 pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
 
-def talkative(recorder: ClientRecorder) -> dict[str, Any]:
+def client_callbacks(recorder: ClientRecorder) -> dict[str, Any]:
     return {
         "elicitation_callback": recorder.elicit,
         "sampling_callback": recorder.sample,
@@ -32,7 +32,7 @@ async def counts(client: Client, **awaited: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_learns_who_we_are(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_the_client_gets_the_server_info(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
             assert client.protocol_version == ("2025-11-25" if mode == LEGACY else "2026-07-28")
@@ -72,7 +72,7 @@ def test_it_lists_tools_with_their_schemas(address: ServerAddress, run_async: Ru
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_calls_tools_and_gets_text_and_data(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_tool_results_have_text_and_structured_content(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
             await client.list_tools()  # from here on the client checks results against their schemas
@@ -140,32 +140,34 @@ def test_a_failed_tool_is_a_result_and_an_unknown_one_is_an_error(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_progress_comes_in_order_and_before_the_result(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_progress_arrives_in_order_and_before_the_result(
+    address: ServerAddress, run_async: RunAsync, mode: str
+) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
-            heard: list[tuple[float, float | None, str | None]] = []
+            received: list[tuple[float, float | None, str | None]] = []
             complete = asyncio.Event()
 
             async def progress(progress: float, total: float | None, message: str | None) -> None:
-                heard.append((progress, total, message))
-                if len(heard) == 4:
+                received.append((progress, total, message))
+                if len(received) == 4:
                     complete.set()
 
             result = await client.call_tool("slow", {"steps": 4}, progress_callback=progress)
             assert block_text(result.content[0]) == "4 steps"
             await asyncio.wait_for(complete.wait(), 60)
-            assert heard == [(step, 4, f"step {step}") for step in range(1, 5)]
+            assert received == [(step, 4, f"step {step}") for step in range(1, 5)]
 
     run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_logs_come_at_the_level_asked_for(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_log_messages_have_the_requested_level(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
-        heard: list[types.LoggingMessageNotificationParams] = []
+        received: list[types.LoggingMessageNotificationParams] = []
 
         async def log(params: types.LoggingMessageNotificationParams) -> None:
-            heard.append(params)
+            received.append(params)
 
         level: dict[str, Any] = {"log_level": "info"} if mode == MODERN else {}
         async with connect_sdk_client(address, mode, logging_callback=log, **level) as (client, recorder):
@@ -174,18 +176,20 @@ def test_logs_come_at_the_level_asked_for(address: ServerAddress, run_async: Run
             await client.call_tool("slow", {"steps": 2})
             await recorder.wait_for(types.LoggingMessageNotification)
             await client.call_tool("echo", {"text": "a turn later"})
-            assert [(entry.level, entry.data) for entry in heard] == [("info", "did step 1"), ("info", "did step 2")]
+            assert [(entry.level, entry.data) for entry in received] == [("info", "did step 1"), ("info", "did step 2")]
             if mode == LEGACY:
                 await client.set_logging_level("error")
                 await client.call_tool("slow", {"steps": 2})
                 await client.call_tool("echo", {"text": "a turn later"})
-                assert len(heard) == 2
+                assert len(received) == 2
 
     run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_cancelled_call_stops_and_the_server_goes_on(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_a_cancelled_call_stops_and_the_server_continues(
+    address: ServerAddress, run_async: RunAsync, mode: str
+) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
             waiting = asyncio.Event()
@@ -205,10 +209,10 @@ def test_a_cancelled_call_stops_and_the_server_goes_on(address: ServerAddress, r
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_person_fills_in_a_form(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_a_user_fills_in_a_form(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         person = ClientRecorder()
-        async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
+        async with connect_sdk_client(address, mode, **client_callbacks(person)) as (client, _):
             assert block_text((await client.call_tool("ask_name")).content[0]) == "Ada 1 is 36"
             form = person.requests[0]
             assert form.message == "Who are you?"
@@ -220,7 +224,7 @@ def test_a_person_fills_in_a_form(address: ServerAddress, run_async: RunAsync, m
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_person_may_refuse(address: ServerAddress, run_async: RunAsync, mode: str, action: Any) -> None:
+def test_a_user_may_decline_an_elicitation(address: ServerAddress, run_async: RunAsync, mode: str, action: Any) -> None:
     async def refuse(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         return types.ElicitResult(action=action)
 
@@ -232,10 +236,10 @@ def test_a_person_may_refuse(address: ServerAddress, run_async: RunAsync, mode: 
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_handler_that_asks_twice_runs_once(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_a_handler_with_two_client_requests_runs_once(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         person = ClientRecorder()
-        async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
+        async with connect_sdk_client(address, mode, **client_callbacks(person)) as (client, _):
             assert block_text((await client.call_tool("interview")).content[0]) == "Ada 1 and Ada 2"
             assert [form.message for form in person.requests] == ["Who are you?", "And your friend?"]
             assert (await counts(client))["started"] == 1
@@ -244,10 +248,10 @@ def test_a_handler_that_asks_twice_runs_once(address: ServerAddress, run_async: 
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_the_clients_model_and_roots_are_asked(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_sampling_and_roots_requests_are_answered(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         person = ClientRecorder()
-        async with connect_sdk_client(address, mode, **talkative(person)) as (client, _):
+        async with connect_sdk_client(address, mode, **client_callbacks(person)) as (client, _):
             assert (
                 block_text((await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0]) == "basho: old pond"
             )
@@ -265,7 +269,7 @@ def test_the_clients_model_and_roots_are_asked(address: ServerAddress, run_async
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_client_that_cannot_ask_a_person_is_told_so(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_elicitation_without_the_capability_is_an_error(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
             if mode == LEGACY:
@@ -331,7 +335,7 @@ def test_it_gets_prompts_and_completions(address: ServerAddress, run_async: RunA
     run_async(scenario())
 
 
-def test_a_legacy_session_hears_of_what_it_subscribed_to(address: ServerAddress, run_async: RunAsync) -> None:
+def test_a_legacy_session_receives_updates_of_subscribed_resources(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, LEGACY) as (client, recorder):
             await client.call_tool("touch_resource")
@@ -348,7 +352,7 @@ def test_a_legacy_session_hears_of_what_it_subscribed_to(address: ServerAddress,
     run_async(scenario())
 
 
-def test_a_legacy_session_hears_of_new_tools_and_resources(address: ServerAddress, run_async: RunAsync) -> None:
+def test_a_legacy_session_receives_list_changes(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, LEGACY) as (client, recorder):
             await client.call_tool("register_tool", {"name": "hello"})
@@ -367,31 +371,33 @@ def test_a_legacy_session_hears_of_new_tools_and_resources(address: ServerAddres
     run_async(scenario())
 
 
-def test_a_modern_client_hears_what_it_listens_to_and_nothing_else(address: ServerAddress, run_async: RunAsync) -> None:
+def test_a_modern_client_receives_the_subscribed_notifications_and_no_others(
+    address: ServerAddress, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, MODERN) as (client, recorder):
             await client.call_tool("register_tool", {"name": "before"})
-            async with client.listen(tools_list_changed=True, resource_subscriptions=["memo://watched"]) as heard:
-                assert heard.honored.tools_list_changed is True
-                assert heard.honored.resource_subscriptions == ["memo://watched"]
+            async with client.listen(tools_list_changed=True, resource_subscriptions=["memo://watched"]) as received:
+                assert received.honored.tools_list_changed is True
+                assert received.honored.resource_subscriptions == ["memo://watched"]
                 await client.call_tool("add_resource", {"name": "new"})
                 await client.call_tool("register_tool", {"name": "hello"})
-                assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
+                assert isinstance(await asyncio.wait_for(anext(received), 60), ToolsListChanged)
                 assert (await client.list_tools()).tools[-1].name == "hello"
                 await client.call_tool("touch_resource")
-                assert await asyncio.wait_for(anext(heard), 60) == ResourceUpdated(uri="memo://watched")
+                assert await asyncio.wait_for(anext(received), 60) == ResourceUpdated(uri="memo://watched")
                 assert block_text((await client.read_resource("memo://watched")).contents[0]) == "version 1"
             await client.call_tool("register_tool", {"name": "after"})
             await client.call_tool("echo", {"text": "a turn later"})
-            # Nothing outside the stream: a modern server never tells a client what it did not ask for.
-            told = [note.params.meta for note in recorder.notifications if note.params is not None]
+            # Nothing outside the stream: a modern server sends no notifications that were not requested.
+            metas = [note.params.meta for note in recorder.notifications if note.params is not None]
             assert [note for note in recorder.notifications if note.params is None] == []
-            assert all(meta and "io.modelcontextprotocol/subscriptionId" in meta for meta in told)
+            assert all(meta and "io.modelcontextprotocol/subscriptionId" in meta for meta in metas)
 
     run_async(scenario())
 
 
-def test_two_listens_of_one_client_are_told_apart(address: ServerAddress, run_async: RunAsync) -> None:
+def test_two_listen_streams_of_one_client_are_independent(address: ServerAddress, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with (
             connect_sdk_client(address, MODERN) as (client, _),
@@ -407,7 +413,7 @@ def test_two_listens_of_one_client_are_told_apart(address: ServerAddress, run_as
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_many_calls_in_flight_get_each_their_own_answer(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
+def test_concurrent_calls_get_their_own_results(address: ServerAddress, run_async: RunAsync, mode: str) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(address, mode) as (client, _):
             texts = [f"text {number}" for number in range(100)]

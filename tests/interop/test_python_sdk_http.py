@@ -33,7 +33,7 @@ def list_tools(session: str) -> tuple[dict[str, Any], dict[str, str]]:
 # -- sessions ------------------------------------------------------------------
 
 
-def test_a_legacy_client_keeps_one_session_and_ends_it(url: str, run_async: RunAsync) -> None:
+def test_a_legacy_client_uses_one_session_and_ends_it(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(url, LEGACY) as (client, recorder):
             await client.list_tools()
@@ -83,23 +83,23 @@ def test_a_modern_client_has_no_session(url: str, run_async: RunAsync) -> None:
         async with connect_sdk_client(url, MODERN) as (client, recorder):
             await client.list_tools()
             await client.call_tool("echo", {"text": "hi"})
-            async with client.listen(tools_list_changed=True) as heard:
+            async with client.listen(tools_list_changed=True) as received:
                 await client.call_tool("register_tool", {"name": "hello"})
-                assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
+                assert isinstance(await asyncio.wait_for(anext(received), 60), ToolsListChanged)
         assert set(recorder.http_recorder.exchanges) == {RecordedExchange("POST", 200, None, None)}
 
     run_async(scenario())
 
 
-def test_clients_of_both_eras_hear_what_the_other_changed(url: str, run_async: RunAsync) -> None:
+def test_clients_of_both_eras_receive_changes_made_by_each_other(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with (
             connect_sdk_client(url, LEGACY) as (old, recorder),
             connect_sdk_client(url, MODERN) as (new, _),
-            new.listen(tools_list_changed=True) as heard,
+            new.listen(tools_list_changed=True) as received,
         ):
             await old.call_tool("register_tool", {"name": "hello"})
-            assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
+            assert isinstance(await asyncio.wait_for(anext(received), 60), ToolsListChanged)
             await recorder.wait_for(types.ToolListChangedNotification)
             assert block_text((await new.call_tool("hello", {"who": "Ada"})).content[0]) == "hello greets Ada"
             assert block_text((await old.call_tool("hello", {"who": "Ada"})).content[0]) == "hello greets Ada"
@@ -110,21 +110,21 @@ def test_clients_of_both_eras_hear_what_the_other_changed(url: str, run_async: R
 # -- streams that end too early --------------------------------------------------
 
 
-def test_a_client_comes_back_for_an_answer_whose_stream_was_closed(url: str, run_async: RunAsync) -> None:
+def test_a_client_reconnects_for_a_result_whose_stream_was_closed(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(url, LEGACY) as (client, recorder):
-            heard: list[tuple[float, float | None, str | None]] = []
+            received: list[tuple[float, float | None, str | None]] = []
             complete = asyncio.Event()
 
             async def progress(progress: float, total: float | None, message: str | None) -> None:
-                heard.append((progress, total, message))
-                if len(heard) == 2:
+                received.append((progress, total, message))
+                if len(received) == 2:
                     complete.set()
 
             result = await client.call_tool("polled", progress_callback=progress)
             assert block_text(result.content[0]) == "fetched"
             await asyncio.wait_for(complete.wait(), 60)
-            assert heard == [(1, 2, "before"), (2, 2, "after")]
+            assert received == [(1, 2, "before"), (2, 2, "after")]
             resumed = [exchange for exchange in recorder.http_recorder.exchanges if exchange.last_event_id is not None]
             assert [(exchange.method, exchange.status) for exchange in resumed] == [("GET", 200)]
 
@@ -134,10 +134,10 @@ def test_a_client_comes_back_for_an_answer_whose_stream_was_closed(url: str, run
 def test_a_call_outlives_its_broken_connection(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with open_relay(url) as (way, relay), connect_sdk_client(way, LEGACY) as (client, recorder):
-            heard: list[float] = []
+            received: list[float] = []
 
             async def progress(progress: float, total: float | None, message: str | None) -> None:
-                heard.append(progress)
+                received.append(progress)
                 if progress == 1:
                     assert relay.abort_connections() > 0
                 async with httpx2.AsyncClient(trust_env=False) as bare:
@@ -147,7 +147,7 @@ def test_a_call_outlives_its_broken_connection(url: str, run_async: RunAsync) ->
 
             result = await client.call_tool("paced", {"steps": 3}, progress_callback=progress)
             assert block_text(result.content[0]) == "3 steps"
-            assert heard == [1, 2, 3]
+            assert received == [1, 2, 3]
             assert [
                 exchange for exchange in recorder.http_recorder.by_method("GET") if exchange.last_event_id is not None
             ]
@@ -199,7 +199,7 @@ def test_a_modern_call_ends_with_its_connection(url: str, run_async: RunAsync) -
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("response", ["json", "sse"])
-def test_it_takes_answers_in_either_form(run_async: RunAsync, mode: str, response: str) -> None:
+def test_the_client_accepts_both_response_modes(run_async: RunAsync, mode: str, response: str) -> None:
     async def scenario(url: str) -> None:
         async with connect_sdk_client(url, mode) as (client, _):
             assert (await client.list_tools()).tools[0].name == "echo"
@@ -242,16 +242,18 @@ def test_with_a_key_everything_works(locked: str, keys: dict[str, str], run_asyn
                 await client.call_tool("register_tool", {"name": "hello"})
                 await recorder.wait_for(types.ToolListChangedNotification)
             else:
-                async with client.listen(tools_list_changed=True) as heard:
+                async with client.listen(tools_list_changed=True) as received:
                     await client.call_tool("register_tool", {"name": "hello"})
-                    assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
+                    assert isinstance(await asyncio.wait_for(anext(received), 60), ToolsListChanged)
 
     run_async(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("headers", [{}, {"X-API-Key": f"hb_00000000_{0:048}"}], ids=["no key", "wrong key"])
-def test_without_a_good_key_it_is_told_so(locked: str, run_async: RunAsync, mode: str, headers: dict[str, str]) -> None:
+def test_without_a_valid_key_the_client_gets_an_error(
+    locked: str, run_async: RunAsync, mode: str, headers: dict[str, str]
+) -> None:
     async def scenario() -> None:
         refusal = pytest.RaisesExc(MCPError, match="API key" if headers else "X-API-Key")
         with pytest.RaisesGroup(refusal, flatten_subgroups=True):
@@ -261,7 +263,7 @@ def test_without_a_good_key_it_is_told_so(locked: str, run_async: RunAsync, mode
     run_async(scenario())
 
 
-def test_a_session_is_of_no_use_to_another_key(locked: str, keys: dict[str, str], run_async: RunAsync) -> None:
+def test_a_session_cannot_be_used_with_another_key(locked: str, keys: dict[str, str], run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_sdk_client(locked, LEGACY, {"X-API-Key": keys["alice"]}) as (_, recorder):
             body, headers = list_tools(str(recorder.http_recorder.by_method("GET")[0].session))
@@ -276,12 +278,12 @@ def test_a_session_is_of_no_use_to_another_key(locked: str, keys: dict[str, str]
 # -- the oldest transport --------------------------------------------------------
 
 
-def test_the_old_pair_of_routes_serves_it_too(url: str, run_async: RunAsync) -> None:
+def test_the_http_sse_transport_serves_the_client_too(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        recorder, heard = ClientRecorder(), []
+        recorder, received = ClientRecorder(), []
 
         async def progress(progress: float, total: float | None, message: str | None) -> None:
-            heard.append(progress)
+            received.append(progress)
 
         stream = sse_client(url.removesuffix("mcp") + "sse", httpx_client_factory=recorder.http_recorder.make_client)
         people: dict[str, Any] = {"elicitation_callback": recorder.elicit, "sampling_callback": recorder.sample}
@@ -300,6 +302,6 @@ def test_the_old_pair_of_routes_serves_it_too(url: str, run_async: RunAsync) -> 
             await client.call_tool("touch_resource")
             updated = await recorder.wait_for(types.ResourceUpdatedNotification)
             assert updated.params.uri == "memo://watched"
-            assert heard == [1, 2, 3]
+            assert received == [1, 2, 3]
 
     run_async(scenario())

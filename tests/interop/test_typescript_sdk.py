@@ -57,7 +57,7 @@ def text(result: dict[str, Any]) -> str:
     return str(block["text"])
 
 
-def test_it_learns_who_we_are(seen: Seen) -> None:
+def test_the_client_gets_the_server_info(seen: Seen) -> None:
     assert seen["server"] == {"name": "interop", "title": "Interop fixture", "version": "1.2.3"}
     assert seen["instructions"] == "Ask for an echo."
     assert seen["capabilities"] == {
@@ -80,7 +80,7 @@ def test_it_lists_tools_with_their_schemas(seen: Seen) -> None:
     assert "outputSchema" not in tools["echo"]
 
 
-def test_it_calls_tools_and_gets_text_and_data(seen: Seen) -> None:
+def test_tool_results_have_text_and_structured_content(seen: Seen) -> None:
     tools = seen["tools"]
     assert text(tools["echo"]) == "grüße 🌍"
     assert tools["add"]["structuredContent"] == {"total": 5, "terms": [2, 3]}
@@ -122,11 +122,11 @@ def test_an_unknown_tool_is_an_error(seen: Seen) -> None:
     assert seen["tools"]["unknown"]["data"]["toolName"] == "missing"
 
 
-def test_progress_comes_in_order_and_before_the_result(seen: Seen) -> None:
+def test_progress_arrives_in_order_and_before_the_result(seen: Seen) -> None:
     assert seen["progress"] == [[1, 3, "step 1"], [2, 3, "step 2"], [3, 3, "step 3"], "3 steps"]
 
 
-def test_a_cancelled_call_stops_and_the_server_goes_on(seen: Seen) -> None:
+def test_a_cancelled_call_stops_and_the_server_continues(seen: Seen) -> None:
     assert seen["cancellation"] == {
         "outcome": "aborted",
         "before": {"started": 1, "cancelled": 0, "finished": 0},
@@ -134,7 +134,7 @@ def test_a_cancelled_call_stops_and_the_server_goes_on(seen: Seen) -> None:
     }
 
 
-def test_the_person_the_model_and_the_roots_are_asked(seen: Seen) -> None:
+def test_elicitation_sampling_and_roots_requests_are_answered(seen: Seen) -> None:
     questions = seen["questions"]
     assert text(questions["form"]) == "Ada 1 is 36"
     assert text(questions["interview"]) == "Ada 2 and Ada 3"
@@ -175,25 +175,25 @@ def test_it_gets_prompts_and_completions(seen: Seen) -> None:
     assert prompts["completed"]["completion"] == {"values": ["formal", "friendly"], "total": 2, "hasMore": False}
 
 
-def test_it_hears_of_changes_until_it_stops_listening(seen: Seen) -> None:
+def test_the_client_receives_changes_until_it_unsubscribes(seen: Seen) -> None:
     changes = seen["changes"]
     assert changes["added"] == "hello"
     assert text(changes["called"]) == "hello greets Ada"
     assert changes["read"]["contents"][0]["text"] == "version 1"
-    assert [note["kind"] for note in changes["heard"]] == [
+    assert [note["kind"] for note in changes["received"]] == [
         "notifications/tools/list_changed",
         "notifications/resources/updated",
         "notifications/resources/list_changed",
     ]
-    assert changes["heard"][1]["params"]["uri"] == "memo://watched"
+    assert changes["received"][1]["params"]["uri"] == "memo://watched"
     assert changes["afterwards"] == []
 
 
-def test_many_calls_in_flight_get_each_their_own_answer(seen: Seen) -> None:
+def test_concurrent_calls_get_their_own_results(seen: Seen) -> None:
     assert seen["manyAtOnce"] is True
 
 
-def test_it_comes_back_for_an_answer_whose_stream_was_closed(seen: Seen) -> None:
+def test_the_client_reconnects_for_a_result_whose_stream_was_closed(seen: Seen) -> None:
     assert text(seen["polled"]) == "fetched"
     resumed = [exchange for exchange in seen["traffic"] if exchange["lastEventId"] is not None]
     if seen["transport"] == "http" and not is_modern(seen):
@@ -202,7 +202,7 @@ def test_it_comes_back_for_an_answer_whose_stream_was_closed(seen: Seen) -> None
         assert resumed == []
 
 
-def test_it_keeps_one_session_over_http_and_ends_it(seen: Seen) -> None:
+def test_the_client_uses_one_session_over_http_and_ends_it(seen: Seen) -> None:
     sessions = {exchange["session"] for exchange in seen["traffic"]}
     if seen["transport"] != "http" or is_modern(seen):
         assert sessions <= {None}

@@ -1,4 +1,4 @@
-"""The `websockets` library against /mcp-ws; the TypeScript client is tested there too, and no other SDK has WebSockets."""
+"""The `websockets` library as a client of /mcp-ws. Of the SDKs, only the TypeScript one has WebSockets."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ def test_a_session_lists_and_calls(url: str, run_async: RunAsync) -> None:
     run_async(scenario())
 
 
-def test_progress_comes_before_the_answer(url: str, run_async: RunAsync) -> None:
+def test_progress_precedes_the_response(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             await link.call("p", "slow", steps=2)
@@ -114,7 +114,7 @@ def test_a_cancelled_call_is_not_answered(url: str, run_async: RunAsync) -> None
     run_async(scenario())
 
 
-def test_a_client_that_leaves_cancels_its_calls(url: str, run_async: RunAsync) -> None:
+def test_the_calls_of_a_client_that_disconnects_are_cancelled(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             await link.call(1, "wait_forever")
@@ -126,7 +126,7 @@ def test_a_client_that_leaves_cancels_its_calls(url: str, run_async: RunAsync) -
     run_async(scenario())
 
 
-def test_a_person_is_asked_in_the_middle_of_a_call(url: str, run_async: RunAsync) -> None:
+def test_an_elicitation_is_answered_during_a_call(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             await link.call(1, "ask_name")
@@ -139,7 +139,7 @@ def test_a_person_is_asked_in_the_middle_of_a_call(url: str, run_async: RunAsync
     run_async(scenario())
 
 
-def test_changes_reach_the_sessions_that_want_them(url: str, run_async: RunAsync) -> None:
+def test_changes_reach_the_subscribed_sessions(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as watcher, session(url) as other:
             assert await watcher.ask(1, "resources/subscribe", uri="memo://watched") == {}
@@ -174,7 +174,7 @@ def test_a_modern_client_needs_no_handshake(url: str, run_async: RunAsync) -> No
     run_async(scenario())
 
 
-def test_a_modern_client_hears_what_it_listens_to(url: str, run_async: RunAsync) -> None:
+def test_a_modern_client_receives_the_notifications_that_it_subscribed_to(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_client(url) as link, session(url) as other:
             wanted = {"toolsListChanged": True}
@@ -188,7 +188,7 @@ def test_a_modern_client_hears_what_it_listens_to(url: str, run_async: RunAsync)
     run_async(scenario())
 
 
-def test_plain_calls_need_nothing_at_all(url: str, run_async: RunAsync) -> None:
+def test_plain_calls_need_no_handshake(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connect_client(url, subprotocols=None) as link:
             result = await link.ask(1, "tools/call", name="echo", arguments={"text": "hi"})
@@ -197,7 +197,7 @@ def test_plain_calls_need_nothing_at_all(url: str, run_async: RunAsync) -> None:
     run_async(scenario())
 
 
-def test_broken_frames_are_answered_and_the_next_is_served(url: str, run_async: RunAsync) -> None:
+def test_invalid_frames_get_an_error_and_the_next_is_served(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             for frame in ("{", b"\xff\xfe", "[]", "7"):
@@ -208,7 +208,7 @@ def test_broken_frames_are_answered_and_the_next_is_served(url: str, run_async: 
     run_async(scenario())
 
 
-def test_many_calls_in_flight_get_each_their_own_answer(url: str, run_async: RunAsync) -> None:
+def test_concurrent_calls_get_their_own_results(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with session(url) as link:
             for number in range(200):
@@ -239,7 +239,7 @@ def test_a_page_of_another_origin_is_refused(url: str, run_async: RunAsync) -> N
     run_async(scenario())
 
 
-def test_a_name_that_is_not_ours_is_refused(url: str, run_async: RunAsync) -> None:
+def test_a_foreign_host_name_is_refused(url: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         here, port = "127.0.0.1", int(url.split(":")[2].partition("/")[0])
         with pytest.raises(InvalidStatus) as refused:

@@ -1,11 +1,11 @@
-// How a client reaches the server: a command line is started, an address is asked.
+// Transports of the clients: a command is started on stdio, a URL is connected to over HTTP.
 //
-// Over HTTP every exchange is remembered, so that the test sees which session was named, what was
-// resumed, and how it ended.
+// Over HTTP every exchange is recorded, so that the test can check the session ids, resumed streams
+// and the end of the session.
 export class Traffic {
   exchanges = [];
   #opened;
-  // Settled when the stream of changes is open: nothing can be told to a legacy session before.
+  // Settled when the stream of changes is open: before that, a legacy session gets no notifications.
   listening = new Promise((resolve) => (this.#opened = resolve));
 
   fetch = async (url, init = {}) => {
@@ -23,7 +23,7 @@ export class Traffic {
   }
 }
 
-// `kinds` are the transports that an SDK has; `place` is what is left of the command line.
+// `kinds` are the transports of the SDK; `place` is the rest of the command line.
 export function reach(kinds, place, traffic) {
   const [first, ...args] = place;
   const { pathname, protocol } = URL.canParse(first) ? new URL(first) : {};

@@ -1,9 +1,9 @@
-"""A client's side of a conversation in memory, in any dialect: what the tests of the server talk through.
+"""A client in memory, in any dialect, for the tests of the server.
 
-    async with conversing(server, "2025-06-18") as client:
+    async with connect_raw_client(server, "2025-06-18") as client:
         answer = await client.ask("tools/list")
 
-Not a client library: it sends what it is told to, also what is wrong, and keeps all it hears.
+Not a client library: it sends any message, also invalid ones, and records everything that it receives.
 """
 
 import json
@@ -27,7 +27,7 @@ SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 ALL_CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 
 NO_TIMEOUT_S = 3600.0
-"""The deadline of the test comes first."""
+"""The time limit of the test ends first."""
 
 Message = dict[str, Any]
 
@@ -37,7 +37,7 @@ def modern_meta(capabilities: Message | None = None, **more: Any) -> Message:
 
 
 class RawClient:
-    """One client. Requests from the server are answered by `reply_with`, everything else that arrives is in `heard`."""
+    """One client. Requests from the server are answered by `reply_with`, all other messages are in `received`."""
 
     def __init__(self, link: RawTransport, dialect: str, capabilities: Message) -> None:
         self.transport = link
@@ -76,7 +76,7 @@ class RawClient:
         return json.loads(await self.transport.receive(timeout_s))
 
     async def response_to(self, identifier: Any, timeout_s: float = NO_TIMEOUT_S) -> Message:
-        """The whole answer to a request; what comes before it is kept or replied to."""
+        """Return the complete response to a request; handle the messages that arrive before it."""
         key = json.dumps(identifier)
         while key not in self.responses:
             self.handle_message(await self.next_message(timeout_s))

@@ -169,7 +169,7 @@ async def test_a_prefix_cannot_break_headers_or_events() -> None:
         await serving
 
 
-# -- who may call ----------------------------------------------------------------------------
+# -- authentication ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ async def test_a_prefix_cannot_break_headers_or_events() -> None:
         (None, 403),
     ],
 )
-async def test_without_authentication_only_this_machine_may_call(server: Any, status: int) -> None:
+async def test_without_authentication_only_loopback_is_served(server: Any, status: int) -> None:
     app = make_server().asgi()
     async with app.lifespan():
         answer = await call_app(app, server=server)
@@ -196,14 +196,14 @@ async def test_without_authentication_only_this_machine_may_call(server: Any, st
         assert socket.sent == [{"type": "websocket.close", "code": 1008}]
 
 
-async def test_the_risk_can_be_accepted() -> None:
+async def test_the_insecure_option_allows_network_callers_but_still_checks_hosts() -> None:
     app = make_server().asgi(insecure=True)
     async with app.lifespan():
         assert (await call_app(app, server=NETWORK)).status == 200
         assert (await call_app(app, headers=[(b"host", b"evil.example")])).status == 403
 
 
-async def test_known_callers_may_call_from_anywhere_within_the_usual_limits(tmp_path: Path) -> None:
+async def test_authenticated_callers_may_call_over_the_network_within_the_default_limits(tmp_path: Path) -> None:
     keys = Keyring(tmp_path / "keys.toml")
     key = keys.add("alice")["X-API-Key"].encode()
     app = make_server().asgi(key_file=str(keys.path), allowed_hosts=["api.example.com"])
@@ -215,7 +215,7 @@ async def test_known_callers_may_call_from_anywhere_within_the_usual_limits(tmp_
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"allowed_hosts": ["a b"]}, "allowed_hosts: 'a b' is not a host"),
         ({"allowed_origins": ["example.com"]}, "allowed_origins"),
@@ -226,12 +226,12 @@ async def test_known_callers_may_call_from_anywhere_within_the_usual_limits(tmp_
         ({"response": "xml"}, "response must be one of auto, json, sse"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(SettingsError, match=told):
+def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         make_server().asgi(**options)
 
 
-def test_options_are_settings_of_serve_and_nothing_else_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asgi_options_are_serve_settings_and_environment_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {setting.key for setting in list_settings(ServeSettings)}
     assert set(AsgiOptions.__annotations__) <= known
     monkeypatch.setenv("HUBBUB_MAX_STREAMS", "none")
@@ -253,7 +253,7 @@ async def test_a_body_that_does_not_arrive_in_time_is_refused() -> None:
 
 
 @pytest.mark.parametrize("is_slow", [True, False])
-async def test_the_tool_of_a_caller_that_does_not_read_or_cannot_be_written_to_is_cancelled(is_slow: bool) -> None:
+async def test_the_call_of_a_caller_that_does_not_read_or_has_disconnected_is_cancelled(is_slow: bool) -> None:
     server, ended = make_server(), asyncio.Event()
 
     @server.tool
@@ -283,7 +283,7 @@ async def test_the_tool_of_a_caller_that_does_not_read_or_cannot_be_written_to_i
         assert is_counted == is_slow
 
 
-async def test_a_websocket_that_is_not_read_is_given_up() -> None:
+async def test_a_websocket_whose_client_does_not_read_is_closed() -> None:
     app = make_server().asgi(slow_reader_s=0.01)
     exchange = AsgiExchange("/mcp-ws", type="websocket")
 
@@ -298,7 +298,7 @@ async def test_a_websocket_that_is_not_read_is_given_up() -> None:
         assert b"hubbub_websockets 0.0" in await read_metrics(app)
 
 
-async def test_only_so_many_requests_are_served_at_once() -> None:
+async def test_concurrent_requests_are_limited() -> None:
     app = make_server().asgi(max_connections=1)
     first = AsgiExchange()
     async with app.lifespan():
@@ -324,7 +324,7 @@ def test_no_http_server_is_loaded() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-@pytest.mark.parametrize(("option", "told"), [("key_fil", "did you mean 'key_file'"), ("host", "known: ")])
-def test_an_option_that_does_not_exist_is_refused(option: str, told: str) -> None:
-    with pytest.raises(SettingsError, match=told):
+@pytest.mark.parametrize(("option", "message"), [("key_fil", "did you mean 'key_file'"), ("host", "known: ")])
+def test_an_option_that_does_not_exist_is_refused(option: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         Server("s").asgi(**{option: "x"})  # type: ignore[arg-type]

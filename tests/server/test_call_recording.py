@@ -47,7 +47,7 @@ def call(peer: StubPeer) -> Call:
     ],
     ids=repr,
 )
-def test_each_call_is_counted_by_how_it_ended(answer: Reply | BaseException, outcome: str) -> None:
+def test_each_call_is_counted_by_its_outcome(answer: Reply | BaseException, outcome: str) -> None:
     metrics, peer = Metrics(), StubPeer(answer)
 
     async def main() -> None:
@@ -76,14 +76,14 @@ def test_each_call_is_counted_by_how_it_ended(answer: Reply | BaseException, out
         (b'{"isError":"odd"}', "ok"),
     ],
 )
-def test_what_only_passes_through_is_counted_by_what_it_says(body: bytes, outcome: str) -> None:
+def test_a_raw_reply_is_counted_by_the_outcome_in_its_body(body: bytes, outcome: str) -> None:
     recorded = []
     peer = StubPeer(RawReply(body=Raw(body)))
     asyncio.run(RecordingPeer(peer, lambda *values: recorded.append(values[2])).request(call(peer)))
     assert recorded == [outcome]
 
 
-def test_notifications_pass() -> None:
+def test_notifications_pass_unchanged() -> None:
     peer = StubPeer(Reply())
     asyncio.run(RecordingPeer(peer, Metrics().call).notify(Note("notifications/x")))
     assert [note.method for note in peer.notes] == ["notifications/x"]

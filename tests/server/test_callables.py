@@ -29,7 +29,7 @@ class Greeter:
         return f"{self.word} {name}, {context.caller.revision.era}"
 
 
-async def test_a_partial_is_a_tool_whose_bound_arguments_callers_cannot_give() -> None:
+async def test_bound_arguments_of_a_partial_cannot_be_set_by_callers() -> None:
     server = Server("s")
     server.tool(functools.partial(convert, rate=2.0))
     async with connect_raw_client(server, PLAIN) as client:
@@ -122,7 +122,7 @@ def test_generators_are_refused_when_they_are_registered(function: Callable[...,
             register(function)
 
 
-def test_what_cannot_be_called_is_refused_with_advice() -> None:
+def test_an_object_that_is_not_callable_is_refused_with_advice() -> None:
     server = Server("s")
     with pytest.raises(DefinitionError, match="3 is not a function"):
         server.tools.register(3)  # type: ignore[arg-type]
@@ -135,12 +135,12 @@ def test_what_cannot_be_called_is_refused_with_advice() -> None:
                 return "made"
 
 
-def test_a_completion_that_gives_no_list_is_refused() -> None:
+def test_a_completion_that_returns_no_list_is_refused() -> None:
     server = Server("s")
     with pytest.raises(DefinitionError, match="a function that returns a list of strings"):
         server.completion("prompt", "argument")(more_numbers)
 
 
-def test_a_lifespan_that_opens_nothing_is_refused() -> None:
+def test_a_lifespan_that_is_not_a_context_manager_is_refused() -> None:
     with pytest.raises(DefinitionError, match="@asynccontextmanager"):
         Server("s", lifespan=more_numbers)  # type: ignore[arg-type]

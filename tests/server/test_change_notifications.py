@@ -1,4 +1,4 @@
-"""Who is told of a change without having asked, on a connection that speaks any era."""
+"""Unrequested change notifications on connections that may use any era."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ PLAIN = {"method": "ping"}
 
 
 @pytest.mark.parametrize(
-    ("spoken", "is_told"),
+    ("spoken", "is_notified"),
     [
         ([], True),
         ([PLAIN], True),
@@ -35,7 +35,9 @@ PLAIN = {"method": "ping"}
         ([MODERN, INITIALIZE], True),
     ],
 )
-def test_a_client_that_speaks_only_modern_is_not_told_unasked(spoken: list[dict[str, Any]], is_told: bool) -> None:
+def test_a_modern_only_client_gets_no_unrequested_notifications(
+    spoken: list[dict[str, Any]], is_notified: bool
+) -> None:
     async def scenario() -> None:
         server = Server("changing")
         async with server.running(), RawTransport(server) as link:
@@ -43,6 +45,6 @@ def test_a_client_that_speaks_only_modern_is_not_told_unasked(spoken: list[dict[
                 link.send(json.dumps({"jsonrpc": "2.0", "id": identifier, **message}).encode())
                 await link.receive()
             server.tool(name="late", description="Registered late.")(lambda: "late")
-            assert link.pending_count() == int(is_told)
+            assert link.pending_count() == int(is_notified)
 
     asyncio.run(scenario())

@@ -14,7 +14,7 @@ def answer_with(**content: object) -> Callable[[Message], Message]:
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
-async def test_in_a_session_the_client_is_asked_while_the_call_is_open(version: str) -> None:
+async def test_in_a_session_client_requests_are_sent_while_the_call_is_open(version: str) -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, version) as client:
         client.reply_with = answer_with(name="Ada")
@@ -28,7 +28,7 @@ async def test_in_a_session_the_client_is_asked_while_the_call_is_open(version: 
     assert len(asking.server.rounds) == 0
 
 
-async def test_in_a_session_questions_asked_together_are_open_together() -> None:
+async def test_in_a_session_concurrent_client_requests_are_open_at_once() -> None:
     async with connect_raw_client(AskingServer().server, "2025-11-25") as client:
         identifier = client.send_request("tools/call", call("both_at_once"))
         questions = [await client.next_message() for _ in range(2)]
@@ -39,7 +39,7 @@ async def test_in_a_session_questions_asked_together_are_open_together() -> None
 
 
 @pytest.mark.parametrize("version", LEGACY)
-async def test_in_a_session_models_and_roots_are_asked(version: str) -> None:
+async def test_in_a_session_sampling_and_roots_requests_are_sent(version: str) -> None:
     def reply(message: Message) -> Message:
         if message["method"] == "roots/list":
             return {"result": {"roots": [{"uri": "file:///a"}]}}
@@ -51,7 +51,7 @@ async def test_in_a_session_models_and_roots_are_asked(version: str) -> None:
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_in_a_session_a_person_may_refuse(action: str) -> None:
+async def test_in_a_session_a_user_may_decline_an_elicitation(action: str) -> None:
     async with connect_raw_client(AskingServer().server, "2025-11-25") as client:
         client.reply_with = lambda message: {"result": {"action": action}}
         assert (await client.call("greet"))["content"][0]["text"] == action
@@ -66,21 +66,21 @@ async def test_in_a_session_a_person_may_refuse(action: str) -> None:
         {"error": "nonsense"},
     ],
 )
-async def test_in_a_session_an_error_in_reply_fails_the_tool(reply: dict[str, Any]) -> None:
+async def test_in_a_session_an_error_response_fails_the_tool(reply: dict[str, Any]) -> None:
     async with connect_raw_client(AskingServer().server, "2025-11-25") as client:
         client.reply_with = lambda message: reply
         assert (await client.call("greet"))["isError"] is True
 
 
 @pytest.mark.parametrize("result", [None, 5, {}, [], {"action": "maybe"}, accept(name=5), accept()])
-async def test_in_a_session_a_wrong_reply_ends_the_call_with_an_error(result: object) -> None:
+async def test_in_a_session_an_invalid_response_ends_the_call_with_an_error(result: object) -> None:
     async with connect_raw_client(AskingServer().server, "2025-11-25") as client:
         client.reply_with = lambda message: {"result": result}
         answer = await client.ask("tools/call", call("greet"))
         assert "error" in answer or answer["result"]["isError"]
 
 
-async def test_in_a_session_a_cancelled_call_withdraws_its_question() -> None:
+async def test_in_a_session_a_cancelled_call_cancels_its_client_request() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, "2025-11-25") as client:
         client.send_request("tools/call", call("greet"), id="c")
@@ -95,7 +95,7 @@ async def test_in_a_session_a_cancelled_call_withdraws_its_question() -> None:
         assert client.received == []
 
 
-async def test_in_a_session_a_client_that_leaves_ends_its_questions() -> None:
+async def test_in_a_session_a_client_that_disconnects_ends_its_client_requests() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, "2025-11-25") as client:
         client.send_request("tools/call", call("greet"), id="c")
@@ -104,7 +104,7 @@ async def test_in_a_session_a_client_that_leaves_ends_its_questions() -> None:
         assert (await client.response_to("c"))["result"]["isError"] is True
 
 
-async def test_a_plain_caller_is_told_that_it_cannot_be_asked() -> None:
+async def test_a_client_request_to_a_plain_caller_is_an_error() -> None:
     async with connect_raw_client(AskingServer().server, PLAIN) as client:
         for tool, arguments in (("greet", {}), ("book", {"flight": "X1"}), ("everything", {})):
             assert (await client.error("tools/call", call(tool, **arguments)))["code"] == -32002

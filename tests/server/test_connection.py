@@ -49,13 +49,13 @@ def request(identifier: object, method: str = "ping", params: object = None) -> 
 
 
 @pytest.mark.parametrize("version", LEGACY)
-async def test_a_known_version_is_agreed_to(version: str) -> None:
+async def test_a_known_version_is_accepted(version: str) -> None:
     async with connect_raw_client(Server("s"), version):
         pass
 
 
 @pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01", "2099-01-01", "nonsense", ""])
-async def test_another_version_is_answered_with_the_newest_that_has_a_handshake(version: str) -> None:
+async def test_an_unknown_version_is_answered_with_the_newest_legacy_version(version: str) -> None:
     async with connect_raw_client(Server("s")) as client:
         result = await client.result("initialize", {"protocolVersion": version})
     assert result["protocolVersion"] == "2025-11-25"
@@ -134,7 +134,7 @@ async def test_a_refused_initialize_leaves_the_session_as_it_was() -> None:
 
 @pytest.mark.parametrize("identifier", ["1", "0", "-3", "123456789012345678901234567890", '"a"', '""', '"é"', '"1"'])
 @pytest.mark.parametrize("dialect", [PLAIN, "2025-11-25", MODERN])
-async def test_an_id_comes_back_as_it_was_sent(identifier: str, dialect: str) -> None:
+async def test_an_id_is_returned_as_it_was_sent(identifier: str, dialect: str) -> None:
     params = json.dumps({"_meta": modern_meta()} if dialect == MODERN else {})
     async with connect_raw_client(Server("s"), dialect) as client:
         message = f'{{"jsonrpc":"2.0","id":{identifier},"method":"tools/list","params":{params}}}'
@@ -170,7 +170,7 @@ async def test_an_id_in_use_is_refused_and_free_again_afterwards() -> None:
     assert gate.runs == 1
 
 
-async def test_the_number_and_the_text_of_an_id_are_two_ids() -> None:
+async def test_a_number_and_a_string_are_different_ids() -> None:
     gate = Gate()
     async with connect_raw_client(gate.server) as client:
         client.send_request("wait", id=1)
@@ -235,7 +235,7 @@ async def test_bad_input_gets_its_error_and_the_next_message_is_served(
     ],
 )
 @pytest.mark.parametrize("dialect", [PLAIN, "2025-11-25"])
-async def test_notifications_and_answers_are_never_answered(message: dict[str, Any], dialect: str) -> None:
+async def test_notifications_and_responses_get_no_response(message: dict[str, Any], dialect: str) -> None:
     async with connect_raw_client(Gate().server, dialect) as client:
         client.send(message)
         await client.wait_until_idle()
@@ -291,7 +291,7 @@ async def test_a_batch_of_notifications_is_not_answered() -> None:
         assert client.received == []
 
 
-async def test_a_batch_waits_for_its_slowest_call_and_nobody_else_does() -> None:
+async def test_a_batch_waits_for_its_slowest_call_and_other_requests_do_not() -> None:
     gate = Gate()
     async with connect_raw_client(gate.server) as client:
         client.send([request(1, "wait"), request(2, "quick"), request(1, "quick")])
@@ -301,7 +301,7 @@ async def test_a_batch_waits_for_its_slowest_call_and_nobody_else_does() -> None
     assert [(answer["id"], answer.get("result")) for answer in answers] == [(1, "done"), (2, "quick"), (None, None)]
 
 
-async def test_a_batch_too_large_runs_nothing() -> None:
+async def test_no_call_of_an_oversized_batch_runs() -> None:
     gate = Gate()
     async with connect_raw_client(gate.server) as client:
         client.send([request(number, "wait") for number in range(bounds.BATCH_ITEMS + 1)])
@@ -368,7 +368,7 @@ async def test_cancelling_one_call_leaves_the_others() -> None:
         assert await client.next_message() == {"jsonrpc": "2.0", "id": 2, "result": "done"}
 
 
-# -- many at once and the end ----------------------------------------------------
+# -- concurrency and the end of a connection ----------------------------------------------------
 
 
 async def test_many_calls_run_at_once() -> None:
@@ -398,7 +398,7 @@ async def test_a_full_connection_is_busy_until_calls_finish() -> None:
         assert not connection.is_busy
 
 
-async def test_the_end_of_input_answers_what_runs() -> None:
+async def test_running_calls_are_answered_after_the_end_of_input() -> None:
     gate = Gate()
     async with connect_raw_client(gate.server) as client:
         client.send_request("wait", id=1)
@@ -409,14 +409,14 @@ async def test_the_end_of_input_answers_what_runs() -> None:
         assert await client.next_message() == {"jsonrpc": "2.0", "id": 1, "result": "done"}
 
 
-async def test_the_end_of_the_connection_cancels_what_runs() -> None:
+async def test_the_end_of_the_connection_cancels_running_calls() -> None:
     gate = Gate()
     async with connect_raw_client(gate.server) as client:
         client.send_request("wait", id=1)
         await gate.entered.wait()
     assert gate.cancelled.is_set()
     assert client.transport.pending_count() == 0
-    assert len(gate.server.audience) == 0
+    assert len(gate.server.broadcaster) == 0
 
 
 async def test_two_connections_of_one_server_have_their_own_ids_and_dialects() -> None:

@@ -89,9 +89,7 @@ def working_server() -> WorkingServer:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("token", ["a", 7, 0, "", -3])
-async def test_progress_is_reported_under_the_token_of_the_request_and_before_its_answer(
-    dialect: str, token: int | str
-) -> None:
+async def test_progress_has_the_token_of_the_request_and_precedes_the_response(dialect: str, token: int | str) -> None:
     async with connect_raw_client(working_server(), dialect) as client:
         identifier = client.send_request("tools/call", {"name": "work"}, meta={"progressToken": token})
         first, second, answer = [await client.next_message() for _ in range(3)]
@@ -113,7 +111,7 @@ async def test_without_a_token_there_is_no_progress(dialect: str, meta: dict[str
 
 
 @pytest.mark.parametrize("dialect", [PLAIN, "2025-11-25", MODERN])
-async def test_nothing_is_reported_after_the_answer(dialect: str) -> None:
+async def test_no_progress_is_sent_after_the_response(dialect: str) -> None:
     server = working_server()
     async with connect_raw_client(server, dialect) as client:
         meta = {"progressToken": 1} | ({LEVEL_KEY: "debug"} if dialect == MODERN else {})
@@ -136,7 +134,7 @@ async def test_a_synchronous_tool_runs_in_a_thread_and_reports_from_there(dialec
         assert [note["data"] for note in client.notifications(MESSAGE)] == ["from a thread"]
 
 
-async def test_synchronous_tools_block_nobody() -> None:
+async def test_synchronous_tools_run_concurrently() -> None:
     server, barrier = Server("s"), threading.Barrier(4, timeout=60)
 
     @server.tool
@@ -150,7 +148,7 @@ async def test_synchronous_tools_block_nobody() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["2025-11-25", MODERN])
-async def test_a_synchronous_tool_that_waits_ends_with_its_call(dialect: str) -> None:
+async def test_a_synchronous_tool_that_waits_for_its_client_ends_when_its_call_is_cancelled(dialect: str) -> None:
     server = Server("s")
     ended, error_names = threading.Event(), []
 
@@ -207,7 +205,7 @@ async def test_a_synchronous_tool_notices_at_its_next_report_that_it_was_cancell
 
 @pytest.mark.parametrize("version", LEGACY)
 @pytest.mark.parametrize("level", [None, *LOG_LEVELS])
-async def test_a_session_hears_messages_of_its_level_and_above(version: str, level: str | None) -> None:
+async def test_a_session_receives_log_messages_of_its_level_and_above(version: str, level: str | None) -> None:
     async with connect_raw_client(working_server(), version) as client:
         if level is not None:
             assert await client.result("logging/setLevel", {"level": level}) == {}
@@ -219,31 +217,31 @@ async def test_a_session_hears_messages_of_its_level_and_above(version: str, lev
 
 
 @pytest.mark.parametrize("level", [None, *LOG_LEVELS])
-async def test_a_modern_request_names_its_own_level(level: str | None) -> None:
+async def test_a_modern_request_sets_its_own_log_level(level: str | None) -> None:
     async with connect_raw_client(working_server(), MODERN) as client:
         await client.call("logs", meta={} if level is None else {LEVEL_KEY: level})
-        heard = [note["level"] for note in client.notifications(MESSAGE)]
-        assert heard == ([] if level is None else list(LOG_LEVELS[LOG_LEVELS.index(level) :]))
+        received = [note["level"] for note in client.notifications(MESSAGE)]
+        assert received == ([] if level is None else list(LOG_LEVELS[LOG_LEVELS.index(level) :]))
         client.received.clear()
         await client.call("logs")
         assert client.received == []
 
 
-async def test_a_plain_caller_hears_no_messages() -> None:
+async def test_a_plain_caller_receives_no_log_messages() -> None:
     async with connect_raw_client(working_server(), PLAIN) as client:
         await client.call("logs")
         assert client.received == []
 
 
-async def test_there_is_a_short_form_for_the_usual_levels() -> None:
+async def test_context_has_a_method_for_each_common_log_level() -> None:
     async with connect_raw_client(working_server(), "2025-11-25") as client:
         await client.result("logging/setLevel", {"level": "debug"})
         await client.call("short_logs")
-        heard = [(note["level"], note["data"]) for note in client.notifications(MESSAGE)]
-    assert heard == [("debug", "d"), ("info", "i"), ("warning", "w"), ("error", "e")]
+        received = [(note["level"], note["data"]) for note in client.notifications(MESSAGE)]
+    assert received == [("debug", "d"), ("info", "i"), ("warning", "w"), ("error", "e")]
 
 
-async def test_the_level_of_one_session_is_not_that_of_another() -> None:
+async def test_each_session_has_its_own_log_level() -> None:
     server = working_server()
     async with connect_raw_client(server, "2025-11-25") as quiet, connect_raw_client(server, "2025-11-25") as other:
         await quiet.result("logging/setLevel", {"level": "emergency"})
@@ -256,7 +254,7 @@ async def test_the_level_of_one_session_is_not_that_of_another() -> None:
 # -- the caller --------------------------------------------------------------------
 
 
-async def test_a_handler_sees_who_calls_and_what_the_lifespan_yielded() -> None:
+async def test_a_handler_sees_its_caller_and_the_lifespan_value() -> None:
     server = working_server()
     async with connect_raw_client(server, "2025-06-18") as client:
         result = (await client.call("who"))["structuredContent"]
@@ -288,7 +286,7 @@ async def test_the_lifespan_is_open_while_the_server_runs() -> None:
     assert events == ["open", "closed"]
 
 
-async def test_further_lifespans_leave_the_value_of_the_servers_own() -> None:
+async def test_additional_lifespans_do_not_replace_the_lifespan_value() -> None:
     events = []
 
     def named(name: str) -> Lifespan:
@@ -320,7 +318,7 @@ def test_a_second_lifespan_is_refused_instead_of_replacing_the_first() -> None:
         server.lifespan(lambda server: nullcontext())
 
 
-# -- pages to open -----------------------------------------------------------------
+# -- URL elicitation -----------------------------------------------------------------
 
 
 def url_server() -> Server:
@@ -341,7 +339,7 @@ def url_server() -> Server:
     return server
 
 
-async def test_a_page_is_opened_by_clients_that_can() -> None:
+async def test_url_elicitation_is_sent_to_clients_that_support_it() -> None:
     async with connect_raw_client(url_server(), "2025-11-25") as client:
         client.reply_with = lambda message: {"result": {"action": "accept"}}
         for _ in range(2):
@@ -363,7 +361,7 @@ async def test_a_page_is_opened_by_clients_that_can() -> None:
         ("declared_form", {"url": {}}, {"form": {}}),
     ],
 )
-async def test_a_mode_that_a_client_lacks_is_not_used(
+async def test_an_elicitation_mode_that_the_client_lacks_is_refused(
     tool: str, declared: dict[str, Any], required: dict[str, Any]
 ) -> None:
     async with connect_raw_client(url_server(), MODERN, {"elicitation": declared}) as client:
@@ -375,7 +373,7 @@ async def test_a_mode_that_a_client_lacks_is_not_used(
 
 
 @pytest.mark.parametrize("declared", [{}, {"form": {}}, {"form": {}, "url": {}}])
-async def test_a_form_needs_no_mode_to_be_declared(declared: dict[str, Any]) -> None:
+async def test_form_elicitation_does_not_require_a_declared_mode(declared: dict[str, Any]) -> None:
     async with connect_raw_client(url_server(), MODERN, {"elicitation": declared}) as client:
         for tool in ("form", "declared_form"):
             assert (await client.call(tool))["resultType"] == "input_required"

@@ -1,4 +1,4 @@
-"""Contract 001, to the byte: the examples of the server framework for plain callers."""
+"""The examples of contract 001 (docs/decisions/0008) for plain callers, compared byte by byte."""
 
 from typing import Annotated, Any
 
@@ -109,7 +109,7 @@ HEALTH = '{"name":"health","inputSchema":{"type":"object","properties":{},"addit
         ),
     ],
 )
-async def test_an_example_of_the_contract_is_answered_to_the_byte(request_: str, answer: str) -> None:
+async def test_documented_examples_are_answered_with_the_exact_bytes(request_: str, answer: str) -> None:
     async with RawTransport(dingdong()) as link:
         link.send(request_.encode())
         assert (await link.receive()).decode() == answer
@@ -127,7 +127,7 @@ async def test_an_example_of_the_contract_is_answered_to_the_byte(request_: str,
         ('{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"a","more":1}}', -32003),
     ],
 )
-async def test_a_failure_has_the_code_of_the_contract(request_: str, code: int) -> None:
+async def test_failures_have_the_documented_codes(request_: str, code: int) -> None:
     async with RawTransport(dingdong()) as link:
         link.send(request_.encode())
         assert f'"code":{code},' in (await link.receive()).decode()

@@ -5,7 +5,7 @@ from tests.server.asking_server import AskingServer, accept, call, retry_with_an
 from tests.server.raw_client import MODERN, connect_raw_client
 
 
-async def test_a_declared_input_needs_no_state() -> None:
+async def test_a_declared_input_needs_no_request_state() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         (entry,) = [tool for tool in (await client.result("tools/list"))["tools"] if tool["name"] == "book"]
@@ -43,7 +43,7 @@ async def test_a_wrong_declared_input_is_an_error(response: object) -> None:
     assert asking.started == []
 
 
-async def test_wrong_arguments_are_told_when_the_declared_input_is_there() -> None:
+async def test_wrong_arguments_are_reported_once_the_declared_input_is_given() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         answer = await retry_with_answers(client, call("book"), {}, {"seat": accept(name="12A")})
@@ -51,7 +51,7 @@ async def test_wrong_arguments_are_told_when_the_declared_input_is_there() -> No
     assert asking.started == []
 
 
-async def test_a_tool_may_declare_and_ask() -> None:
+async def test_a_tool_may_declare_inputs_and_send_client_requests() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("declared_and_asked")

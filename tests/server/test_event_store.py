@@ -26,7 +26,7 @@ def count_stored(stream: Stream) -> int:
     return len(reader.events)
 
 
-def test_events_that_a_stream_gave_up_itself_push_out_no_others() -> None:
+def test_a_stream_at_its_own_limit_evicts_only_its_own_events() -> None:
     store = EventStore(max_events=2 * bounds.STORED_EVENTS_PER_STREAM)
     quiet, busy = Stream(1, store), Stream(2, store)
     quiet.append(b"{}")
@@ -35,7 +35,7 @@ def test_events_that_a_stream_gave_up_itself_push_out_no_others() -> None:
     assert (count_stored(quiet), count_stored(busy)) == (1, bounds.STORED_EVENTS_PER_STREAM)
 
 
-def test_a_stream_that_nobody_can_resume_makes_room_for_others() -> None:
+def test_a_discarded_stream_frees_its_events() -> None:
     store = EventStore(max_events=10)
     gone, here = Stream(1, store), Stream(2, store)
     for _ in range(10):
@@ -46,7 +46,7 @@ def test_a_stream_that_nobody_can_resume_makes_room_for_others() -> None:
     assert (count_stored(gone), count_stored(here)) == (0, 10)
 
 
-def test_the_oldest_event_of_all_goes_first() -> None:
+def test_the_oldest_event_of_all_streams_is_evicted_first() -> None:
     store = EventStore(max_events=3)
     first, second = Stream(1, store), Stream(2, store)
     first.append(b"{}")
@@ -56,7 +56,7 @@ def test_the_oldest_event_of_all_goes_first() -> None:
     assert (count_stored(first), count_stored(second)) == (1, 2)
 
 
-def test_events_of_one_owner_push_out_only_its_own() -> None:
+def test_events_of_one_owner_evict_only_its_own() -> None:
     store = EventStore(max_events=16, max_bytes=16 * 100)
     quiet, busy, large = Stream(1, store, "ada"), Stream(1, store, "bob"), Stream(2, store, "bob")
     quiet.append(b"{}")
@@ -69,7 +69,7 @@ def test_events_of_one_owner_push_out_only_its_own() -> None:
     assert count_stored(quiet) == 2
 
 
-def test_the_newest_event_is_kept_however_large_it_is() -> None:
+def test_the_newest_event_is_stored_even_if_it_exceeds_the_limit() -> None:
     store, unused = (EventStore(max_events=16, max_bytes=100) for _ in range(2))
     for owner in ("", "ada"):
         stream = Stream(1, store, owner)
@@ -92,7 +92,7 @@ class Owner(str):
     """Can be weakly referenced, unlike a plain string."""
 
 
-def test_an_owner_whose_events_are_gone_is_forgotten() -> None:
+def test_an_owner_without_events_is_removed_from_the_table() -> None:
     store, owner = EventStore(), Owner("ada")
     stream, is_held = Stream(1, store, owner), weakref.ref(owner)
     stream.append(b"{}")

@@ -125,7 +125,7 @@ async def test_wrong_params_of_a_method_of_sessions(dialect: str, method: str, p
 
 @pytest.mark.parametrize("params", [[1], [], "x", 7, True, None])
 @pytest.mark.parametrize(("tool", "code"), [("add", -32003), ("with.a_dot", -32003), ("fixed_code", -32602)])
-async def test_params_of_a_tool_called_as_a_method_that_are_no_object(tool: str, code: int, params: object) -> None:
+async def test_non_object_params_of_a_tool_called_as_a_method(tool: str, code: int, params: object) -> None:
     server = make_server()
     server.tool(name="with.a_dot")(lambda: "x")
     async with connect_raw_client(server, PLAIN) as client:
@@ -162,7 +162,7 @@ async def test_wrong_arguments_of_a_tool(arguments: dict[str, Any], message: str
 
 
 @pytest.mark.parametrize("arguments", [None, [], "text", 5])
-async def test_arguments_that_are_no_object(arguments: object) -> None:
+async def test_non_object_arguments(arguments: object) -> None:
     params = {"name": "add", "arguments": arguments}
     async with connect_raw_client(make_server(), PLAIN) as client:
         assert (await client.error("tools/call", params))["code"] == -32003
@@ -203,7 +203,7 @@ async def test_a_tool_that_the_profile_disables() -> None:
             assert result["structuredContent"] == failure("validation_error", message, "hidden")
 
 
-async def test_a_pack_fixes_the_plain_form_of_its_failures() -> None:
+async def test_a_tool_can_set_the_form_of_its_failures_for_plain_callers() -> None:
     async with connect_raw_client(make_server(), PLAIN) as client:
         assert await client.error("tools/call", {"name": "fixed_code"}) == {"code": -32601, "message": "no"}
         error = await client.error("tools/call", {"name": "fixed_code_of_own_words"})
@@ -220,7 +220,7 @@ async def test_a_pack_fixes_the_plain_form_of_its_failures() -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_resource_that_failed_is_taken_neither_for_a_missing_one_nor_for_a_tool(era: str) -> None:
+async def test_a_failed_resource_is_reported_as_an_internal_error(era: str) -> None:
     async with connect_raw_client(make_server(), ERAS[era]) as client:
         error = await client.error("resources/read", {"uri": "known:thing"})
     assert error == {"code": -32603, "message": "it broke, token=***"}
@@ -250,7 +250,7 @@ async def test_a_tool_as_a_method_is_for_plain_callers_only() -> None:
             assert (await client.error("add", {"a": 2}))["code"] == -32601
 
 
-async def test_a_tool_cannot_take_the_place_of_a_method() -> None:
+async def test_a_tool_cannot_replace_an_mcp_method() -> None:
     server = Server("s")
 
     @server.tool(name="ping")
@@ -287,7 +287,7 @@ def asking_server() -> Server:
     return server
 
 
-async def test_a_capability_that_is_missing_is_an_error_of_its_own_in_the_modern_era() -> None:
+async def test_a_missing_capability_has_its_own_error_code_in_the_modern_era() -> None:
     async with connect_raw_client(asking_server(), MODERN, {}) as client:
         error = await client.error("tools/call", {"name": "greet"})
     assert error["code"] == -32021
@@ -295,19 +295,19 @@ async def test_a_capability_that_is_missing_is_an_error_of_its_own_in_the_modern
 
 
 @pytest.mark.parametrize("dialect", LEGACY)
-async def test_a_capability_that_is_missing_is_a_failed_tool_in_a_session(dialect: str) -> None:
+async def test_a_missing_capability_is_a_failed_tool_in_a_session(dialect: str) -> None:
     async with connect_raw_client(asking_server(), dialect, {}) as client:
         result = await client.call("greet")
     assert result["isError"] is True
     assert "elicitation" in result["content"][0]["text"]
 
 
-async def test_a_plain_caller_cannot_be_asked() -> None:
+async def test_a_plain_caller_cannot_receive_client_requests() -> None:
     async with connect_raw_client(asking_server(), PLAIN) as client:
         assert (await client.error("tools/call", {"name": "greet"}))["code"] == -32002
 
 
-async def test_an_error_of_another_server_is_a_failed_tool() -> None:
+async def test_an_error_response_of_another_server_is_a_failed_tool() -> None:
     async with connect_raw_client(asking_server(), "2025-11-25") as client:
         result = await client.call("passes_on")
     assert result["structuredContent"] == failure("tool_error", "from far away", "passes_on")

@@ -52,7 +52,7 @@ async def test_the_only_error_of_a_task_group_keeps_its_code_and_data() -> None:
     assert result["structuredContent"]["error"] == details
 
 
-async def test_a_large_group_is_told_in_part() -> None:
+async def test_a_large_exception_group_is_reported_in_part() -> None:
     server = Server("s")
 
     @server.tool
@@ -120,7 +120,7 @@ LEAVING = [
 
 
 @pytest.mark.parametrize(("message", "code", "text"), LEAVING)
-async def test_a_handler_that_interrupts_or_leaves_ends_its_call_and_not_the_server(
+async def test_keyboard_interrupt_and_system_exit_in_a_handler_end_only_its_call(
     message: dict[str, Any], code: int, text: str
 ) -> None:
     async with run_server(leaving_server()) as there:

@@ -12,11 +12,11 @@ from tests.server.raw_transport import RawTransport
 from hubbub import Principal
 from hubbub.security.sealer import Sealer
 
-# -- answers ---------------------------------------------------------------------
+# -- input responses ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("responses", [{}, {"other": accept(name="x")}, {"WHO": accept(name="x")}])
-async def test_without_the_right_answer_the_question_comes_again(responses: dict[str, Any]) -> None:
+async def test_a_retry_without_the_requested_input_gets_the_same_requests_again(responses: dict[str, Any]) -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("greet")
@@ -28,7 +28,7 @@ async def test_without_the_right_answer_the_question_comes_again(responses: dict
     assert asking.started == ["greet"]
 
 
-async def test_answers_nobody_asked_for_are_ignored() -> None:
+async def test_unrequested_input_responses_are_ignored() -> None:
     async with connect_raw_client(AskingServer().server, MODERN) as client:
         first = await client.call("greet")
         responses = {"who": accept(name="Ada"), "extra": {"action": "accept"}}
@@ -38,7 +38,7 @@ async def test_answers_nobody_asked_for_are_ignored() -> None:
 @pytest.mark.parametrize(
     "responses", [None, 5, "text", [], {"who": None}, {"who": 5}, {"who": []}, {"who": "text"}, {"other": None}]
 )
-async def test_malformed_answers_are_an_error_and_the_question_stays_open(responses: object) -> None:
+async def test_malformed_input_responses_are_an_error_and_the_round_stays_open(responses: object) -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("greet")
@@ -51,14 +51,14 @@ async def test_malformed_answers_are_an_error_and_the_question_stays_open(respon
 @pytest.mark.parametrize(
     "response", [{}, {"action": "maybe"}, {"action": 5}, {"action": "accept"}, accept(name=5), accept()]
 )
-async def test_an_answer_that_does_not_fit_the_form_is_an_error(response: dict[str, Any]) -> None:
+async def test_an_input_response_that_does_not_match_the_form_is_an_error(response: dict[str, Any]) -> None:
     async with connect_raw_client(AskingServer().server, MODERN) as client:
         first = await client.call("greet")
         assert (await retry_with_answers(client, call("greet"), first, {"who": response}))["error"]["code"] == -32602
         assert len(client.transport.server.rounds) == 0
 
 
-async def test_numbers_beyond_reading_are_refused_before_anything_runs() -> None:
+async def test_numbers_out_of_range_are_refused_before_the_handler_starts() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         client.send_request("tools/call", call("greet") | {"n": 1})
@@ -70,12 +70,12 @@ async def test_numbers_beyond_reading_are_refused_before_anything_runs() -> None
         assert len(asking.server.rounds) <= 1
 
 
-# -- states ----------------------------------------------------------------------
+# -- request states ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("change", [lambda state: state + "-TAMPERED", lambda state: state[:-1], lambda state: "",
                                     lambda state: state.swapcase(), lambda state: Sealer().seal("round", ["x", 1, "anonymous", b""])])  # fmt: skip  # noqa: E501
-async def test_a_changed_state_is_refused_and_the_question_stays_open(change: Callable[..., Any]) -> None:
+async def test_a_changed_request_state_is_refused_and_the_round_stays_open(change: Callable[..., Any]) -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("greet")
@@ -86,7 +86,7 @@ async def test_a_changed_state_is_refused_and_the_question_stays_open(change: Ca
     assert asking.started == ["greet"]
 
 
-async def test_a_state_that_is_no_text_is_refused() -> None:
+async def test_a_request_state_that_is_not_a_string_is_refused() -> None:
     async with connect_raw_client(AskingServer().server, MODERN) as client:
         states: tuple[object, ...] = (5, None, {})
         for state in states:
@@ -94,7 +94,7 @@ async def test_a_state_that_is_no_text_is_refused() -> None:
             assert error["code"] == -32602
 
 
-async def test_a_used_state_cannot_be_used_again() -> None:
+async def test_a_request_state_can_be_used_only_once() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("one_by_one")
@@ -107,7 +107,7 @@ async def test_a_used_state_cannot_be_used_again() -> None:
     assert asking.started == ["one_by_one"]
 
 
-async def test_the_state_of_a_finished_exchange_is_worth_nothing() -> None:
+async def test_the_request_state_of_a_finished_call_is_refused() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("greet")
@@ -117,7 +117,7 @@ async def test_the_state_of_a_finished_exchange_is_worth_nothing() -> None:
     assert asking.started == ["greet"]
 
 
-async def test_two_repetitions_at_once_run_the_handler_once() -> None:
+async def test_two_simultaneous_retries_run_the_handler_once() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("greet")
@@ -136,7 +136,7 @@ async def test_two_repetitions_at_once_run_the_handler_once() -> None:
         {"name": "greet", "arguments": {}, "more": 1},
     ],
 )
-async def test_a_state_cannot_be_moved_to_another_request(params: dict[str, Any]) -> None:
+async def test_a_request_state_cannot_be_used_for_another_request(params: dict[str, Any]) -> None:
     async with connect_raw_client(AskingServer().server, MODERN) as client:
         first = await client.call("greet")
         answer = await retry_with_answers(client, params, first, {"who": accept(name="Eve")})
@@ -144,7 +144,7 @@ async def test_a_state_cannot_be_moved_to_another_request(params: dict[str, Any]
         assert "another request" in answer["error"]["message"]
 
 
-async def test_the_order_of_members_and_the_meta_may_change() -> None:
+async def test_a_retry_may_change_the_member_order_and_the_meta() -> None:
     async with connect_raw_client(AskingServer().server, MODERN) as client:
         first = await client.call("greet", {"greeting": "Hi"})
         params = {"arguments": {"greeting": "Hi"}, "name": "greet"}
@@ -152,7 +152,7 @@ async def test_the_order_of_members_and_the_meta_may_change() -> None:
         assert text(answer) == "Hi Ada"
 
 
-async def test_a_state_cannot_be_used_by_another_principal() -> None:
+async def test_a_request_state_cannot_be_used_by_another_principal() -> None:
     server = AskingServer().server
 
     def make_transport(name: str) -> RawTransport:
@@ -166,7 +166,7 @@ async def test_a_state_cannot_be_used_by_another_principal() -> None:
         assert text(await retry_with_answers(ada, call("greet"), first, {"who": accept(name="Ada")})) == "Hello Ada"
 
 
-async def test_another_connection_of_the_same_principal_may_go_on() -> None:
+async def test_another_connection_of_the_same_principal_may_retry() -> None:
     server = AskingServer().server
     async with connect_raw_client(server, MODERN) as one, connect_raw_client(server, MODERN) as other:
         first = await one.call("greet")

@@ -65,7 +65,7 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0)
 
 
-def test_the_exchange_left_alone_longest_makes_room_for_a_new_one() -> None:
+def test_the_round_that_has_waited_longest_is_ended_for_a_new_one() -> None:
     async def scenario() -> None:
         ended: list[str] = []
         async with asking(ended) as (server, link):
@@ -84,7 +84,7 @@ def test_the_exchange_left_alone_longest_makes_room_for_a_new_one() -> None:
     asyncio.run(scenario())
 
 
-def test_handlers_that_are_running_are_never_given_up() -> None:
+def test_rounds_whose_handlers_are_running_are_never_ended_for_new_ones() -> None:
     async def scenario() -> None:
         async with asking([]) as (server, link):
             for number in range(LIMIT):

@@ -38,7 +38,7 @@ class Calculator:
         return a + b
 
 
-def test_a_server_without_middleware_answers_by_itself() -> None:
+def test_a_server_without_middleware_is_its_own_peer() -> None:
     server = Server("s")
     assert server.peer is server
 
@@ -114,7 +114,7 @@ async def test_failed_tools_are_errors_that_a_middleware_sees() -> None:
     assert [str(error) for error in seen] == ["only positive numbers"]
 
 
-async def test_a_copied_reply_can_be_kept_and_given_to_clients_of_every_version() -> None:
+async def test_a_copied_reply_can_be_cached_for_clients_of_every_version() -> None:
     calculator = Calculator()
     cached: dict[bytes, Reply] = {}
 
@@ -149,11 +149,11 @@ def test_a_middleware_takes_the_call_and_call_next() -> None:
         async def short(call: Call) -> None: ...
 
 
-async def test_what_wraps_the_server_stays_outside_of_the_middleware() -> None:
+async def test_wrapping_peers_stay_outside_of_middleware() -> None:
     server = Calculator().server
     order: list[str] = []
 
-    class Outside:
+    class OuterPeer:
         def __init__(self, peer: Peer) -> None:
             self.notify = peer.notify
             self.inner = peer
@@ -167,7 +167,7 @@ async def test_what_wraps_the_server_stays_outside_of_the_middleware() -> None:
         order.append("middleware")
         return await call_next(call)
 
-    server.wrap(Outside)
+    server.wrap(OuterPeer)
     async with Client(server) as client:
         order.clear()
         await client.tools()

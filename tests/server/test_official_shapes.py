@@ -188,7 +188,7 @@ NOT_BEFORE = {
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("method", "params"), EVERYWHERE)
-async def test_a_result_has_no_member_that_came_later(version: str, method: str, params: dict[str, Any]) -> None:
+async def test_a_result_has_no_members_of_later_revisions(version: str, method: str, params: dict[str, Any]) -> None:
     async with connect_raw_client(rich_server(), version) as client:
         result = await client.result(method, params)
     entries = [entry for value in result.values() if isinstance(value, list) for entry in value]
@@ -200,7 +200,7 @@ async def test_a_result_has_no_member_that_came_later(version: str, method: str,
 
 
 @pytest.mark.parametrize("version", LEGACY)
-async def test_a_server_names_itself_as_its_revision_does(version: str) -> None:
+async def test_server_info_has_the_fields_of_the_revision(version: str) -> None:
     async with connect_raw_client(rich_server()) as client:
         info = (await client.result("initialize", {"protocolVersion": version}))["serverInfo"]
     title = {"title": "Rich"} if version >= "2025-06-18" else {}
@@ -208,7 +208,7 @@ async def test_a_server_names_itself_as_its_revision_does(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_content_has_only_the_kinds_of_its_revision(version: str) -> None:
+async def test_content_has_only_the_types_of_its_revision(version: str) -> None:
     known = {"text", "image", "resource"}
     known |= {"audio"} if version >= "2025-03-26" else set()
     known |= {"resource_link"} if version >= "2025-06-18" else set()
@@ -236,12 +236,12 @@ async def test_a_notification_has_the_official_shape(version: str) -> None:
         server.resources.remove("file:///b")
         server.resource_updated("file:///a")
         await client.wait_until_idle()
-        server.audience.end_subscriptions()
+        server.broadcaster.end_subscriptions()
         await asyncio.sleep(0)
         await client.wait_until_idle()
-        heard = [(message["method"], message.get("params")) for message in client.received]
-    assert len({method for method, _ in heard}) == (8 if version == MODERN else 6)
-    for method, params in heard:
+        received = [(message["method"], message.get("params")) for message in client.received]
+    assert len({method for method, _ in received}) == (8 if version == MODERN else 6)
+    for method, params in received:
         methods.parse_server_notification(method, version, params)
     if version == MODERN:
         methods.parse_server_result("subscriptions/listen", version, client.responses['"listen"']["result"])
@@ -258,7 +258,7 @@ async def test_a_notification_has_the_official_shape(version: str) -> None:
         ("looks", "2024-11-05"),
     ],
 )
-async def test_a_question_in_a_session_has_the_official_shape(version: str, tool: str, since: str) -> None:
+async def test_a_client_request_in_a_session_has_the_official_shape(version: str, tool: str, since: str) -> None:
     async with connect_raw_client(rich_server(), version) as client:
         identifier = client.send_request("tools/call", {"name": tool})
         message = await client.next_message()
@@ -270,7 +270,7 @@ async def test_a_question_in_a_session_has_the_official_shape(version: str, tool
 
 
 @pytest.mark.parametrize("tool", ["asks", "asks_by_schema", "opens", "samples", "looks"])
-async def test_a_question_to_a_modern_client_has_the_official_shape(tool: str) -> None:
+async def test_an_input_request_to_a_modern_client_has_the_official_shape(tool: str) -> None:
     async with connect_raw_client(rich_server(), MODERN) as client:
         result = await client.call(tool)
     parsed = methods.parse_server_result("tools/call", MODERN, result)

@@ -13,12 +13,12 @@ def test_a_pack_without_requirements_can_run() -> None:
     assert pack().missing() == []
 
 
-def test_a_pack_names_the_modules_that_it_misses() -> None:
+def test_a_pack_names_its_missing_modules() -> None:
     wanting = pack(requires=("json", "no_such_module", "no_such.submodule", "json.no_such"))
     assert wanting.missing() == ["no_such_module", "no_such.submodule", "json.no_such"]
 
 
-def test_looking_for_requirements_does_not_import_them() -> None:
+def test_checking_requirements_does_not_import_them() -> None:
     import sys
 
     sys.modules.pop("antigravity", None)
@@ -26,7 +26,7 @@ def test_looking_for_requirements_does_not_import_them() -> None:
     assert "antigravity" not in sys.modules
 
 
-def test_the_advice_is_something_to_type() -> None:
+def test_the_advice_about_missing_modules_has_an_install_command() -> None:
     assert (
         pack(requires=("x",), extra="peers").advice()
         == "install Hubbub with its extra 'peers' (in a clone: pip install -e '.[peers]')"

@@ -21,25 +21,25 @@ class Listing:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names: list[str] = []
-        self.places = StableOrder()
+        self.order = StableOrder()
         for name in names:
             self.add(name)
 
     def add(self, name: str) -> None:
         if name not in self.names:
             self.names.append(name)
-        self.places.add(name)
+        self.order.add(name)
 
     def remove(self, name: str) -> None:
         if name in self.names:
             self.names.remove(name)
-        self.places.remove(name)
+        self.order.remove(name)
 
     def page(self, cursor: str | UnsetType, size: int = 2) -> tuple[list[str], str | UnsetType]:
-        return paginate(self.names, cursor, self.places.__getitem__, SEALER, purpose="names", size=size)
+        return paginate(self.names, cursor, self.order.__getitem__, SEALER, purpose="names", size=size)
 
 
-def test_pages_hold_everything_once_and_in_order() -> None:
+def test_pages_contain_every_item_once_and_in_order() -> None:
     listing = Listing("abcde")
     first, cursor = listing.page(UNSET)
     second, cursor = listing.page(cursor)
@@ -52,7 +52,7 @@ def test_a_list_that_fits_on_a_page_has_no_cursor(names: str) -> None:
     assert Listing(names).page(UNSET) == (list(names), UNSET)
 
 
-def test_removing_all_that_was_shown_skips_nothing() -> None:
+def test_removing_the_items_of_the_first_page_skips_nothing() -> None:
     listing = Listing("abcdef")
     _, cursor = listing.page(UNSET)
     listing.remove("a")
@@ -60,7 +60,7 @@ def test_removing_all_that_was_shown_skips_nothing() -> None:
     assert listing.page(cursor)[0] == ["c", "d"]
 
 
-def test_an_item_that_comes_back_at_the_end_skips_nothing() -> None:
+def test_moving_an_item_to_the_end_skips_nothing() -> None:
     listing = Listing("abcdef")
     _, cursor = listing.page(UNSET)
     listing.remove("b")
@@ -68,7 +68,7 @@ def test_an_item_that_comes_back_at_the_end_skips_nothing() -> None:
     assert listing.page(cursor)[0] == ["c", "d"]
 
 
-def test_a_cursor_behind_a_list_that_became_shorter_shows_nothing() -> None:
+def test_a_cursor_beyond_the_end_of_a_shortened_list_returns_an_empty_page() -> None:
     listing = Listing("abcd")
     _, cursor = listing.page(UNSET)
     listing.remove("c")
@@ -181,7 +181,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("method", "member", "key", "names"), LISTS)
-async def test_every_list_comes_in_pages_and_in_a_fixed_order(
+async def test_every_list_is_paginated_in_a_fixed_order(
     dialect: str, method: str, member: str, key: str, names: list[str]
 ) -> None:
     async with connect_raw_client(large_server(), dialect) as client:
@@ -199,7 +199,7 @@ async def test_every_list_comes_in_pages_and_in_a_fixed_order(
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_a_cursor_serves_the_list_that_issued_it_and_no_other() -> None:
+async def test_a_cursor_is_valid_only_for_the_list_that_issued_it() -> None:
     async with connect_raw_client(large_server()) as client:
         cursor = (await client.result("tools/list"))["nextCursor"]
         for method, *_ in LISTS[1:]:
@@ -208,7 +208,7 @@ async def test_a_cursor_serves_the_list_that_issued_it_and_no_other() -> None:
         assert (await unknown_cursor.error("tools/list", {"cursor": cursor}))["code"] == -32602
 
 
-async def test_one_page_holds_as_many_as_its_bound() -> None:
+async def test_a_page_is_as_long_as_its_limit() -> None:
     server = Server("s")
     for number in range(bounds.PAGE_ITEMS + 1):
         server.tools.register(Tool(nothing, name=f"t{number}"))
@@ -226,9 +226,7 @@ async def test_one_page_holds_as_many_as_its_bound() -> None:
     ("method", "params"),
     [(method, {}) for method, *_ in LISTS] + [("resources/read", {"uri": "file:1"}), ("server/discover", {})],
 )
-async def test_only_modern_results_say_how_long_they_stay_fresh(
-    dialect: str, method: str, params: dict[str, str]
-) -> None:
+async def test_only_modern_results_have_cache_hints(dialect: str, method: str, params: dict[str, str]) -> None:
     if method == "server/discover" and dialect != MODERN:
         return
     async with connect_raw_client(large_server(cache=CacheHint(5000, public=True)), dialect) as client:
@@ -238,7 +236,7 @@ async def test_only_modern_results_say_how_long_they_stay_fresh(
     assert hints == (expected if dialect == MODERN else {})
 
 
-async def test_without_a_hint_nothing_is_kept_or_shared() -> None:
+async def test_the_default_cache_hints_forbid_caching() -> None:
     async with connect_raw_client(large_server(), MODERN) as client:
         result = await client.result("tools/list")
     assert (result["ttlMs"], result["cacheScope"]) == (0, "private")

@@ -144,7 +144,7 @@ MUTATED = st.builds(mutate_bytes, WELL_FORMED, st.integers(0, 10_000), st.binary
 INPUT = st.lists(WELL_FORMED | MUTATED | st.binary(max_size=20), max_size=25)
 
 
-# -- what must hold -------------------------------------------------------------------
+# -- invariants -------------------------------------------------------------------
 
 
 def ids_in(data: bytes) -> list[bytes]:
@@ -186,14 +186,14 @@ async def converse(inputs: list[bytes], pauses: list[int]) -> list[Any]:
                 patch.setattr(bounds, "IN_FLIGHT", 1)
                 assert not link.duplex.is_busy  # as it would be with one call that runs
             received = [json.loads(await link.receive()) for _ in range(link.pending_count())]
-        assert len(server.audience) == 0
+        assert len(server.broadcaster) == 0
     assert len(server.rounds) == 0
     return [message for item in received for message in (item if isinstance(item, list) else [item])]
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(INPUT, st.lists(st.integers(0, 4), min_size=1, max_size=5))
-def test_any_conversation_gets_json_rpc_and_no_answer_too_many(inputs: list[bytes], pauses: list[int]) -> None:
+def test_random_messages_get_valid_json_rpc_and_no_extra_responses(inputs: list[bytes], pauses: list[int]) -> None:
     outgoing = asyncio.run(converse(inputs, pauses))
     for message in outgoing:
         check_message(message)

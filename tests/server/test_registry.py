@@ -1,4 +1,4 @@
-"""Contract 001's registry and events, and how changes reach clients."""
+"""The registry and events of contract 001 (docs/decisions/0008), and notifications about changes."""
 
 import time
 from typing import Any, Never
@@ -45,7 +45,7 @@ def test_a_new_tool_is_added_and_a_known_name_updated_in_its_place() -> None:
     assert registry.get("a") is replacement
 
 
-def test_the_registry_answers_what_it_holds() -> None:
+def test_the_registry_can_be_queried() -> None:
     registry = RecordedRegistry().registry
     assert (registry.size(), registry.names(), registry.all()) == (0, [], [])
     assert registry.get("calculator") is None
@@ -57,7 +57,7 @@ def test_the_registry_answers_what_it_holds() -> None:
     assert len(registry) == len(list(registry)) == 1
 
 
-def test_unregister_says_whether_there_was_one() -> None:
+def test_unregister_returns_whether_the_tool_existed() -> None:
     recorded = RecordedRegistry()
     recorded.registry.register(tool())
     assert recorded.registry.unregister("calculator") is True
@@ -65,7 +65,7 @@ def test_unregister_says_whether_there_was_one() -> None:
     assert recorded.change_names() == [("tool_added", "calculator"), ("tool_removed", "calculator")]
 
 
-def test_clear_tells_of_each_tool_once() -> None:
+def test_clear_emits_one_event_for_each_tool() -> None:
     recorded = RecordedRegistry()
     for name in ("a", "b", "c"):
         recorded.registry.register(tool(name))
@@ -79,7 +79,7 @@ def test_clear_tells_of_each_tool_once() -> None:
     assert len(recorded.changes) == 3
 
 
-def test_a_change_carries_when_what_and_why() -> None:
+def test_a_change_event_has_timestamp_tool_and_reason() -> None:
     recorded = RecordedRegistry()
     before = int(time.time() * 1000)
     recorded.registry.register(tool(), reason="because")
@@ -107,23 +107,23 @@ def test_the_registry_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 CHANGE = ToolChange("tool_added", "x", 1)
 
 
-def test_listeners_are_called_in_order_until_they_leave() -> None:
-    events, heard = Events(), []
+def test_listeners_are_called_in_order_until_they_are_removed() -> None:
+    events, received = Events(), []
 
     def first(change: ToolChange) -> None:
-        heard.append(("first", change))
+        received.append(("first", change))
 
     def second(change: ToolChange) -> None:
-        heard.append(("second", change))
+        received.append(("second", change))
 
     assert events.on("toolChange", first).on("toolChange", second) is events
     assert events.emit("toolChange", CHANGE) is True
     assert events.off("toolChange", first) is events
     events.emit("toolChange", CHANGE)
-    assert heard == [("first", CHANGE), ("second", CHANGE), ("second", CHANGE)]
+    assert received == [("first", CHANGE), ("second", CHANGE), ("second", CHANGE)]
 
 
-def test_an_event_without_listeners_says_so() -> None:
+def test_emit_returns_false_without_listeners() -> None:
     events = Events()
     assert events.emit("toolChange", CHANGE) is False
     assert events.off("toolChange", print) is events
@@ -135,31 +135,31 @@ def test_a_listener_that_raises_stops_neither_the_others_nor_the_change(caplog: 
     def broken(change: ToolChange) -> Never:
         raise RuntimeError("broken listener")
 
-    heard: list[ToolChange] = []
+    received: list[ToolChange] = []
     recorded.events.on("toolChange", broken)
-    recorded.events.on("toolChange", heard.append)
+    recorded.events.on("toolChange", received.append)
     recorded.registry.register(tool())
     assert recorded.registry.has("calculator")
-    assert len(heard) == 1
+    assert len(received) == 1
     assert "broken listener" in caplog.text
 
 
-def test_a_listener_may_leave_or_join_while_it_is_told() -> None:
-    events, heard = Events(), []
+def test_listeners_may_be_added_or_removed_during_an_event() -> None:
+    events, received = Events(), []
 
     def once(change: ToolChange) -> None:
-        heard.append(change)
+        received.append(change)
         events.off("toolChange", once)
-        events.on("toolChange", heard.append)
+        events.on("toolChange", received.append)
 
     events.on("toolChange", once)
     events.emit("toolChange", CHANGE)
-    assert len(heard) == 1
+    assert len(received) == 1
     events.emit("toolChange", CHANGE)
-    assert len(heard) == 2
+    assert len(received) == 2
 
 
-def test_there_are_no_other_events() -> None:
+def test_unknown_event_names_are_refused() -> None:
     with pytest.raises(ValueError, match="toolChange"):
         Events().on("other", print)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="toolChange"):
@@ -170,7 +170,7 @@ def test_there_are_no_other_events() -> None:
 
 
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != MODERN])
-async def test_every_session_hears_of_every_change(dialect: str) -> None:
+async def test_every_session_is_notified_of_every_change(dialect: str) -> None:
     server = Server("s")
     async with connect_raw_client(server, dialect) as client, connect_raw_client(server, dialect) as other:
         server.tool(calculator)
@@ -188,7 +188,7 @@ async def test_every_session_hears_of_every_change(dialect: str) -> None:
             assert all(isinstance(note["timestamp"], int) for note in notes)
 
 
-async def test_a_change_looks_as_in_the_contract() -> None:
+async def test_a_change_notification_has_the_documented_members() -> None:
     server = Server("s")
     async with connect_raw_client(server) as client:
         server.tool(calculator)
@@ -209,7 +209,7 @@ async def test_a_tool_registered_at_run_time_can_be_called_at_once() -> None:
         assert (await client.error("tools/call", {"name": "calculator"}))["code"] == -32602
 
 
-async def test_a_modern_client_hears_only_what_it_listens_to() -> None:
+async def test_a_modern_client_receives_only_notifications_that_it_subscribed_to() -> None:
     server = Server("s")
     async with connect_raw_client(server, MODERN) as client:
         await client.wait_until_idle()
@@ -246,7 +246,7 @@ async def test_the_list_shows_the_active_profile() -> None:
     assert await listed(profiled(profile="safe")) == []
 
 
-async def test_changing_the_profile_tells_clients() -> None:
+async def test_changing_the_profile_notifies_clients() -> None:
     server = profiled()
     async with connect_raw_client(server) as client:
         server.use_profile("core")
@@ -254,7 +254,7 @@ async def test_changing_the_profile_tells_clients() -> None:
     assert await listed(server) == ["alpha", "another"]
 
 
-def test_an_unknown_profile_is_refused_with_those_known() -> None:
+def test_an_unknown_profile_is_refused_and_the_known_ones_are_named() -> None:
     with pytest.raises(DefinitionError, match="core, full, safe"):
         profiled(profile="nope")
 

@@ -1,4 +1,4 @@
-"""Scopes as they are declared, and on connections whose client is the user of the process."""
+"""Declaring scopes, and callers on stdio, which have every scope."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from hubbub.protocol.revisions import NEWEST_MODERN
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_the_user_of_the_process_has_every_scope(dialect: str) -> None:
+async def test_a_caller_on_stdio_has_every_scope(dialect: str) -> None:
     server = Server("s")
 
     @server.tool(scopes={"notes:write", "admin"})
@@ -28,7 +28,7 @@ async def test_the_user_of_the_process_has_every_scope(dialect: str) -> None:
         assert (await client.result("resources/read", {"uri": "note://secret"}))["contents"][0]["text"] == "secret"
 
 
-def test_every_scope_that_is_required_must_be_held() -> None:
+def test_a_caller_needs_all_required_scopes() -> None:
     def caller(*scopes: str) -> Caller:
         return Caller(revision=NEWEST_MODERN, principal=Principal("key:a", frozenset(scopes)))
 
@@ -39,7 +39,7 @@ def test_every_scope_that_is_required_must_be_held() -> None:
     assert not Caller(revision=NEWEST_MODERN, principal=ANONYMOUS).holds(required)
 
 
-async def test_a_change_of_a_scoped_tool_is_told_without_its_name() -> None:
+async def test_notifications_about_a_scoped_tool_do_not_name_it() -> None:
     server = Server("s")
     async with connect_raw_client(server, PLAIN) as client:
         await client.result("tools/list")
@@ -63,7 +63,7 @@ async def test_a_change_of_a_scoped_tool_is_told_without_its_name() -> None:
         (("",), "visible"),
     ],
 )
-def test_scopes_that_are_none_are_refused(scopes: Any, message: str) -> None:
+def test_invalid_scopes_are_refused(scopes: Any, message: str) -> None:
     server = Server("s")
     for register in (
         server.tool(name="t", scopes=scopes),
@@ -74,7 +74,7 @@ def test_scopes_that_are_none_are_refused(scopes: Any, message: str) -> None:
             register(lambda: "")
 
 
-async def test_a_modern_request_on_a_connection_of_the_process_has_every_scope_too() -> None:
+async def test_a_modern_request_on_stdio_has_every_scope_too() -> None:
     server = Server("s")
     server.tool(name="hidden", scopes=("admin",))(lambda: "seen")
     async with connect_raw_client(server, MODERN) as client:

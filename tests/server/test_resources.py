@@ -26,7 +26,7 @@ MISSING = {PLAIN: -32001, "2025-11-25": -32002, MODERN: -32602}
 
 
 class Library:
-    """A provider that has one text and one picture, and fails for some addresses."""
+    """A provider that has one text and one image, and raises for some URIs."""
 
     def list_resources(self) -> list[ResourceDetails]:
         return [ResourceDetails("lib:b", "B", None, "image/png"), ResourceDetails("lib:a", "A", "First", "text/plain")]
@@ -42,7 +42,7 @@ class Library:
 
 class LibraryServer(Server):
     asked: list[str]
-    """The documents that were asked for."""
+    """URIs that were passed to `document`."""
 
 
 def library_server() -> LibraryServer:
@@ -93,7 +93,7 @@ async def read(client: RawClient, uri: str) -> list[Message]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_what_a_function_returns_becomes_contents(dialect: str) -> None:
+async def test_the_return_value_of_a_resource_function_becomes_contents(dialect: str) -> None:
     async with connect_raw_client(library_server(), dialect) as client:
         assert await read(client, "text:plain") == [
             {"uri": "text:plain", "mimeType": "text/markdown", "text": "some text"}
@@ -116,13 +116,13 @@ async def test_what_a_function_returns_becomes_contents(dialect: str) -> None:
 @pytest.mark.parametrize(
     "uri", ["data:none", "no:such", "", "lib:c", "file:///docs/absent", "TEXT:PLAIN", "text:plain/"]
 )
-async def test_what_is_not_there_is_not_found(dialect: str, uri: str) -> None:
+async def test_a_missing_resource_is_not_found(dialect: str, uri: str) -> None:
     async with connect_raw_client(library_server(), dialect) as client:
         error = await client.error("resources/read", {"uri": uri})
     assert (error["code"], error["data"]) == (MISSING[dialect], {"uri": uri})
 
 
-async def test_a_provider_gives_text_and_bytes() -> None:
+async def test_a_provider_returns_text_and_bytes() -> None:
     async with connect_raw_client(library_server()) as client:
         assert await read(client, "lib:a") == [{"uri": "lib:a", "mimeType": "text/plain", "text": "text of a"}]
         picture = base64.b64encode(b"\x89PNG").decode()
@@ -130,7 +130,7 @@ async def test_a_provider_gives_text_and_bytes() -> None:
         assert (await client.error("resources/read", {"uri": "lib:broken"}))["code"] == -32603
 
 
-async def test_resources_are_listed_and_templates_apart() -> None:
+async def test_resources_and_templates_are_listed_separately() -> None:
     async with connect_raw_client(library_server()) as client:
         listed = (await client.result("resources/list"))["resources"]
         templates = (await client.result("resources/templates/list"))["resourceTemplates"]
@@ -142,7 +142,7 @@ async def test_resources_are_listed_and_templates_apart() -> None:
     assert [entry["uriTemplate"] for entry in templates] == ["file:///docs/{name}", "user:{id}/{+path}"]
 
 
-async def test_a_template_gives_its_parameters_to_the_function() -> None:
+async def test_a_template_passes_its_variables_to_the_function() -> None:
     async with connect_raw_client(library_server()) as client:
         assert (await read(client, "file:///docs/report.md"))[0] == {
             "uri": "file:///docs/report.md",
@@ -174,7 +174,7 @@ async def test_a_template_gives_its_parameters_to_the_function() -> None:
     ],
 )
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_a_parameter_cannot_climb_out_of_its_place(dialect: str, uri: str) -> None:
+async def test_path_traversal_in_a_template_variable_is_not_found(dialect: str, uri: str) -> None:
     server = library_server()
     async with connect_raw_client(server, dialect) as client:
         error = await client.error("resources/read", {"uri": uri})
@@ -195,7 +195,7 @@ def test_a_function_must_take_the_variables_of_its_template(uri: str, function: 
         Server("s").resource(uri)(function)
 
 
-async def test_the_last_function_of_a_uri_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_last_function_registered_for_a_uri_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "TOOLS", 1)
     server = Server("s")
     server.resource("a:b", name="first")(lambda: "first")
@@ -245,7 +245,7 @@ def prompting_server() -> Server:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_a_prompt_writes_messages(dialect: str) -> None:
+async def test_the_return_value_of_a_prompt_becomes_messages(dialect: str) -> None:
     async with connect_raw_client(prompting_server(), dialect) as client:
         result = await client.result("prompts/get", {"name": "review", "arguments": {"code": "x = 1"}})
         assert result["description"] == "Review code."
@@ -271,14 +271,14 @@ async def test_prompts_are_listed_with_their_arguments() -> None:
 
 @pytest.mark.parametrize("arguments", [{}, {"style": "x"}, {"code": "x", "more": "y"}])
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_wrong_arguments_of_a_prompt_are_wrong_params(dialect: str, arguments: dict[str, str]) -> None:
+async def test_wrong_arguments_of_a_prompt_are_invalid_params(dialect: str, arguments: dict[str, str]) -> None:
     async with connect_raw_client(prompting_server(), dialect) as client:
         error = await client.error("prompts/get", {"name": "review", "arguments": arguments})
     assert error["code"] == -32602
     assert "review" in error["message"]
 
 
-async def test_content_newer_than_a_revision_is_said_in_its_words() -> None:
+async def test_prompt_content_is_converted_for_older_revisions() -> None:
     async with connect_raw_client(prompting_server(), "2024-11-05") as client:
         (audio,) = (await client.result("prompts/get", {"name": "kept"}))["messages"]
         assert audio["content"]["type"] == "resource"
@@ -291,7 +291,7 @@ async def test_content_newer_than_a_revision_is_said_in_its_words() -> None:
         assert link["content"]["type"] == "resource_link"
 
 
-async def test_a_prompt_that_returns_something_else_says_what_it_should() -> None:
+async def test_a_prompt_with_an_unsupported_return_value_names_the_supported_ones() -> None:
     async with connect_raw_client(prompting_server()) as client:
         error = await client.error("prompts/get", {"name": "wrong"})
     assert "must return text" in error["message"]
@@ -323,7 +323,7 @@ def complete(kind: str, reference: str, argument: str, value: str = "", **more: 
     ("count", "shown", "has_more"), [(0, 0, False), (3, 3, False), (100, 100, False), (101, 100, True)]
 )
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_completion_shows_a_hundred_and_says_whether_there_are_more(
+async def test_completion_returns_at_most_100_values_and_has_more(
     dialect: str, count: int, shown: int, has_more: bool
 ) -> None:
     async with connect_raw_client(completing_server(count), dialect) as client:
@@ -333,7 +333,7 @@ async def test_completion_shows_a_hundred_and_says_whether_there_are_more(
     assert (completion["total"], completion["hasMore"]) == (count, has_more)
 
 
-async def test_completion_knows_the_arguments_already_given() -> None:
+async def test_completion_receives_the_arguments_already_given() -> None:
     async with connect_raw_client(completing_server(1)) as client:
         params = complete("resource", "file:///{folder}/{name}", "name", "x", context={"arguments": {"folder": "docs"}})
         assert (await client.result("completion/complete", params))["completion"]["values"] == ["docs/x"]
@@ -349,7 +349,7 @@ async def test_completion_knows_the_arguments_already_given() -> None:
         complete("resource", "file:///{other}", "name"),
     ],
 )
-async def test_nobody_suggests_for_what_nobody_declared(params: dict[str, Any]) -> None:
+async def test_completion_of_unknown_references_is_empty(params: dict[str, Any]) -> None:
     async with connect_raw_client(completing_server(1)) as client:
         result = await client.result("completion/complete", params)
     assert result["completion"] == {"values": [], "total": 0, "hasMore": False}

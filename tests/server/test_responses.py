@@ -120,27 +120,27 @@ async def test_other_handlers_that_fail_in_any_way_are_answered_with_an_error(
         assert isinstance((await client.error(method, params))["code"], int)
 
 
-async def test_a_tool_that_exits_says_so() -> None:
+async def test_a_tool_that_calls_sys_exit_fails_with_that_reason() -> None:
     async with connect_raw_client(failing_server(), MODERN) as client:
         failure = (await client.call("leaves"))["structuredContent"]["error"]
     assert failure["type"] == "tool_error"
     assert "exit code 3" in failure["message"]
 
 
-async def test_what_json_cannot_carry_is_left_out_of_an_error() -> None:
+async def test_error_data_that_json_cannot_represent_is_left_out() -> None:
     async with connect_raw_client(failing_server()) as client:
         assert await client.error("tools/call", {"name": "gives_unwritable_data"}) == {"code": -32002, "message": "no"}
         error = await client.error("tools/call", {"name": "names_a_strange_file"})
         assert error == {"code": -32002, "message": "no such file: caf?"}
 
 
-async def test_an_unexpected_failure_tells_the_caller_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unexpected_exception_discloses_no_internals_to_the_caller(caplog: pytest.LogCaptureFixture) -> None:
     async with connect_raw_client(failing_server()) as client:
         error = await client.error("tools/call", {"name": "returns_broken_text"})
     assert error == {"code": -32603, "message": "Internal error"}
     assert "tools/call failed" in caplog.text
 
 
-async def test_a_tool_failure_without_words_names_its_kind() -> None:
+async def test_an_exception_without_a_message_is_reported_by_its_class() -> None:
     async with connect_raw_client(failing_server()) as client:
         assert (await client.error("tools/call", {"name": "raises_nothing_said"}))["message"] == "ValueError"

@@ -109,7 +109,7 @@ RIGHT: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("declared", "value"), RIGHT)
-async def test_what_was_declared_is_sent(declared: Any, value: Any) -> None:
+async def test_results_of_the_declared_type_are_sent(declared: Any, value: Any) -> None:
     async with connect_raw_client(returning(declared, value), MODERN) as client:
         result = await client.call("give")
     assert "isError" not in result, result
@@ -148,7 +148,7 @@ WRONG: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("declared", "value", "reason"), WRONG)
-async def test_anything_else_is_a_tool_error_whose_reason_is_in_the_log(
+async def test_results_of_another_type_are_tool_errors_and_the_reason_is_logged(
     declared: Any, value: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with connect_raw_client(returning(declared, value), MODERN) as client:
@@ -172,13 +172,13 @@ async def test_the_check_holds_in_every_era(era: str) -> None:
             assert (await client.call("give"))["isError"] is True
 
 
-async def test_what_declares_nothing_is_sent_as_it_is() -> None:
+async def test_results_without_a_declared_type_are_sent_unchecked() -> None:
     for declared, value in ((Any, {"a": math.nan}), (str, 3), (None, "text")):
         async with connect_raw_client(returning(declared, value), MODERN) as client:
             assert "isError" not in await client.call("give")
 
 
-async def test_no_code_of_the_author_runs_again() -> None:
+async def test_the_check_runs_no_constructor_of_the_declared_type() -> None:
     order = Order("once", 1.0)
     made.clear()
     async with connect_raw_client(returning(Order, order), MODERN) as client:
@@ -214,13 +214,13 @@ async def test_a_result_that_fits_a_schema_given_as_data_is_sent(value: Any) -> 
         assert (await client.call("give"))["structuredContent"] == {"size": 1}
 
 
-async def test_a_reply_that_says_it_failed_needs_not_fit() -> None:
+async def test_a_failed_result_is_not_checked_against_the_output_schema() -> None:
     reply = ToolResult(structured_content={"why": 1}, is_error=True)
     async with connect_raw_client(returning(Any, reply, output_schema=SCHEMA), MODERN) as client:
         assert (await client.call("give"))["structuredContent"] == {"why": 1}
 
 
-def test_an_output_schema_that_is_none_is_refused_at_once() -> None:
+def test_an_invalid_output_schema_is_refused_at_registration() -> None:
     function: Callable[[], int] = lambda: 1  # noqa: E731
     with pytest.raises(DefinitionError, match="not valid"):
         Tool(function, name="give", output_schema={"type": 3})

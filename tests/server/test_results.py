@@ -149,7 +149,7 @@ async def listed(client: RawClient) -> dict[str, Any]:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("function", DATA, ids=lambda function: function.__name__)
-async def test_data_is_text_and_structured_content_where_the_revision_has_it(
+async def test_data_is_sent_as_text_and_as_structured_content_if_the_revision_has_it(
     function: Callable[..., Any], dialect: str
 ) -> None:
     value, is_object = DATA[function]
@@ -218,7 +218,7 @@ PICTURE = {"type": "image", "data": "cG5n", "mimeType": "image/png"}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_content_is_shown_as_it_is(dialect: str) -> None:
+async def test_returned_content_is_sent_unchanged(dialect: str) -> None:
     tools = (some_text, no_value, a_picture, mixed, loosely_mixed, own_reply)
     async with connect_raw_client(server_of(*tools), dialect) as client:
         assert (await client.call("some_text"))["content"] == [{"type": "text", "text": '{"not": "data"}'}]
@@ -238,7 +238,7 @@ async def test_content_is_shown_as_it_is(dialect: str) -> None:
         assert all("outputSchema" not in entry for entry in (await client.result("tools/list"))["tools"])
 
 
-async def test_plain_results_hold_nothing_but_content() -> None:
+async def test_plain_results_have_only_content() -> None:
     async with connect_raw_client(server_of(some_text, no_value, a_picture, mixed, own_reply, *DATA)) as client:
         for tool in (await client.result("tools/list"))["tools"]:
             assert list(await client.call(tool["name"])) == ["content"]
@@ -262,7 +262,7 @@ async def newer_content() -> list[Any]:
         (MODERN, ["audio", "resource_link", "resource"]),
     ],
 )
-async def test_content_that_came_later_is_said_in_older_words(dialect: str, kinds: list[str]) -> None:
+async def test_content_types_of_later_revisions_are_converted(dialect: str, kinds: list[str]) -> None:
     async with connect_raw_client(server_of(newer_content), dialect) as client:
         content = (await client.call("newer_content"))["content"]
     assert [item["type"] for item in content] == kinds
@@ -281,7 +281,7 @@ async def kept() -> ToolResult:
 
 @pytest.mark.parametrize("first", DIALECTS)
 @pytest.mark.parametrize("second", DIALECTS)
-async def test_a_reply_that_a_tool_keeps_is_not_changed_by_who_saw_it_first(first: str, second: str) -> None:
+async def test_shaping_does_not_change_a_result_that_a_tool_reuses(first: str, second: str) -> None:
     server = server_of(kept)
     async with connect_raw_client(server, second) as client:
         expected = await client.call("kept")

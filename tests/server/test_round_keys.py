@@ -34,7 +34,7 @@ async def call(link: RawTransport, **params: Any) -> dict[str, Any]:
         (["one", None, "two"], ["one", "input_2", "two"]),
     ],
 )
-def test_questions_that_are_open_at_once_have_different_keys(keys: list[str | None], named: list[str]) -> None:
+def test_open_input_requests_have_different_keys(keys: list[str | None], named: list[str]) -> None:
     async def scenario() -> None:
         server = Server("asking")
 

@@ -10,10 +10,10 @@ from tests.server.raw_client import MODERN, Message, connect_raw_client
 from hubbub import Context, bounds
 from hubbub.rounds import Rounds
 
-# -- the exchange ----------------------------------------------------------------
+# -- rounds ----------------------------------------------------------------
 
 
-async def test_a_question_is_a_result_and_its_answer_a_repeated_request() -> None:
+async def test_a_client_request_is_an_input_required_result_and_a_retry_carries_the_response() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("greet", {"greeting": "Hi"})
@@ -44,7 +44,7 @@ async def test_a_question_is_a_result_and_its_answer_a_repeated_request() -> Non
     assert asking.ended == ["greet"]
 
 
-async def test_questions_asked_together_go_out_together() -> None:
+async def test_concurrent_client_requests_are_sent_in_one_result() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("both_at_once")
@@ -54,7 +54,7 @@ async def test_questions_asked_together_go_out_together() -> None:
     assert asking.started == asking.ended == ["both"]
 
 
-async def test_a_part_of_the_answers_leaves_the_rest_to_ask() -> None:
+async def test_a_retry_with_some_responses_is_asked_for_the_others_again() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("both_at_once")
@@ -65,7 +65,7 @@ async def test_a_part_of_the_answers_leaves_the_rest_to_ask() -> None:
     assert asking.started == ["both"]
 
 
-async def test_each_round_has_its_own_state_and_the_handler_runs_once() -> None:
+async def test_each_round_has_its_own_request_state_and_the_handler_runs_once() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         result, states = await client.call("one_by_one"), []
@@ -81,7 +81,7 @@ async def test_each_round_has_its_own_state_and_the_handler_runs_once() -> None:
     assert asking.started == asking.ended == ["one_by_one"]
 
 
-async def test_models_and_roots_are_asked_in_the_same_way() -> None:
+async def test_sampling_and_roots_use_rounds_too() -> None:
     async with connect_raw_client(AskingServer().server, MODERN) as client:
         first = await client.call("everything")
         assert first["inputRequests"] == {
@@ -101,7 +101,7 @@ async def test_models_and_roots_are_asked_in_the_same_way() -> None:
     assert text(third) == "word ['file:///a', 'file:///b']"
 
 
-async def test_prompts_and_resources_ask_too() -> None:
+async def test_prompts_and_resources_can_send_client_requests() -> None:
     async with connect_raw_client(AskingServer().server, MODERN) as client:
         first = await client.result("prompts/get", {"name": "poem"})
         assert "ttlMs" not in first
@@ -114,7 +114,7 @@ async def test_prompts_and_resources_ask_too() -> None:
         assert answer["result"]["contents"][0]["text"] == "Diary of Ada"
 
 
-async def test_a_tool_in_a_thread_asks_too() -> None:
+async def test_a_tool_in_a_thread_can_send_client_requests() -> None:
     asking = AskingServer()
     async with connect_raw_client(asking.server, MODERN) as client:
         first = await client.call("in_a_thread")
@@ -124,7 +124,7 @@ async def test_a_tool_in_a_thread_asks_too() -> None:
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_person_may_refuse(action: str) -> None:
+async def test_a_user_may_decline_an_elicitation(action: str) -> None:
     async with connect_raw_client(AskingServer().server, MODERN) as client:
         first = await client.call("greet")
         assert text(await retry_with_answers(client, call("greet"), first, {"who": {"action": action}})) == action
@@ -151,7 +151,7 @@ async def test_progress_goes_to_the_open_request_under_its_own_token() -> None:
     ],
 )
 @pytest.mark.parametrize("capabilities", [{}, {"roots": {}}])
-async def test_a_client_is_told_which_capability_it_lacks(
+async def test_the_error_names_the_capability_that_the_client_lacks(
     tool: str, arguments: dict[str, str], required: dict[str, Any], capabilities: dict[str, Any]
 ) -> None:
     async with connect_raw_client(AskingServer().server, MODERN, capabilities) as client:
@@ -163,7 +163,7 @@ async def test_a_client_is_told_which_capability_it_lacks(
 # -- limits ----------------------------------------------------------------------
 
 
-async def test_a_handler_cannot_ask_for_ever() -> None:
+async def test_the_rounds_of_one_call_are_limited() -> None:
     async with connect_raw_client(AskingServer().server, MODERN) as client:
         result = await client.call("endless")
         answer: Message = {}
@@ -177,7 +177,7 @@ async def test_a_handler_cannot_ask_for_ever() -> None:
         assert answer["error"]["data"]["reason"] == "overloaded"
 
 
-async def test_a_question_that_nobody_answers_ends_the_handler() -> None:
+async def test_a_handler_whose_client_request_expires_is_cancelled() -> None:
     asking = AskingServer()
     asking.server.rounds = Rounds(asking.server.sealer, input_timeout_s=0.05)
     async with connect_raw_client(asking.server, MODERN) as client:
@@ -190,7 +190,7 @@ async def test_a_question_that_nobody_answers_ends_the_handler() -> None:
     assert asking.ended == []
 
 
-async def test_a_caller_that_leaves_cancels_the_handler() -> None:
+async def test_a_caller_that_disconnects_cancels_the_handler() -> None:
     asking = AskingServer()
     running = asyncio.Event()
 

@@ -10,7 +10,7 @@ from hubbub.errors import IdInUse
 from hubbub.server.running_calls import RunningCalls
 
 
-async def test_an_id_is_in_use_however_it_is_written_until_its_call_has_ended() -> None:
+async def test_an_id_is_in_use_until_its_call_ends_regardless_of_its_spelling() -> None:
     calls = RunningCalls()
     key = calls.reserve(Raw(b'"a"'))
     calls.start_in_current_task(key)
@@ -20,7 +20,7 @@ async def test_an_id_is_in_use_however_it_is_written_until_its_call_has_ended() 
     assert calls.reserve(Raw(rb'"\u0061"')) == key
 
 
-async def test_a_full_table_takes_no_more() -> None:
+async def test_a_full_table_refuses_calls() -> None:
     calls = RunningCalls()
     calls.start_in_current_task(calls.reserve(Raw(b"1"), 1))
     with pytest.raises(Overloaded):
@@ -48,7 +48,7 @@ async def test_a_call_that_was_just_started_cleans_up_when_it_is_cancelled() -> 
     assert not calls.is_cancelled(key)
 
 
-async def test_a_task_that_has_answered_meanwhile_is_left_alone() -> None:
+async def test_a_task_that_already_answered_is_not_cancelled() -> None:
     calls = RunningCalls()
     key = calls.reserve(Raw(b"1"))
     calls.start_in_current_task(key)

@@ -90,7 +90,7 @@ async def test_a_connection_is_a_scope_until_it_closes() -> None:
     assert server.ended == ["process"]
 
 
-async def test_what_fails_to_hear_of_an_end_stops_nobody_else() -> None:
+async def test_a_failing_scope_end_callback_does_not_stop_the_others() -> None:
     server = Server("ends")
     ended_scopes: list[str] = []
     server.on_scope_end(lambda scope: 1 / 0)
@@ -108,7 +108,7 @@ async def test_the_stateless_era_has_no_scope_without_a_principal() -> None:
     assert modern_caller(NO_META, NEWEST_MODERN, Principal("bob")).state_scope == "principal:bob"
 
 
-async def test_a_change_of_one_scope_is_told_to_nobody_else() -> None:
+async def test_a_change_in_one_scope_is_notified_to_that_scope_only() -> None:
     async with run_server(scoped_server()) as here:
         one, two = await open_session(here.site), await open_session(here.site)
         for session in (one, two):
@@ -134,7 +134,7 @@ async def test_a_handler_adds_to_the_meta_of_its_result(dialect: str) -> None:
         assert ("io.modelcontextprotocol/serverInfo" in meta) == (dialect == MODERN)
 
 
-async def test_wrong_arguments_have_the_code_of_their_tool() -> None:
+async def test_a_tool_can_set_the_error_code_of_its_invalid_arguments() -> None:
     async with connect_raw_client(scoped_server(), "2025-11-25") as client:
         wrong = json.loads((await client.call("picky", {"number": "x"}))["content"][0]["text"])
         assert (wrong["error"]["type"], wrong["error"]["code"]) == ("validation_error", "Wrong")
@@ -143,7 +143,7 @@ async def test_wrong_arguments_have_the_code_of_their_tool() -> None:
 
 
 @pytest.mark.parametrize(("dialect", "code"), [("plain", -32001), ("2025-11-25", -32002), (MODERN, -32602)])
-async def test_a_missing_resource_may_have_a_word_of_its_own(dialect: str, code: int) -> None:
+async def test_a_missing_resource_may_have_its_own_message_and_code(dialect: str, code: int) -> None:
     async with connect_raw_client(scoped_server(), dialect) as client:
         error = await client.error("resources/read", {"uri": "things://x"})
         assert error == {
@@ -153,7 +153,7 @@ async def test_a_missing_resource_may_have_a_word_of_its_own(dialect: str, code:
         }
 
 
-async def test_modern_callers_over_http_share_nothing() -> None:
+async def test_anonymous_modern_callers_over_http_have_no_scope() -> None:
     async with run_server(scoped_server()) as here:
         body, headers = modern_request("tools/call", {"name": "whoami", "arguments": {}})
         answer = await here.site.post(body, headers)

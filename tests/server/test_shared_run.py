@@ -39,7 +39,7 @@ class RecordedLifespan:
             self.events.append("closed")
 
 
-async def test_a_client_that_comes_while_the_lifespan_closes_waits_for_the_next_run() -> None:
+async def test_a_client_that_connects_while_the_lifespan_closes_waits_for_the_next_run() -> None:
     lifespan_record = RecordedLifespan()
     lifespan_record.may_open.set()
     first = Client(lifespan_record.server)
@@ -59,7 +59,7 @@ async def test_a_client_that_comes_while_the_lifespan_closes_waits_for_the_next_
     await second.close()
 
 
-async def test_a_lifespan_that_does_not_open_ends_with_its_last_client() -> None:
+async def test_a_lifespan_that_hangs_while_opening_is_cancelled_with_its_last_client() -> None:
     lifespan_record = RecordedLifespan()
     starting = asyncio.create_task(Client(lifespan_record.server).start())
     while "opening" not in lifespan_record.events:
@@ -157,7 +157,7 @@ async def test_a_hub_in_another_loop_at_the_same_time_is_refused() -> None:
                 await asyncio.wrap_future(threads.submit(asyncio.run, use_it()))
 
 
-def test_a_server_left_open_in_a_loop_that_was_closed_runs_again() -> None:
+def test_a_server_left_open_in_a_closed_loop_can_run_again() -> None:
     server, events = recording_server()
     loop = asyncio.new_event_loop()
     loop.run_until_complete(Client(server).start())
@@ -174,7 +174,7 @@ def test_a_server_left_open_in_a_loop_that_was_closed_runs_again() -> None:
     assert events[-2:] == ["opened", "closed"]
 
 
-async def test_a_lifespan_that_fails_while_it_is_open_ends_those_who_run_the_server() -> None:
+async def test_a_lifespan_that_fails_while_open_ends_every_user_of_the_server() -> None:
     may_fail = asyncio.Event()
 
     async def work() -> None:
@@ -199,7 +199,7 @@ async def test_a_lifespan_that_fails_while_it_is_open_ends_those_who_run_the_ser
         assert [str(one) for one in error.exceptions] == ["database lost"]
 
 
-async def test_cancelling_one_who_runs_the_server_is_not_taken_for_a_failure() -> None:
+async def test_cancelling_one_user_of_the_server_is_not_a_lifespan_failure() -> None:
     server, events = recording_server()
     started = asyncio.Event()
 

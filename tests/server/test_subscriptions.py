@@ -47,7 +47,7 @@ def watched_server() -> Server:
 
 @pytest.mark.parametrize("dialect", [PLAIN, *LEGACY])
 @pytest.mark.parametrize("uri", ["file:///a", "log:///today", "book:1"])
-async def test_a_subscriber_hears_of_its_resource_until_it_unsubscribes(dialect: str, uri: str) -> None:
+async def test_a_subscriber_is_notified_of_its_resource_until_it_unsubscribes(dialect: str, uri: str) -> None:
     server = watched_server()
     async with connect_raw_client(server, dialect) as client, connect_raw_client(server, dialect) as other:
         server.resource_updated(uri)
@@ -64,12 +64,12 @@ async def test_a_subscriber_hears_of_its_resource_until_it_unsubscribes(dialect:
 
 
 @pytest.mark.parametrize(("dialect", "code"), [(PLAIN, -32001), ("2025-11-25", -32002)])
-async def test_what_does_not_exist_cannot_be_watched(dialect: str, code: int) -> None:
+async def test_subscribing_to_a_missing_resource_is_refused(dialect: str, code: int) -> None:
     async with connect_raw_client(watched_server(), dialect) as client:
         assert (await client.error("resources/subscribe", {"uri": "no:such"}))["code"] == code
 
 
-async def test_a_client_watches_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_subscriptions_of_a_client_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "SUBSCRIPTIONS", 2)
     async with connect_raw_client(watched_server(), "2025-11-25") as client:
         for name in ("a", "b", "a"):
@@ -78,7 +78,7 @@ async def test_a_client_watches_a_bounded_number(monkeypatch: pytest.MonkeyPatch
         assert error["data"] == {"reason": "overloaded", "limit": 2}
 
 
-async def test_the_uris_that_a_client_watches_are_bounded_together() -> None:
+async def test_the_total_length_of_subscribed_uris_is_limited() -> None:
     long = "x" * (bounds.URI_CHARACTERS - 100)
     async with connect_raw_client(watched_server(), "2025-11-25") as client:
         fitting = bounds.SUBSCRIPTION_CHARACTERS // bounds.URI_CHARACTERS
@@ -89,7 +89,7 @@ async def test_the_uris_that_a_client_watches_are_bounded_together() -> None:
 
 
 @pytest.mark.parametrize("dialect", [PLAIN, *LEGACY])
-async def test_sessions_hear_when_lists_change(dialect: str) -> None:
+async def test_sessions_are_notified_of_list_changes(dialect: str) -> None:
     server = watched_server()
     async with connect_raw_client(server, dialect) as client:
         server.prompt(nothing)
@@ -104,16 +104,16 @@ async def test_sessions_hear_when_lists_change(dialect: str) -> None:
         )
 
 
-async def test_a_client_that_left_is_told_nothing() -> None:
+async def test_a_disconnected_client_is_not_notified() -> None:
     server = watched_server()
     async with connect_raw_client(server, "2025-11-25") as client:
         await client.result("resources/subscribe", {"uri": "file:///a"})
     server.resource_updated("file:///a")
     assert client.transport.pending_count() == 0
-    assert len(server.audience) == 0
+    assert len(server.broadcaster) == 0
 
 
-# -- listens -------------------------------------------------------------------------
+# -- subscriptions/listen -------------------------------------------------------------------------
 
 
 async def open_subscription(client: RawClient, identifier: int | str, **wanted: object) -> Message:
@@ -121,8 +121,8 @@ async def open_subscription(client: RawClient, identifier: int | str, **wanted: 
     acknowledged = await client.next_message()
     assert acknowledged["method"] == ACKNOWLEDGED
     assert acknowledged["params"]["_meta"] == {SUBSCRIPTION_KEY: identifier}
-    heard: Message = acknowledged["params"]["notifications"]
-    return heard
+    received: Message = acknowledged["params"]["notifications"]
+    return received
 
 
 def change_everything(server: Server) -> None:
@@ -148,7 +148,7 @@ def change_everything(server: Server) -> None:
         ),
     ],
 )
-async def test_a_listen_is_acknowledged_first_and_hears_what_it_asked_for(
+async def test_a_listen_request_is_acknowledged_first_and_gets_only_the_requested_notifications(
     wanted: dict[str, Any], methods: list[str]
 ) -> None:
     server = watched_server()
@@ -164,7 +164,7 @@ async def test_a_listen_is_acknowledged_first_and_hears_what_it_asked_for(
 
 
 @pytest.mark.parametrize("identifier", [1, 9007199254740993, -5, "1", "listen"])
-async def test_the_id_of_a_listen_keeps_its_kind(identifier: int | str) -> None:
+async def test_the_id_of_a_listen_request_keeps_its_type(identifier: int | str) -> None:
     server = watched_server()
     async with connect_raw_client(server, MODERN) as client:
         await open_subscription(client, identifier, toolsListChanged=True)
@@ -174,7 +174,7 @@ async def test_the_id_of_a_listen_keeps_its_kind(identifier: int | str) -> None:
         assert type(note["params"]["_meta"][SUBSCRIPTION_KEY]) is type(identifier)
 
 
-async def test_many_listens_of_one_client_are_told_apart() -> None:
+async def test_notifications_carry_the_id_of_their_listen_request() -> None:
     server = watched_server()
     async with connect_raw_client(server, MODERN) as client:
         await open_subscription(client, "tools", toolsListChanged=True)
@@ -182,15 +182,15 @@ async def test_many_listens_of_one_client_are_told_apart() -> None:
         server.tool(nothing)
         server.prompt(nothing)
         await client.wait_until_idle()
-        heard = {(message["params"]["_meta"][SUBSCRIPTION_KEY], message["method"]) for message in client.received}
-        assert heard == {
+        received = {(message["params"]["_meta"][SUBSCRIPTION_KEY], message["method"]) for message in client.received}
+        assert received == {
             ("tools", "notifications/tools/list_changed"),
             ("both", "notifications/tools/list_changed"),
             ("both", "notifications/prompts/list_changed"),
         }
 
 
-async def test_a_cancelled_listen_hears_no_more_and_is_not_answered() -> None:
+async def test_a_cancelled_listen_request_gets_no_notifications_and_no_response() -> None:
     server = watched_server()
     async with connect_raw_client(server, MODERN) as client:
         await open_subscription(client, 5, toolsListChanged=True)
@@ -199,10 +199,10 @@ async def test_a_cancelled_listen_hears_no_more_and_is_not_answered() -> None:
         server.tool(nothing)
         await client.wait_until_idle()
         assert client.received == []
-        assert len(server.audience) == 1
+        assert len(server.broadcaster) == 1
 
 
-async def test_listens_end_with_a_result_when_the_server_stops() -> None:
+async def test_listen_requests_end_with_a_result_when_the_server_stops() -> None:
     server = watched_server()
     async with connect_raw_client(server, MODERN) as client:
         await open_subscription(client, "x", toolsListChanged=True)
@@ -215,7 +215,7 @@ async def test_listens_end_with_a_result_when_the_server_stops() -> None:
         assert cancelled["_meta"] == {SUBSCRIPTION_KEY: "x"}
 
 
-async def test_listens_end_with_a_result_when_the_client_sends_no_more() -> None:
+async def test_listen_requests_end_with_a_result_at_the_end_of_input() -> None:
     server = watched_server()
     async with connect_raw_client(server, MODERN) as client, connect_raw_client(server, MODERN) as other:
         await open_subscription(client, 1, toolsListChanged=True)
@@ -244,7 +244,7 @@ async def test_a_change_while_the_acknowledgement_waits_is_not_lost() -> None:
         assert (await client.next_message())["method"] == "notifications/tools/list_changed"
 
 
-async def test_a_listener_that_cannot_keep_up_hears_each_change_once_and_the_newest_of_it() -> None:
+async def test_a_slow_listener_gets_each_change_once_and_its_newest_form() -> None:
     server = watched_server()
     may_read = asyncio.Event()
     may_read.set()
@@ -265,7 +265,7 @@ async def test_a_listener_that_cannot_keep_up_hears_each_change_once_and_the_new
         assert [note["uri"] for note in client.notifications(UPDATED)] == ["file:///a", "file:///b"]
 
 
-async def test_listens_of_all_clients_are_bounded_and_the_error_names_that_limit(
+async def test_listen_requests_of_all_clients_are_limited_and_the_error_names_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bounds, "LISTEN_STREAMS", 1)
@@ -277,7 +277,7 @@ async def test_listens_of_all_clients_are_bounded_and_the_error_names_that_limit
         assert error["data"] == {"reason": "overloaded", "limit": 1}
 
 
-async def test_listens_of_one_connection_are_bounded_and_leave_it_readable() -> None:
+async def test_listen_requests_of_one_connection_are_limited_and_other_requests_are_served() -> None:
     async with connect_raw_client(watched_server(), MODERN) as client:
         for number in range(bounds.LISTEN_STREAMS_PER_CONNECTION):
             client.send_request("subscriptions/listen", {"notifications": {}}, id=number)
@@ -287,6 +287,6 @@ async def test_listens_of_one_connection_are_bounded_and_leave_it_readable() -> 
 
 
 @pytest.mark.parametrize("wanted", [5, None, [], {"toolsListChanged": "yes"}, {"resourceSubscriptions": [5]}])
-async def test_a_wrong_filter_is_refused(wanted: object) -> None:
+async def test_an_invalid_filter_is_refused(wanted: object) -> None:
     async with connect_raw_client(watched_server(), MODERN) as client:
         assert (await client.error("subscriptions/listen", {"notifications": wanted}))["code"] == -32602

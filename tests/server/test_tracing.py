@@ -72,7 +72,7 @@ def send(method: str, params: bytes = b"{}", revision: Revision = R2025_11_25, p
     return asyncio.run(main())
 
 
-def test_a_tool_call_is_a_span_with_the_attributes_of_the_field(spans: Spans) -> None:
+def test_a_tool_call_is_a_span_with_the_attributes_of_the_mcp_conventions(spans: Spans) -> None:
     send("tools/call", b'{"name": "echo", "arguments": {"text": "private"}}')
     inside, span = spans()
     assert span.name == "tools/call echo"
@@ -104,13 +104,13 @@ def test_the_parent_is_the_callers_span(spans: Spans) -> None:
 @pytest.mark.parametrize(
     "traceparent", ["", "garbage", f"00-{'0' * 32}-{PARENT}-01", f"ff-{TRACE}-{PARENT}-01", "\\u0000"]
 )
-def test_a_parent_that_is_none_is_ignored(spans: Spans, traceparent: str) -> None:
+def test_an_invalid_traceparent_is_ignored(spans: Spans, traceparent: str) -> None:
     send("tools/list", b'{"_meta": {"traceparent": "%s"}}' % traceparent.encode())
     (span,) = spans()
     assert span.parent is None
 
 
-def test_a_prompt_is_named_and_plain_calls_have_no_version(spans: Spans) -> None:
+def test_a_span_names_the_prompt_and_plain_calls_have_no_version(spans: Spans) -> None:
     send("prompts/get", b'{"name": "greet"}', PLAIN)
     (span,) = spans()
     assert span.name == "prompts/get greet"
@@ -126,14 +126,14 @@ def test_a_failed_tool_is_an_error_without_its_message(spans: Spans) -> None:
     assert "secret message" not in span.to_json()
 
 
-def test_an_error_has_its_number(spans: Spans) -> None:
+def test_a_span_of_a_protocol_error_has_its_code(spans: Spans) -> None:
     with pytest.raises(MethodNotFound):
         send("no/such", revision=R2026_07_28)
     (span,) = spans()
     assert attributes(span)["error.type"] == attributes(span)["rpc.response.status_code"] == "-32601"
 
 
-def test_what_breaks_has_its_type(spans: Spans) -> None:
+def test_a_span_of_an_unexpected_exception_has_its_type_only(spans: Spans) -> None:
     class BrokenPeer:
         async def request(self, call: Call) -> Never:
             raise ZeroDivisionError("secret message")
@@ -157,7 +157,7 @@ def test_long_names_are_cut(spans: Spans) -> None:
     assert len(attributes(span)["gen_ai.tool.name"]) == 128
 
 
-def test_notifications_pass() -> None:
+def test_notifications_pass_unchanged() -> None:
     seen = []
 
     class RecordingStub:
@@ -171,7 +171,7 @@ def test_notifications_pass() -> None:
     assert seen == ["notifications/x"]
 
 
-# -- when ----------------------------------------------------------------------
+# -- when tracing is on ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_notifications_pass() -> None:
     ],
     ids=str,
 )
-def test_traces_are_wanted_when_somebody_is_named_to_receive_them(environment: dict[str, str], wanted: bool) -> None:
+def test_tracing_is_on_exactly_when_an_exporter_is_configured(environment: dict[str, str], wanted: bool) -> None:
     assert is_wanted(environment) is wanted
 
 
@@ -197,12 +197,12 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_library_is_not_loaded_when_nobody_looks() -> None:
+def test_opentelemetry_is_not_imported_when_tracing_is_off() -> None:
     run("import sys; from hubbub.server.tracing import is_wanted; assert not is_wanted(); "
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]")  # fmt: skip
 
 
-def test_traces_are_wanted_when_a_provider_is_installed() -> None:
+def test_tracing_is_on_when_a_provider_is_installed() -> None:
     run("from opentelemetry import trace; from opentelemetry.sdk.trace import TracerProvider; "
         "from hubbub.server.tracing import is_wanted; assert not is_wanted(); "
         "trace.set_tracer_provider(TracerProvider()); assert is_wanted()")  # fmt: skip
@@ -231,6 +231,6 @@ def test_the_console_exporter_writes_to_stderr_never_to_stdout() -> None:
     assert done.stdout == ""
 
 
-def test_an_exporter_that_is_not_installed_is_told_and_calls_go_on() -> None:
+def test_an_exporter_that_is_not_installed_is_logged_and_calls_are_served() -> None:
     done = run(EXPORT, OTEL_TRACES_EXPORTER="nonesuch")
     assert "opentelemetry-exporter-nonesuch" in done.stderr

@@ -43,7 +43,7 @@ def failure(answer: Any) -> str:
 
 
 @pytest.mark.parametrize("data", UNREADABLE.values(), ids=list(UNREADABLE))
-async def test_an_unreadable_answer_fails_the_question_and_not_the_call_with_its_id(data: bytes) -> None:
+async def test_an_unreadable_response_fails_the_client_request_and_not_the_call_with_its_id(data: bytes) -> None:
     async with connect_raw_client(AskingServer().server, VERSION) as client:
         client.send_request("tools/call", call("greet"), id=1)
         assert (await client.next_message())["id"] == 1
@@ -53,7 +53,7 @@ async def test_an_unreadable_answer_fails_the_question_and_not_the_call_with_its
         assert failure(await client.next_message()).startswith("The client's response cannot be read: ")
 
 
-async def test_a_tool_sees_an_unreadable_answer_as_an_error_of_the_client() -> None:
+async def test_an_unreadable_response_raises_a_client_error_in_the_tool() -> None:
     server = Server("catching")
 
     @server.tool
@@ -74,7 +74,7 @@ async def test_a_tool_sees_an_unreadable_answer_as_an_error_of_the_client() -> N
         )
 
 
-async def test_only_the_question_with_the_id_fails() -> None:
+async def test_only_the_client_request_with_the_id_fails() -> None:
     async with connect_raw_client(AskingServer().server, VERSION) as client:
         for number in (1, 2):
             client.send_request("tools/call", call("greet"), id=number)
@@ -86,7 +86,7 @@ async def test_only_the_question_with_the_id_fails() -> None:
         assert (await client.next_message())["result"]["content"][0]["text"] == "decline"
 
 
-async def test_an_unreadable_answer_to_no_question_is_not_refused_under_its_id() -> None:
+async def test_an_unreadable_response_to_no_open_request_gets_no_error_with_its_id() -> None:
     async with connect_raw_client(AskingServer().server, VERSION) as client:
         client.send_request("tools/call", call("greet"), id=7)
         question = await client.next_message()
@@ -104,7 +104,7 @@ async def test_an_unreadable_answer_to_no_question_is_not_refused_under_its_id()
         b'{"jsonrpc":"2.0","id":1}',
     ],
 )
-async def test_an_unreadable_request_is_refused_under_its_id_and_fails_no_question(data: bytes) -> None:
+async def test_an_unreadable_request_is_refused_under_its_id_and_fails_no_client_request(data: bytes) -> None:
     async with connect_raw_client(AskingServer().server, VERSION) as client:
         client.send_request("tools/call", call("greet"), id=7)
         assert (await client.next_message())["id"] == 1
@@ -115,7 +115,7 @@ async def test_an_unreadable_request_is_refused_under_its_id_and_fails_no_questi
         assert (await client.next_message())["result"]["content"][0]["text"] == "decline"
 
 
-async def test_an_unreadable_answer_in_a_batch_fails_its_question() -> None:
+async def test_an_unreadable_response_in_a_batch_fails_its_client_request() -> None:
     async with connect_raw_client(AskingServer().server, "2025-03-26") as client:
         client.send_request("tools/call", call("everything"), id=1)
         assert (await client.next_message())["id"] == 1
@@ -129,7 +129,7 @@ async def test_an_unreadable_answer_in_a_batch_fails_its_question() -> None:
 
 @pytest.mark.parametrize("is_framed", [False, True])
 @pytest.mark.parametrize("data", TOO_LONG.values(), ids=list(TOO_LONG))
-async def test_an_answer_that_is_too_long_fails_its_question(data: bytes, is_framed: bool) -> None:
+async def test_an_oversized_response_fails_its_client_request(data: bytes, is_framed: bool) -> None:
     source, entrance = os.pipe()
     exit_, sink = os.pipe()
     loop = asyncio.get_running_loop()
@@ -164,7 +164,7 @@ async def test_an_answer_that_is_too_long_fails_its_question(data: bytes, is_fra
                 assert (await ask("tools/call", call("greet")))["method"] == "elicitation/create"
                 await send(data)
                 assert (await asyncio.to_thread(read))["id"] is None
-                assert f"larger than {LIMIT} bytes" in failure(await asyncio.to_thread(read))
+                assert f"larger than the limit of {LIMIT} bytes" in failure(await asyncio.to_thread(read))
         finally:
             writer.close()
             await serving  # which ends the output, and so a thread that still reads it

@@ -16,7 +16,7 @@ def matches(name: str, qualified: str, patterns: tuple[str, ...]) -> bool:
 
 
 @given(PATTERNS, PATTERNS, st.dictionaries(NAMES, NAMES, max_size=8))
-def test_a_view_shows_what_its_patterns_say_one_by_one(
+def test_a_view_matches_like_its_patterns_one_by_one(
     include: tuple[str, ...], exclude: tuple[str, ...], items: dict[str, str]
 ) -> None:
     view = View(include, exclude)

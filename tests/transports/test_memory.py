@@ -142,7 +142,7 @@ async def test_closing_cancels_running_calls() -> None:
     with pytest.raises(ConnectionClosed):
         await client.call_tool("endless")
     assert asyncio.all_tasks() == before
-    assert len(server.audience) == 0
+    assert len(server.broadcaster) == 0
 
 
 async def test_requests_beyond_the_concurrency_limit_wait(monkeypatch: pytest.MonkeyPatch) -> None:

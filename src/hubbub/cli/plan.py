@@ -163,10 +163,10 @@ def _format_plan(hub: RunningHub | None, plan: Plan, loaded: LoadedConfig) -> It
 
 
 def _step_lines(step: Step) -> Iterator[str]:
-    way = f"  {step.way}" if step.way else ""
+    target = f"  {step.target}" if step.target else ""
     name = step.name if step.part == "hub" else f"{step.part} {step.name}"
     note = {"server": "  (reconnects)", "hub": "  (all servers reconnect)"}.get(step.part, "")
-    yield f"  {_MARKS[step.action]} {name}{way}{note if step.reconnects else ''}"
+    yield f"  {_MARKS[step.action]} {name}{target}{note if step.reconnects else ''}"
     yield from (f"      {_format_field(field)}" for field in step.fields)
 
 

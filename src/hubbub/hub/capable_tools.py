@@ -34,21 +34,21 @@ class CapableTools:
         self._list_s = list_s
         self.is_enabled = False
         """Whether the hub has had a capable caller."""
-        self.plain_version: str | None = None
+        self.uniform_version: str | None = None
         """The version of the server that is known to list the same tools to every client."""
         self.tools: tuple[Entry, ...] = ()
         """Tools that it last listed to a capable client only."""
 
-    def enable(self, plain_version: str | None) -> bool:
+    def enable(self, uniform_version: str | None) -> bool:
         """Read these tools from now on, except for a version known to have none; False if already enabled."""
         if self.is_enabled:
             return False
-        self.is_enabled, self.plain_version = True, plain_version
+        self.is_enabled, self.uniform_version = True, uniform_version
         return True
 
     async def refresh(self, plain_tools: tuple[Entry, ...], version: str) -> None:
         """Read these tools, unless this version is known to have none. A failure keeps the last result."""
-        if not self.is_enabled or version == self.plain_version:
+        if not self.is_enabled or version == self.uniform_version:
             return
         try:
             async with asyncio.timeout(self._list_s):
@@ -58,7 +58,7 @@ class CapableTools:
             return
         known = {entry.name for entry in plain_tools}
         self.tools = tuple(entry for entry in found if entry.name not in known)
-        self.plain_version = None if self.tools else version
+        self.uniform_version = None if self.tools else version
 
     async def _fetch(self) -> tuple[Entry, ...]:
         changed = asyncio.Event()

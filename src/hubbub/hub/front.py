@@ -66,7 +66,7 @@ class Front(Server):
         self._catalog: Catalog | None = None
         self._visible_by_scopes: dict[frozenset[str] | None, VisibleItems] = {}
         self._builtins: dict[str, dict[str, Item]] | None = None
-        self.audience.on_remove = self._on_client_left
+        self.broadcaster.on_remove = self._on_client_left
         if not view_name:
             self.views = hub.views
             self.metrics += upstream_metrics(hub.upstreams)
@@ -337,12 +337,12 @@ class Front(Server):
 
     def reopen(self) -> None:
         """Serve again after `close`."""
-        self.audience.on_remove = self._on_client_left
+        self.broadcaster.on_remove = self._on_client_left
         self.clear_pages()
 
     async def close(self) -> None:
         """End the open streams, suspended calls and threads of this view."""
-        self.audience.on_remove = None
-        self.audience.end_subscriptions()
+        self.broadcaster.on_remove = None
+        self.broadcaster.end_subscriptions()
         await self.rounds.close()
         self.threads.close()

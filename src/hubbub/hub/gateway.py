@@ -235,10 +235,10 @@ class Gateway:
     def _publish(self, kind: str, server: str) -> None:
         for front in self.fronts.values():
             if front.has_server(server):
-                front.audience.publish(Note(_CHANGE_METHODS[kind]))
+                front.broadcaster.publish(Note(_CHANGE_METHODS[kind]))
 
     def _watched_uris(self) -> set[str]:
-        return {uri for front in self.fronts.values() for uri in front.audience.watched_uris()}
+        return {uri for front in self.fronts.values() for uri in front.broadcaster.watched_uris()}
 
     def _log_collisions(self, catalog: Catalog) -> None:
         for collision in catalog.collisions:
@@ -261,7 +261,7 @@ class Gateway:
             return
         self._expects_capable = True
         for config in self.config.upstreams:
-            if self.upstreams[config.id].expect_capable(self._known_names(config).plain_version):
+            if self.upstreams[config.id].expect_capable(self._known_names(config).uniform_version):
                 self._tried_ids.discard(config.id)  # so that the next list waits for it
 
     def set_sole_caller(self, caller: Caller) -> None:
@@ -285,7 +285,7 @@ class Gateway:
         if self._sole_caller is not None:
             upstream.set_sole_caller(self._sole_caller)
         if self._expects_capable:
-            upstream.expect_capable(self._known_names(config).plain_version)
+            upstream.expect_capable(self._known_names(config).uniform_version)
         return upstream
 
     def _add_front(self, name: str) -> None:
@@ -314,7 +314,7 @@ class Gateway:
             await self.subscriptions.resubscribe(id)
         for front in self.fronts.values():
             for note in _CHANGE_METHODS.values():
-                front.audience.publish(Note(note))
+                front.broadcaster.publish(Note(note))
         for upstream in gone:
             self._draining[upstream] = asyncio.get_running_loop().create_task(self._close_replaced(upstream))
 

@@ -29,7 +29,7 @@ class UpstreamNames(msgspec.Struct, frozen=True):
 
     tools: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
-    plain_version: str | None = None
+    uniform_version: str | None = msgspec.field(default=None, name="plain_version")
     """The version of the server that is known to list the same tools to every client."""
 
 
@@ -64,7 +64,7 @@ class KnownNames:
         known = UpstreamNames(
             tuple(tool.name for tool in snapshot.tools),
             tuple(prompt.name for prompt in snapshot.prompts),
-            snapshot.plain_version,
+            snapshot.uniform_version,
         )
         if known == self.load(config):
             return

@@ -125,7 +125,9 @@ def _open_cursor(text: str, kind: ListKind, sealer: Sealer) -> _Cursor:
     try:
         return msgspec.convert(sealer.open(f"cursor hub {kind}", text), _Cursor)
     except (ValueError, msgspec.ValidationError):
-        raise InvalidParams("Invalid params: this cursor was not issued by this list; start without one") from None
+        raise InvalidParams(
+            "Invalid params: this cursor is not valid for this list; request the first page without a cursor"
+        ) from None
 
 
 def _find_start(names: list[str], cursor: _Cursor) -> int:

@@ -141,7 +141,7 @@ class ListRefresher:
         self.snapshot = Snapshot(
             **{name: fresh.get(name, getattr(before, name)) for name in LIST_KINDS},
             capable_only=capable_names,
-            plain_version=self._capable.plain_version,
+            uniform_version=self._capable.uniform_version,
             capabilities=client.server_capabilities,
             instructions=client.hide(client.instructions),
             revision=client.revision,

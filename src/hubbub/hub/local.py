@@ -129,12 +129,12 @@ class LocalUpstream:
         """Open and close the lifespan in one task, because some context managers must be closed by their own task."""
         try:
             async with self.server.running():
-                self.server.audience.add(self)
+                self.server.broadcaster.add(self)
                 self._set_phase("ready")
                 if not opened.done():  # `start` may have been cancelled
                     opened.set_result(None)
                 await self._stop_event.wait()
-                self.server.audience.remove(self)
+                self.server.broadcaster.remove(self)
         except BaseException as error:
             self._set_phase("down")
             if isinstance(error, asyncio.CancelledError):
@@ -178,7 +178,8 @@ class LocalUpstream:
             async with limit:
                 reply = await self.server.peer.request(call)
         except TimeoutError:
-            raise self._record_failure(DeadlineExceeded("The answer", self._options.timeout_s), breaker) from None
+            error = DeadlineExceeded(f"The answer to {call.method}", self._options.timeout_s)
+            raise self._record_failure(error, breaker) from None
         except asyncio.CancelledError:
             breaker.record_abandoned()
             raise
@@ -249,7 +250,7 @@ class LocalUpstream:
     def principal(self) -> None:
         """None: it receives all changes and forwards them."""
 
-    def expect_capable(self, plain_version: str | None = None) -> bool:
+    def expect_capable(self, uniform_version: str | None = None) -> bool:
         """Do nothing: it lists the same tools to every client."""
         return False
 

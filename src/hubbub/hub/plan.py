@@ -40,7 +40,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     part: Part
     name: str
     fields: tuple[Field, ...] = ()
-    way: str = ""
+    target: str = msgspec.field(default="", name="way")
     """How a server is reached, as text for people."""
     reconnects: bool = False
     """Whether the changed server, or for the hub's settings every server, is replaced by a new connection."""
@@ -77,10 +77,10 @@ def compare(before: ConfigDescription, after: ConfigDescription) -> Plan:
 def _steps(part: Part, before: Mapping[str, FieldDigests], after: Mapping[str, FieldDigests]) -> Iterator[Step]:
     for name, field_digests in before.items():
         if name not in after:
-            yield Step(action="remove", part=part, name=name, way=_describe_target(field_digests))
+            yield Step(action="remove", part=part, name=name, target=_describe_target(field_digests))
     for name, field_digests in after.items():
         if name not in before:
-            yield Step(action="add", part=part, name=name, way=_describe_target(field_digests))
+            yield Step(action="add", part=part, name=name, target=_describe_target(field_digests))
             continue
         fields = tuple(_fields(before[name], field_digests))
         if fields:
@@ -89,7 +89,7 @@ def _steps(part: Part, before: Mapping[str, FieldDigests], after: Mapping[str, F
                 part=part,
                 name=name,
                 fields=fields,
-                way=_describe_target(field_digests),
+                target=_describe_target(field_digests),
                 reconnects=part == "server" and not all(_is_display_key(field.key) for field in fields),
             )
 

@@ -32,11 +32,11 @@ from hubbub.errors import (
 )
 from hubbub.hub.admission import Breaker, Breakers, CallLimiter
 from hubbub.hub.capable_tools import CapableTools, check_capable
+from hubbub.hub.failure_reasons import public_reason
 from hubbub.hub.forwarding.forwarded_call import INPUT_METHODS, ForwardedCall, accepts_client_requests
 from hubbub.hub.forwarding.session_pool import UpstreamSession
 from hubbub.hub.forwarding.upstream_link import UpstreamLink
 from hubbub.hub.list_refresher import ListRefresher
-from hubbub.hub.reasons import public_reason
 from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
 from hubbub.net.backoff import Backoff
@@ -159,10 +159,10 @@ class RemoteUpstream:
         """Declare the capabilities of this caller on the default session, because there is no other client."""
         self._link.set_sole_caller(caller)
 
-    def expect_capable(self, plain_version: str | None = None) -> bool:
+    def expect_capable(self, uniform_version: str | None = None) -> bool:
         """List tools for capable clients too; return whether the lists must be read again."""
         revision = self.snapshot.revision
-        return self._capable_tools.enable(plain_version) and revision is not None and not revision.stateless
+        return self._capable_tools.enable(uniform_version) and revision is not None and not revision.stateless
 
     # -- calls ---------------------------------------------------------------------------
 

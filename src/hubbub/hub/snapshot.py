@@ -43,7 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     templates: tuple[Entry, ...] = ()
     capable_only: frozenset[str] = frozenset()
     """Tools that the server lists only to capable clients (elicitation, sampling or roots)."""
-    plain_version: str | None = None
+    uniform_version: str | None = None
     """The version of the server that is known to list the same tools to every client."""
     capabilities: dict[str, Any] = {}
     instructions: str | None = None

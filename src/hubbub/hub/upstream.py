@@ -114,10 +114,10 @@ class Upstream(Peer, Protocol):
     async def unsubscribe(self, uri: str) -> None:
         """Stop reporting changes of a resource."""
 
-    def expect_capable(self, plain_version: str | None = None) -> bool:
+    def expect_capable(self, uniform_version: str | None = None) -> bool:
         """List tools for capable clients too, because such a caller has come; return whether lists must be read again.
 
-        `plain_version` is the version of the server that is known to have no such tools.
+        `uniform_version` is the version of the server that is known to have no such tools.
         """
 
     def set_sole_caller(self, caller: Caller) -> None:

@@ -77,7 +77,7 @@ class Connection:
         self._running_calls = RunningCalls()
         self._pending_requests = PendingRequests()
         self._resume: Callable[[], None] | None = None
-        server.audience.add(self)
+        server.broadcaster.add(self)
 
     # -- incoming ------------------------------------------------------------------
 
@@ -245,9 +245,9 @@ class Connection:
 
     async def finish(self, timeout_s: float | None = None) -> None:
         """Close after the end of input: answer running calls, within a time limit, then close."""
-        self._server.audience.remove(self)
+        self._server.broadcaster.remove(self)
         self._pending_requests.close()
-        self._server.audience.end_subscriptions(self)
+        self._server.broadcaster.end_subscriptions(self)
         if self._running_calls:
             limit_s = bounds.DRAIN_TIMEOUT_S if timeout_s is None else timeout_s
             await asyncio.wait(list(self._running_calls.values()), timeout=limit_s)
@@ -255,7 +255,7 @@ class Connection:
 
     async def close(self) -> None:
         """Cancel running calls and end the session."""
-        self._server.audience.remove(self)
+        self._server.broadcaster.remove(self)
         self._pending_requests.close()
         self._running_calls.cancel_all()
         if self._running_calls:

@@ -1,4 +1,4 @@
-"""Typed events inside one server (contract 001's event system).
+"""Typed events inside one server (the event system of contract 001, docs/decisions/0008).
 
 Listeners are plain functions and run at once, in the order they were added. A
 listener that raises is logged and does not stop the others or the change itself.

@@ -59,8 +59,8 @@ def call_tool(server: Server, call: Call) -> Coroutine[Any, Any, Reply]:
 
 async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Call) -> Reply:
     try:
-        if tool.converses and call.caller.revision.rounds:
-            return await converse_with_tool(server, tool, arguments, call)
+        if tool.may_request_input and call.caller.revision.rounds:
+            return await run_tool_with_input(server, tool, arguments, call)
         reply = await tool.run(arguments, call, server)
         if reply.is_error is True and not call.caller.revision.is_mcp:
             tool_failure = to_tool_error(reply)
@@ -86,18 +86,18 @@ def _add_error_form(tool: Tool, failure: ToolFailure) -> ToolFailure:
     return failure
 
 
-async def converse_with_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Call) -> Reply:
+async def run_tool_with_input(server: Server, tool: Tool, arguments: msgspec.Raw, call: Call) -> Reply:
     answers: dict[str, Any] = {}
-    if call.params.request_state is UNSET and tool.asks:
-        inputs = read_declared_inputs(tool.asks, call)
+    if call.params.request_state is UNSET and tool.declared_inputs:
+        inputs = read_declared_inputs(tool.declared_inputs, call)
         if isinstance(inputs, Reply):
             return inputs
         answers = inputs
-    return await converse(server, call, lambda inner: tool.run(arguments, inner, server, answers))
+    return await run_with_input(server, call, lambda inner: tool.run(arguments, inner, server, answers))
 
 
-async def converse(server: Server, call: Call, start: Callable[[Call], Any]) -> Reply:
-    """Run a modern call that may require input, or resume it with the answers."""
+async def run_with_input(server: Server, call: Call, start: Callable[[Call], Any]) -> Reply:
+    """Run a modern call that may require input, or resume it with the input responses."""
     if call.params.request_state is not UNSET:
         return await server.rounds.resume(call)
     if not any(call.caller.can(name) for name in _CLIENT_CAPABILITIES):
@@ -116,9 +116,9 @@ async def call_by_name(server: Server, call: Call) -> Reply:
 
 async def list_tools(server: Server, call: Call) -> Reply:
     revision = call.caller.revision
-    places = server.tools.places
+    order = server.tools.order
     tools = visible_tools(server, call.caller)
-    shown, cursor = paginate(tools, call.params.cursor, lambda tool: places[tool.name], server.sealer, purpose="tools")
+    shown, cursor = paginate(tools, call.params.cursor, lambda tool: order[tool.name], server.sealer, purpose="tools")
     entries = [tool.entry(revision) for tool in shown]
     if server.tools.lists_safe_names:
         entries = [
@@ -147,9 +147,9 @@ async def list_resources(server: Server, call: Call) -> Reply:
 
 async def list_templates(server: Server, call: Call) -> Reply:
     entries = [template.template_entry for template in server.resources.templates(call.caller)]
-    places = server.resources.places
+    order = server.resources.order
     shown, cursor = paginate(
-        entries, call.params.cursor, lambda entry: places[entry.uri_template], server.sealer, purpose="templates"
+        entries, call.params.cursor, lambda entry: order[entry.uri_template], server.sealer, purpose="templates"
     )
     return add_cache_hint(server, wire.TemplatesReply(resource_templates=shown, next_cursor=cursor))
 
@@ -162,8 +162,8 @@ async def read_resource(server: Server, call: Call) -> Reply:
         return add_cache_hint(server, wire.ReadReply(contents=contents))
 
     found = server.resources.find(uri, call.caller)
-    if found is not None and found[0].converses and call.caller.revision.rounds:
-        return await converse(server, call, read)
+    if found is not None and found[0].may_request_input and call.caller.revision.rounds:
+        return await run_with_input(server, call, read)
     return await read(call)
 
 
@@ -199,9 +199,9 @@ async def unsubscribe(server: Server, call: Call) -> Reply:
 
 async def list_prompts(server: Server, call: Call) -> Reply:
     prompts = [prompt for prompt in server.prompts.values() if call.caller.holds(prompt.scopes)]
-    places = server.prompt_places
+    order = server.prompt_order
     shown, cursor = paginate(
-        prompts, call.params.cursor, lambda prompt: places[prompt.name], server.sealer, purpose="prompts"
+        prompts, call.params.cursor, lambda prompt: order[prompt.name], server.sealer, purpose="prompts"
     )
     return add_cache_hint(server, wire.PromptsReply(prompts=[prompt.entry for prompt in shown], next_cursor=cursor))
 
@@ -211,8 +211,8 @@ async def get_prompt(server: Server, call: Call) -> Reply:
     prompt = server.prompts.get(params.name)
     if prompt is None or not call.caller.holds(prompt.scopes):
         raise PromptNotFound(params.name)
-    if prompt.converses and call.caller.revision.rounds:
-        return await converse(server, call, lambda inner: prompt.get(params.arguments, inner, server))
+    if prompt.may_request_input and call.caller.revision.rounds:
+        return await run_with_input(server, call, lambda inner: prompt.get(params.arguments, inner, server))
     return await prompt.get(params.arguments, call, server)
 
 
@@ -271,22 +271,24 @@ async def set_level(server: Server, call: Call) -> Reply:
 
 async def listen(server: Server, call: Call) -> Reply:
     listen_filter = call.params.notifications
-    owner, listens = call.caller.owner, server.audience.subscription_shares
+    owner, listens = call.caller.owner, server.broadcaster.subscription_shares
     check_subscriptions(listen_filter.resource_subscriptions)
     if not listens.has_room(owner):
         raise Overloaded("open `subscriptions/listen` streams of all clients", listens.limit)
-    if server.audience.count_subscriptions(call.back) >= bounds.LISTEN_STREAMS_PER_CONNECTION:
+    if server.broadcaster.count_subscriptions(call.back) >= bounds.LISTEN_STREAMS_PER_CONNECTION:
         raise Overloaded("open `subscriptions/listen` streams of this connection", bounds.LISTEN_STREAMS_PER_CONNECTION)
     listen = Subscription(call, listen_filter, lambda uri: server.may_watch(uri, call.caller))
     accepted = msgspec.to_builtins(listen_filter)
     note = Note("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": listen.meta})
     listens.take(owner)
-    server.audience.add(listen)  # before the acknowledgement, which a slow client may delay: changes are kept meanwhile
+    server.broadcaster.add(
+        listen
+    )  # before the acknowledgement, which a slow client may delay: changes are kept meanwhile
     try:
         await call.back.notify(note)
         await listen.send_changes()
     finally:
-        server.audience.remove(listen)
+        server.broadcaster.remove(listen)
         listens.give_back(owner)
     return wire.EmptyReply(meta=listen.meta)
 

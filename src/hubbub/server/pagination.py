@@ -1,6 +1,6 @@
-"""Pagination of lists. A cursor is sealed and holds the place of the last item shown.
+"""Pagination of lists. A cursor is sealed and holds the position of the last item shown.
 
-Every list is ordered by place, and an item keeps its place as long as it exists. So changes
+Every list is ordered by position, and an item keeps its position as long as it exists. So changes
 between two pages neither skip nor repeat an item that was not changed.
 """
 
@@ -21,20 +21,20 @@ SortKey: TypeAlias = tuple[int, int, str]
 
 
 class StableOrder:
-    """Stable places of names in a list that grows at its end."""
+    """Stable positions of names in a list that grows at its end."""
 
     def __init__(self) -> None:
         self._last_number = 0
         self._numbers: dict[str, int] = {}
 
     def add(self, name: str) -> None:
-        """Give a new name the last place; a known name keeps its place."""
+        """Give a new name the last position; a known name keeps its position."""
         if name not in self._numbers:
             self._last_number += 1
             self._numbers[name] = self._last_number
 
     def remove(self, name: str) -> None:
-        """Remove a name; if it is added again, it gets the last place."""
+        """Remove a name; if it is added again, it gets the last position."""
         self._numbers.pop(name, None)
 
     def __getitem__(self, name: str) -> SortKey:

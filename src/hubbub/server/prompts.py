@@ -62,7 +62,7 @@ class Prompt:
         )
 
     @property
-    def converses(self) -> bool:
+    def may_request_input(self) -> bool:
         """Whether the prompt may ask the caller something before it returns."""
         return self._handler.context_name is not None
 

@@ -1,4 +1,4 @@
-"""The tools of a server, in the order they were registered (contract 001's registry).
+"""The tools of a server, in the order they were registered (the registry of contract 001, docs/decisions/0008).
 
 Every change is an event; the server turns events into notifications to clients.
 """
@@ -25,7 +25,7 @@ class ToolRegistry:
     def __init__(self, events: Events) -> None:
         self._events = events
         self._tools: dict[str, Tool] = {}
-        self.places = StableOrder()
+        self.order = StableOrder()
         """The place of each tool in the list."""
         self.scoped: set[str] = set()
         """Names of current and former tools that require scopes."""
@@ -58,7 +58,7 @@ class ToolRegistry:
         if not is_known and len(self._tools) >= bounds.TOOLS:
             raise DefinitionError(f"cannot register tool {tool.name!r}: a server holds at most {bounds.TOOLS} tools")
         self._tools[tool.name] = tool
-        self.places.add(tool.name)
+        self.order.add(tool.name)
         if tool.scopes:
             self.scoped.add(tool.name)
         self._emit("tool_updated" if is_known else "tool_added", tool, reason)
@@ -68,7 +68,7 @@ class ToolRegistry:
         tool = self._tools.pop(name, None)
         if tool is None:
             return False
-        self.places.remove(name)
+        self.order.remove(name)
         self._emit("tool_removed", tool, reason)
         return True
 

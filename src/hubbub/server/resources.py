@@ -46,10 +46,10 @@ class ProvidedResource(ResourceDetails, kw_only=True):
 
 
 class ResourceProvider(Protocol):
-    """Contract 001's provider: lists its resources, and returns one by URI."""
+    """A provider of contract 001 (docs/decisions/0008): lists its resources, and returns one by URI."""
 
     def list_resources(self) -> Iterable[ResourceDetails]:
-        """Return all resources."""
+        """Return the details of every resource, in any order."""
 
     async def get_resource(self, uri: str) -> ProvidedResource | None:
         """Return one resource; None if it does not exist."""
@@ -95,7 +95,7 @@ class ResourceFunction:
         return TemplateEntry(self.uri, entry.name, entry.description, entry.mime_type, entry.title, entry.annotations)
 
     @property
-    def converses(self) -> bool:
+    def may_request_input(self) -> bool:
         """Whether reading may ask the caller something first."""
         return self._handler.context_name is not None
 
@@ -116,7 +116,7 @@ class Resources:
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
         self._functions: dict[str, ResourceFunction] = {}
-        self.places = StableOrder()
+        self.order = StableOrder()
         """The place of each resource and template in its list."""
         self._providers: list[ResourceProvider] = []
 
@@ -127,7 +127,7 @@ class Resources:
                 f"cannot register resource {resource.uri!r}: a server holds at most {bounds.TOOLS} resources"
             )
         self._functions[resource.uri] = resource
-        self.places.add(resource.uri)
+        self.order.add(resource.uri)
         self._on_change()
 
     def add_provider(self, provider: ResourceProvider) -> None:
@@ -139,7 +139,7 @@ class Resources:
         """Remove a resource or template; return whether there was one."""
         if self._functions.pop(uri, None) is None:
             return False
-        self.places.remove(uri)
+        self.order.remove(uri)
         self._on_change()
         return True
 
@@ -147,12 +147,12 @@ class Resources:
         return len(self._functions) + len(self._providers)
 
     def entries(self, caller: Caller | None = None) -> list[tuple[SortKey, ResourceEntry]]:
-        """Return all resources without templates, or those that this caller may see, with their places.
+        """Return all resources without templates, or those that this caller may see, with their positions.
 
         Providers may list in any order.
         """
         entries = [
-            (self.places[function.uri], function.entry)
+            (self.order[function.uri], function.entry)
             for function in self._visible_functions(caller)
             if function.template is None
         ]

@@ -87,11 +87,11 @@ class Server:
         self.instructions = instructions
         self.events = Events()
         self.tools = ToolRegistry(self.events)
-        self.resources = Resources(lambda: self.audience.publish(Note(RESOURCES_CHANGED)))
+        self.resources = Resources(lambda: self.broadcaster.publish(Note(RESOURCES_CHANGED)))
         self.prompts: dict[str, Prompt] = {}
-        self.prompt_places = StableOrder()
+        self.prompt_order = StableOrder()
         self.completions = Completions()
-        self.audience = Broadcaster()
+        self.broadcaster = Broadcaster()
         self.threads = Threads()
         self._has_own_sealer = sealer is not None
         self.sealer: Sealer = sealer if sealer is not None else KeyedSealer()
@@ -283,8 +283,8 @@ class Server:
         def register(target: Callable[..., Any]) -> None:
             prompt = Prompt(target, name=name, title=title, description=description, icons=icons, scopes=scopes)
             self.prompts[prompt.name] = prompt
-            self.prompt_places.add(prompt.name)
-            self.audience.publish(Note(PROMPTS_CHANGED))
+            self.prompt_order.add(prompt.name)
+            self.broadcaster.publish(Note(PROMPTS_CHANGED))
 
         return _apply_decorator(function, register)
 
@@ -292,8 +292,8 @@ class Server:
         """Remove a prompt; return whether there was one."""
         if self.prompts.pop(name, None) is None:
             return False
-        self.prompt_places.remove(name)
-        self.audience.publish(Note(PROMPTS_CHANGED))
+        self.prompt_order.remove(name)
+        self.broadcaster.publish(Note(PROMPTS_CHANGED))
         return True
 
     def completion(self, reference: str, argument: str) -> Callable[[Suggest], Suggest]:
@@ -326,7 +326,7 @@ class Server:
             known = ", ".join(self.profiles) or "none"
             raise DefinitionError(f"unknown profile {profile!r}; profiles of this server: {known}")
         self.view = self.profiles[profile]
-        self.audience.publish(Note(TOOLS_CHANGED))
+        self.broadcaster.publish(Note(TOOLS_CHANGED))
 
     def middleware(self, middleware: Middleware) -> Middleware:
         """Run an `async def middleware(call, call_next)` around every request; `await call_next(call)` gives the reply.
@@ -379,7 +379,7 @@ class Server:
 
     def resource_updated(self, uri: str, *, scope: str | None = None, principal: str | None = None) -> None:
         """Notify the subscribers of a resource that it changed, or only those with this scope or principal."""
-        self.audience.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri), scope, principal))
+        self.broadcaster.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri), scope, principal))
 
     def on_scope_end(self, listener: Callable[[str], object]) -> None:
         """Call `listener` with each `Context.scope` whose session has ended, so that its state can be dropped."""
@@ -436,7 +436,7 @@ class Server:
         params = {"type": change.type, "toolName": change.tool_name, "timestamp": change.timestamp}
         # All clients are notified, but only some may see the name of a tool that requires scopes.
         is_secret = change.tool_name in self.tools.scoped
-        self.audience.publish(Note(TOOLS_CHANGED) if is_secret else Note(TOOLS_CHANGED, params))
+        self.broadcaster.publish(Note(TOOLS_CHANGED) if is_secret else Note(TOOLS_CHANGED, params))
 
     # -- running -------------------------------------------------------------
 
@@ -481,7 +481,7 @@ class Server:
                 yield
             finally:
                 self._is_running = False
-                self.audience.end_subscriptions()
+                self.broadcaster.end_subscriptions()
                 await self.rounds.close()
                 self.threads.close()
 

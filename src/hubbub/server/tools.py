@@ -102,9 +102,9 @@ class Tool:
         self._entries: dict[str, ToolEntry] = {}
         injected = self.arguments.injected
         self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
-        self.asks = {key: ask for key, ask in injected.items() if isinstance(ask, Ask)}
+        self.declared_inputs = {key: ask for key, ask in injected.items() if isinstance(ask, Ask)}
         """Declared inputs, which the user gives before the function starts."""
-        self.converses = self._handler.context_name is not None or bool(self.asks)
+        self.may_request_input = self._handler.context_name is not None or bool(self.declared_inputs)
         """Whether a call may ask the caller something before it answers."""
         self.headers = header_parameters(self.arguments.schema)
         """The arguments that HTTP clients mirror in headers."""
@@ -139,8 +139,8 @@ class Tool:
             ToolFailure: the arguments are invalid, or the function failed.
         """
         arguments = self.arguments.decode(raw)
-        if self.asks:
-            arguments |= answers or await ask_declared_inputs(self.asks, Context(call, server))
+        if self.declared_inputs:
+            arguments |= answers or await ask_declared_inputs(self.declared_inputs, Context(call, server))
         reply = self._make_result(await self._handler.call(arguments, call, server))
         context_name = self._handler.context_name
         if context_name is not None and (meta := arguments[context_name].result_meta):

@@ -1,4 +1,4 @@
-"""What an upstream says before its answer reaches the caller whole and in order, whoever waits for it."""
+"""Notifications of an upstream reach the caller completely, in order and before the response."""
 
 import asyncio
 from typing import Any
@@ -17,7 +17,7 @@ def progress(step: int) -> Note:
 
 
 class _SlowReader(RecordingReturnPath):
-    """Has just read the first note when the upstream sends the second, and takes its time over that one."""
+    """The upstream sends the second notification while the first is read; reading the second blocks."""
 
     def __init__(self) -> None:
         super().__init__("slow")
@@ -34,10 +34,10 @@ class _SlowReader(RecordingReturnPath):
         await super().notify(note)
 
 
-async def test_waiting_for_what_was_said_does_not_stop_what_is_said_meanwhile() -> None:
+async def test_notifications_queued_during_a_flush_are_delivered_too() -> None:
     reader = _SlowReader()
     reader.forwarded.send_nowait(progress(1))
-    await reader.forwarded.flush()  # as before a question of the upstream
+    await reader.forwarded.flush()  # as before a client request of the upstream
     reader.goes_on.set()
-    await reader.forwarded.flush()  # as before the answer
+    await reader.forwarded.flush()  # as before the response
     assert [note["progress"] for note in reader.notes_of("notifications/progress")] == [1, 2]

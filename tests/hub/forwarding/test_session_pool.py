@@ -1,4 +1,4 @@
-"""Whose question is it: what belongs to one client never reaches another, whatever the server does."""
+"""Sessions of upstreams: messages that belong to one client never reach another."""
 
 import asyncio
 from pathlib import Path
@@ -38,9 +38,7 @@ each_transport = pytest.mark.parametrize(
 
 
 @each_transport
-async def test_callers_who_are_asked_at_once_never_see_each_others_questions(
-    transport: str, version: str | None
-) -> None:
+async def test_concurrent_callers_never_get_client_requests_of_each_other(transport: str, version: str | None) -> None:
     async with interop_upstream(transport, version) as upstream:
         backs = [RecordingReturnPath(f"person{number}") for number in range(6)]
         asked = asyncio.Event()
@@ -60,7 +58,7 @@ async def test_callers_who_are_asked_at_once_never_see_each_others_questions(
         assert all(len(back.requests) == 1 for back in backs)
 
 
-async def test_a_server_that_asks_about_no_call_is_heard_by_the_client_whose_session_it_is() -> None:
+async def test_client_requests_without_a_call_go_to_the_owner_of_the_session() -> None:
     async with open_upstream(asking_config()) as upstream:
         one, two = RecordingReturnPath("one"), RecordingReturnPath("two")
         found = await asyncio.gather(
@@ -74,7 +72,7 @@ async def test_a_server_that_asks_about_no_call_is_heard_by_the_client_whose_ses
         assert upstream.state.sessions == 3
 
 
-async def test_nobody_is_asked_who_did_not_say_that_they_can_be() -> None:
+async def test_callers_without_the_capability_get_no_client_requests() -> None:
     async with open_upstream(asking_config()) as upstream:
         for who in (make_caller(MODERN), make_caller(LEGACY, scope="1"), make_caller(PLAIN, scope="2")):
             back = RecordingReturnPath()
@@ -84,7 +82,7 @@ async def test_nobody_is_asked_who_did_not_say_that_they_can_be() -> None:
         assert upstream.state.sessions == 1
 
 
-async def test_a_session_is_used_again_by_the_next_of_the_same_kind() -> None:
+async def test_a_session_is_reused_for_callers_with_the_same_capabilities() -> None:
     async with open_upstream(asking_config()) as upstream:
         pids = [
             result_text(await call_tool(upstream, "pid", {}, make_caller(LEGACY, capabilities, scope=scope)))
@@ -98,7 +96,7 @@ async def test_a_session_is_used_again_by_the_next_of_the_same_kind() -> None:
         assert pids[0] == pids[1] == pids[3] != pids[2]
 
 
-async def test_a_session_that_somebody_left_a_call_on_is_not_given_to_another(tmp_path: Path) -> None:
+async def test_a_session_with_an_abandoned_call_is_not_reused_for_another_caller(tmp_path: Path) -> None:
     file = tmp_path / "file"
     async with open_upstream(asking_config()) as upstream:
         one, two = RecordingReturnPath("one"), RecordingReturnPath("two")
@@ -119,7 +117,7 @@ async def test_a_session_that_somebody_left_a_call_on_is_not_given_to_another(tm
         assert not two.requests
 
 
-async def test_clients_that_keep_their_sessions_share_none() -> None:
+async def test_with_own_sessions_clients_share_no_session() -> None:
     async with open_upstream(asking_config(), sessions="own") as upstream:
         pids = {
             scope: {
@@ -132,7 +130,7 @@ async def test_clients_that_keep_their_sessions_share_none() -> None:
         assert len(set.union(*pids.values())) == 3
 
 
-async def test_roots_are_told_to_no_session_that_another_client_uses() -> None:
+async def test_clients_with_roots_share_no_session() -> None:
     async with interop_upstream("streamable_http", "2025-11-25") as upstream:
         for name in ("one", "two"):
             found = await call_tool(
@@ -142,7 +140,7 @@ async def test_roots_are_told_to_no_session_that_another_client_uses() -> None:
         assert upstream.state.sessions == 3
 
 
-async def test_where_streams_tell_calls_apart_one_session_serves_all_of_a_kind() -> None:
+async def test_over_http_one_session_serves_all_callers_with_the_same_capabilities() -> None:
     async with interop_upstream("streamable_http", "2025-11-25") as upstream:
         calls = [
             call_tool(
@@ -160,7 +158,7 @@ async def test_where_streams_tell_calls_apart_one_session_serves_all_of_a_kind()
         assert upstream.state.sessions == 2
 
 
-async def test_those_who_find_no_session_wait_for_one_but_not_for_ever() -> None:
+async def test_callers_wait_for_a_free_session_until_their_deadline() -> None:
     async with open_upstream(asking_config(), max_sessions=1, timeout_s=100) as upstream:
         await upstream.refresh()
         asked, answer = asyncio.Event(), asyncio.Event()
@@ -187,7 +185,7 @@ async def test_those_who_find_no_session_wait_for_one_but_not_for_ever() -> None
         assert upstream.state.in_flight == 0
 
 
-async def test_a_session_nobody_uses_is_closed() -> None:
+async def test_an_unused_session_is_closed() -> None:
     async with open_upstream(asking_config(), idle_s=600) as upstream:
         await call_tool(upstream, "pid", {}, make_caller(LEGACY, ELICITATION, scope="1"))
         assert upstream.state.sessions == 2
@@ -195,7 +193,7 @@ async def test_a_session_nobody_uses_is_closed() -> None:
         await wait_until(lambda: upstream.state.sessions == 1)
 
 
-async def test_logs_that_could_be_anybodys_are_nobodys(tmp_path: Path) -> None:
+async def test_log_messages_that_could_belong_to_several_callers_are_dropped(tmp_path: Path) -> None:
     file = tmp_path / "file"
     async with open_upstream(asking_config()) as upstream:
         one, two = RecordingReturnPath("one"), RecordingReturnPath("two")
@@ -212,7 +210,7 @@ async def test_logs_that_could_be_anybodys_are_nobodys(tmp_path: Path) -> None:
         assert len(one.notes_of("notifications/message")) == 1
 
 
-async def test_an_only_client_needs_no_second_process() -> None:
+async def test_the_sole_client_needs_no_second_process() -> None:
     async with open_upstream(asking_config()) as upstream:
         back = RecordingReturnPath("only")
         who = make_caller(LEGACY, ALL_CAPABILITIES, scope="process")
@@ -229,7 +227,7 @@ async def test_an_only_client_needs_no_second_process() -> None:
         assert upstream.state.sessions == 2
 
 
-async def test_a_modern_caller_of_a_legacy_server_waits_in_no_ones_way() -> None:
+async def test_a_modern_caller_that_must_respond_blocks_no_slot_of_a_legacy_server() -> None:
     async with open_upstream(asking_config(), max_calls=1) as upstream:
         params: dict[str, Any] = {"name": "ask", "arguments": {"say": "a"}}
         who = make_caller(MODERN, ELICITATION)
@@ -242,7 +240,7 @@ async def test_a_modern_caller_of_a_legacy_server_waits_in_no_ones_way() -> None
         assert result_text(await request_result(upstream, "tools/call", params, who)) == "a: late"
 
 
-async def test_callers_who_do_not_come_back_do_not_keep_others_out() -> None:
+async def test_rounds_that_are_never_continued_free_their_sessions() -> None:
     who = make_caller(MODERN, ELICITATION)
     async with open_upstream(asking_config(), max_sessions=2) as upstream:
         first, second = [await call_tool(upstream, "ask", {"say": name}, who) for name in ("a", "b")]
@@ -251,16 +249,16 @@ async def test_callers_who_do_not_come_back_do_not_keep_others_out() -> None:
         assert (await call_tool(upstream, "pid", {}, who))["resultType"] == "complete"
         answers = {"input_1": {"action": "accept", "content": {"name": "late"}}}
 
-        async def come_back(found: Any, say: str) -> Any:
+        async def retry(found: Any, say: str) -> Any:
             more = {"inputResponses": answers, "requestState": found["requestState"]}
             return await request_result(upstream, "tools/call", {"name": "ask", "arguments": {"say": say}, **more}, who)
 
         with pytest.raises(InvalidParams, match="start again"):
-            await come_back(first, "a")
-        assert result_text(await come_back(second, "b")) == "b: late"
+            await retry(first, "a")
+        assert result_text(await retry(second, "b")) == "b: late"
 
 
-async def test_a_question_is_not_put_to_a_call_that_is_answered_before_it_can_be_heard() -> None:
+async def test_a_client_request_is_not_sent_to_a_call_that_ends_first() -> None:
     session = UpstreamSession(SessionProfile(), lambda session: Client(asking_config()))
     who, slots = make_caller(LEGACY, ELICITATION, scope="1"), CallLimiter("calls", 2, 2)
     slow, asking = _SlowReader(), RecordingReturnPath("asking")
@@ -282,7 +280,7 @@ async def test_a_question_is_not_put_to_a_call_that_is_answered_before_it_can_be
 
 
 class _SlowReader(RecordingReturnPath):
-    """One who takes its time to hear."""
+    """A return path whose `notify` blocks until the test continues."""
 
     def __init__(self) -> None:
         super().__init__("slow")

@@ -24,7 +24,7 @@ from tests.interop.grid.workshops import (
 )
 
 RUN_TIMEOUT_S = 120.0
-SCRIPT = Path(__file__).with_name("visit.mjs")
+SCRIPT = Path(__file__).with_name("client_run.mjs")
 FeatureResults = Callable[[str, str, Workshop, str], dict[str, Any]]
 
 
@@ -70,12 +70,12 @@ def feature_results(
     """Results of a client of an era with a workshop through a front, cached."""
     known: dict[Any, dict[str, Any]] = {}
 
-    def visit(front: str, era: str, workshop: Workshop, client_sdk: str) -> dict[str, Any]:
+    def run_client(front: str, era: str, workshop: Workshop, client_sdk: str) -> dict[str, Any]:
         key = (front, era, workshop, client_sdk)
         if key not in known:
-            with open_target(front, workshop, tmp_path_factory.mktemp("visit")) as stand:
+            with open_target(front, workshop, tmp_path_factory.mktemp("run")) as target:
                 features = (
-                    run_features(stand, era) if client_sdk == "python" else run_features_with_node(node, stand, era)
+                    run_features(target, era) if client_sdk == "python" else run_features_with_node(node, target, era)
                 )
                 known[key] = run_async(features, RUN_TIMEOUT_S)
         return known[key]
@@ -91,19 +91,19 @@ def feature_results(
                 yield workshop_pool.stdio_hub_target(workshop, folder)
             case "chain-legacy":
                 inner = request.getfixturevalue("hub")(workshop)
-                with run_outer_hub({"url": inner.place}, folder, LEGACY) as url:
+                with run_outer_hub({"url": inner.address}, folder, LEGACY) as url:
                     yield replace(inner, address=url)
             case "chain-modern":
                 inner = workshop_pool.stdio_hub_target(workshop, folder)
                 with run_outer_hub(make_inner_entry(inner), folder, MODERN) as url:
                     yield replace(inner, address=url)
 
-    return visit
+    return run_client
 
 
-async def run_features_with_node(node: list[str], stand: ServerTarget, era: str) -> dict[str, Any]:
+async def run_features_with_node(node: list[str], target: ServerTarget, era: str) -> dict[str, Any]:
     """Run the same features with the TypeScript SDK of that era."""
-    given = ["v1" if era == LEGACY else "v2", str(stand.address), stand.namespace, stand.prefix, str(stand.journal)]
+    given = ["v1" if era == LEGACY else "v2", str(target.address), target.namespace, target.prefix, str(target.journal)]
     process = await asyncio.create_subprocess_exec(
         *node,
         str(SCRIPT),

@@ -74,12 +74,12 @@ PROGRESS = [*(("progress", step, 5, f"step {step}") for step in range(1, 6)), "5
 
 def logs() -> dict[str, Any]:
     def said(*levels: str) -> list[Any]:
-        heard: list[Any] = []
+        received: list[Any] = []
         for number, level in enumerate(("debug", "info", "warning", "error"), 1):
             if level in levels:
-                heard.append(("log", level, {"said": level}, "workshop"))
-            heard.append(("progress", number, 4, None))
-        return [*heard, "said"]
+                received.append(("log", level, {"said": level}, "workshop"))
+            received.append(("progress", number, 4, None))
+        return [*received, "said"]
 
     return {"warning": said("warning", "error"), "debug": said("debug", "info", "warning", "error")}
 
@@ -149,7 +149,7 @@ COMPLETION = {
     "context": ["plain for ada"],
 }
 CHANGES = {
-    "tool": {"heard": ["tool"], "is_listed": True, "used": "it greets Ada"},
-    "prompt": {"heard": ["prompt"], "is_listed": True, "used": "This is it"},
-    "resource": {"heard": ["resource"], "is_listed": True, "used": "about it"},
+    "tool": {"received": ["tool"], "is_listed": True, "used": "it greets Ada"},
+    "prompt": {"received": ["prompt"], "is_listed": True, "used": "This is it"},
+    "resource": {"received": ["resource"], "is_listed": True, "used": "about it"},
 }

@@ -1,8 +1,8 @@
-"""The official Python SDK's client on a visit to a workshop: every feature once, and what came of it, in order.
+"""Uses every feature of a workshop once with the official Python SDK's client, and records the results in order.
 
-A visit neither knows nor asks whether the workshop is reached directly or through a hub, nor in
-which era the workshop itself speaks: a client of one era must see the same in all those cases.
-What was seen is a plain mapping by feature; `expected.py` says what it must be.
+A run does not depend on whether the workshop is reached directly or through a hub, nor on the
+era of the workshop: a client of one era must get the same in all cases.
+The results are a plain mapping by feature; `expected.py` has the expected ones.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ FeatureResults = dict[str, Any]
 
 @dataclass(frozen=True)
 class ServerTarget:
-    """A workshop as a client finds it."""
+    """The address of a workshop, and how its names are prefixed."""
 
     address: ServerAddress
     namespace: str
     journal: Path
     prefix: str = ""
-    """Before the names of its tools and prompts, where others have the same."""
+    """Prefix of its tools and prompts, if other workshops have the same names."""
 
     @property
     def uri(self) -> str:
@@ -47,7 +47,7 @@ class ServerTarget:
 
 @dataclass
 class ClientRun:
-    """One connected client, with everything that reaches it unasked, in order."""
+    """One connected client, with the notifications and requests that it received, in order."""
 
     target: ServerTarget
     era: str
@@ -93,7 +93,7 @@ class ClientRun:
     async def record_notification(self, message: Any) -> None:
         assert not isinstance(message, Exception), message
         if self.is_modern:
-            return  # what `listen` yields is told here too
+            return  # what `listen` yields is delivered here too
         match message:
             case types.ToolListChangedNotification():
                 self.record("changed", "tool")
@@ -108,7 +108,7 @@ class ClientRun:
         return await self.client.call_tool(self.target.prefix + tool, arguments)
 
     async def call_and_record(self, tool: str, arguments: Any = None, meta: Any = None) -> list[Any]:
-        """What was heard during a call, with its text at the end."""
+        """Return the events during a call, followed by its text."""
         self.events.clear()
         named = self.target.prefix + tool
         result = await self.client.call_tool(named, arguments or {}, progress_callback=self.progress, meta=meta)
@@ -116,18 +116,18 @@ class ClientRun:
 
 
 @asynccontextmanager
-async def connect_client(stand: ServerTarget, era: str) -> AsyncIterator[ClientRun]:
-    """A client of one era that can answer everything, connected."""
-    run = ClientRun(stand, era)
+async def connect_client(target: ServerTarget, era: str) -> AsyncIterator[ClientRun]:
+    """Connect a client of one era that declares all capabilities."""
+    run = ClientRun(target, era)
     async with AsyncExitStack() as stack:
         traffic = HttpRecorder()
-        if isinstance(stand.address, list):
-            command, *arguments = stand.address
+        if isinstance(target.address, list):
+            command, *arguments = target.address
             environment = os.environ | {"JUDGES": str(JUDGES)}
             server: Any = StdioServerParameters(command=command, args=arguments, env=environment)
         else:
             http = await stack.enter_async_context(traffic.make_client())
-            server = streamable_http_client(stand.address, http_client=http)
+            server = streamable_http_client(target.address, http_client=http)
         run.client = Client(
             server,
             mode="auto" if run.is_modern else "legacy",
@@ -138,23 +138,23 @@ async def connect_client(stand: ServerTarget, era: str) -> AsyncIterator[ClientR
             message_handler=run.record_notification,
         )
         await stack.enter_async_context(run.client)
-        if isinstance(stand.address, str) and not run.is_modern:
-            await traffic.wait_for("GET")  # nothing can be told to a session before
+        if isinstance(target.address, str) and not run.is_modern:
+            await traffic.wait_for("GET")  # before that, a session gets no notifications
         yield run
 
 
-async def run_features(stand: ServerTarget, era: str) -> FeatureResults:
-    """Visit; what came of each feature, or the exception that it ended with."""
+async def run_features(target: ServerTarget, era: str) -> FeatureResults:
+    """Use every feature; return the result of each, or its exception."""
     results: FeatureResults = {}
-    async with connect_client(stand, era) as run:
+    async with connect_client(target, era) as run:
         results["version"] = run.client.protocol_version
         for name, feature in FEATURES.items():
             run.events.clear()
             try:
                 async with asyncio.timeout(FEATURE_TIMEOUT_S):
                     results[name] = await feature(run)
-            except Exception as error:  # told by the test of that feature
-                error.add_note(f"heard until then: {run.events}")
+            except Exception as error:  # reported by the test of that feature
+                error.add_note(f"events so far: {run.events}")
                 results[name] = error
     return results
 
@@ -163,7 +163,7 @@ async def run_features(stand: ServerTarget, era: str) -> FeatureResults:
 
 
 async def list_all_tools(run: ClientRun) -> list[types.Tool]:
-    """All that there are, page after page."""
+    """Return all tools of all pages."""
     found: list[types.Tool] = []
     cursor = None
     while True:
@@ -175,7 +175,7 @@ async def list_all_tools(run: ClientRun) -> list[types.Tool]:
 
 
 async def list_workshop_tools(run: ClientRun) -> dict[str, types.Tool]:
-    """Those of this workshop, by the names that it gave them."""
+    """Return the tools of this workshop by their original names."""
     prefix = run.target.prefix
     found = [tool for tool in await list_all_tools(run) if tool.name.startswith(prefix)]
     return {tool.name.removeprefix(prefix): tool for tool in found if "hub." not in tool.name}
@@ -243,7 +243,7 @@ async def logs(run: ClientRun) -> FeatureResults:
     return results
 
 
-# -- questions -----------------------------------------------------------------------------------
+# -- client requests -----------------------------------------------------------------------------------
 
 
 async def elicitation(run: ClientRun) -> FeatureResults:
@@ -257,7 +257,7 @@ async def elicitation(run: ClientRun) -> FeatureResults:
 
 
 async def run_rounds_manually(run: ClientRun) -> list[Any]:
-    """The rounds of one call as they are on the wire: each answer is the same request once more."""
+    """Record the rounds of one call on the wire: each response is sent with the same request again."""
     name, call = run.target.prefix + "interview", run.client.session.call_tool
     rounds: list[Any] = []
     state: str | None = None
@@ -312,7 +312,7 @@ async def read(run: ClientRun, uri: str) -> list[Any]:
 
 
 async def check_subscription(run: ClientRun, uri: str) -> FeatureResults:
-    """Hear of one change while subscribed, and of none afterwards."""
+    """Check that one change is received while subscribed, and none afterwards."""
     async with open_subscription(run, uri) as honored:
         run.events.clear()
         new_text = result_text(await run.call("touch"))
@@ -320,7 +320,7 @@ async def check_subscription(run: ClientRun, uri: str) -> FeatureResults:
         (entry,) = await read(run, uri)
     run.events.clear()
     await run.call("touch")
-    await run.call("echo", text="so that whatever was told has arrived")
+    await run.call("echo", text="so that every earlier notification has arrived")
     return {"is_new": entry["text"] == new_text, "honored": honored, "afterwards": list(run.events)}
 
 
@@ -334,7 +334,7 @@ async def open_subscription(run: ClientRun, uri: str) -> AsyncIterator[Any]:
     async with run.client.listen(resource_subscriptions=[uri]) as events, asyncio.TaskGroup() as tasks:
         recording = tasks.create_task(record_events(run, events))
         honored = events.honored.model_dump(by_alias=True, exclude_none=True)
-        yield {key: value for key, value in honored.items() if value}  # to say no is as good as to say nothing
+        yield {key: value for key, value in honored.items() if value}  # false is the same as missing
         recording.cancel()
 
 
@@ -374,11 +374,11 @@ async def completion(run: ClientRun) -> FeatureResults:
 
 
 GROW_ATTEMPTS = 3
-"""A hub may still tell of a change of an earlier visit, but not every time."""
+"""A hub may still notify about a change of an earlier run, but not every time."""
 
 
 async def changes(run: ClientRun) -> FeatureResults:
-    """Let the workshop grow by one of each kind, and hear, list and use each."""
+    """Add a tool, a prompt and a resource; check that each is notified, listed and usable."""
     async with listening(run):
         return {kind: await check_growth(run, kind) for kind in ("tool", "prompt", "resource")}
 
@@ -394,16 +394,16 @@ async def check_growth(run: ClientRun, kind: str) -> FeatureResults:
         kinds = list(dict.fromkeys(event[1] for event in run.events))
         if kinds == [kind]:
             break
-    return {"heard": kinds, "is_listed": await is_listed(run, kind, name), "used": await used(run, kind, name)}
+    return {"received": kinds, "is_listed": await is_listed(run, kind, name), "used": await used(run, kind, name)}
 
 
 async def is_listed(run: ClientRun, kind: str, name: str) -> bool:
-    """Whether it is there once the change was told. An older change may have been told last, so more than once."""
+    """Wait until the name is listed. The last notification may be about an older change, so check after each."""
     while True:
-        heard = len(run.events)
+        event_count = len(run.events)
         if name in await listed(run, kind):
             return True
-        await run.wait_until(partial(run.has_more_events_than, heard))
+        await run.wait_until(partial(run.has_more_events_than, event_count))
 
 
 async def listed(run: ClientRun, kind: str) -> list[str]:
@@ -418,7 +418,7 @@ async def listed(run: ClientRun, kind: str) -> list[str]:
 
 async def used(run: ClientRun, kind: str, name: str) -> str:
     if kind == "tool":
-        # It collides with nothing, so its own name is enough.
+        # The name is unique, so it has no prefix.
         return result_text(await run.client.call_tool(name, {"who": "Ada"})).replace(name, "it")
     if kind == "prompt":
         got = await run.client.get_prompt(name)
@@ -439,7 +439,7 @@ async def listening(run: ClientRun) -> AsyncIterator[None]:
         recording.cancel()
 
 
-# -- what was seen, plainly ------------------------------------------------------------------------
+# -- results as plain data ------------------------------------------------------------------------
 
 
 def result_text(result: types.CallToolResult) -> str:
@@ -452,7 +452,7 @@ _ADDED = ("dev.hubbub/", "hubbub/", "io.modelcontextprotocol/")
 
 
 def to_wire_form(value: Any) -> Any:
-    """As it came over the wire, without what hubs and eras add."""
+    """Return the wire form, without the members that hubs and eras add."""
     found = value.model_dump(by_alias=True, mode="json", exclude_none=True)
     meta = {key: item for key, item in found.pop("_meta", {}).items() if not key.startswith(_ADDED)}
     found.pop("resultType", None)

@@ -1,6 +1,6 @@
 """The grid: clients of both eras, servers of both eras, eleven features, through a hub; official SDKs at both ends.
 
-Each row of `ROWS` is one visit: from which front (`direct` is no hub at all, which shows that what we
+Each row of `ROWS` is one run: from which front (`direct` is no hub at all, which shows that what we
 expect is what the SDKs do among themselves; `chain` is a hub behind a hub, over HTTP in the legacy era, on
 stdio in the modern one), by a client of which era, to which workshop. What was seen is compared with
 `expected.py`, payloads and order, one feature at a time.
@@ -24,7 +24,7 @@ class Row(NamedTuple):
     client: str
     workshop: Workshop
     client_sdk: str = "python"
-    """Whose SDK the client is of."""
+    """The SDK of the client."""
 
     @property
     def id(self) -> str:
@@ -106,7 +106,7 @@ def results(request: pytest.FixtureRequest, feature_results: Callable[..., dict[
 
 def test_tools(results: RowResults) -> None:
     found = results.get_feature("tools")
-    # What other visits have added comes behind.
+    # Entries that other runs have added follow.
     assert found | {"names": found["names"][: len(expected.NAMES)]} == expected.tools(results.room)
 
 

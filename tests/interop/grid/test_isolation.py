@@ -17,50 +17,54 @@ ROUNDS = 2
 
 
 @pytest.fixture(params=[pytest.param(workshop, id=workshop.name) for workshop in QUICK])
-def stand(request: pytest.FixtureRequest, hub: Callable[[Workshop], ServerTarget]) -> ServerTarget:
+def target(request: pytest.FixtureRequest, hub: Callable[[Workshop], ServerTarget]) -> ServerTarget:
     return hub(request.param)
 
 
-def test_clients_at_the_same_time_hear_only_what_is_theirs(stand: ServerTarget, run_async: Callable[..., Any]) -> None:
+def test_concurrent_clients_receive_only_their_own_messages(
+    target: ServerTarget, run_async: Callable[..., Any]
+) -> None:
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
-            visits = {name: await stack.enter_async_context(connect_client(stand, era)) for name, era in NAMES.items()}
+            runs = {name: await stack.enter_async_context(connect_client(target, era)) for name, era in NAMES.items()}
             for _ in range(ROUNDS):
                 async with asyncio.TaskGroup() as group:
-                    for number, (name, visit) in enumerate(visits.items()):
-                        group.create_task(answer_interview(visit, name))
-                        group.create_task(check_progress(visit, 3 + number))
+                    for number, (name, run) in enumerate(runs.items()):
+                        group.create_task(answer_interview(run, name))
+                        group.create_task(check_progress(run, 3 + number))
 
     run_async(scenario(), 120)
 
 
-async def answer_interview(visit: ClientRun, name: str) -> None:
-    visit.answers = [accept(name=name, age=1), accept(sure=True)]
-    visit.events.clear()
-    result = await visit.call("interview")
+async def answer_interview(run: ClientRun, name: str) -> None:
+    run.answers = [accept(name=name, age=1), accept(sure=True)]
+    run.events.clear()
+    result = await run.call("interview")
     assert block_text(result.content[0]) == f"{name} is sure"
-    asked = [event[1] for event in visit.events if event[0] == "elicitation"]
+    asked = [event[1] for event in run.events if event[0] == "elicitation"]
     assert asked == ["Who are you?", f"Are you sure, {name}?"]
-    assert visit.answers == []
+    assert run.answers == []
 
 
-async def check_progress(visit: ClientRun, steps: int) -> None:
+async def check_progress(run: ClientRun, steps: int) -> None:
     collected: list[Any] = []
 
     async def collect_progress(progress: float, total: float | None, message: str | None) -> None:
         collected.append((progress, total))
 
     # Every client names its first call, its second and so on alike: tokens are the same for all.
-    await visit.client.call_tool(f"{visit.target.prefix}slow", {"steps": steps}, progress_callback=collect_progress)
+    await run.client.call_tool(f"{run.target.prefix}slow", {"steps": steps}, progress_callback=collect_progress)
     assert collected == [(step, steps) for step in range(1, steps + 1)]
 
 
-def test_logs_go_to_who_wants_them(stand: ServerTarget, run_async: Callable[..., Any]) -> None:
+def test_log_messages_go_only_to_clients_that_requested_them(
+    target: ServerTarget, run_async: Callable[..., Any]
+) -> None:
     async def scenario() -> None:
         async with (
-            connect_client(stand, MODERN) as loud,
-            connect_client(stand, MODERN) as quiet,
-            connect_client(stand, LEGACY) as old,
+            connect_client(target, MODERN) as loud,
+            connect_client(target, MODERN) as quiet,
+            connect_client(target, LEGACY) as old,
         ):
             await old.client.set_logging_level("error")
             for _ in range(ROUNDS):

@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stand(node: list[str], folder: Path) -> Iterator[ServerTarget]:
+def target(node: list[str], folder: Path) -> Iterator[ServerTarget]:
     def npm(name: str, *arguments: str, **more: Any) -> dict[str, Any]:
         script = str(PUBLISHED / f"server-{name}" / "dist" / "index.js")
         return {"command": node[0], "args": [*node[1:], script, *arguments], **more}
@@ -61,11 +61,11 @@ def era(request: pytest.FixtureRequest) -> str:
 
 
 def test_each_tool_of_each_server_is_listed_under_its_own_name(
-    stand: ServerTarget, era: str, run_async: RunAsync
+    target: ServerTarget, era: str, run_async: RunAsync
 ) -> None:
     async def scenario() -> None:
-        async with connect_client(stand, era) as visit:
-            listed = (await visit.client.list_tools()).tools
+        async with connect_client(target, era) as run:
+            listed = (await run.client.list_tools()).tools
             owners = {tool.name: (tool.meta or {}).get("dev.hubbub/server") for tool in listed}
             wanted = {"get-sum": "everything", "read_text_file": "filesystem", "create_entities": "memory"}
             assert wanted.items() <= owners.items()
@@ -77,33 +77,33 @@ def test_each_tool_of_each_server_is_listed_under_its_own_name(
     run_async(scenario())
 
 
-def test_a_tool_of_each_server_is_called(stand: ServerTarget, folder: Path, era: str, run_async: RunAsync) -> None:
+def test_a_tool_of_each_server_is_called(target: ServerTarget, folder: Path, era: str, run_async: RunAsync) -> None:
     ada = {"name": f"Ada {era}", "entityType": "person", "observations": ["writes programs"]}
     asked = {"source_timezone": "Asia/Tokyo", "time": "09:30", "target_timezone": "Asia/Kolkata"}
 
     async def scenario() -> None:
-        async with connect_client(stand, era) as visit:
-            assert result_text(await visit.call("get-sum", a=2, b=3)) == "The sum of 2 and 3 is 5."
-            weather = await visit.call("get-structured-content", location="Chicago")
+        async with connect_client(target, era) as run:
+            assert result_text(await run.call("get-sum", a=2, b=3)) == "The sum of 2 and 3 is 5."
+            weather = await run.call("get-structured-content", location="Chicago")
             assert weather.structured_content["humidity"] == 82
-            assert (
-                result_text(await visit.call("read_text_file", path=str(folder / "files" / "note.txt"))) == "a note\n"
-            )
-            denied = await visit.call("read_text_file", path="/etc/passwd")
+            assert result_text(await run.call("read_text_file", path=str(folder / "files" / "note.txt"))) == "a note\n"
+            denied = await run.call("read_text_file", path="/etc/passwd")
             assert denied.is_error is True
             assert "outside allowed directories" in result_text(denied)
-            made = await visit.call("create_entities", entities=[ada])
+            made = await run.call("create_entities", entities=[ada])
             assert made.structured_content == {"entities": [ada]}
-            converted = await visit.call("convert_time", **asked)
+            converted = await run.call("convert_time", **asked)
             assert converted.structured_content["time_difference"] == "-3.5h"
 
     run_async(scenario())
 
 
-def test_resources_prompts_and_completion_find_their_server(stand: ServerTarget, era: str, run_async: RunAsync) -> None:
+def test_resources_prompts_and_completion_reach_their_server(
+    target: ServerTarget, era: str, run_async: RunAsync
+) -> None:
     async def scenario() -> None:
-        async with connect_client(stand, era) as visit:
-            client = visit.client
+        async with connect_client(target, era) as run:
+            client = run.client
             listed = {str(entry.uri) for entry in (await client.list_resources()).resources}
             document = "demo://resource/static/document/features.md"
             assert document in listed
@@ -122,43 +122,43 @@ def test_resources_prompts_and_completion_find_their_server(stand: ServerTarget,
     run_async(scenario())
 
 
-def test_a_published_server_reports_and_asks_through_the_hub(
-    stand: ServerTarget, era: str, run_async: RunAsync
+def test_a_published_server_sends_progress_and_client_requests_through_the_hub(
+    target: ServerTarget, era: str, run_async: RunAsync
 ) -> None:
     async def scenario() -> None:
-        async with connect_client(stand, era) as visit:
+        async with connect_client(target, era) as run:
             work = {"duration": 0.2, "steps": 4}
-            heard = await visit.call_and_record("trigger-long-running-operation", work)
-            assert [event[1:3] for event in heard[:-1]] == [(1, 4), (2, 4), (3, 4), (4, 4)]
-            assert heard[-1] == "Long running operation completed. Duration: 0.2 seconds, Steps: 4."
-            await check_questions(visit)
+            received = await run.call_and_record("trigger-long-running-operation", work)
+            assert [event[1:3] for event in received[:-1]] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+            assert received[-1] == "Long running operation completed. Duration: 0.2 seconds, Steps: 4."
+            await check_questions(run)
 
     run_async(scenario())
 
 
-async def check_questions(visit: ClientRun) -> None:
-    visit.answers = [accept(name="Ada", check=True, integer=7)]
-    answered = await visit.call("trigger-elicitation-request")
+async def check_questions(run: ClientRun) -> None:
+    run.answers = [accept(name="Ada", check=True, integer=7)]
+    answered = await run.call("trigger-elicitation-request")
     assert "- Name: Ada" in block_text(answered.content[1])
-    (form,) = [event for event in visit.events if event[0] == "elicitation"]
+    (form,) = [event for event in run.events if event[0] == "elicitation"]
     assert form[2]["required"] == ["name"]
-    sampled = await visit.call("trigger-sampling-request", prompt="frogs", maxTokens=9)
+    sampled = await run.call("trigger-sampling-request", prompt="frogs", maxTokens=9)
     assert json.loads(result_text(sampled).partition("\n")[2])["model"] == "basho"
-    (asked,) = [event for event in visit.events if event[0] == "sampling"]
+    (asked,) = [event for event in run.events if event[0] == "sampling"]
     assert asked[2:4] == ("You are a helpful test server.", 9)
 
 
-def test_a_change_at_a_published_server_is_heard(stand: ServerTarget, run_async: RunAsync) -> None:
+def test_a_change_of_a_published_server_reaches_the_client(target: ServerTarget, run_async: RunAsync) -> None:
     noted = {"name": "Grace", "entityType": "person", "observations": ["finds bugs"]}
 
     async def scenario() -> None:
-        async with connect_client(stand, MODERN) as visit:
-            listed = [str(entry.uri) for entry in (await visit.client.list_resources()).resources]
+        async with connect_client(target, MODERN) as run:
+            listed = [str(entry.uri) for entry in (await run.client.list_resources()).resources]
             graph = next(uri for uri in listed if "graph" in uri)
-            async with visit.client.listen(resource_subscriptions=[graph]) as heard:
-                await visit.call("create_entities", entities=[noted])
-                assert await asyncio.wait_for(anext(heard), 60) == ResourceUpdated(uri=graph)
-            (read,) = (await visit.client.read_resource(graph)).contents
+            async with run.client.listen(resource_subscriptions=[graph]) as received:
+                await run.call("create_entities", entities=[noted])
+                assert await asyncio.wait_for(anext(received), 60) == ResourceUpdated(uri=graph)
+            (read,) = (await run.client.read_resource(graph)).contents
             assert noted in json.loads(block_text(read))["entities"]
 
     run_async(scenario())

@@ -32,7 +32,7 @@ class Workshop:
         return f"{self.sdk}-{'modern' if self.era == MODERN else 'legacy'}-{self.transport}"
 
 
-# Only the first serves both eras and has to be told which; the others are asked as any server is.
+# Only the first serves both eras, so its era is configured; for the others it is negotiated.
 WORKSHOPS = [
     Workshop(sdk, era, transport)
     for sdk, era in (("python", LEGACY), ("python", MODERN), ("v1", LEGACY), ("v2", MODERN))
@@ -110,7 +110,7 @@ def toml(value: Any) -> str:
 
 @contextlib.contextmanager
 def run_outer_hub(entry: dict[str, Any], folder: Path, era: str) -> Iterator[str]:
-    """The URL of a hub whose only server is another hub, which it speaks to in one era."""
+    """Run a hub whose only server is another hub, in one era; yield its URL."""
     lines = ["[servers.inner]", *(f"{key} = {toml(value)}" for key, value in entry.items())]
     path = folder / "outer.toml"
     path.write_text("\n".join([*lines, f'protocol_version = "{era}"']))
@@ -118,10 +118,10 @@ def run_outer_hub(entry: dict[str, Any], folder: Path, era: str) -> Iterator[str
         yield f"{process.url}/mcp"
 
 
-def make_inner_entry(stand: ServerTarget) -> dict[str, Any]:
-    """How a hub on stdio is named in another hub's file."""
-    assert isinstance(stand.address, list)
-    command, *arguments = stand.address
+def make_inner_entry(target: ServerTarget) -> dict[str, Any]:
+    """Return the configuration of a hub on stdio as an upstream of another hub."""
+    assert isinstance(target.address, list)
+    command, *arguments = target.address
     found = {key: os.environ[key] for key in ("PYTHONPATH", "XDG_DATA_HOME") if key in os.environ}
-    # What a hub starts must not be a hub by accident; this one is on purpose.
+    # A hub sets this variable for its servers, so that none of them is a hub by accident; this one must be.
     return {"command": command, "args": arguments, "env": found | {"HUBBUB_ALONE": "false"}}

@@ -93,7 +93,7 @@ async def counts(cancelled: int = 0) -> dict[str, int]:
     return seen
 
 
-# -- tools that ask ------------------------------------------------------------
+# -- tools that send client requests ------------------------------------------------------------
 
 
 @server.tool

@@ -97,7 +97,7 @@ async def counts(cancelled: int = 0) -> Counts:
     return Counts(**seen)
 
 
-# -- tools that ask ------------------------------------------------------------
+# -- tools that send client requests ------------------------------------------------------------
 
 
 async def who() -> Elicit[Person]:

@@ -1,4 +1,4 @@
-"""One piece of JSON or a stream: what the setting may decide, and what it must leave alone."""
+"""The response mode: JSON or a stream, and the cases in which the setting has no effect."""
 
 import asyncio
 import contextlib
@@ -20,8 +20,8 @@ META = {
 }
 
 
-class Posted:
-    """One POST in flight, from the side of the web server."""
+class PostExchange:
+    """One open POST request, as an ASGI server passes it to the app."""
 
     def __init__(self, method: str, params: dict[str, Any]) -> None:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
@@ -59,17 +59,17 @@ class Posted:
 
 
 @contextlib.asynccontextmanager
-async def posting(
+async def open_post(
     server: Server, mode: ResponseMode, method: str, params: dict[str, Any] | None = None
-) -> AsyncIterator[Posted]:
-    posted = Posted(method, params or {})
+) -> AsyncIterator[PostExchange]:
+    exchange = PostExchange(method, params or {})
     app = application(Endpoint(server, mode=mode).serve, limit=bounds.MESSAGE_BYTES)
     async with server.running():
-        task = asyncio.ensure_future(app(posted.scope, posted.receive, posted.send))
+        task = asyncio.ensure_future(app(exchange.scope, exchange.receive, exchange.send))
         try:
-            yield posted
+            yield exchange
         finally:
-            posted.leave()
+            exchange.leave()
             async with asyncio.timeout(DEADLINE_S):
                 await task
 
@@ -79,35 +79,35 @@ def content_type(start: Any) -> bytes:
 
 
 @pytest.mark.parametrize("mode", ["auto", "json", "sse"])
-def test_who_listens_gets_a_stream_whatever_the_mode(mode: ResponseMode) -> None:
+def test_a_listen_request_gets_a_stream_in_every_response_mode(mode: ResponseMode) -> None:
     async def scenario() -> None:
         server = Server("changing")
         wanted = {"notifications": {"toolsListChanged": True}}
-        async with posting(server, mode, "subscriptions/listen", wanted) as posted:
-            assert content_type(await posted.next()) == b"text/event-stream"
-            assert b"notifications/subscriptions/acknowledged" in (await posted.next())["body"]
+        async with open_post(server, mode, "subscriptions/listen", wanted) as exchange:
+            assert content_type(await exchange.next()) == b"text/event-stream"
+            assert b"notifications/subscriptions/acknowledged" in (await exchange.next())["body"]
             server.tool(name="late", description="Registered late.")(lambda: "late")
-            assert b"notifications/tools/list_changed" in (await posted.next())["body"]
+            assert b"notifications/tools/list_changed" in (await exchange.next())["body"]
 
     asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("auto", b"application/json"), ("sse", b"text/event-stream")])
-def test_an_answer_is_written_as_the_mode_says(mode: ResponseMode, kind: bytes) -> None:
+def test_the_response_mode_decides_the_content_type(mode: ResponseMode, kind: bytes) -> None:
     async def scenario() -> None:
-        async with posting(Server("quiet"), mode, "tools/list") as posted:
-            start = await posted.next()
+        async with open_post(Server("quiet"), mode, "tools/list") as exchange:
+            start = await exchange.next()
             assert (start["status"], content_type(start)) == (200, kind)
 
     asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("mode", ["auto", "json", "sse"])
-def test_an_error_keeps_its_status_whatever_the_mode(mode: ResponseMode) -> None:
+def test_an_error_has_its_http_status_in_every_response_mode(mode: ResponseMode) -> None:
     async def scenario() -> None:
-        async with posting(Server("quiet"), mode, "unknown/method") as posted:
-            start = await posted.next()
+        async with open_post(Server("quiet"), mode, "unknown/method") as exchange:
+            start = await exchange.next()
             assert (start["status"], content_type(start)) == (404, b"application/json")
-            assert json.loads((await posted.next())["body"])["error"]["code"] == -32601
+            assert json.loads((await exchange.next())["body"])["error"]["code"] == -32601
 
     asyncio.run(scenario())

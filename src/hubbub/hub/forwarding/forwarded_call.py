@@ -257,9 +257,9 @@ class CapabilityBridge:
         try:
             *binding, state = self._sealer.open(_SEAL_PURPOSE, sealed)
         except (ValueError, TypeError):
-            raise InvalidParams("`requestState` was not issued here or was changed") from None
+            raise InvalidParams("`requestState` is not from this hub, or was changed; start again without it") from None
         if binding != self._binding(call) or not isinstance(state, str):
-            raise InvalidParams("`requestState` belongs to another request")
+            raise InvalidParams("`requestState` belongs to another request or caller; start again without it")
         return state
 
     def finish_reply(self, reply: RawReply, call: Call, snapshot: Snapshot) -> None:

@@ -127,7 +127,7 @@ class UpstreamSession:
         self.sends_uncorrelated = True
         has_no_client = self.profile is None and self.scope is None
         while True:
-            forwarded = None if has_no_client else self._call_of_sole_client(self.calls)
+            forwarded = None if has_no_client else self._sole_client_call(self.calls)
             if forwarded is None:
                 raise MethodNotFound(call.method)
             if not forwarded.has_pending:
@@ -155,12 +155,12 @@ class UpstreamSession:
         log_readers = [forwarded for forwarded in self.calls if forwarded.call.caller.least_log_level is not None]
         # A modern server logs only for callers that asked for it; a legacy one for any of them.
         is_modern = self.client.era == "modern"
-        forwarded = self._call_of_sole_client(log_readers if is_modern else self.calls)
+        forwarded = self._sole_client_call(log_readers if is_modern else self.calls)
         if forwarded is None:
             logger.debug("a log message of a server was dropped: it may belong to any of several clients")
         return forwarded
 
-    def _call_of_sole_client(self, candidates: Any) -> ForwardedCall | None:
+    def _sole_client_call(self, candidates: Any) -> ForwardedCall | None:
         """The newest of these calls, if all of them are of one client and no other client abandoned one."""
         found: ForwardedCall | None = None
         for forwarded in candidates:

@@ -34,7 +34,7 @@ def register(service: ActivityService) -> None:
 async def poll_changes(service: ActivityService, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
     """Poll forever and notify of each change while a client subscribes."""
     while True:
-        if URI in service.server.audience.watched_uris():
+        if URI in service.server.broadcaster.watched_uris():
             try:
                 seen = change_key(await service.now(with_category=False))
             except HubbubError as error:

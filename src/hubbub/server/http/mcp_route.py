@@ -61,7 +61,7 @@ class McpRoute:
         self.server = server
         self._options = options
         self.sessions = Sessions(
-            server.audience,
+            server.broadcaster,
             limit=options.max_sessions,
             idle_s=options.session_idle_s,
             store=options.store,
@@ -139,7 +139,7 @@ class McpRoute:
 
     def end_streams(self) -> None:
         """End every open stream, so that the process can exit."""
-        self.server.audience.end_subscriptions()
+        self.server.broadcaster.end_subscriptions()
         for stream in list(self._plain_streams):
             stream.finish()
         self.sessions.end_streams()

@@ -57,12 +57,12 @@ class PlainDialect:
         """Stream every change to a plain caller."""
         _, headers = self.identify_caller(exchange, principal)
         listener = _PlainListener(stream)
-        self._server.audience.add(listener)
+        self._server.broadcaster.add(listener)
         try:
             await exchange.start_stream(headers)
             await stream.pump(exchange, 0)
         finally:
-            self._server.audience.remove(listener)
+            self._server.broadcaster.remove(listener)
 
 
 class _PlainListener:

@@ -161,7 +161,7 @@ class Sessions:
 
     def __init__(
         self,
-        audience: Broadcaster,
+        broadcaster: Broadcaster,
         *,
         limit: int | None = None,
         idle_s: float | None = None,
@@ -170,7 +170,7 @@ class Sessions:
         on_end: Callable[[str | None], None] = lambda scope: None,
     ) -> None:
         self._on_end = on_end
-        self._audience = audience
+        self._broadcaster = broadcaster
         self._idle_s = bounds.SESSION_IDLE_S if idle_s is None else idle_s
         self._clock = clock
         self._sessions: OrderedDict[str, Session] = OrderedDict()
@@ -193,7 +193,7 @@ class Sessions:
         self._shares.take(session.owner)
         caller.scope = session.id
         self._sessions[session.id] = session
-        self._audience.add(session)
+        self._broadcaster.add(session)
         _log_event("session_opened", session)
         return session
 
@@ -231,7 +231,7 @@ class Sessions:
         _log_event("session_closed", session, reason=reason)
         if self._sessions.pop(session.id, None) is not None:
             self._shares.give_back(session.owner)
-        self._audience.remove(session)
+        self._broadcaster.remove(session)
         session.close()
         self._on_end(session.scope)
 

@@ -52,7 +52,7 @@ def write(kind: str, name: str) -> None:
 
 
 def added(kind: str) -> list[str]:
-    """What was added of a kind, in whichever process."""
+    """Return the names that were added of a kind, by any process."""
     lines = journal.read_text().splitlines() if journal.exists() else []
     return [line.split(" ", 1)[1] for line in lines if line.startswith(f"{kind} ")]
 
@@ -62,7 +62,7 @@ def is_modern(ctx: Ctx) -> bool:
 
 
 def session_id(ctx: Ctx) -> str:
-    """Which of the legacy sessions this is; on stdio there is one."""
+    """Return the id of the legacy session; on stdio there is only one."""
     return str(ctx.request.headers.get("mcp-session-id")) if ctx.request is not None else ""
 
 
@@ -137,7 +137,7 @@ async def wait(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, A
     return text("never")
 
 
-# -- tools that ask ------------------------------------------------------------------------------
+# -- tools that send client requests ------------------------------------------------------------------------------
 
 PERSON = {
     "type": "object",
@@ -266,13 +266,13 @@ async def grow(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, A
     """Add a tool, a prompt or a resource, and say that there is one."""
     kind, name = given["kind"], given["name"]
     write(kind, name)
-    told: dict[str, tuple[Callable[[], Awaitable[None]], ServerEvent]] = {
+    notifiers: dict[str, tuple[Callable[[], Awaitable[None]], ServerEvent]] = {
         "tool": (ctx.session.send_tool_list_changed, ToolsListChanged()),
         "prompt": (ctx.session.send_prompt_list_changed, PromptsListChanged()),
         "resource": (ctx.session.send_resource_list_changed, ResourcesListChanged()),
     }
-    tell, event = told[kind]
-    await tell()
+    notify, event = notifiers[kind]
+    await notify()
     await bus.publish(event)
     return text(name)
 

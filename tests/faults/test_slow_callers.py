@@ -1,4 +1,4 @@
-"""Callers that send slowly, read slowly or leave in the middle: they lose out, nobody else, and nothing is left."""
+"""Callers that send slowly, read slowly or disconnect early: others are not affected, and no resources are left."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ async def check_health(here: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /m", b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "])
-async def test_a_head_that_does_not_come_is_408(sent: bytes) -> None:
+async def test_a_missing_head_is_408(sent: bytes) -> None:
     async with running() as here:
         before = await here.count_resources()
         async with here.site.connect() as link:
@@ -47,7 +47,7 @@ async def test_a_head_that_does_not_come_is_408(sent: bytes) -> None:
             await here.wait_for_count(before)
 
 
-async def test_a_head_that_trickles_is_cut_off_all_the_same() -> None:
+async def test_a_head_that_arrives_too_slowly_is_disconnected() -> None:
     async with running() as here:
         before = await here.count_resources()
         async with here.site.connect() as link:
@@ -59,7 +59,7 @@ async def test_a_head_that_trickles_is_cut_off_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("framing", [{"Content-Length": "1000"}, {"Transfer-Encoding": "chunked"}])
-async def test_a_body_that_trickles_is_cut_off(framing: dict[str, str]) -> None:
+async def test_a_body_that_arrives_too_slowly_is_disconnected(framing: dict[str, str]) -> None:
     async with running() as here:
         before = await here.count_resources()
         async with here.site.connect() as link:
@@ -96,7 +96,7 @@ async def test_many_slow_senders_do_not_slow_down_the_others() -> None:
 async def unread_request(
     here: RunningServer, method: str, path: str, headers: dict[str, str], body: Any = None
 ) -> AsyncIterator[RawConnection]:
-    """A request whose answer nobody reads, on a connection that holds little."""
+    """Send a request whose response is never read, on a connection with small buffers."""
     small_socket = socket.socket()
     small_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     small_socket.setblocking(False)
@@ -111,14 +111,14 @@ async def unread_request(
         link.abort()
 
 
-async def test_an_answer_that_nobody_reads_is_given_up() -> None:
+async def test_a_response_that_is_not_read_is_aborted() -> None:
     async with running() as here:
         before = await here.count_resources()
         async with unread_request(here, "POST", "/mcp", JSON, request("big", {"size": 10_000_000})):
             await here.wait_for_count(before)
 
 
-async def test_a_call_that_streams_to_nobody_is_cancelled_in_the_modern_era() -> None:
+async def test_a_modern_call_whose_stream_is_not_read_is_cancelled() -> None:
     async with running() as here:
         before = await here.count_resources()
         body, headers = modern_request("tools/call", {"name": "pour", "arguments": LARGE_OUTPUT}, progressToken=1)
@@ -127,7 +127,7 @@ async def test_a_call_that_streams_to_nobody_is_cancelled_in_the_modern_era() ->
             await here.wait_for_count(before)
 
 
-async def test_a_legacy_call_goes_on_without_its_reader() -> None:
+async def test_a_legacy_call_continues_when_its_stream_is_not_read() -> None:
     async with running() as here:
         session = await open_session(here.site)
         before = await here.count_resources()
@@ -138,7 +138,7 @@ async def test_a_legacy_call_goes_on_without_its_reader() -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "session", "subscription", "old"])
-async def test_a_stream_that_nobody_reads_is_given_up_and_others_hear_everything(kind: str) -> None:
+async def test_a_stream_that_is_not_read_is_closed_and_the_others_get_every_notification(kind: str) -> None:
     async with running() as here:
         session = await open_session(here.site)
         method, path, headers, body = "GET", "/mcp", dict(STREAM), None
@@ -158,28 +158,28 @@ async def test_a_stream_that_nobody_reads_is_given_up_and_others_hear_everything
 
 
 async def flood(here: RunningServer, initial_connections: int, other: EventStream) -> None:
-    """Make changes until the server has given up the one that does not read; the other reads them all."""
+    """Publish changes until the server has closed the stream that is not read; the other stream is read."""
     async with asyncio.timeout(60):
         for number in range(10**6):
             change = {"type": "tool_added", "toolName": f"tool_{number}_{'x' * 50_000}", "timestamp": number}
-            here.server.audience.publish(Note(TOOLS_CHANGED, change))
+            here.server.broadcaster.publish(Note(TOOLS_CHANGED, change))
             assert (await other.message())["params"] == change
             if len(here.http.server_state.connections) <= initial_connections:
                 return
 
 
-# -- leaving in the middle ---------------------------------------------------------------------
+# -- disconnecting during a call ---------------------------------------------------------------------
 
 
 async def abandon_call(here: RunningServer, headers: dict[str, str], body: Any, name: str) -> None:
-    """Start a call and go away while it runs."""
+    """Start a call and disconnect while it runs."""
     async with here.site.connect() as link:
         await link.send_request("POST", "/mcp", JSON | headers, json.dumps(body).encode())
         await here.wait_for_history(f"start {name}")
         link.abort()
 
 
-async def test_plain_and_modern_callers_that_leave_cancel_their_calls() -> None:
+async def test_plain_and_modern_callers_that_disconnect_cancel_their_calls() -> None:
     async with running() as here:
         before = await here.count_resources()
         await abandon_call(here, {}, call("wait", {"name": "plain"}), "plain")
@@ -197,7 +197,7 @@ async def test_plain_and_modern_callers_that_leave_cancel_their_calls() -> None:
         await here.wait_for_count(before)
 
 
-async def test_legacy_callers_that_leave_do_not_cancel_anything() -> None:
+async def test_legacy_callers_that_disconnect_do_not_cancel_their_calls() -> None:
     async with running() as here:
         session = await open_session(here.site)
         before = await here.count_resources()
@@ -209,14 +209,14 @@ async def test_legacy_callers_that_leave_do_not_cancel_anything() -> None:
         await here.wait_for_count(before)
 
 
-async def test_a_caller_that_leaves_between_two_rounds_leaves_a_bounded_wait() -> None:
+async def test_a_caller_that_disconnects_between_rounds_leaves_one_suspended_round() -> None:
     async with running() as here:
         body, headers = modern_request("tools/call", {"name": "greet"}, capabilities={"elicitation": {}})
         assert (await here.site.post(body, headers)).json["result"]["resultType"] == "input_required"
         assert (await here.count_resources()).rounds == 1  # it ends with its deadline, or with the server
 
 
-async def test_requests_in_a_row_are_cancelled_with_the_first() -> None:
+async def test_pipelined_requests_are_cancelled_with_the_first() -> None:
     async with running() as here:
         before = await here.count_resources()
         waiting = json.dumps(call("wait", {"name": "a"})).encode()
@@ -230,7 +230,7 @@ async def test_requests_in_a_row_are_cancelled_with_the_first() -> None:
         await here.wait_for_count(before)
 
 
-async def test_a_stream_with_requests_behind_it_ends_with_its_caller() -> None:
+async def test_a_stream_with_pipelined_requests_behind_it_ends_with_its_connection() -> None:
     async with running() as here:
         before = await here.count_resources()
         for _ in range(20):
@@ -242,7 +242,7 @@ async def test_a_stream_with_requests_behind_it_ends_with_its_caller() -> None:
         await here.wait_for_count(before)
 
 
-async def test_streams_come_and_go_without_a_trace() -> None:
+async def test_closed_streams_leave_no_resources() -> None:
     async with running() as here:
         session = await open_session(here.site)
         before = await here.count_resources()

@@ -1,4 +1,4 @@
-"""What callers and servers that leave in the middle leave behind in a hub: nothing, in the hub's own process."""
+"""Callers and servers that disconnect during calls leave no resources in the process of the hub."""
 
 import asyncio
 import gc
@@ -40,7 +40,7 @@ class LocalHub(NamedTuple):
         return sum(line.startswith(f"called {tool}") for line in lines)
 
     async def count_resources(self) -> tuple[ResourceCount, list[tuple[int, int]], int]:
-        """What there is: for HTTP, of calls for each upstream, of subscriptions."""
+        """Count the HTTP resources, the calls of each upstream, and the subscriptions."""
         states = [upstream.state for upstream in self.hub.upstreams.values()]
         return (
             await self.site.count_resources(),
@@ -51,7 +51,7 @@ class LocalHub(NamedTuple):
 
 @asynccontextmanager
 async def start_local_hub(folder: Path, **options: Any) -> AsyncIterator[LocalHub]:
-    """A hub in this loop, with a server that misbehaves and one that asks."""
+    """A hub in this loop, with a faulty server and one that sends client requests."""
     journal = folder / "journal"
     fields: dict[str, Any] = {"command": sys.executable, "protocol_version": "2025-11-25", "timeout_s": 10, **options}
     unwell = ServerConfig(id="unwell", args=[str(FAULTY_SERVER), "stdio", str(journal)], **fields)
@@ -65,7 +65,7 @@ async def start_local_hub(folder: Path, **options: Any) -> AsyncIterator[LocalHu
 
 
 async def wait_until_idle(here: LocalHub) -> Any:
-    """What there is once nothing ends any more: the same five times in a row, and no call."""
+    """Wait until the counts are the same five times in a row and no call runs; return them."""
     seen: list[Any] = []
     async with asyncio.timeout(60):
         while len(seen) < 5 or any(found != seen[-1] for found in seen[-5:]) or seen[-1][1] != [(0, 0), (0, 0)]:
@@ -76,7 +76,7 @@ async def wait_until_idle(here: LocalHub) -> Any:
 
 
 async def wait_until_released(here: LocalHub, before: Any) -> None:
-    """Wait until there is no more than before; there may be less, if something was still ending then."""
+    """Wait until no count is higher than before; it may be lower if something was still ending then."""
     seen: Any = None
     try:
         async with asyncio.timeout(60):
@@ -91,7 +91,7 @@ async def wait_until_released(here: LocalHub, before: Any) -> None:
         raise AssertionError(f"left over: {seen}, before {before}: {asyncio.all_tasks()}") from None
 
 
-# -- ways to leave ---------------------------------------------------------------------------------
+# -- ways to disconnect ---------------------------------------------------------------------------------
 
 
 async def abandon_call(here: LocalHub) -> None:
@@ -153,18 +153,18 @@ DEPARTURES: list[Callable[[LocalHub], Awaitable[None]]] = [
 
 
 @pytest.mark.parametrize("leave", DEPARTURES, ids=lambda departure: departure.__name__)
-async def test_nothing_is_left_of_callers_and_servers_that_leave(
+async def test_callers_and_servers_that_disconnect_leave_no_resources(
     tmp_path: Path, leave: Callable[[LocalHub], Awaitable[None]]
 ) -> None:
     async with start_local_hub(tmp_path) as here:
-        await leave(here)  # sessions with servers that this opens are kept for the next
+        await leave(here)  # the sessions that this opens stay open for the next call
         before = await wait_until_idle(here)
         for _ in range(REPEATS):
             await leave(here)
         await wait_until_released(here, before)
 
 
-async def test_memory_does_not_grow_with_calls_that_fail(tmp_path: Path) -> None:
+async def test_failed_calls_do_not_grow_memory(tmp_path: Path) -> None:
     async with start_local_hub(tmp_path) as here:
         for leave in DEPARTURES:
             await leave(here)

@@ -1,10 +1,10 @@
-// What a client of either TypeScript SDK sees of a workshop: every feature once, printed as JSON.
+// Uses every feature of a workshop once with a client of either TypeScript SDK; prints the results as JSON.
 //
-//   node visit.mjs v1|v2 URL ROOM PREFIX JOURNAL
+//   node client_run.mjs v1|v2 URL ROOM PREFIX JOURNAL
 //
-// Version 1 speaks the legacy era, version 2 the modern one. The same visit as `visiting.py`, as far as
-// these clients go: they drop progress that arrives in one read with the result, so only the tool that
-// takes its time between steps is asked for it.
+// Version 1 uses the legacy era, version 2 the modern one. The same features as in `feature_checks.py`, except
+// that these clients drop progress that arrives in one read with the result, so progress is requested only of
+// the tool that waits between its steps.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { randomUUID } from "node:crypto";
@@ -12,7 +12,7 @@ import { randomUUID } from "node:crypto";
 const judge = createRequire(`${process.env.JUDGES}/`);
 const [version, url, room, prefix, journal] = process.argv.slice(2);
 const isModern = version === "v2";
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 const uri = `memo://${room}`;
 
 // -- the client ----------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ const hear = (...event) => {
 const until = (isWanted) =>
   new Promise((resolve, reject) => {
     if (isWanted()) return resolve();
-    const timer = setTimeout(() => reject(new Error(`only heard ${JSON.stringify(events)}`)), PATIENCE_MS);
+    const timer = setTimeout(() => reject(new Error(`only received ${JSON.stringify(events)}`)), TIMEOUT_MS);
     waiting.push(() => isWanted() && (clearTimeout(timer), resolve(), true));
   });
 
@@ -62,7 +62,7 @@ async function connect() {
     const client = new Client(information, { capabilities, versionNegotiation: { mode: "auto" } });
     client.setRequestHandler("elicitation/create", elicit);
     client.setRequestHandler("sampling/createMessage", sample);
-    for (const [method, told] of Object.entries(KINDS)) client.setNotificationHandler(method, told);
+    for (const [method, handler] of Object.entries(KINDS)) client.setNotificationHandler(method, handler);
     await client.connect(new StreamableHTTPClientTransport(new URL(url)));
     return client;
   }
@@ -73,8 +73,8 @@ async function connect() {
   client.setRequestHandler(types.ElicitRequestSchema, elicit);
   client.setRequestHandler(types.CreateMessageRequestSchema, sample);
   for (const schema of Object.values(types)) {
-    const told = KINDS[schema?.shape?.method?.value];
-    if (told) client.setNotificationHandler(schema, told);
+    const handler = KINDS[schema?.shape?.method?.value];
+    if (handler) client.setNotificationHandler(schema, handler);
   }
   await client.connect(new StreamableHTTPClientTransport(new URL(url), { fetch: watched }));
   await listening;
@@ -154,7 +154,7 @@ const features = {
     controller.abort("changed my mind");
     const wasCancelled = await outcome;
     const lines = () => readFileSync(journal, "utf8").split("\n").filter((line) => line.includes(token));
-    const deadline = Date.now() + PATIENCE_MS;
+    const deadline = Date.now() + TIMEOUT_MS;
     while (lines().length < 3 && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 10));
     return { was_cancelled: wasCancelled, journal: lines(), afterwards: text(await call("echo", { text: "still there" })) };
   },
@@ -233,18 +233,18 @@ async function watch(watched, read) {
   else await client.unsubscribeResource({ uri: watched });
   events.length = 0;
   await call("touch");
-  await call("echo", { text: "so that whatever was told has arrived" });
+  await call("echo", { text: "so that every earlier notification has arrived" });
   const honored = isModern ? { resourceSubscriptions: [watched] } : null;
   return { is_new: entry.text === touched, honored, afterwards: [...events] };
 }
 
-// A hub may still tell of a change of an earlier visit, but not every time.
+// A hub may still notify about a change of an earlier run, but not every time.
 const GROW_ATTEMPTS = 3;
 
 async function grown(kind) {
   for (let attempt = 1; ; attempt++) {
     const seen = await grownOnce(kind);
-    if (seen.heard.length === 1 || attempt === GROW_ATTEMPTS) return seen;
+    if (seen.received.length === 1 || attempt === GROW_ATTEMPTS) return seen;
   }
 }
 
@@ -259,17 +259,17 @@ async function grownOnce(kind) {
   events.length = 0;
   await call("grow", { kind, name });
   await until(() => events.some(([what, which]) => what === "changed" && which === kind));
-  const heard = [...new Set(events.map(([, which]) => which))];
-  // An older change may have been told last, so more than once.
+  const received = [...new Set(events.map(([, which]) => which))];
+  // The last notification may be about an older change, so check after each.
   for (;;) {
     const before = events.length;
     if ((await lists[kind]()).some((entry) => entry.name === name)) break;
     await until(() => events.length > before);
   }
-  return { heard, is_listed: true, used: (await uses[kind]()).replace(name, "it") };
+  return { received, is_listed: true, used: (await uses[kind]()).replace(name, "it") };
 }
 
-// -- the visit -----------------------------------------------------------------------------------
+// -- the run -------------------------------------------------------------------------------------
 
 const seen = { version: isModern ? client.getNegotiatedProtocolVersion() : "2025-11-25" };
 for (const [name, feature] of Object.entries(features)) {
@@ -277,7 +277,7 @@ for (const [name, feature] of Object.entries(features)) {
   try {
     seen[name] = await feature();
   } catch (error) {
-    seen[name] = { failed: `${error.stack}; heard until then: ${JSON.stringify(events)}` };
+    seen[name] = { failed: `${error.stack}; received until then: ${JSON.stringify(events)}` };
   }
 }
 await client.close();

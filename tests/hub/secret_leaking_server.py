@@ -1,4 +1,4 @@
-"""A server that repeats what it was given in confidence, wherever it can."""
+"""A server that repeats the secrets of its configuration in every kind of message."""
 
 import base64
 import os
