@@ -200,7 +200,7 @@ PUBLIC_MODULES = {
 """Modules that users import from. `hubbub.ports` has the protocols that a transport or a middleware implements."""
 
 ENGINE = {
-    "Listening.__init__",  # returned by `Client.listen`
+    "ListenStream.__init__",  # returned by `Client.listen`
     "View.shows",  # accepts any object with a name and annotations
 }
 """Public names that users do not call."""

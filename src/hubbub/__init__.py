@@ -15,7 +15,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hubbub.agent.catalog import Catalog
     from hubbub.agent.chat import OpenAIChat
     from hubbub.agent.definition import Definition, ToolOrigin
     from hubbub.agent.envelope import ToolEnvelope, ToolProblem, ToolWarning
@@ -37,8 +36,9 @@ if TYPE_CHECKING:
     from hubbub.agent.events import RunEvent
     from hubbub.agent.executor import Executor, RoutingExecutor
     from hubbub.agent.executor_builder import ExecutorBuilder
-    from hubbub.agent.model import Model, ModelAnswer, ModelRequest, ModelToolCall
+    from hubbub.agent.model import Model, ModelRequest, ModelResponse, ModelToolCall
     from hubbub.agent.options import LoopOptions
+    from hubbub.agent.registry import Registry
     from hubbub.agent.run_state import CallTrace, PendingCall, RunResult, TurnTrace
     from hubbub.agent.snapshot import Snapshot, ToolClient, ToolRegistryBuilder
     from hubbub.agent.tool_loop import ToolLoopRunner
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         TemplatesPage,
         ToolsPage,
     )
-    from hubbub.client.subscriptions import Change, Listening
+    from hubbub.client.subscriptions import ChangeEvent, ListenStream
     from hubbub.errors import (
         ArgumentsInvalid,
         ConnectionClosed,
@@ -123,7 +123,7 @@ if TYPE_CHECKING:
     from hubbub.hub.config import UpstreamConfig
     from hubbub.hub.hub import Hub
     from hubbub.ports import InMemoryServer, Peer, ReturnPath, Sealer
-    from hubbub.protocol.calls import Call, Caller, Implementation, Meta, Note, Principal, RawReply, Reply
+    from hubbub.protocol.calls import Call, Caller, Implementation, Meta, Notification, Principal, RawReply, Reply
     from hubbub.protocol.content import (
         Annotations,
         Audio,
@@ -134,8 +134,7 @@ if TYPE_CHECKING:
         ResourceLink,
         Text,
     )
-    from hubbub.protocol.revisions import Revision
-    from hubbub.protocol.wire import (
+    from hubbub.protocol.results import (
         Completion,
         Icon,
         LogMessage,
@@ -150,9 +149,10 @@ if TYPE_CHECKING:
         ToolEntry,
         ToolResult,
     )
-    from hubbub.security.policy import Allow, Confirm, Deny, Question
+    from hubbub.protocol.revisions import Revision
+    from hubbub.security.policy import Allow, Confirm, Deny, PolicyRequest
     from hubbub.server.asgi import AsgiApp, AsgiOptions
-    from hubbub.server.context import Context, Elicited, LogLevel, SamplingMessage, SamplingResult
+    from hubbub.server.context import Context, ElicitationResult, LogLevel, SamplingMessage, SamplingResult
     from hubbub.server.declared_inputs import Ask
     from hubbub.server.events import Events, ToolChange, ToolChangeMetadata
     from hubbub.server.middleware import CallNext, Middleware
@@ -185,8 +185,7 @@ __all__ = [
     "CallNext",
     "CallTrace",
     "Caller",
-    "Catalog",
-    "Change",
+    "ChangeEvent",
     "Check",
     "Client",
     "Completion",
@@ -204,7 +203,7 @@ __all__ = [
     "EgressRefused",
     "ElicitationAnswer",
     "ElicitationRequest",
-    "Elicited",
+    "ElicitationResult",
     "EmbeddedResource",
     "EventTooLarge",
     "Events",
@@ -228,7 +227,7 @@ __all__ = [
     "InvalidRequest",
     "InvalidResponse",
     "KnownEras",
-    "Listening",
+    "ListenStream",
     "LogLevel",
     "LogMessage",
     "LoopOptions",
@@ -241,19 +240,19 @@ __all__ = [
     "Middleware",
     "MissingCapability",
     "Model",
-    "ModelAnswer",
     "ModelError",
     "ModelHttpError",
     "ModelInvalidRequest",
     "ModelInvalidResponse",
     "ModelRequest",
+    "ModelResponse",
     "ModelResponseTooLarge",
     "ModelTimeout",
     "ModelToolCall",
     "ModelUnreachable",
     "NoToolCalls",
     "NotFound",
-    "Note",
+    "Notification",
     "OpenAIChat",
     "Overloaded",
     "Pack",
@@ -261,6 +260,7 @@ __all__ = [
     "Peer",
     "PendingCall",
     "PolicyFailed",
+    "PolicyRequest",
     "Principal",
     "ProgressParams",
     "PromptArgument",
@@ -271,10 +271,10 @@ __all__ = [
     "PromptsPage",
     "ProtocolVersionNotSupported",
     "ProvidedResource",
-    "Question",
     "RateLimited",
     "RawReply",
     "ReconnectsExceeded",
+    "Registry",
     "RemoteError",
     "Reply",
     "RequestError",
@@ -351,8 +351,8 @@ __all__ = [
     "setting",
 ]
 
-_HOMES = {
-    "hubbub.agent.catalog": "Catalog",
+_MODULES = {
+    "hubbub.agent.registry": "Registry",
     "hubbub.agent.chat": "OpenAIChat",
     "hubbub.agent.definition": "Definition ToolOrigin",
     "hubbub.agent.envelope": "ToolEnvelope ToolProblem ToolWarning",
@@ -363,7 +363,7 @@ _HOMES = {
     "hubbub.agent.events": "RunEvent",
     "hubbub.agent.executor": "Executor RoutingExecutor",
     "hubbub.agent.executor_builder": "ExecutorBuilder",
-    "hubbub.agent.model": "Model ModelAnswer ModelRequest ModelToolCall",
+    "hubbub.agent.model": "Model ModelResponse ModelRequest ModelToolCall",
     "hubbub.agent.options": "LoopOptions",
     "hubbub.agent.run_state": "CallTrace PendingCall RunResult TurnTrace",
     "hubbub.agent.snapshot": "Snapshot ToolClient ToolRegistryBuilder",
@@ -380,7 +380,7 @@ _HOMES = {
         "Block CompletionResult PromptResult PromptsPage ResourceResult ResourcesPage ServerInfo TemplatesPage "
         "ToolsPage"
     ),
-    "hubbub.client.subscriptions": "Change Listening",
+    "hubbub.client.subscriptions": "ChangeEvent ListenStream",
     "hubbub.errors": (
         "ArgumentsInvalid ConnectionClosed ConnectionFailed DeadlineExceeded DefinitionError EgressRefused "
         "EventTooLarge HeaderMismatch HttpError HubbubDeprecationWarning HubbubError InputRefused InvalidEvent "
@@ -394,16 +394,16 @@ _HOMES = {
     "hubbub.hub.hub": "Hub",
     "hubbub.ports": "InMemoryServer Peer ReturnPath Sealer",
     "hubbub.protocol.content": "Annotations Audio Content EmbeddedResource Image ResourceContents ResourceLink Text",
-    "hubbub.protocol.calls": "Call Caller Implementation Meta Note Principal RawReply Reply",
+    "hubbub.protocol.calls": "Call Caller Implementation Meta Notification Principal RawReply Reply",
     "hubbub.protocol.revisions": "Revision",
-    "hubbub.protocol.wire": (
+    "hubbub.protocol.results": (
         "Completion Icon LogMessage ProgressParams PromptArgument PromptEntry PromptMessage ResourceEntry Root "
         "TemplateEntry ToolAnnotations ToolEntry ToolResult"
     ),
-    "hubbub.security.policy": "Allow Confirm Deny Question",
+    "hubbub.security.policy": "Allow Confirm Deny PolicyRequest",
     "hubbub.server.asgi": "AsgiApp AsgiOptions",
     "hubbub.server.declared_inputs": "Ask",
-    "hubbub.server.context": "Context Elicited LogLevel SamplingMessage SamplingResult",
+    "hubbub.server.context": "Context ElicitationResult LogLevel SamplingMessage SamplingResult",
     "hubbub.server.events": "Events ToolChange ToolChangeMetadata",
     "hubbub.server.middleware": "CallNext Middleware",
     "hubbub.server.pack": "Check Health Pack Standalone",
@@ -420,7 +420,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
+    for home, names in _MODULES.items():
         if name in names.split():
             value = globals()[name] = getattr(import_module(home), name)
             return value

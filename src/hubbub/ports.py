@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from hubbub.errors import HubbubError, MessageError, RateLimited
-    from hubbub.protocol.calls import Call, Implementation, Note, Principal, Reply
+    from hubbub.protocol.calls import Call, Implementation, Notification, Principal, Reply
     from hubbub.protocol.http_headers import HeaderList, Headers
     from hubbub.protocol.refusal import Refusal
 
@@ -30,7 +30,7 @@ class Peer(Protocol):
     async def request(self, call: Call) -> Reply:
         """Answer a call, or raise an error of `hubbub.errors`."""
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Handle a notification, which has no answer."""
 
 
@@ -43,10 +43,10 @@ class ReturnPath(Protocol):
         Raises: errors of `hubbub.errors`, if the caller cannot be reached or does not support the request.
         """
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Send a notification (progress, log message) to the caller; wait while the caller does not read."""
 
-    def send_nowait(self, note: Note) -> bool:
+    def send_nowait(self, note: Notification) -> bool:
         """Queue a notification, if this path keeps its messages in order by itself; False: use `notify`."""
 
     async def release(self) -> None:

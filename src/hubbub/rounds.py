@@ -22,10 +22,10 @@ from msgspec import UNSET, Raw, UnsetType
 from hubbub import bounds
 from hubbub.errors import DeadlineExceeded, InvalidParams, Overloaded
 from hubbub.ports import Sealer
-from hubbub.protocol.calls import Call, Note, RawReply, Reply
+from hubbub.protocol.calls import Call, Notification, RawReply, Reply
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.params import format_decode_error
-from hubbub.protocol.wire import InputRequired, ProgressParams
+from hubbub.protocol.results import InputRequired, ProgressParams
 from hubbub.shares import Shares
 
 _PURPOSE = "round"
@@ -225,7 +225,7 @@ class Round:
         finally:
             self._input_requests.pop(key, None)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Send progress and log messages on the request that is open now, with its own progress token."""
         if self._pending_reply is None or self._pending_reply.done():
             return
@@ -233,10 +233,10 @@ class Round:
             token = self._call.meta.progress_token
             if token is UNSET:
                 return
-            note = Note(note.method, msgspec.structs.replace(note.params, progress_token=token))
+            note = Notification(note.method, msgspec.structs.replace(note.params, progress_token=token))
         await self._call.back.notify(note)
 
-    def send_nowait(self, note: Note) -> bool:
+    def send_nowait(self, note: Notification) -> bool:
         """False: which request is open may change before the notification is sent."""
         return False
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hubbub import Definition, ModelAnswer, ModelRequest, ModelToolCall, RunEvent, Text, ToolResult
+from hubbub import Definition, ModelRequest, ModelResponse, ModelToolCall, RunEvent, Text, ToolResult
 
 ANY_OBJECT = {"type": "object"}
 
@@ -11,11 +11,11 @@ ANY_OBJECT = {"type": "object"}
 class ScriptedModel:
     """Returns the next of its answers each time, or raises it if it is an exception; records the requests."""
 
-    def __init__(self, *answers: ModelAnswer | Exception) -> None:
+    def __init__(self, *answers: ModelResponse | Exception) -> None:
         self.answers = list(answers)
         self.requests: list[ModelRequest] = []
 
-    async def complete(self, request: ModelRequest, *, on_text: Any = None) -> ModelAnswer:
+    async def complete(self, request: ModelRequest, *, on_text: Any = None) -> ModelResponse:
         self.requests.append(request)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -84,18 +84,18 @@ class EventRecorder:
         return event
 
 
-def text_answer(text: str) -> ModelAnswer:
+def text_answer(text: str) -> ModelResponse:
     """Make an answer without calls, which ends a run."""
-    return ModelAnswer(text=text, finish_reason="stop")
+    return ModelResponse(text=text, finish_reason="stop")
 
 
-def calls(*wanted: ModelToolCall | str, text: str = "") -> ModelAnswer:
+def calls(*wanted: ModelToolCall | str, text: str = "") -> ModelResponse:
     """Make an answer that calls tools; a name stands for a call without arguments."""
     made = [
         ModelToolCall(f"id{number}", item, "{}") if isinstance(item, str) else item
         for number, item in enumerate(wanted)
     ]
-    return ModelAnswer(text=text, calls=tuple(made), finish_reason="tool_calls")
+    return ModelResponse(text=text, calls=tuple(made), finish_reason="tool_calls")
 
 
 def definitions(*names: str) -> Sequence[Definition]:

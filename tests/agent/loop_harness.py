@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.agent.fakes import EventRecorder, FakeTools, ScriptedModel, definitions
 
-from hubbub import LoopOptions, ModelAnswer, RunResult, ToolLoopRunner, ToolsBuilder
+from hubbub import LoopOptions, ModelResponse, RunResult, ToolLoopRunner, ToolsBuilder
 from hubbub.agent.envelope import error_envelope, make_problem
 
 FAILED_ENVELOPE = error_envelope("now", make_problem("MINE", "no"))
@@ -16,7 +16,7 @@ class LoopHarness:
     """A runner with its fakes; keyword arguments are options of the runner or of the loop."""
 
     def __init__(
-        self, *answers: ModelAnswer | Exception, tools: Sequence[str] = ("now", "search"), **more: Any
+        self, *answers: ModelResponse | Exception, tools: Sequence[str] = ("now", "search"), **more: Any
     ) -> None:
         self.model = ScriptedModel(*answers)
         self.local_tools = more.pop("local_tools", None) or FakeTools()

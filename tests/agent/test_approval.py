@@ -11,9 +11,9 @@ from hubbub import (
     Confirm,
     ContinuationRefused,
     Deny,
-    ModelAnswer,
+    ModelResponse,
     ModelToolCall,
-    Question,
+    PolicyRequest,
     ToolLoopRunner,
     ToolsBuilder,
 )
@@ -32,7 +32,7 @@ class Clock:
 class ApprovalHarness:
     """A runner whose tool `pay` needs confirmation."""
 
-    def __init__(self, *answers: ModelAnswer, decide: Decide | None = None, **options: Any) -> None:
+    def __init__(self, *answers: ModelResponse, decide: Decide | None = None, **options: Any) -> None:
         self.clock = Clock()
         self.model = ScriptedModel(*answers)
         self.local_tools = FakeTools()
@@ -41,8 +41,8 @@ class ApprovalHarness:
         self.decide = decide or self._confirm_payments
         self.runner = self.new_runner()
 
-    def _confirm_payments(self, question: Question) -> Decision:
-        return Confirm(question.digest, self.clock() + 60) if question.tool == "pay" else Allow()
+    def _confirm_payments(self, request: PolicyRequest) -> Decision:
+        return Confirm(request.digest, self.clock() + 60) if request.tool == "pay" else Allow()
 
     def new_runner(self, *tools: str) -> ToolLoopRunner:
         registry = ToolsBuilder.build(definitions(*(tools or ("pay", "now"))))
@@ -51,12 +51,12 @@ class ApprovalHarness:
         )
 
 
-def scripted_policy(*decisions: Callable[[Question], Decision]) -> Decide:
+def scripted_policy(*decisions: Callable[[PolicyRequest], Decision]) -> Decide:
     """A policy that returns the next scripted decision at each call."""
     remaining = list(decisions)
 
-    def decide(question: Question) -> Decision:
-        return remaining.pop(0)(question)
+    def decide(request: PolicyRequest) -> Decision:
+        return remaining.pop(0)(request)
 
     return decide
 
@@ -187,9 +187,9 @@ async def test_a_tool_removed_during_the_pause_does_not_run() -> None:
 
 
 async def test_a_policy_that_now_denies_overrides_the_approval() -> None:
-    decisions: tuple[Callable[[Question], Decision], ...] = (
-        lambda question: Confirm(question.digest, 1060.0, "Sure?"),
-        lambda question: Deny("Not any more"),
+    decisions: tuple[Callable[[PolicyRequest], Decision], ...] = (
+        lambda request: Confirm(request.digest, 1060.0, "Sure?"),
+        lambda request: Deny("Not any more"),
     )
     harness = ApprovalHarness(calls(PAY), text_answer("x"), decide=scripted_policy(*decisions))
     paused = await harness.runner.run("pay")
@@ -199,9 +199,9 @@ async def test_a_policy_that_now_denies_overrides_the_approval() -> None:
 
 
 async def test_a_rejection_overrides_a_policy_that_now_allows() -> None:
-    decisions: tuple[Callable[[Question], Decision], ...] = (
-        lambda question: Confirm(question.digest, 1060.0),
-        lambda question: Allow(),
+    decisions: tuple[Callable[[PolicyRequest], Decision], ...] = (
+        lambda request: Confirm(request.digest, 1060.0),
+        lambda request: Allow(),
     )
     harness = ApprovalHarness(calls(PAY), text_answer("x"), decide=scripted_policy(*decisions))
     paused = await harness.runner.run("pay")
@@ -210,7 +210,7 @@ async def test_a_rejection_overrides_a_policy_that_now_allows() -> None:
 
 
 async def test_a_confirmation_of_another_call_is_ignored() -> None:
-    harness = ApprovalHarness(calls(PAY), text_answer("x"), decide=lambda question: Confirm("another digest", 1060.0))
+    harness = ApprovalHarness(calls(PAY), text_answer("x"), decide=lambda request: Confirm("another digest", 1060.0))
     result = await harness.runner.run("pay")
     assert result.status == "finished"
     assert harness.local_tools.calls == []

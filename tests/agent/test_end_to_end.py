@@ -13,7 +13,7 @@ from hubbub import (
     Definition,
     ExecutorBuilder,
     OpenAIChat,
-    Question,
+    PolicyRequest,
     ToolLoopRunner,
     ToolRegistryBuilder,
     ToolsBuilder,
@@ -76,8 +76,8 @@ async def test_a_model_uses_the_tools_of_a_server_and_of_the_application(is_stre
     assert "hello" not in repr(recorder.events)
 
 
-def confirm_all(question: Question) -> Decision:
-    return Confirm(question.digest, time.time() + 60)
+def confirm_all(request: PolicyRequest) -> Decision:
+    return Confirm(request.digest, time.time() + 60)
 
 
 async def test_a_call_that_needs_confirmation_reaches_the_server_only_after_it() -> None:

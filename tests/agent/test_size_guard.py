@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hubbub import SettingsError, ToolEnvelope
 from hubbub.agent.envelope import error_envelope, make_problem, success_envelope
 from hubbub.agent.size_guard import check_output_limit, fit_envelope
-from hubbub.agent.summary import summarise
+from hubbub.agent.summary import summarize
 
 
 def envelope(content: list[Any], structured: Any = None) -> ToolEnvelope:
-    text = summarise(content, structured, has_structured=structured is not None)
+    text = summarize(content, structured, has_structured=structured is not None)
     place = {"server_id": "s", "remote_tool_name": "t"}
     return success_envelope(
         "mcp_s__t", {"mcp": {**place, "content": content, "structured_content": structured}, "text": text}

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from hubbub import Block, EmbeddedResource, Image, ResourceContents, ResourceLink, Text
-from hubbub.agent.summary import plain_blocks, summarise
+from hubbub.agent.summary import plain_blocks, summarize
 
 
 def summarise_blocks(*blocks: Any, structured: Any = None) -> str:
-    return summarise(plain_blocks(blocks), structured, has_structured=structured is not None)
+    return summarize(plain_blocks(blocks), structured, has_structured=structured is not None)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_blocks_stay_in_order_and_structured_content_follows() -> None:
 
 @pytest.mark.parametrize(("value", "text"), [({}, "{}"), (0, "0"), ("", '""'), (False, "false"), ([], "[]")])
 def test_structured_content_of_any_value_is_summarised(value: Any, text: str) -> None:
-    assert summarise([], value, has_structured=True) == f"structuredContent:\n{text}"
+    assert summarize([], value, has_structured=True) == f"structuredContent:\n{text}"
 
 
 @pytest.mark.parametrize("content", [None, "text", 3, {"type": "text"}, b"x"])

@@ -10,13 +10,13 @@ from tests.agent.fakes import FakeTools, ScriptedModel, calls, definitions, text
 from tests.agent.loop_harness import FAILED_ENVELOPE, LoopHarness
 
 from hubbub import (
-    Catalog,
     InvalidParams,
     LoopOptions,
     ModelError,
     ModelHttpError,
     ModelTimeout,
     ModelToolCall,
+    Registry,
     SettingsError,
     ToolLoopRunner,
     ToolsBuilder,
@@ -150,7 +150,7 @@ def test_tools_without_an_executor_are_refused() -> None:
     with pytest.raises(SettingsError, match="executor"):
         ToolLoopRunner(registry, None, chat=ScriptedModel())
     ToolLoopRunner(registry, None, chat=ScriptedModel(), options=LoopOptions(tool_use_mode="disabled"))
-    ToolLoopRunner(Catalog(), None, chat=ScriptedModel())
+    ToolLoopRunner(Registry(), None, chat=ScriptedModel())
 
 
 @pytest.mark.parametrize(

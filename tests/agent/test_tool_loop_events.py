@@ -7,7 +7,7 @@ import pytest
 from tests.agent.fakes import FakeTools, calls, text_answer
 from tests.agent.loop_harness import FAILED_ENVELOPE, LoopHarness
 
-from hubbub import ModelAnswer, ModelToolCall
+from hubbub import ModelResponse, ModelToolCall
 
 
 async def test_events_describe_the_run_in_order() -> None:
@@ -60,7 +60,7 @@ async def test_a_handler_may_be_async() -> None:
 async def test_the_trace_keeps_usage_and_outcomes() -> None:
     first = calls("now")
     harness = LoopHarness(
-        ModelAnswer(calls=first.calls, finish_reason="tool_calls", usage={"total_tokens": 7}),
+        ModelResponse(calls=first.calls, finish_reason="tool_calls", usage={"total_tokens": 7}),
         text_answer("x"),
         local_tools=FakeTools(now=FAILED_ENVELOPE),
     )

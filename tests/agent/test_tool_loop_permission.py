@@ -7,7 +7,7 @@ import pytest
 from tests.agent.fakes import FakeTools, ScriptedModel, calls, definitions, text_answer
 from tests.agent.loop_harness import LoopHarness
 
-from hubbub import Allow, Definition, Deny, ModelToolCall, Question, ToolLoopRunner, ToolsBuilder, ToolUseError
+from hubbub import Allow, Definition, Deny, ModelToolCall, PolicyRequest, ToolLoopRunner, ToolsBuilder, ToolUseError
 
 # -- filters ----------------------------------------------------------------
 
@@ -79,8 +79,8 @@ async def test_a_failing_filter_can_be_an_error() -> None:
 
 
 async def test_a_denied_call_is_reported_to_the_model_with_the_reason() -> None:
-    def decide(question: Question) -> Allow | Deny:
-        return Deny("Not on Sundays") if question.tool == "now" else Allow()
+    def decide(request: PolicyRequest) -> Allow | Deny:
+        return Deny("Not on Sundays") if request.tool == "now" else Allow()
 
     harness = LoopHarness(calls("now", "search"), text_answer("x"), decide=decide)
     await harness.run()
@@ -90,7 +90,7 @@ async def test_a_denied_call_is_reported_to_the_model_with_the_reason() -> None:
     assert denied["data"]["policy"]["outcome"] == "deny"
 
 
-def broken_policy(question: Question) -> Allow:
+def broken_policy(request: PolicyRequest) -> Allow:
     raise RuntimeError("no rules found")
 
 
@@ -98,9 +98,9 @@ def broken_policy(question: Question) -> Allow:
     ("decide", "reason"),
     [
         (broken_policy, "POLICY_EXCEPTION"),
-        (lambda question: None, "POLICY_INVALID_DECISION"),
-        (lambda question: True, "POLICY_INVALID_DECISION"),
-        (lambda question: "allow", "POLICY_INVALID_DECISION"),
+        (lambda request: None, "POLICY_INVALID_DECISION"),
+        (lambda request: True, "POLICY_INVALID_DECISION"),
+        (lambda request: "allow", "POLICY_INVALID_DECISION"),
     ],
 )
 async def test_a_failing_policy_blocks_the_call(decide: Any, reason: str) -> None:
@@ -120,12 +120,12 @@ async def test_a_failing_policy_can_be_an_error_with_the_conversation() -> None:
 
 
 async def test_a_policy_sees_the_real_name_and_cannot_change_the_arguments() -> None:
-    seen: list[Question] = []
+    seen: list[PolicyRequest] = []
 
-    async def decide(question: Question) -> Allow:
-        seen.append(question)
+    async def decide(request: PolicyRequest) -> Allow:
+        seen.append(request)
         with pytest.raises((TypeError, AttributeError)):
-            question.arguments["deep"].append("more")
+            request.arguments["deep"].append("more")
         return Allow()
 
     harness = LoopHarness(
@@ -133,5 +133,5 @@ async def test_a_policy_sees_the_real_name_and_cannot_change_the_arguments() -> 
     )
     await harness.run(context={"tenant": "t1"})
     assert harness.local_tools.calls == [("a_b", {"deep": [1]}, "c")]
-    (question,) = seen
-    assert (question.tool, question.call_id, question.context) == ("a_b", "c", {"tenant": "t1"})
+    (request,) = seen
+    assert (request.tool, request.call_id, request.context) == ("a_b", "c", {"tenant": "t1"})

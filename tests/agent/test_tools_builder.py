@@ -1,18 +1,18 @@
-"""The catalog that a model sees: duplicates, filters, limits."""
+"""The registry that a model sees: duplicates, filters, limits."""
 
 import pytest
 from tests.agent.fakes import definitions
 
-from hubbub import Catalog, Definition, DefinitionError, ToolAnnotations, ToolOrigin, ToolsBuilder, View
+from hubbub import Definition, DefinitionError, Registry, ToolAnnotations, ToolOrigin, ToolsBuilder, View
 
 
 def names(**options: object) -> list[str]:
-    catalog = ToolsBuilder.build(
+    registry = ToolsBuilder.build(
         definitions("now", "search"),
         mcp_definitions=definitions("mcp_files__read", "mcp_files__write"),
         **options,  # type: ignore[arg-type]
     )
-    return [item.name for item in catalog.exposed]
+    return [item.name for item in registry.exposed]
 
 
 def test_local_and_mcp_tools_are_sorted_together() -> None:
@@ -20,8 +20,8 @@ def test_local_and_mcp_tools_are_sorted_together() -> None:
 
 
 def test_the_shape_of_the_chat_api_is_accepted() -> None:
-    catalog = ToolsBuilder.build([{"type": "function", "function": {"name": "now", "description": "The time."}}])
-    assert catalog.openai_tools() == [
+    registry = ToolsBuilder.build([{"type": "function", "function": {"name": "now", "description": "The time."}}])
+    assert registry.openai_tools() == [
         {
             "type": "function",
             "function": {"name": "now", "description": "The time.", "parameters": {"type": "object", "properties": {}}},
@@ -63,8 +63,8 @@ def test_patterns_select_the_listed_tools(options: dict[str, object], expected: 
 
 def test_a_view_of_read_only_tools_hides_the_others() -> None:
     reader = Definition("read", annotations=ToolAnnotations(read_only_hint=True))
-    catalog = ToolsBuilder.build([reader, Definition("write")], view=View(read_only=True))
-    assert [item.name for item in catalog] == ["read"]
+    registry = ToolsBuilder.build([reader, Definition("write")], view=View(read_only=True))
+    assert [item.name for item in registry] == ["read"]
 
 
 def test_more_tools_than_the_limit_are_refused() -> None:
@@ -97,19 +97,19 @@ def test_filters_come_before_limits() -> None:
 
 def test_hidden_tools_do_not_count_and_cannot_be_called() -> None:
     hidden = [Definition(f"h{number}", exposed_to_model=False) for number in range(200)]
-    catalog = ToolsBuilder.build([*hidden, Definition("shown")])
-    assert [item.name for item in catalog.exposed] == ["shown"]
-    assert "h1" not in catalog
-    assert catalog.get("h1") is None
-    assert len(catalog.definitions) == 201
+    registry = ToolsBuilder.build([*hidden, Definition("shown")])
+    assert [item.name for item in registry.exposed] == ["shown"]
+    assert "h1" not in registry
+    assert registry.get("h1") is None
+    assert len(registry.definitions) == 201
 
 
 def test_a_name_written_with_dots_finds_its_tool() -> None:
-    catalog = ToolsBuilder.build(definitions("mcp_a__b_c"))
-    found = catalog.get("mcp_a__b.c")
+    registry = ToolsBuilder.build(definitions("mcp_a__b_c"))
+    found = registry.get("mcp_a__b.c")
     assert found is not None
     assert found.name == "mcp_a__b_c"
-    assert catalog.get("mcp_a__b") is None
+    assert registry.get("mcp_a__b") is None
 
 
 def test_a_definition_keeps_its_origin() -> None:
@@ -119,14 +119,14 @@ def test_a_definition_keeps_its_origin() -> None:
 
 def test_a_catalog_as_a_collection_contains_the_listed_tools() -> None:
     shown, hidden = Definition("a_b"), Definition("secret", exposed_to_model=False)
-    catalog = Catalog([hidden, shown])
-    assert list(catalog) == [shown]
-    assert len(catalog) == 1
-    assert catalog.definitions == (shown, hidden)
+    registry = Registry([hidden, shown])
+    assert list(registry) == [shown]
+    assert len(registry) == 1
+    assert registry.definitions == (shown, hidden)
     for name, is_there in {"a_b": True, "a.b": True, "secret": False, "b": False}.items():
-        assert (name in catalog) is is_there
-        assert (catalog.get(name) is not None) is is_there
-    assert shown in catalog
-    assert hidden not in catalog
-    assert Definition("a_b", "another") not in catalog
-    assert None not in catalog
+        assert (name in registry) is is_there
+        assert (registry.get(name) is not None) is is_there
+    assert shown in registry
+    assert hidden not in registry
+    assert Definition("a_b", "another") not in registry
+    assert None not in registry

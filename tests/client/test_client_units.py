@@ -16,7 +16,7 @@ from hubbub import (
     InvalidParams,
     Meta,
     MethodNotFound,
-    Note,
+    Notification,
     PromptResult,
     PromptsPage,
     RawReply,
@@ -352,17 +352,17 @@ class RecordingReturnPath:
     """The return path of a caller; records what is sent through it."""
 
     def __init__(self) -> None:
-        self.notes: list[Note] = []
+        self.notes: list[Notification] = []
         self.questions: list[Call] = []
 
     async def request(self, call: Call) -> RawReply:
         self.questions.append(call)
         return RawReply(body=raw({"action": "accept", "content": {"name": "Grace", "age": 1}}))
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         self.notes.append(note)
 
-    def send_nowait(self, note: Note) -> bool:
+    def send_nowait(self, note: Notification) -> bool:
         return False
 
     async def release(self) -> None:

@@ -8,7 +8,7 @@ from tests.client.scripted_server import Handler, ScriptedRequest, legacy_handle
 from tests.clock import wait_until
 from tests.transports.http_configs import make_config
 
-from hubbub import Change, Client, Fleet, ServerConfig
+from hubbub import ChangeEvent, Client, Fleet, ServerConfig
 
 TOOL = {"name": "echo", "inputSchema": {"type": "object"}}
 
@@ -34,7 +34,7 @@ def lose_first_session(sessions: list[str]) -> Handler:
 
 
 async def test_a_renewed_session_reports_every_list_and_subscribed_resource_as_changed() -> None:
-    changes: list[Change] = []
+    changes: list[ChangeEvent] = []
     async with (
         assert_no_leaks(),
         scripted_server(legacy_handler(lose_first_session([]))) as server,
@@ -44,14 +44,14 @@ async def test_a_renewed_session_reports_every_list_and_subscribed_resource_as_c
         assert changes == []
         assert len(await client.tools()) == 1
         await wait_until(lambda: len(changes) == 3, lambda: str(changes))
-        assert changes == [Change("tools"), Change("resources"), Change("resource", "file:///a")]
+        assert changes == [ChangeEvent("tools"), ChangeEvent("resources"), ChangeEvent("resource", "file:///a")]
         assert server.count("resources/subscribe") == 2
 
 
 async def test_a_failing_handler_does_not_affect_the_renewal() -> None:
-    changes: list[Change] = []
+    changes: list[ChangeEvent] = []
 
-    async def failing(change: Change) -> None:
+    async def failing(change: ChangeEvent) -> None:
         changes.append(change)
         raise RuntimeError("no")
 
@@ -65,7 +65,7 @@ async def test_a_failing_handler_does_not_affect_the_renewal() -> None:
 
 
 async def test_a_reopened_listen_stream_reports_changes_it_may_have_missed() -> None:
-    changes: list[Change] = []
+    changes: list[ChangeEvent] = []
     may_break = asyncio.Event()
 
     async def handle(request: ScriptedRequest) -> None:
@@ -97,7 +97,7 @@ async def test_a_reopened_listen_stream_reports_changes_it_may_have_missed() -> 
             assert len(await client.tools()) == 1
             assert server.count("tools/list") == 1  # The list may be cached.
             may_break.set()
-            await wait_until(lambda: changes == [Change("tools")])
+            await wait_until(lambda: changes == [ChangeEvent("tools")])
             assert len(await client.tools()) == 1
             assert server.count("tools/list") == 2
 

@@ -16,7 +16,7 @@ from hubbub import (
     Client,
     ElicitationAnswer,
     ElicitationRequest,
-    Note,
+    Notification,
     ProtocolVersionNotSupported,
     SamplingAnswer,
     SamplingRequest,
@@ -57,7 +57,7 @@ async def use_every_feature(client: Client) -> None:
     # The suite checks the headers of a handshake too, although its server supports no legacy version.
     with contextlib.suppress(ProtocolVersionNotSupported):
         await make_client(str(client.config.url), "2025-11-25").start()
-    await client.notify(Note("notifications/initialized"))
+    await client.notify(Notification("notifications/initialized"))
 
 
 async def replay_calls(client: Client) -> None:

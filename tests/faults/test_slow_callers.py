@@ -14,7 +14,7 @@ from tests.http.eras import modern_request, open_session
 from tests.http.in_process_server import RunningServer
 from tests.http.raw_http import JSON, EventStream, RawConnection, call, head, request
 
-from hubbub import Note, bounds
+from hubbub import Notification, bounds
 from hubbub.server.subscriptions import TOOLS_CHANGED
 
 PING = json.dumps(request("ping")).encode()
@@ -162,7 +162,7 @@ async def flood(here: RunningServer, initial_connections: int, other: EventStrea
     async with asyncio.timeout(60):
         for number in range(10**6):
             change = {"type": "tool_added", "toolName": f"tool_{number}_{'x' * 50_000}", "timestamp": number}
-            here.server.broadcaster.publish(Note(TOOLS_CHANGED, change))
+            here.server.broadcaster.publish(Notification(TOOLS_CHANGED, change))
             assert (await other.message())["params"] == change
             if len(here.http.server_state.connections) <= initial_connections:
                 return

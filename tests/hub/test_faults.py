@@ -22,7 +22,7 @@ from tests.hub.upstream_callers import (
 )
 from tests.hub.upstreams import asking_config, interop_upstream, misbehaving_upstream, open_upstream
 
-from hubbub import Note, Overloaded, ServerConfig, UpstreamUnavailable, bounds
+from hubbub import Notification, Overloaded, ServerConfig, UpstreamUnavailable, bounds
 from hubbub.protocol.revisions import PLAIN
 
 BROKEN = ServerConfig(id="broken", command="no-such-program-here")
@@ -308,7 +308,7 @@ async def test_unread_notifications_are_dropped_except_the_newest(
     monkeypatch.setattr(bounds, "QUEUED_NOTIFICATIONS_BYTES", 100_000)
 
     class Slow(RecordingReturnPath):
-        async def notify(self, note: Note) -> None:
+        async def notify(self, note: Notification) -> None:
             if not self.notes:
                 await wait_until(file.exists)  # the upstream has sent everything, which is more than a pipe holds
             await super().notify(note)

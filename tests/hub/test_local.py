@@ -20,7 +20,7 @@ from tests.hub.upstream_callers import (
     result_text,
 )
 
-from hubbub import Change, Context, Overloaded, Server, ToolNotFound, UpstreamUnavailable, bounds
+from hubbub import ChangeEvent, Context, Overloaded, Server, ToolNotFound, UpstreamUnavailable, bounds
 from hubbub.hub.local import LocalUpstream
 from hubbub.hub.upstream import Upstream, UpstreamOptions
 from hubbub.protocol.revisions import PLAIN
@@ -145,18 +145,18 @@ async def test_client_requests_work_in_both_eras() -> None:
 
 async def test_changes_are_notified_after_the_lists_contain_them() -> None:
     server = make_server()
-    changes_seen: list[tuple[Change, int]] = []
+    changes_seen: list[tuple[ChangeEvent, int]] = []
     async with open_local_upstream(server) as upstream:
         upstream.on_change = lambda one, change: changes_seen.append((change, len(one.snapshot.tools)))
         server.tools.unregister("wait")
         await wait_until(lambda: bool(changes_seen))
-        assert changes_seen == [(Change("tools"), 3)]
+        assert changes_seen == [(ChangeEvent("tools"), 3)]
         await upstream.subscribe("memo://a")
         server.resource_updated("memo://a")
         server.resource_updated("memo://b")
         await upstream.unsubscribe("memo://a")
         server.resource_updated("memo://a")
-        assert [change for change, _ in changes_seen[1:]] == [Change("resource", "memo://a")]
+        assert [change for change, _ in changes_seen[1:]] == [ChangeEvent("resource", "memo://a")]
 
 
 async def test_a_failing_lifespan_is_raised_to_the_code_that_starts_the_upstream() -> None:

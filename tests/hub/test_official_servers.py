@@ -22,7 +22,7 @@ from tests.hub.upstream_callers import MODERN as MODERN_CALLER
 from tests.hub.upstreams import LEGACY, MODERN, open_upstream
 from tests.interop.external_servers import make_studio_command, run_http_server
 
-from hubbub import Change, Revision, ServerConfig
+from hubbub import ChangeEvent, Revision, ServerConfig
 from hubbub.hub.remote import RemoteUpstream
 
 TRANSPORTS_AND_VERSIONS = [(transport, version) for transport in ("stdio", "http") for version in (LEGACY, MODERN)]
@@ -106,7 +106,7 @@ async def test_cancellation_reaches_the_server(transport: str, version: str, rev
 @each_transport
 @each_revision
 async def test_changes_of_the_upstream_are_noticed(transport: str, version: str, revision: Revision) -> None:
-    changes: list[Change] = []
+    changes: list[ChangeEvent] = []
     who = make_caller(revision, ALL_CAPABILITIES, scope=None if revision is MODERN_CALLER else "session")
     async with open_studio(transport, version) as upstream:
         await upstream.refresh()
@@ -116,10 +116,10 @@ async def test_changes_of_the_upstream_are_noticed(transport: str, version: str,
         upstream.on_change = lambda _, change: changes.append(change)
         await call_tool(upstream, "register_tool", {"name": "late"}, who)
         await wait_until(lambda: "late" in [entry.name for entry in upstream.snapshot.tools])
-        assert Change("tools") in changes
+        assert ChangeEvent("tools") in changes
         await call_tool(upstream, "touch_resource", {}, who)
         if can_watch:
-            await wait_until(lambda: Change("resource", "memo://watched") in changes)
+            await wait_until(lambda: ChangeEvent("resource", "memo://watched") in changes)
 
 
 @each_transport

@@ -27,7 +27,7 @@ from tests.hub.upstream_callers import (
 )
 from tests.hub.upstreams import asking_config, interop_upstream, open_upstream
 
-from hubbub import Change, Overloaded, ServerConfig, UpstreamConfig, UpstreamUnavailable
+from hubbub import ChangeEvent, Overloaded, ServerConfig, UpstreamConfig, UpstreamUnavailable
 from hubbub.hub.config import HubConfig
 from hubbub.hub.gateway import Gateway
 from hubbub.pack.http import Backoff
@@ -139,7 +139,7 @@ async def test_a_principal_keeps_its_process_after_a_new_log_level_and_a_cancell
 async def test_entries_added_by_one_principal_are_listed_to_that_principal_only() -> None:
     async with open_upstream(notebook_config("2025-11-25")) as upstream:
         await upstream.refresh()
-        changes: list[Change] = []
+        changes: list[ChangeEvent] = []
         upstream.on_change = lambda _, change: changes.append(change)
         await call_tool(upstream, "add_tool", {"name": "secret_plan"}, make_principal_caller("ada"))
         await call_tool(upstream, "pid", {}, make_principal_caller("ada"))
@@ -149,7 +149,7 @@ async def test_entries_added_by_one_principal_are_listed_to_that_principal_only(
 
 async def test_a_change_on_the_session_of_a_principal_is_notified_to_that_principal() -> None:
     async with open_upstream(notebook_config("2025-11-25")) as upstream:
-        changes: list[Change] = []
+        changes: list[ChangeEvent] = []
         upstream.on_change = lambda _, change: changes.append(change)
         await call_tool(upstream, "pid", {}, make_principal_caller("ada"))
         for name in ("ada", "bob"):

@@ -18,7 +18,7 @@ from tests.hub.upstream_callers import (
 )
 from tests.hub.upstreams import TRANSPORTS_AND_VERSIONS, interop_upstream
 
-from hubbub import Change, RemoteError, ResourceNotFound, Revision
+from hubbub import ChangeEvent, RemoteError, ResourceNotFound, Revision
 from hubbub.protocol.revisions import PLAIN, R2024_11_05, R2025_03_26
 
 each_transport = pytest.mark.parametrize(
@@ -195,7 +195,7 @@ async def test_a_caller_that_disconnects_cancels_the_call_at_the_upstream(
 
 @each_transport
 async def test_changes_of_the_upstream_are_noticed(transport: str, version: str | None) -> None:
-    changes: list[Change] = []
+    changes: list[ChangeEvent] = []
     sender = make_caller(LEGACY, ALL_CAPABILITIES, scope="x")
     async with interop_upstream(transport, version) as upstream:
         upstream.on_change = lambda _, change: changes.append(change)
@@ -205,13 +205,13 @@ async def test_changes_of_the_upstream_are_noticed(transport: str, version: str 
         changes.clear()
         name = f"late_{transport}_{version}".replace("-", "_")
         await call_tool(upstream, "register_tool", {"name": name}, sender)
-        await wait_until(lambda: Change("tools") in changes)
+        await wait_until(lambda: ChangeEvent("tools") in changes)
         assert name in [entry.name for entry in upstream.snapshot.tools]
         await call_tool(upstream, "unregister_tool", {"name": name}, sender)
         await wait_until(lambda: name not in [entry.name for entry in upstream.snapshot.tools])
         changes.clear()
         await call_tool(upstream, "touch_resource", {}, sender)
-        await wait_until(lambda: Change("resource", "memo://watched") in changes)
+        await wait_until(lambda: ChangeEvent("resource", "memo://watched") in changes)
         await upstream.unsubscribe("memo://watched")
         changes.clear()
         await call_tool(upstream, "touch_resource", {}, sender)

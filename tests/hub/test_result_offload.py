@@ -16,7 +16,7 @@ from hubbub import (
     Call,
     EmbeddedResource,
     Image,
-    Note,
+    Notification,
     Peer,
     Principal,
     RawReply,
@@ -58,7 +58,7 @@ class ForeignTools:
             return RawReply(body=Raw(json.dumps(self._results[call.params.name]).encode()))
         return await self._inside.request(call)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         await self._inside.notify(note)
 
 
@@ -72,7 +72,7 @@ class ExceptReadResult:
         is_own = call.method == "tools/call" and call.params.name == READ_RESULT
         return await (self._inside if is_own else self._limited).request(call)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         await self._inside.notify(note)
 
 

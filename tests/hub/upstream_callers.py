@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from hubbub import Call, Caller, Implementation, Note, Peer, Principal, RawReply, Reply, ReturnPath, Revision
+from hubbub import Call, Caller, Implementation, Notification, Peer, Principal, RawReply, Reply, ReturnPath, Revision
 from hubbub.protocol.calls import ANONYMOUS
 from hubbub.protocol.jsonrpc import decode_envelope
 from hubbub.protocol.params import decode_params
@@ -46,10 +46,10 @@ class RecordingReturnPath:
             await self.before_answer()
         return RawReply(body=Raw(msgspec.json.encode(self.answers[call.method])))
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         self.notes.append((note.method, msgspec.json.decode(msgspec.json.encode(note.params))))
 
-    def send_nowait(self, note: Note) -> bool:
+    def send_nowait(self, note: Notification) -> bool:
         return False
 
     async def release(self) -> None:

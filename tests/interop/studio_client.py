@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hubbub import (
-    Change,
+    ChangeEvent,
     Client,
     DeadlineExceeded,
     ElicitationAnswer,
@@ -32,7 +32,7 @@ class ClientCallbacks:
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
-        self.changes: list[Change] = []
+        self.changes: list[ChangeEvent] = []
         self._arrived = asyncio.Event()
 
     def elicit(self, request: ElicitationRequest) -> ElicitationAnswer:
@@ -44,11 +44,11 @@ class ClientCallbacks:
         await asyncio.sleep(0)
         return SamplingAnswer({"type": "text", "text": "old pond"}, model="basho")
 
-    def record_change(self, change: Change) -> None:
+    def record_change(self, change: ChangeEvent) -> None:
         self.changes.append(change)
         self._arrived.set()
 
-    async def wait_for(self, is_wanted: Callable[[Change], bool]) -> None:
+    async def wait_for(self, is_wanted: Callable[[ChangeEvent], bool]) -> None:
         async with asyncio.timeout(WAIT_S):
             while not any(map(is_wanted, self.changes)):
                 self._arrived.clear()

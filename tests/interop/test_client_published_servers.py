@@ -18,7 +18,7 @@ from tests.interop.external_servers import JUDGES, free_port, run_http_server
 from tests.interop.studio_client import WAIT_S, to_wire_form
 
 from hubbub import (
-    Change,
+    ChangeEvent,
     Client,
     ElicitationAnswer,
     ElicitationRequest,
@@ -58,7 +58,7 @@ class Callbacks:
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
-        self.changes: asyncio.Queue[Change] = asyncio.Queue()
+        self.changes: asyncio.Queue[ChangeEvent] = asyncio.Queue()
         self.logs: list[Any] = []
 
     def client(self, config: ServerConfig) -> Client:
@@ -79,7 +79,7 @@ class Callbacks:
         self.asked.append(request)
         return SamplingAnswer({"type": "text", "text": "old pond"}, model="basho")
 
-    async def until(self, wanted: Change) -> None:
+    async def until(self, wanted: ChangeEvent) -> None:
         async with asyncio.timeout(WAIT_S):
             while await self.changes.get() != wanted:
                 pass
@@ -168,7 +168,7 @@ def test_the_everything_server_sends_requests_progress_and_changes(
         person = Callbacks()
         async with person.client(everything) as client:
             while len(await client.tools()) < HANDLERS:  # it adds some when it knows the capabilities of the client
-                await person.until(Change("tools"))
+                await person.until(ChangeEvent("tools"))
             await check_questions(client, person)
             await check_progress(client)
             await check_subscription(client, person)
@@ -221,7 +221,7 @@ async def check_subscription(client: Client, person: Callbacks) -> None:
     uri = "demo://resource/static/document/features.md"
     await client.subscribe(uri)
     assert "Started" in text(await client.call_tool("toggle-subscriber-updates"))
-    await person.until(Change("resource", uri))
+    await person.until(ChangeEvent("resource", uri))
     await client.unsubscribe(uri)
     assert "Stopped" in text(await client.call_tool("toggle-subscriber-updates"))
     assert any(f"Received Subscribe Resource request for URI: {uri}" in str(log.data) for log in person.logs)
@@ -270,14 +270,14 @@ def test_the_memory_server_stores_a_graph(node: list[str], run_async: RunAsync, 
 
     async def scenario() -> None:
         config = published(node, "memory", env={"MEMORY_FILE_PATH": str(memory_file)})
-        changes: asyncio.Queue[Change] = asyncio.Queue()
+        changes: asyncio.Queue[ChangeEvent] = asyncio.Queue()
         async with Client(config, on_change=changes.put_nowait) as client:
             (graph,) = await client.resources()
             await client.subscribe(graph.uri)
             made = await client.call_tool("create_entities", {"entities": [ada]})
             assert to_wire_form(made)["structuredContent"] == {"entities": [ada]}
             async with asyncio.timeout(WAIT_S):
-                assert await changes.get() == Change("resource", graph.uri)
+                assert await changes.get() == ChangeEvent("resource", graph.uri)
             found = await client.call_tool("search_nodes", {"query": "programs"})
             assert to_wire_form(found)["structuredContent"] == {"entities": [ada], "relations": []}
             (read,) = to_wire_form(await client.read_resource(graph.uri))["contents"]

@@ -38,9 +38,16 @@ from hubbub.protocol.calls import NO_META
 from hubbub.protocol.error_codes import translate_error
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.params import ReadResourceParams
+from hubbub.protocol.results import (
+    PromptReply,
+    PromptsReply,
+    ReadReply,
+    ResourcesReply,
+    TemplatesReply,
+    UnionToolResult,
+)
 from hubbub.protocol.revisions import LEGACY, PLAIN, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28
 from hubbub.protocol.shape import identity_meta, needs_wrapping, shape, shape_raw_entry, shape_tool_entry
-from hubbub.protocol.wire import PromptReply, PromptsReply, ReadReply, ResourcesReply, TemplatesReply, UnionToolResult
 
 HUB = identity_meta(Implementation("hub", "1"))
 KEY = "io.modelcontextprotocol/serverInfo"

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from hubbub import Allow, Question
+from hubbub import Allow, PolicyRequest
 from hubbub.security.policy import allow_all, call_digest
 
 
 def test_everything_is_allowed_without_a_configuration() -> None:
-    assert allow_all(Question(tool="t", arguments={}, digest=call_digest("t", {}))) == Allow()
+    assert allow_all(PolicyRequest(tool="t", arguments={}, digest=call_digest("t", {}))) == Allow()
 
 
 def test_the_digest_does_not_depend_on_order() -> None:

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from msgspec import Raw
 
-from hubbub import Call, Caller, Meta, MethodNotFound, Note, RawReply, Reply, ToolError, ToolResult
+from hubbub import Call, Caller, Meta, MethodNotFound, Notification, RawReply, Reply, ToolError, ToolResult
 from hubbub.pack import Metrics
 from hubbub.protocol.revisions import R2026_07_28
 from hubbub.server.call_recording import RecordingPeer
@@ -12,17 +12,17 @@ from hubbub.server.call_recording import RecordingPeer
 class StubPeer:
     def __init__(self, outcome: Reply | BaseException) -> None:
         self.outcome = outcome
-        self.notes: list[Note] = []
+        self.notes: list[Notification] = []
 
     async def request(self, call: Call) -> Reply:
         if isinstance(self.outcome, BaseException):
             raise self.outcome
         return self.outcome
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         self.notes.append(note)
 
-    def send_nowait(self, note: Note) -> bool:
+    def send_nowait(self, note: Notification) -> bool:
         return False
 
     async def release(self) -> None:
@@ -85,5 +85,5 @@ def test_a_raw_reply_is_counted_by_the_outcome_in_its_body(body: bytes, outcome:
 
 def test_notifications_pass_unchanged() -> None:
     peer = StubPeer(Reply())
-    asyncio.run(RecordingPeer(peer, Metrics().call).notify(Note("notifications/x")))
+    asyncio.run(RecordingPeer(peer, Metrics().call).notify(Notification("notifications/x")))
     assert [note.method for note in peer.notes] == ["notifications/x"]

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from hubbub import Call, Caller, MethodNotFound, Note, Peer, Reply, Revision, Server, ToolError
+from hubbub import Call, Caller, MethodNotFound, Notification, Peer, Reply, Revision, Server, ToolError
 from hubbub.protocol.params import decode_params
 from hubbub.protocol.revisions import PLAIN, R2025_11_25, R2026_07_28
 from hubbub.server.tracing import TracingPeer, is_wanted
@@ -138,7 +138,7 @@ def test_a_span_of_an_unexpected_exception_has_its_type_only(spans: Spans) -> No
         async def request(self, call: Call) -> Never:
             raise ZeroDivisionError("secret message")
 
-        async def notify(self, note: Note) -> None:
+        async def notify(self, note: Notification) -> None:
             raise NotImplementedError
 
     with pytest.raises(ZeroDivisionError):
@@ -161,13 +161,13 @@ def test_notifications_pass_unchanged() -> None:
     seen = []
 
     class RecordingStub:
-        async def notify(self, note: Note) -> None:
+        async def notify(self, note: Notification) -> None:
             seen.append(note.method)
 
         async def request(self, call: Call) -> Never:
             raise NotImplementedError
 
-    asyncio.run(TracingPeer(RecordingStub(), provider).notify(Note("notifications/x")))
+    asyncio.run(TracingPeer(RecordingStub(), provider).notify(Notification("notifications/x")))
     assert seen == ["notifications/x"]
 
 

@@ -9,7 +9,15 @@ from tests.client.scripted_server import Handler, ScriptedRequest, hang, legacy_
 from tests.clock import advance_clock, wait_until
 from tests.transports.http_configs import handle_method, make_config
 
-from hubbub import Client, DeadlineExceeded, HttpError, KnownEras, Note, ProtocolVersionNotSupported, TransportError
+from hubbub import (
+    Client,
+    DeadlineExceeded,
+    HttpError,
+    KnownEras,
+    Notification,
+    ProtocolVersionNotSupported,
+    TransportError,
+)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +129,7 @@ async def test_a_modern_notification_has_the_headers_of_a_request() -> None:
             await request.reply(202)
 
     async with scripted_server(handle) as server, Client(make_config(server, protocol_version=None)) as client:
-        await client.notify(Note("notifications/x", {"a": 1}))
+        await client.notify(Notification("notifications/x", {"a": 1}))
         (notification,) = server.all("notifications/x")
         assert notification.headers["mcp-method"] == "notifications/x"
         assert notification.headers["mcp-protocol-version"] == "2026-07-28"

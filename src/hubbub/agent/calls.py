@@ -9,8 +9,8 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.agent.arguments import Arguments, parse_arguments
-from hubbub.agent.catalog import Catalog
 from hubbub.agent.model import Message, ModelToolCall
+from hubbub.agent.registry import Registry
 from hubbub.protocol.tool_names import safe_name
 
 
@@ -31,7 +31,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 def parse_calls(
-    requested: Sequence[ModelToolCall], exposed: Catalog, taken: Container[str], *, first: int, max_bytes: int
+    requested: Sequence[ModelToolCall], exposed: Registry, taken: Container[str], *, first: int, max_bytes: int
 ) -> list[ToolCall]:
     """Read the calls; `taken` holds the ids of earlier calls, and calls without an id are numbered from `first` on."""
     found: list[ToolCall] = []

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hubbub import bounds
-from hubbub.agent.chat_answer import DONE, AnswerAssembler, invalid_answer, parse_answer
+from hubbub.agent.chat_response import DONE, ResponseAssembler, invalid_answer, parse_response
 from hubbub.agent.errors import (
     ModelError,
     ModelHttpError,
@@ -30,7 +30,7 @@ from hubbub.agent.errors import (
     ModelTimeout,
     ModelUnreachable,
 )
-from hubbub.agent.model import ModelAnswer, ModelRequest, OnText
+from hubbub.agent.model import ModelRequest, ModelResponse, OnText
 from hubbub.agent.untrusted_text import clean_text
 from hubbub.client.config import Values, check_seconds, wrap_secrets
 from hubbub.client.urls import check_url, redact_url
@@ -89,7 +89,7 @@ class OpenAIChat:
     def __repr__(self) -> str:
         return f"OpenAIChat({redact_url(self._url)!r}, model={self._model!r})"
 
-    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelAnswer:
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelResponse:
         """Send a request to the model; with `on_text`, as a stream.
 
         Raises: ModelError.
@@ -101,7 +101,7 @@ class OpenAIChat:
                     raise await self._http_error(answer)
                 if on_text is not None and answer.media_type == "text/event-stream":
                     return await self._read_stream(answer, on_text)
-                found = parse_answer(await answer.read(self._max_bytes))
+                found = parse_response(await answer.read(self._max_bytes))
         except TimeoutError:
             message = f"The model did not answer within {self._timeout_s:g} s"
             raise ModelTimeout(message, retryable=True) from None
@@ -160,8 +160,8 @@ class OpenAIChat:
         finally:
             answer.close()
 
-    async def _read_stream(self, answer: HttpResponse, on_text: OnText) -> ModelAnswer:
-        assembly, decoder, size = AnswerAssembler(), EventDecoder(self._max_bytes), 0
+    async def _read_stream(self, answer: HttpResponse, on_text: OnText) -> ModelResponse:
+        assembly, decoder, size = ResponseAssembler(), EventDecoder(self._max_bytes), 0
         async for chunk in answer.chunks():
             size += len(chunk)
             if size > self._max_bytes:

@@ -18,8 +18,8 @@ from hubbub import bounds
 from hubbub.agent.frozen import freeze, thaw
 from hubbub.agent.untrusted_text import clean_schema
 from hubbub.errors import DefinitionError
+from hubbub.protocol.results import ToolAnnotations
 from hubbub.protocol.schema_data import check_schema_size
-from hubbub.protocol.wire import ToolAnnotations
 
 _NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]+")
 NO_PARAMETERS: Final = freeze({"type": "object", "properties": {}})

@@ -21,7 +21,7 @@ from hubbub.agent.envelope import ToolEnvelope, ToolWarning, as_envelope, error_
 from hubbub.agent.images import add_images, extract_images
 from hubbub.agent.size_guard import check_output_limit, fit_envelope
 from hubbub.agent.snapshot import Snapshot, ToolClient
-from hubbub.agent.summary import plain_blocks, summarise
+from hubbub.agent.summary import plain_blocks, summarize
 from hubbub.agent.validation import SchemaChecks
 from hubbub.errors import ArgumentsInvalid
 
@@ -106,7 +106,7 @@ class McpExecutor:
                 "content": content,
                 "structured_content": structured if has_structured else None,
             },
-            "text": summarise(content, structured, has_structured=has_structured),
+            "text": summarize(content, structured, has_structured=has_structured),
         }
         if result.is_error is True:
             message = "The tool reported an error; read data.text"

@@ -1,4 +1,4 @@
-"""Builds the executor of a catalog's tools: `ExecutorBuilder.build(registry=..., mcp_snapshot=...)`.
+"""Builds the executor of a registry's tools: `ExecutorBuilder.build(registry=..., mcp_snapshot=...)`.
 
 Every tool that the model is shown must have an executor; this is checked here, before the first call. Nothing else can
 be called.
@@ -7,8 +7,8 @@ be called.
 from __future__ import annotations
 
 from hubbub import bounds
-from hubbub.agent.catalog import Catalog
 from hubbub.agent.executor import Executor, Function, McpExecutor, RoutingExecutor, as_executor
+from hubbub.agent.registry import Registry
 from hubbub.agent.snapshot import Snapshot
 from hubbub.errors import DefinitionError
 
@@ -21,7 +21,7 @@ class ExecutorBuilder:
     @staticmethod
     def build(
         *,
-        registry: Catalog,
+        registry: Registry,
         mcp_snapshot: Snapshot | None = None,
         default_executor: Executor | Function | None = None,
         max_bytes: int = bounds.TOOL_OUTPUT_BYTES,

@@ -34,7 +34,7 @@ class ModelToolCall(msgspec.Struct, frozen=True):
     """Usually JSON text; some endpoints send an object."""
 
 
-class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One answer of a model."""
 
     text: str = ""
@@ -46,7 +46,7 @@ class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class Model(Protocol):
     """A model that answers requests."""
 
-    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelAnswer:
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelResponse:
         """Answer a request; `on_text` is called with each part of the text as it is generated.
 
         Raises: ModelError.

@@ -13,14 +13,14 @@ from typing import Final, TypeAlias
 import msgspec
 
 from hubbub.agent.calls import ToolCall
-from hubbub.agent.catalog import Catalog
 from hubbub.agent.envelope import ToolEnvelope, error_envelope, make_problem
 from hubbub.agent.errors import PolicyFailed
 from hubbub.agent.events import Events, shorten
 from hubbub.agent.frozen import freeze
 from hubbub.agent.options import PolicyErrorMode
+from hubbub.agent.registry import Registry
 from hubbub.agent.run_state import PendingCall, RunState
-from hubbub.security.policy import Allow, Confirm, Decide, Decision, Deny, Question, call_digest
+from hubbub.security.policy import Allow, Confirm, Decide, Decision, Deny, PolicyRequest, call_digest
 from hubbub.security.redact import redact
 
 TOOL_NOT_ALLOWED: Final = "TOOL_NOT_ALLOWED"
@@ -53,7 +53,7 @@ class PolicyEvaluator:
     async def evaluate(
         self,
         calls: Sequence[ToolCall],
-        exposed: Catalog,
+        exposed: Registry,
         state: RunState,
         events: Events,
         answers: Mapping[str, str] | None = None,
@@ -62,7 +62,7 @@ class PolicyEvaluator:
         return [await self._evaluate_call(call, exposed, state, events, (answers or {}).get(call.id)) for call in calls]
 
     async def _evaluate_call(
-        self, call: ToolCall, exposed: Catalog, state: RunState, events: Events, answer: str | None
+        self, call: ToolCall, exposed: Registry, state: RunState, events: Events, answer: str | None
     ) -> Verdict:
         if not call.is_known or call.name not in exposed:
             message = f"Unknown tool {call.name!r}; call only tools that you were given"
@@ -70,15 +70,15 @@ class PolicyEvaluator:
         if not call.arguments.is_usable:
             return Blocked(error_envelope(call.name, make_problem(call.arguments.code, call.arguments.message)))
         try:
-            question = self._make_question(call, exposed, state)
-            result = self._decide(question)
+            request = self._make_request(call, exposed, state)
+            result = self._decide(request)
             decision = await result if inspect.isawaitable(result) else result
         except Exception as error:  # A policy that raises does not allow the call.
             return await self._policy_failed(call, POLICY_EXCEPTION, error, events)
-        return await self._apply_decision(call, question, decision, answer, events)
+        return await self._apply_decision(call, request, decision, answer, events)
 
     async def _apply_decision(
-        self, call: ToolCall, question: Question, decision: Decision, answer: str | None, events: Events
+        self, call: ToolCall, request: PolicyRequest, decision: Decision, answer: str | None, events: Events
     ) -> Verdict:
         match decision:
             case Allow():
@@ -87,7 +87,7 @@ class PolicyEvaluator:
                     return Permitted()
             case Deny():
                 return await _block(call, TOOL_POLICY_DENIED, decision.reason, events, outcome="deny")
-            case Confirm() if decision.digest == question.digest:
+            case Confirm() if decision.digest == request.digest:
                 if answer == "allow":
                     return Permitted()
                 if answer is None:
@@ -95,10 +95,10 @@ class PolicyEvaluator:
                         call.id,
                         call.name,
                         call.arguments.value,
-                        question.digest,
+                        request.digest,
                         decision.expiry,
                         decision.reason,
-                        question.server_id,
+                        request.server_id,
                     )
             case _:
                 return await self._policy_failed(call, POLICY_INVALID_DECISION, None, events)
@@ -112,10 +112,10 @@ class PolicyEvaluator:
         message = "The policy failed to decide, so the call was blocked"
         return await _block(call, TOOL_POLICY_ERROR, message, events, outcome="error", reason_codes=[code])
 
-    def _make_question(self, call: ToolCall, exposed: Catalog, state: RunState) -> Question:
+    def _make_request(self, call: ToolCall, exposed: Registry, state: RunState) -> PolicyRequest:
         definition = exposed.get(call.name)
         origin = definition.origin if definition else None
-        return Question(
+        return PolicyRequest(
             tool=call.name,
             # A policy must not be able to change what it was asked about.
             arguments=freeze(call.arguments.value),

@@ -24,7 +24,7 @@ from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
 from hubbub.client.fleet import Fleet
 from hubbub.errors import HubbubError, SettingsError
-from hubbub.protocol.wire import ToolEntry
+from hubbub.protocol.results import ToolEntry
 
 logger = logging.getLogger("hubbub.agent")
 

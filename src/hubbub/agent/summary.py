@@ -22,7 +22,7 @@ def plain_blocks(content: Any) -> list[dict[str, Any]]:
     return [block for item in content if (block := _to_plain(item)) is not None]
 
 
-def summarise(content: Sequence[Mapping[str, Any]], structured: Any, *, has_structured: bool) -> str:
+def summarize(content: Sequence[Mapping[str, Any]], structured: Any, *, has_structured: bool) -> str:
     """The text of a result: its blocks, then its structured content unless a text block already contains it."""
     parts = [line for block in content if (line := _describe_block(block)) is not None]
     if has_structured and not _is_in_text(structured, content):

@@ -18,9 +18,9 @@ from hubbub import bounds
 from hubbub.agent.definition import NO_PARAMETERS, Definition, ToolOrigin
 from hubbub.agent.untrusted_text import clean_text
 from hubbub.errors import DefinitionError, SettingsError
+from hubbub.protocol.results import ToolEntry
 from hubbub.protocol.schema_data import check_schema_size
 from hubbub.protocol.tool_names import tool_key
-from hubbub.protocol.wire import ToolEntry
 
 
 class AdaptedTools(msgspec.Struct, frozen=True):

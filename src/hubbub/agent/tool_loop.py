@@ -21,15 +21,15 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.agent.calls import ToolCall, assistant_message, call_ids, parse_calls
-from hubbub.agent.catalog import Catalog
 from hubbub.agent.definition import Definition
 from hubbub.agent.dispatcher import Dispatcher
 from hubbub.agent.errors import MaxTurnsExceeded, ModelError, NoToolCalls, PolicyFailed, ToolCallsFailed, ToolUseError
 from hubbub.agent.events import Events, OnEvent, shorten
 from hubbub.agent.executor import Executor, Function, as_executor
-from hubbub.agent.model import Message, Model, ModelAnswer, ModelRequest, OnText
+from hubbub.agent.model import Message, Model, ModelRequest, ModelResponse, OnText
 from hubbub.agent.options import LoopOptions
 from hubbub.agent.policy_evaluator import PolicyEvaluator
+from hubbub.agent.registry import Registry
 from hubbub.agent.run_state import PausedRun, PausedRuns, PendingCall, RunResult, RunState, TurnTrace, check_answers
 from hubbub.errors import InvalidParams, SettingsError
 from hubbub.net.backoff import Backoff
@@ -48,7 +48,7 @@ class ToolLoopRunner:
 
     def __init__(
         self,
-        registry: Catalog,
+        registry: Registry,
         executor: Executor | Function | None = None,
         *,
         chat: Model,
@@ -158,7 +158,7 @@ class ToolLoopRunner:
     async def _make_calls(
         self,
         calls: list[ToolCall],
-        exposed: Catalog,
+        exposed: Registry,
         state: RunState,
         events: Events,
         answers: Mapping[str, str] | None = None,
@@ -184,11 +184,11 @@ class ToolLoopRunner:
             continuation=self._paused_runs.seal_run(paused),
         )
 
-    async def _select_tools(self, state: RunState, events: Events) -> Catalog:
+    async def _select_tools(self, state: RunState, events: Events) -> Registry:
         """The tools that the model is shown, and may call, in this turn."""
         is_final_request = state.is_nudged and not self._options.empty_final_keeps_tools
         if self._options.tool_use_mode == "disabled" or is_final_request:
-            return Catalog()
+            return Registry()
         if self._narrow is None:
             return self._registry
         names = [definition.name for definition in self._registry.exposed]
@@ -212,8 +212,8 @@ class ToolLoopRunner:
     # -- one answer -------------------------------------------------------------------
 
     async def _request_answer(
-        self, state: RunState, exposed: Catalog, events: Events, on_text: OnText | None
-    ) -> ModelAnswer:
+        self, state: RunState, exposed: Registry, events: Events, on_text: OnText | None
+    ) -> ModelResponse:
         fallbacks = self._options.fallback_retry_count if self._options.tool_use_mode == "relaxed" else 0
         tools, backoff = exposed.openai_tools(), Backoff()
         while True:
@@ -245,7 +245,7 @@ class ToolLoopRunner:
 
     async def _send_request(
         self, state: RunState, tools: list[dict[str, Any]], events: Events, on_text: OnText | None
-    ) -> ModelAnswer:
+    ) -> ModelResponse:
         messages = [{"role": "system", "content": self._system}] if self._system else []
         messages += state.messages
         if state.is_nudged:
@@ -277,7 +277,7 @@ class ToolLoopRunner:
 
     # -- the end ----------------------------------------------------------------------
 
-    async def _needs_nudge(self, answer: ModelAnswer, state: RunState, events: Events) -> bool:
+    async def _needs_nudge(self, answer: ModelResponse, state: RunState, events: Events) -> bool:
         """Whether to ask once more, because the model gave no text after its calls."""
         if answer.text.strip() or not state.calls or state.is_nudged or not self._options.fix_empty_final:
             return False
@@ -285,7 +285,7 @@ class ToolLoopRunner:
         await events.emit("fix_empty_final")
         return True
 
-    async def _finish(self, answer: ModelAnswer, state: RunState, events: Events) -> RunResult:
+    async def _finish(self, answer: ModelResponse, state: RunState, events: Events) -> RunResult:
         state.messages.append(assistant_message(answer.text, ()))
         self._check_outcome(state)
         await events.emit(

@@ -1,7 +1,7 @@
-"""Builds the catalog of tools that a model sees: an application's own and those of MCP servers.
+"""Builds the registry of tools that a model sees: an application's own and those of MCP servers.
 
 `ToolsBuilder.build(own, mcp_definitions=snapshot.definitions)` filters, checks the limits of providers, and returns
-the `Catalog`, which is used both to show tools and to run them.
+the `Registry`, which is used both to show tools and to run them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from hubbub import bounds
-from hubbub.agent.catalog import Catalog
 from hubbub.agent.definition import NO_PARAMETERS, Definition
+from hubbub.agent.registry import Registry
 from hubbub.errors import DefinitionError
 from hubbub.server.views import View
 
@@ -23,7 +23,7 @@ _MAX_BIGGEST_IN_ERROR = 5
 
 
 class ToolsBuilder:
-    """Builds catalogs."""
+    """Builds registries."""
 
     @staticmethod
     def build(
@@ -35,8 +35,8 @@ class ToolsBuilder:
         view: View | None = None,
         max_tools: int = bounds.TOOL_DEFINITIONS,
         max_bytes: int = bounds.TOOL_DEFINITION_BYTES,
-    ) -> Catalog:
-        """Build the catalog.
+    ) -> Registry:
+        """Build the registry.
 
         `allow` and `deny` are shell-style patterns for local names, as a list or comma-separated: unset `allow`
         allows all, an empty one none, and `deny` wins. A `view` filters further. A definition may also be given in
@@ -50,9 +50,9 @@ class ToolsBuilder:
         filters = [View(("*",) if allow is None else _parse_patterns(allow), _parse_patterns(deny))]
         if view is not None:
             filters.append(view)
-        catalog = Catalog(item for item in combined if all(tool_filter.shows(item) for tool_filter in filters))
-        _check_limits(catalog, max_tools, max_bytes)
-        return catalog
+        registry = Registry(item for item in combined if all(tool_filter.shows(item) for tool_filter in filters))
+        _check_limits(registry, max_tools, max_bytes)
+        return registry
 
 
 def _parse_definition(value: Any) -> Definition:
@@ -85,8 +85,8 @@ def _check_duplicates(definitions: Sequence[Definition]) -> None:
         )
 
 
-def _check_limits(catalog: Catalog, max_tools: int, max_bytes: int) -> None:
-    sizes = {item.name: len(msgspec.json.encode(item.openai())) for item in catalog.exposed}
+def _check_limits(registry: Registry, max_tools: int, max_bytes: int) -> None:
+    sizes = {item.name: len(msgspec.json.encode(item.openai())) for item in registry.exposed}
     if len(sizes) > max_tools:
         raise DefinitionError(
             f"There are {len(sizes)} tools, but at most {max_tools} are allowed (`max_tools`); filter them with"

@@ -19,7 +19,7 @@ from hubbub.cli.output import write_json, write_lines
 from hubbub.cli.tools import find_tool
 from hubbub.client.client import Client
 from hubbub.errors import SettingsError
-from hubbub.protocol.wire import ToolResult
+from hubbub.protocol.results import ToolResult
 
 if TYPE_CHECKING:
     from hubbub.cli.rich_output import ProgressBar

@@ -24,7 +24,7 @@ from hubbub.client.handlers import ElicitationAnswer, ElicitationRequest
 from hubbub.client.known_eras import KnownEras
 from hubbub.errors import HubbubError
 from hubbub.observe import configure_logging
-from hubbub.protocol.wire import LogMessage
+from hubbub.protocol.results import LogMessage
 from hubbub.security.redact import redact
 from hubbub.settings.folders import state_folder
 from hubbub.transports.signals import stop_signals

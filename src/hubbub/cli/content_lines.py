@@ -11,7 +11,7 @@ from msgspec import UNSET
 from hubbub.cli.saved_files import file_stem, save_file
 from hubbub.client.results import Block
 from hubbub.protocol.content import Audio, EmbeddedResource, Image, ResourceContents, ResourceLink, Text
-from hubbub.protocol.wire import ToolResult
+from hubbub.protocol.results import ToolResult
 
 
 def tool_lines(result: ToolResult, tool: str, folder: str) -> Iterator[str]:

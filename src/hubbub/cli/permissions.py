@@ -14,8 +14,8 @@ from hubbub import bounds
 from hubbub.agent.run_state import PendingCall
 from hubbub.cli.agent_report import Report, format_arguments
 from hubbub.cli.terminal import ask, is_interactive, note
-from hubbub.protocol.wire import ToolAnnotations
-from hubbub.security.policy import Allow, Confirm, Decision, Deny, Question
+from hubbub.protocol.results import ToolAnnotations
+from hubbub.security.policy import Allow, Confirm, Decision, Deny, PolicyRequest
 
 
 class Permission:
@@ -26,14 +26,14 @@ class Permission:
         self._report = report
         self._always_allowed: set[str] = set()
 
-    def decide(self, question: Question) -> Decision:
+    def decide(self, request: PolicyRequest) -> Decision:
         """Allow harmless and approved tools; ask about others, or deny them if there is no terminal."""
-        if self._assume_yes or question.tool in self._always_allowed or is_harmless(question.annotations):
+        if self._assume_yes or request.tool in self._always_allowed or is_harmless(request.annotations):
             return Allow()
         if not is_interactive():
-            note(f"hubbub: {question.tool} was denied: it needs confirmation in a terminal, or --yes")
+            note(f"hubbub: {request.tool} was denied: it needs confirmation in a terminal, or --yes")
             return Deny("This call needs the user's confirmation, and the user cannot be asked")
-        return Confirm(question.digest, time.time() + bounds.CONFIRMATION_TTL_S)
+        return Confirm(request.digest, time.time() + bounds.CONFIRMATION_TTL_S)
 
     async def ask(self, pending: PendingCall) -> str:
         """Ask the person for `allow` or `deny`; the answer `a` allows this tool from now on."""

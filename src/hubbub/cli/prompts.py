@@ -14,7 +14,7 @@ from hubbub.cli.raw_lists import raw_list
 from hubbub.client.client import Client
 from hubbub.client.results import PromptResult
 from hubbub.errors import SettingsError
-from hubbub.protocol.wire import PromptEntry
+from hubbub.protocol.results import PromptEntry
 
 _HELP = """List the prompts of a server, or fill one in.
 

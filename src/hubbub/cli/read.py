@@ -13,7 +13,7 @@ from hubbub.cli.raw_lists import raw_list
 from hubbub.client.client import Client
 from hubbub.errors import RemoteError, SettingsError
 from hubbub.protocol.error_codes import METHOD_NOT_FOUND
-from hubbub.protocol.wire import TemplateEntry
+from hubbub.protocol.results import TemplateEntry
 
 _HELP = """Read a resource of a server; without a URI, list its resources and templates.
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from hubbub.cli.exit_codes import replace_controls
 
 if TYPE_CHECKING:
-    from hubbub.protocol.wire import ProgressParams
+    from hubbub.protocol.results import ProgressParams
 
 _PIPE_WIDTH: Final = 120
 

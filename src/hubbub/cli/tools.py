@@ -13,7 +13,7 @@ from hubbub.cli.output import first_line, write_json, write_lines
 from hubbub.cli.raw_lists import raw_list
 from hubbub.client.client import Client
 from hubbub.errors import SettingsError
-from hubbub.protocol.wire import ToolAnnotations, ToolEntry
+from hubbub.protocol.results import ToolAnnotations, ToolEntry
 from hubbub.settings import format_suggestion
 
 if TYPE_CHECKING:

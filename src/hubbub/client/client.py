@@ -41,8 +41,8 @@ from hubbub.client.rpc import JsonRpcClient
 from hubbub.client.session import Session
 from hubbub.client.subscriptions import (
     LISTEN_ACKNOWLEDGED,
-    Change,
-    Listening,
+    ChangeEvent,
+    ListenStream,
     ResultCache,
     Subscriptions,
     read_change,
@@ -50,10 +50,9 @@ from hubbub.client.subscriptions import (
 )
 from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams
 from hubbub.ports import ClientTransport, InMemoryServer, ReturnPath
-from hubbub.protocol.calls import Call, Note, RawReply, Reply
+from hubbub.protocol.calls import Call, Notification, RawReply, Reply
 from hubbub.protocol.params import ListenFilter
-from hubbub.protocol.revisions import Era, Revision
-from hubbub.protocol.wire import (
+from hubbub.protocol.results import (
     DecodedResult,
     LogMessage,
     PromptEntry,
@@ -62,6 +61,7 @@ from hubbub.protocol.wire import (
     ToolEntry,
     ToolResult,
 )
+from hubbub.protocol.revisions import Era, Revision
 
 logger = logging.getLogger("hubbub.client")
 
@@ -80,7 +80,7 @@ class Client:
         sampling: Sample | None = None,
         roots: Roots | None = None,
         on_log: Callable[[LogMessage], Any] | None = None,
-        on_change: Callable[[Change], Any] | None = None,
+        on_change: Callable[[ChangeEvent], Any] | None = None,
         on_notification: Callable[[str, Any], Any] | None = None,
         link: Callable[[ServerConfig], ClientTransport] | None = None,
         uncorrelated: ReturnPath | None = None,
@@ -92,7 +92,7 @@ class Client:
 
         `known_eras` remembers servers that are legacy ones, so that they are not probed again.
 
-        `on_change` also gets a `Change` for each list, and each watched resource, after a lost session was renewed
+        `on_change` also gets a `ChangeEvent` for each list, and each watched resource, after a lost session was renewed
         or a broken listen stream was opened again, because changes may have been missed.
         """
         self.config = ServerConfig.coerce(config)
@@ -352,7 +352,7 @@ class Client:
         resources: bool = False,
         uris: list[str] | None = None,
         timeout_s: float | None = None,
-    ) -> Listening:
+    ) -> ListenStream:
         """Receive these changes through `on_change`, until the stream is closed. Only modern servers need this.
 
         Raises:
@@ -398,7 +398,7 @@ class Client:
         )
         return self._calls.forward(call, options)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Forward a notification."""
         await self._session.notify(note.method, note.params)
 
@@ -455,7 +455,7 @@ class Client:
             return self._subscriptions.handle_change(change)
         back = self._uncorrelated if request is None else request.back
         if back is not None:
-            return notify_back(back, Note(method, self.hide(params)))
+            return notify_back(back, Notification(method, self.hide(params)))
         if method == "notifications/message" and self._on_log is not None:
             log_message = read_log(params)
             return None if log_message is None else self._on_log(log_message)

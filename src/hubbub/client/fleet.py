@@ -23,7 +23,7 @@ from hubbub.client.config import ServerConfig, check_seconds
 from hubbub.client.reconnecting_client import ReconnectingClient
 from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, SettingsError
 from hubbub.net.backoff import Backoff
-from hubbub.protocol.wire import ToolEntry
+from hubbub.protocol.results import ToolEntry
 
 logger = logging.getLogger("hubbub.client")
 

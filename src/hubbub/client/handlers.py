@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import InvalidParams, MethodNotFound
-from hubbub.protocol.wire import Root
+from hubbub.protocol.results import Root
 
 ELICITATION = "elicitation/create"
 SAMPLING = "sampling/createMessage"

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.errors import DeadlineExceeded, InvalidResponse
-from hubbub.protocol.wire import DecodedResult
+from hubbub.protocol.results import DecodedResult
 
 if TYPE_CHECKING:
     from hubbub.client.client import Client

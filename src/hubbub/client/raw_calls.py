@@ -21,12 +21,12 @@ from hubbub.client.requests import NO_HEADERS, Progress, Request
 from hubbub.client.session import Session
 from hubbub.errors import DefinitionError, InvalidParams, RemoteError
 from hubbub.ports import ReturnPath
-from hubbub.protocol.calls import NO_META, Call, Caller, Note, RawReply
+from hubbub.protocol.calls import NO_META, Call, Caller, Notification, RawReply
 from hubbub.protocol.error_codes import HEADER_MISMATCH
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.mcp_headers import encode_value, find_argument, header_parameters
 from hubbub.protocol.params import CallToolParams, CompleteParams, Reference
-from hubbub.protocol.wire import ProgressParams, ToolEntry
+from hubbub.protocol.results import ProgressParams, ToolEntry
 
 logger = logging.getLogger("hubbub.client")
 
@@ -262,7 +262,7 @@ class RawCalls:
         def forward(params: ProgressParams) -> Awaitable[None] | None:
             if params.message is not UNSET:
                 params.message = self._hide(params.message)
-            return notify_back(back, Note("notifications/progress", params))
+            return notify_back(back, Notification("notifications/progress", params))
 
         return forward
 
@@ -291,7 +291,7 @@ class RawCalls:
         return self._session.rpc.transport.hide(value)
 
 
-def notify_back(back: ReturnPath, note: Note) -> Awaitable[None] | None:
+def notify_back(back: ReturnPath, note: Notification) -> Awaitable[None] | None:
     """Forward a notification to a caller; the result, if any, must be awaited."""
     return None if back.send_nowait(note) else back.notify(note)
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from hubbub.ports import ReturnPath
-from hubbub.protocol.wire import ProgressParams
+from hubbub.protocol.results import ProgressParams
 
 NO_HEADERS: Mapping[str, str] = {}
 Progress = Callable[[ProgressParams], Any]

@@ -1,4 +1,4 @@
-"""Decoded results of servers: the structs of `protocol.wire`, each with the raw JSON it was made from.
+"""Decoded results of servers: the structs of `protocol.results`, each with the raw JSON it was made from.
 
 Servers are not always exact. A result that fits its struct is decoded in one pass; otherwise
 it is read piece by piece, and invalid pieces are left out (entries of lists) or kept
@@ -15,9 +15,9 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import InvalidResponse, TransportError
-from hubbub.protocol import wire
+from hubbub.protocol import results
 from hubbub.protocol.content import Content
-from hubbub.protocol.wire import DecodedResult, ToolResult
+from hubbub.protocol.results import DecodedResult, ToolResult
 
 logger = logging.getLogger("hubbub.client")
 
@@ -30,31 +30,31 @@ class Block(msgspec.Struct, frozen=True):
     """All its members, including `type`."""
 
 
-class ToolsPage(wire.ToolsReply, DecodedResult):
+class ToolsPage(results.ToolsReply, DecodedResult):
     """One page of `tools/list`."""
 
 
-class ResourcesPage(wire.ResourcesReply, DecodedResult):
+class ResourcesPage(results.ResourcesReply, DecodedResult):
     """One page of `resources/list`."""
 
 
-class TemplatesPage(wire.TemplatesReply, DecodedResult):
+class TemplatesPage(results.TemplatesReply, DecodedResult):
     """One page of `resources/templates/list`."""
 
 
-class PromptsPage(wire.PromptsReply, DecodedResult):
+class PromptsPage(results.PromptsReply, DecodedResult):
     """One page of `prompts/list`."""
 
 
-class ResourceResult(wire.ReadReply, DecodedResult):
+class ResourceResult(results.ReadReply, DecodedResult):
     """The result of `resources/read`."""
 
 
-class PromptResult(wire.PromptReply, DecodedResult):
+class PromptResult(results.PromptReply, DecodedResult):
     """The result of `prompts/get`. The content of a message may be a `Block`."""
 
 
-class CompletionResult(wire.CompleteReply, DecodedResult):
+class CompletionResult(results.CompleteReply, DecodedResult):
     """The result of `completion/complete`."""
 
 
@@ -70,10 +70,10 @@ class ServerInfo(msgspec.Struct, rename="camel"):
 
 R = TypeVar("R", bound=DecodedResult)
 _LIST_MEMBERS: dict[type[DecodedResult], tuple[str, str, type[Any]]] = {
-    ToolsPage: ("tools", "tools", wire.ToolEntry),
-    ResourcesPage: ("resources", "resources", wire.ResourceEntry),
-    TemplatesPage: ("resourceTemplates", "resource_templates", wire.TemplateEntry),
-    PromptsPage: ("prompts", "prompts", wire.PromptEntry),
+    ToolsPage: ("tools", "tools", results.ToolEntry),
+    ResourcesPage: ("resources", "resources", results.ResourceEntry),
+    TemplatesPage: ("resourceTemplates", "resource_templates", results.TemplateEntry),
+    PromptsPage: ("prompts", "prompts", results.PromptEntry),
     ToolResult: ("content", "content", Any),
     PromptResult: ("messages", "messages", Any),
 }
@@ -160,7 +160,7 @@ def _read_message(raw: Raw, _: Any) -> Any:
     parts = msgspec.json.decode(raw, type=dict[str, Raw])
     role = msgspec.json.decode(parts.get("role", Raw(b'"user"')))
     content = _read_block(parts.get("content", Raw(b"null")), None)
-    return None if content is None else wire.PromptMessage(str(role), content)
+    return None if content is None else results.PromptMessage(str(role), content)
 
 
 def _invalid_response(kind: type[Any], cause: Exception) -> TransportError:

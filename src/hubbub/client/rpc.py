@@ -44,8 +44,8 @@ from hubbub.protocol.jsonrpc import (
 )
 from hubbub.protocol.params import CancelledParams, decode_params
 from hubbub.protocol.response_salvage import replace_nan, salvage_request_id, salvage_response_id
+from hubbub.protocol.results import ProgressParams
 from hubbub.protocol.revisions import NEWEST_LEGACY
-from hubbub.protocol.wire import ProgressParams
 
 logger = logging.getLogger("hubbub.client")
 rate_limit_logger(logger.name)  # most of its lines report single messages of servers

@@ -1,7 +1,7 @@
 """Changes that a server reports, and the cache of results that they invalidate.
 
 A legacy server sends changes by itself; a modern one only on a `subscriptions/listen` stream, which is
-opened again when it breaks. Both arrive as a `Change`. After a reconnect every
+opened again when it breaks. Both arrive as a `ChangeEvent`. After a reconnect every
 list is reported as changed, because changes may have been missed.
 """
 
@@ -23,7 +23,7 @@ from hubbub.client.config import check_seconds
 from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams, RemoteError
 from hubbub.net.backoff import Backoff
 from hubbub.protocol.params import ListenFilter
-from hubbub.protocol.wire import DecodedResult, LogMessage
+from hubbub.protocol.results import DecodedResult, LogMessage
 
 if TYPE_CHECKING:
     from hubbub.client.session import Session
@@ -45,7 +45,7 @@ _INVALIDATED_METHODS: Final = {
 }
 
 
-class Change(msgspec.Struct, frozen=True):
+class ChangeEvent(msgspec.Struct, frozen=True):
     """A change that a server reported: of a list, or of a subscribed resource."""
 
     kind: Literal["tools", "prompts", "resources", "resource"]
@@ -70,23 +70,23 @@ class _Params(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Params).decode
 
 
-def read_change(method: str, params: Raw) -> Change | None:
+def read_change(method: str, params: Raw) -> ChangeEvent | None:
     """Return the change that a notification reports, if any."""
     kind: Any = LIST_CHANGED_METHODS.get(method)
     if kind is not None:
-        return Change(kind)
+        return ChangeEvent(kind)
     if method != RESOURCE_UPDATED:
         return None
     try:
-        return Change("resource", _decode(params).uri)
+        return ChangeEvent("resource", _decode(params).uri)
     except msgspec.DecodeError:
         return None
 
 
-def _missed_changes(accepted: ListenFilter) -> list[Change]:
+def _missed_changes(accepted: ListenFilter) -> list[ChangeEvent]:
     """Return the changes that a stream with this filter may have missed while it was broken."""
-    lists = [Change(kind) for kind in _LIST_KINDS if getattr(accepted, f"{kind}_list_changed")]
-    return [*lists, *(Change("resource", uri) for uri in accepted.resource_subscriptions)]
+    lists = [ChangeEvent(kind) for kind in _LIST_KINDS if getattr(accepted, f"{kind}_list_changed")]
+    return [*lists, *(ChangeEvent("resource", uri) for uri in accepted.resource_subscriptions)]
 
 
 def read_log(params: Raw) -> LogMessage | None:
@@ -145,7 +145,7 @@ class ResultCache:
         ]:
             self._remove(entry_key)
 
-    def invalidate(self, change: Change) -> None:
+    def invalidate(self, change: ChangeEvent) -> None:
         """Drop the results that a change invalidates."""
         if change.kind == "resource":
             self.drop("resources/read", key=change.uri)
@@ -162,11 +162,14 @@ class ResultCache:
             self._size -= len(found[1].raw)
 
 
-class Listening:
+class ListenStream:
     """An open `subscriptions/listen` stream. Use it as a context manager, or close it."""
 
     def __init__(
-        self, session: Session, wanted: ListenFilter, on_missed: Callable[[list[Change]], Any] = lambda changes: None
+        self,
+        session: Session,
+        wanted: ListenFilter,
+        on_missed: Callable[[list[ChangeEvent]], Any] = lambda changes: None,
     ) -> None:
         self._session = session
         self._wanted = wanted
@@ -250,14 +253,14 @@ class Subscriptions:
     """The changes that a server reports to one client: listen streams, subscribed resources, and the callback."""
 
     def __init__(
-        self, session: Session, cache: ResultCache, on_change: Callable[[Change], Any] | None, timeout_s: float
+        self, session: Session, cache: ResultCache, on_change: Callable[[ChangeEvent], Any] | None, timeout_s: float
     ) -> None:
         self._session = session
         self._cache = cache
         self._on_change = on_change
         self._timeout_s = timeout_s
-        self._streams: list[Listening] = []
-        self._resources: dict[str, Listening | None] = {}
+        self._streams: list[ListenStream] = []
+        self._resources: dict[str, ListenStream | None] = {}
         """Subscribed resources, with the stream of each at a modern server."""
 
     def start(self) -> None:
@@ -265,7 +268,7 @@ class Subscriptions:
         if self._on_change is not None and self._session.revision.listen:
             self._session.rpc.spawn(self._listen_to_lists())
 
-    async def listen(self, wanted: ListenFilter, timeout_s: float | None) -> Listening:
+    async def listen(self, wanted: ListenFilter, timeout_s: float | None) -> ListenStream:
         """Open a listen stream.
 
         Raises: InvalidParams, if the server is a legacy one; errors of `hubbub.errors`.
@@ -275,7 +278,7 @@ class Subscriptions:
                 "`listen` needs a modern server; a legacy one reports list changes without it,"
                 " and changes of resources after `subscribe`"
             )
-        stream = Listening(self._session, wanted, self.report_changes)
+        stream = ListenStream(self._session, wanted, self.report_changes)
         self._streams = [*(other for other in self._streams if not other.is_over), stream]
         await stream.start(self._timeout_s if timeout_s is None else check_seconds("timeout_s", timeout_s))
         return stream
@@ -299,7 +302,7 @@ class Subscriptions:
         elif not self._session.revision.listen:
             await self._session.request("resources/unsubscribe", {"uri": uri}, timeout_s=timeout_s, repeatable=True)
 
-    def handle_change(self, change: Change) -> Any:
+    def handle_change(self, change: ChangeEvent) -> Any:
         """Handle a change that the server reports; return the result of the callback."""
         self._cache.invalidate(change)
         return None if self._on_change is None else self._on_change(change)
@@ -311,7 +314,7 @@ class Subscriptions:
             if identifier == b"%d" % stream.id:
                 stream.acknowledge(params)
 
-    def report_changes(self, changes: list[Change]) -> None:
+    def report_changes(self, changes: list[ChangeEvent]) -> None:
         """Report changes that the server did not report itself."""
         for change in changes:
             self._cache.invalidate(change)
@@ -323,7 +326,7 @@ class Subscriptions:
         self._cache.clear()
         agreement = self._session.agreement
         capabilities = {} if agreement is None else agreement.capabilities
-        self.report_changes([Change(kind) for kind in _LIST_KINDS if kind in capabilities or not capabilities])
+        self.report_changes([ChangeEvent(kind) for kind in _LIST_KINDS if kind in capabilities or not capabilities])
 
     def restore(self) -> None:
         """Set the log level and the subscriptions of a lost legacy session in the renewed one."""
@@ -337,7 +340,7 @@ class Subscriptions:
                 await session.request("logging/setLevel", {"level": session.log_level})
             for uri in uris:
                 await session.request("resources/subscribe", {"uri": uri})
-                self.report_changes([Change("resource", uri)])
+                self.report_changes([ChangeEvent("resource", uri)])
         except HubbubError as error:
             logger.warning("a renewed session could not be restored completely: %s", error.message)
 

@@ -19,9 +19,9 @@ from hubbub.hub.list_entries import build_entry
 from hubbub.hub.snapshot import Entry
 from hubbub.hub.status import HubStatus, build_status
 from hubbub.protocol.meta_keys import HUB, own_meta
+from hubbub.protocol.results import ToolAnnotations
 from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN
 from hubbub.protocol.tool_names import safe_name
-from hubbub.protocol.wire import ToolAnnotations
 from hubbub.server.context import Context
 
 if TYPE_CHECKING:

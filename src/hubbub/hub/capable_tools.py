@@ -14,7 +14,7 @@ from typing import Any
 
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
-from hubbub.client.subscriptions import Change
+from hubbub.client.subscriptions import ChangeEvent
 from hubbub.errors import HubbubError, ToolError
 from hubbub.hub.forwarding.forwarded_call import ALL_CAPABILITIES, NoCaller, accepts_client_requests
 from hubbub.hub.list_fetcher import fetch_list
@@ -63,7 +63,7 @@ class CapableTools:
     async def _fetch(self) -> tuple[Entry, ...]:
         changed = asyncio.Event()
 
-        def on_change(change: Change) -> None:
+        def on_change(change: ChangeEvent) -> None:
             if change.kind == "tools":
                 changed.set()
 

@@ -19,9 +19,9 @@ from hubbub.hub.known_names import NO_KNOWN_NAMES, UpstreamNames
 from hubbub.hub.names import Collision, Names, NameStyle, NamingRule, Offer, assign_names, uri_scheme
 from hubbub.hub.snapshot import Entry, Snapshot
 from hubbub.protocol.mcp_headers import header_parameters
+from hubbub.protocol.results import ToolAnnotations
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.uri_template import UriTemplate
-from hubbub.protocol.wire import ToolAnnotations
 from hubbub.server.views import EVERYTHING, View
 from hubbub.settings.hub import ViewSettings
 from hubbub.settings.servers import ToolSettings

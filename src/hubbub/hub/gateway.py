@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from hubbub import bounds
 from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
-from hubbub.client.subscriptions import Change
+from hubbub.client.subscriptions import ChangeEvent
 from hubbub.errors import DefinitionError
 from hubbub.hub.builtin_tools import is_status_tool
 from hubbub.hub.catalog import Catalog, ListedNames, build_catalog
@@ -37,7 +37,7 @@ from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.subscriptions import ResourceLocation, Subscriptions
 from hubbub.hub.upstream import DrainingPeer, Upstream, UpstreamOptions
 from hubbub.ports import Peer, Sealer
-from hubbub.protocol.calls import Caller, Note
+from hubbub.protocol.calls import Caller, Notification
 from hubbub.security.sealer import Sealer as KeyedSealer
 from hubbub.server.shared_run import SharedRun
 from hubbub.server.subscriptions import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
@@ -209,7 +209,7 @@ class Gateway:
 
     # -- changes of upstreams --------------------------------------------------------
 
-    def _on_upstream_change(self, upstream: Upstream, change: Change) -> None:
+    def _on_upstream_change(self, upstream: Upstream, change: ChangeEvent) -> None:
         if self.upstreams.get(upstream.id) is not upstream:
             return
         if change.kind == "resource":
@@ -235,7 +235,7 @@ class Gateway:
     def _publish(self, kind: str, server: str) -> None:
         for front in self.fronts.values():
             if front.has_server(server):
-                front.broadcaster.publish(Note(_CHANGE_METHODS[kind]))
+                front.broadcaster.publish(Notification(_CHANGE_METHODS[kind]))
 
     def _watched_uris(self) -> set[str]:
         return {uri for front in self.fronts.values() for uri in front.broadcaster.watched_uris()}
@@ -314,7 +314,7 @@ class Gateway:
             await self.subscriptions.resubscribe(id)
         for front in self.fronts.values():
             for note in _CHANGE_METHODS.values():
-                front.broadcaster.publish(Note(note))
+                front.broadcaster.publish(Notification(note))
         for upstream in gone:
             self._draining[upstream] = asyncio.get_running_loop().create_task(self._close_replaced(upstream))
 

@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.client.client import Client
-from hubbub.client.subscriptions import Change
+from hubbub.client.subscriptions import ChangeEvent
 from hubbub.errors import DeadlineExceeded, HubbubError
 from hubbub.hub.capable_tools import CapableTools
 from hubbub.hub.list_fetcher import LIST_KINDS, fetch_list
@@ -43,7 +43,7 @@ class ListRefresher:
         *,
         list_s: float,
         capable: CapableTools,
-        on_change: Callable[[Change], Any],
+        on_change: Callable[[ChangeEvent], Any],
         on_outcome: Callable[[HubbubError | None], Any],
     ) -> None:
         self._name = name
@@ -72,7 +72,7 @@ class ListRefresher:
             self._task = asyncio.create_task(self._run())
         return self._refreshed
 
-    def handle_change(self, change: Change, reporter: Client | None) -> None:
+    def handle_change(self, change: ChangeEvent, reporter: Client | None) -> None:
         """Handle a change of a list; it is read from `reporter`, or else on the default session."""
         self._reporter = reporter
         self.mark_outdated(*(name for name, kind in _CHANGE_KINDS.items() if kind == change.kind))
@@ -151,7 +151,7 @@ class ListRefresher:
         )
         changed = {_CHANGE_KINDS[name]: None for name in fresh if _differ(getattr(before, name), fresh[name])}
         for kind in changed:
-            self._on_change(Change(kind))
+            self._on_change(ChangeEvent(kind))
 
 
 async def _fetch_lists(client: Client, lists: list[str]) -> list[tuple[Entry, ...] | BaseException]:

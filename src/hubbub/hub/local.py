@@ -19,13 +19,13 @@ from msgspec import UNSET, Raw
 
 from hubbub import bounds
 from hubbub.client.subscriptions import LIST_CHANGED_METHODS as CHANGED_LISTS
-from hubbub.client.subscriptions import Change
+from hubbub.client.subscriptions import ChangeEvent
 from hubbub.errors import DeadlineExceeded, HubbubError, UpstreamUnavailable
 from hubbub.hub.admission import Breaker, Breakers, CallLimiter
 from hubbub.hub.forwarding.forwarded_call import NoCaller
 from hubbub.hub.snapshot import EMPTY_SNAPSHOT, Entry, Snapshot, parse_entries
 from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
-from hubbub.protocol.calls import NO_META, Call, Caller, Note, Reply
+from hubbub.protocol.calls import NO_META, Call, Caller, Notification, Reply
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.params import PageParams
 from hubbub.protocol.revisions import NEWEST_MODERN
@@ -52,7 +52,7 @@ class LocalUpstream:
     def __init__(self, id: str, server: Server, options: UpstreamOptions) -> None:
         self.id = id
         self.server = server
-        self.on_change: Callable[[Upstream, Change], None] | None = None
+        self.on_change: Callable[[Upstream, ChangeEvent], None] | None = None
         self.on_state: Callable[[Upstream], None] | None = None
         self._options = options
         self._snapshot = EMPTY_SNAPSHOT
@@ -206,7 +206,7 @@ class LocalUpstream:
         """Whether a call resumes a suspended call of the server."""
         return self.server.rounds.can_resume(call)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Hand the notification to the server."""
         await self.server.peer.notify(note)
 
@@ -229,9 +229,9 @@ class LocalUpstream:
         if self.on_change is not None:
             for name in ("tools", "prompts"):
                 if getattr(before, name) != found[name]:
-                    self.on_change(self, Change(name))
+                    self.on_change(self, ChangeEvent(name))
             if (before.resources, before.templates) != (found["resources"], found["templates"]):
-                self.on_change(self, Change("resources"))
+                self.on_change(self, ChangeEvent("resources"))
 
     async def subscribe(self, uri: str, principal: str | None = None) -> None:
         """Report changes of a resource through `on_change`."""
@@ -270,11 +270,11 @@ class LocalUpstream:
         """The resources whose changes it receives."""
         return self._watched_uris
 
-    def handle_change(self, note: Note) -> None:
+    def handle_change(self, note: Notification) -> None:
         """Handle a notification of the server about a change."""
         if note.method == RESOURCE_UPDATED:
             if note.params.uri in self._watched_uris and self.on_change is not None:
-                self.on_change(self, Change("resource", note.params.uri, note.scope, note.principal))
+                self.on_change(self, ChangeEvent("resource", note.params.uri, note.scope, note.principal))
         elif note.method in CHANGED_LISTS:
             self._is_outdated = True
             if self._refresh_task is None or self._refresh_task.done():
@@ -340,11 +340,11 @@ class _ReturnPath:
         with suppress(RuntimeError):  # The call has ended, but a task that it left behind still sends requests.
             self._limit.reschedule(when)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Send a notification to the caller."""
         await self._back.notify(note)
 
-    def send_nowait(self, note: Note) -> bool:
+    def send_nowait(self, note: Notification) -> bool:
         """Queue a notification on the caller's own return path."""
         return self._back.send_nowait(note)
 

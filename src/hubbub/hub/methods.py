@@ -35,7 +35,7 @@ from hubbub.hub.rewrite import (
 )
 from hubbub.hub.subscriptions import ResourceLocation
 from hubbub.ports import PROCESS_SCOPE
-from hubbub.protocol import wire
+from hubbub.protocol import results
 from hubbub.protocol.calls import Call, Reply
 from hubbub.protocol.error_codes import METHOD_NOT_FOUND
 from hubbub.protocol.params import format_decode_error
@@ -163,13 +163,13 @@ async def subscribe(front: Front, call: Call) -> Reply:
         if is_new:
             watching.discard(uri)
         raise
-    return wire.EmptyReply()
+    return results.EmptyReply()
 
 
 async def unsubscribe(front: Front, call: Call) -> Reply:
     call.caller.watching.discard(call.params.uri)
     front.hub.subscriptions.prune()
-    return wire.EmptyReply()
+    return results.EmptyReply()
 
 
 async def _subscribe_upstream(front: Front, call: Call, uri: str) -> ResourceLocation | None:
@@ -242,7 +242,7 @@ async def complete(front: Front, call: Call) -> Reply:
     except RemoteError as error:
         if error.code != METHOD_NOT_FOUND:
             raise
-        return wire.CompleteReply(completion=wire.Completion([]))
+        return results.CompleteReply(completion=results.Completion([]))
 
 
 # -- the connection itself -------------------------------------------------

@@ -20,7 +20,7 @@ from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
 from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
 from hubbub.client.reconnecting_client import ReconnectingClient
-from hubbub.client.subscriptions import Change
+from hubbub.client.subscriptions import ChangeEvent
 from hubbub.errors import (
     ConnectionClosed,
     DeadlineExceeded,
@@ -41,7 +41,7 @@ from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer
-from hubbub.protocol.calls import Call, Caller, Note, Reply
+from hubbub.protocol.calls import Call, Caller, Notification, Reply
 from hubbub.protocol.error_codes import translate_error
 from hubbub.rounds import Rounds
 
@@ -63,7 +63,7 @@ class RemoteUpstream:
         known_eras: KnownEras = DEFAULT_KNOWN_ERAS,
     ) -> None:
         self.id = config.id
-        self.on_change: Callable[[Upstream, Change], None] | None = None
+        self.on_change: Callable[[Upstream, ChangeEvent], None] | None = None
         self.on_state: Callable[[Upstream], None] | None = None
         self._transport = config.transport
         self._options = options
@@ -200,7 +200,7 @@ class RemoteUpstream:
         """Whether a call resumes a call that is suspended here."""
         return self._rounds.can_resume(call)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Do nothing: notifications of clients are not forwarded."""
 
     async def _connect_for(self, call: Call) -> Client:
@@ -334,14 +334,14 @@ class RemoteUpstream:
         if not self._health.is_closing:
             self._lists.mark_outdated("tools", "prompts", "resources", "templates")
 
-    def _handle_change(self, change: Change, client: Client | None) -> None:
+    def _handle_change(self, change: ChangeEvent, client: Client | None) -> None:
         """Handle a change; `client` is None if the session belongs to one principal."""
         if change.kind == "resource":
             self._report_change(change)
         elif not self._health.is_closing:
             self._lists.handle_change(change, client)
 
-    def _report_change(self, change: Change) -> None:
+    def _report_change(self, change: ChangeEvent) -> None:
         if self.on_change is not None:
             self.on_change(self, change)
 

@@ -18,10 +18,10 @@ from hubbub import bounds
 from hubbub.hub.stored_results import format_time, read_instructions, register_result_readers, result_owner, result_uri
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Peer
-from hubbub.protocol.calls import Call, Note, RawReply, Reply
+from hubbub.protocol.calls import Call, Notification, RawReply, Reply
 from hubbub.protocol.content import Audio, Image, ResourceLink, Text
 from hubbub.protocol.meta_keys import RESULT, own_meta
-from hubbub.protocol.wire import ToolResult, UnionToolResult
+from hubbub.protocol.results import ToolResult, UnionToolResult
 from hubbub.server.server import Server
 from hubbub.settings.hub import HubSettings
 from hubbub.store.spill import PieceInfo, Spill, cut_utf8
@@ -109,7 +109,7 @@ class OffloadingPeer:
         self._before_store()
         return await asyncio.to_thread(self._offload, reply, call, limit)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         await self._peer.notify(note)
 
     def _offload(self, reply: Reply, call: Call, limit: int) -> Reply:

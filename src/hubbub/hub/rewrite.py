@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from hubbub.protocol.calls import NO_META, Call, RawReply, Reply
 from hubbub.protocol.params import CallToolParams, ReadResourceParams
+from hubbub.protocol.results import ReadReply
 from hubbub.protocol.shape import unwrap_result
-from hubbub.protocol.wire import ReadReply
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from hubbub.protocol.results import ToolAnnotations
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.shape import needs_wrapping
-from hubbub.protocol.wire import ToolAnnotations
 
 _NO_ANNOTATIONS = ToolAnnotations()
 _decode_text = msgspec.json.Decoder(str).decode

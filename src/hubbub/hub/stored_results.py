@@ -19,7 +19,7 @@ from hubbub.errors import InvalidParams, ResourceExpired, ResourceNotFound, Tool
 from hubbub.hub.config import READ_RESULT
 from hubbub.protocol.calls import ANONYMOUS, Caller
 from hubbub.protocol.content import ResourceContents, Text
-from hubbub.protocol.wire import ToolAnnotations, ToolResult
+from hubbub.protocol.results import ToolAnnotations, ToolResult
 from hubbub.server.context import Context
 from hubbub.server.server import Server
 from hubbub.store.spill import Owner, Part, PieceInfo, Spill

@@ -13,10 +13,10 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from hubbub import bounds
-from hubbub.client.subscriptions import Change
+from hubbub.client.subscriptions import ChangeEvent
 from hubbub.hub.snapshot import Snapshot
 from hubbub.ports import Peer
-from hubbub.protocol.calls import Call, Caller, Note, Reply
+from hubbub.protocol.calls import Call, Caller, Notification, Reply
 
 Phase: TypeAlias = Literal["idle", "connecting", "ready", "down", "closing"]
 
@@ -78,7 +78,7 @@ class Upstream(Peer, Protocol):
     """
 
     id: str
-    on_change: Callable[[Upstream, Change], None] | None
+    on_change: Callable[[Upstream, ChangeEvent], None] | None
     """Called after a list in the snapshot changed, and when a watched resource changed."""
     on_state: Callable[[Upstream], None] | None
     """Called when the phase or the staleness changed."""
@@ -150,6 +150,6 @@ class DrainingPeer:
         """Forward a call to the peer that it belongs to."""
         return await (self._old if self.draining.holds(call) else self.replacement).request(call)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Forward a notification to the new peer."""
         await self.replacement.notify(note)

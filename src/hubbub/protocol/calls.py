@@ -169,7 +169,7 @@ class Call(msgspec.Struct, kw_only=True):
     """The time limit on the event loop's clock."""
 
 
-class Note(msgspec.Struct, gc=False):
+class Notification(msgspec.Struct, gc=False):
     """One notification."""
 
     method: str

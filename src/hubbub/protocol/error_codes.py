@@ -17,8 +17,8 @@ from hubbub import errors
 from hubbub.protocol.calls import Call
 from hubbub.protocol.content import Text
 from hubbub.protocol.jsonrpc import NULL, ErrorObject, encode_error
+from hubbub.protocol.results import ToolResult
 from hubbub.protocol.revisions import Revision
-from hubbub.protocol.wire import ToolResult
 
 logger = logging.getLogger("hubbub.server")
 

@@ -19,8 +19,7 @@ from msgspec import UNSET, Raw
 from hubbub.errors import ToolError
 from hubbub.protocol.calls import Implementation, RawReply, Reply
 from hubbub.protocol.content import CONTENT_TYPES, Content, EmbeddedResource, ResourceContents, Text
-from hubbub.protocol.revisions import NEWEST_MODERN, Revision
-from hubbub.protocol.wire import (
+from hubbub.protocol.results import (
     InitializeReply,
     PromptReply,
     PromptsReply,
@@ -29,6 +28,7 @@ from hubbub.protocol.wire import (
     ToolEntry,
     ToolResult,
 )
+from hubbub.protocol.revisions import NEWEST_MODERN, Revision
 
 Kind = Literal["entry", "tool", "server", "capabilities", "result", "tool result"]
 Members = dict[str, Raw]

@@ -1,6 +1,6 @@
 """Policy decisions about a tool call: allow, deny, or ask a person for confirmation.
 
-`decide(question) -> Allow | Deny | Confirm`. The caller of `decide` asks the person and stores
+`decide(request) -> Allow | Deny | Confirm`. The caller of `decide` asks the person and stores
 the answer. A `Confirm` is bound to a digest of the call, so that a confirmation cannot be used
 for another call.
 """
@@ -14,10 +14,10 @@ import msgspec
 
 from hubbub.errors import InvalidParams
 from hubbub.protocol.canonical_json import canonical_digest
-from hubbub.protocol.wire import ToolAnnotations
+from hubbub.protocol.results import ToolAnnotations
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The tool call to decide about."""
 
     tool: str
@@ -54,7 +54,7 @@ class Confirm(msgspec.Struct, frozen=True):
 
 
 Decision: TypeAlias = Allow | Deny | Confirm
-Decide: TypeAlias = Callable[[Question], Decision | Awaitable[Decision]]
+Decide: TypeAlias = Callable[[PolicyRequest], Decision | Awaitable[Decision]]
 
 
 def call_digest(tool: str, arguments: Mapping[str, Any]) -> str:
@@ -67,6 +67,6 @@ def call_digest(tool: str, arguments: Mapping[str, Any]) -> str:
         return canonical_digest({"tool": tool, "arguments_text": text})
 
 
-def allow_all(question: Question) -> Decision:
+def allow_all(request: PolicyRequest) -> Decision:
     """Allow every call."""
     return Allow()

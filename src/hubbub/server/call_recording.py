@@ -18,8 +18,8 @@ import msgspec
 from hubbub.errors import MethodNotFound, ToolFailure
 from hubbub.observe import calls_are_logged, log_call
 from hubbub.ports import Peer
-from hubbub.protocol.calls import Call, Note, RawReply, Reply
-from hubbub.protocol.wire import ToolResult
+from hubbub.protocol.calls import Call, Notification, RawReply, Reply
+from hubbub.protocol.results import ToolResult
 from hubbub.server.methods import METHODS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class RecordingPeer:
         finally:
             self._record(method, call.caller.revision.era, outcome, perf_counter() - started)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         await self._peer.notify(note)
 
 

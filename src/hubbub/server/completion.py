@@ -10,7 +10,7 @@ from typing import Any
 from hubbub import bounds
 from hubbub.errors import DefinitionError
 from hubbub.protocol.params import CompleteParams
-from hubbub.protocol.wire import CompleteReply, Completion
+from hubbub.protocol.results import CompleteReply, Completion
 from hubbub.server.threads import Threads, run_in_thread
 
 Suggest = Callable[..., Any]

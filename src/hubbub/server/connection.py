@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw
 from hubbub import bounds
 from hubbub.errors import HubbubError, MessageError, RateLimited
 from hubbub.ports import PROCESS_SCOPE, MessageCounter
-from hubbub.protocol.calls import ANONYMOUS, Call, Caller, Meta, Note, Principal, Reply
+from hubbub.protocol.calls import ANONYMOUS, Call, Caller, Meta, Notification, Principal, Reply
 from hubbub.protocol.dialect import (
     MessageFacts,
     classify,
@@ -213,11 +213,11 @@ class Connection:
         """Send a request to the client and wait for its response."""
         return await self._pending_requests.ask_client(call, self._send_and_drain)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Send a notification to the client; wait while it does not read."""
         await self._send_and_drain(encode_notification(note.method, note.params))
 
-    def send_nowait(self, note: Note) -> bool:
+    def send_nowait(self, note: Notification) -> bool:
         """Return False: only `notify` waits for a client that does not read."""
         return False
 
@@ -233,7 +233,7 @@ class Connection:
         """The URIs of the resources that this session is subscribed to."""
         return self._caller.watching
 
-    def handle_change(self, note: Note) -> None:
+    def handle_change(self, note: Notification) -> None:
         """Send a change to the client; a modern one gets changes only through `subscriptions/listen`."""
         if self._has_sent_modern and not self._caller.revision.is_mcp:
             return  # a modern client

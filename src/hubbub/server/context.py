@@ -16,11 +16,11 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import ConnectionClosed, InvalidParams, MissingCapability
-from hubbub.protocol.calls import NO_META, Call, Caller, Note, RawReply
+from hubbub.protocol.calls import NO_META, Call, Caller, Notification, RawReply
 from hubbub.protocol.content import Text
 from hubbub.protocol.elicitation_forms import decode_form, form_schema
 from hubbub.protocol.jsonrpc import NULL
-from hubbub.protocol.wire import LogMessage, ProgressParams, Root
+from hubbub.protocol.results import LogMessage, ProgressParams, Root
 from hubbub.server.declared_inputs import require_form_support
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "a
 _TOKEN_FIRST_BYTES = b'"-0123456789'
 
 
-class Elicited(msgspec.Struct, Generic[T], frozen=True):
+class ElicitationResult(msgspec.Struct, Generic[T], frozen=True):
     """The user's answer; `content` is None unless they accepted."""
 
     action: Literal["accept", "decline", "cancel"]
@@ -115,14 +115,14 @@ class Context:
         params = ProgressParams(token, progress, UNSET if total is None else total)
         if message is not None and (self.caller.revision.progress_message or not self.caller.revision.is_mcp):
             params.message = message
-        await self.call.back.notify(Note("notifications/progress", params))
+        await self.call.back.notify(Notification("notifications/progress", params))
 
     async def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants messages of this level."""
         if self._is_ended or not self.caller.wants_log(level):
             return
         params = LogMessage(level, data, UNSET if logger is None else logger)
-        await self.call.back.notify(Note("notifications/message", params))
+        await self.call.back.notify(Notification("notifications/message", params))
 
     async def debug(self, data: Any) -> None:
         """Log details for debugging."""
@@ -140,7 +140,7 @@ class Context:
         """Log an error."""
         await self.log("error", data)
 
-    async def elicit(self, message: str, form: type[T], *, key: str | None = None) -> Elicited[T]:
+    async def elicit(self, message: str, form: type[T], *, key: str | None = None) -> ElicitationResult[T]:
         """Ask the user to fill in a form, given as a dataclass, TypedDict, Struct or model with simple fields.
 
         Raises:
@@ -152,25 +152,27 @@ class Context:
             del params["mode"]
         answer = await self._ask_client("elicitation/create", params, _ElicitResponse, key)
         if answer.action != "accept":
-            return Elicited(answer.action)
-        return Elicited("accept", decode_form(answer.content, form))
+            return ElicitationResult(answer.action)
+        return ElicitationResult("accept", decode_form(answer.content, form))
 
-    async def elicit_schema(self, message: str, schema: dict[str, Any], *, key: str | None = None) -> Elicited[Any]:
+    async def elicit_schema(
+        self, message: str, schema: dict[str, Any], *, key: str | None = None
+    ) -> ElicitationResult[Any]:
         """Like `elicit`, with the form's JSON Schema given as data."""
         require_form_support(self.caller)
         params = {"message": message, "requestedSchema": schema}
         answer = await self._ask_client("elicitation/create", params, _ElicitResponse, key)
         accepted = answer.action == "accept"
-        return Elicited(answer.action, msgspec.json.decode(answer.content) if accepted else None)
+        return ElicitationResult(answer.action, msgspec.json.decode(answer.content) if accepted else None)
 
-    async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
+    async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> ElicitationResult[None]:
         """Ask the user to open a URL, for data that must not pass through the client (logins, payments)."""
         self._require_capability("elicitation", is_supported=self.caller.revision.elicitation == "url", mode="url")
         params: dict[str, Any] = {"mode": "url", "message": message, "url": url}
         if not self.caller.revision.rounds:
             params["elicitationId"] = os.urandom(12).hex()
         answer = await self._ask_client("elicitation/create", params, _ElicitResponse, key)
-        return Elicited(answer.action)
+        return ElicitationResult(answer.action)
 
     async def sample(
         self,

@@ -19,7 +19,7 @@ from msgspec import Raw
 from hubbub.errors import InvalidParams, MissingCapability, ToolError
 from hubbub.protocol.calls import Call, Caller
 from hubbub.protocol.elicitation_forms import decode_form, form_schema
-from hubbub.protocol.wire import InputRequired
+from hubbub.protocol.results import InputRequired
 from hubbub.rounds import read_responses
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from hubbub.errors import (
     ToolFailure,
     ToolNotFound,
 )
-from hubbub.protocol import wire
-from hubbub.protocol.calls import LOG_LEVELS, Call, Caller, Note, Reply
+from hubbub.protocol import results
+from hubbub.protocol.calls import LOG_LEVELS, Call, Caller, Notification, Reply
 from hubbub.protocol.revisions import MODERN
 from hubbub.protocol.shape import to_tool_error, unwrap_result
 from hubbub.server.declared_inputs import read_declared_inputs
@@ -125,7 +125,7 @@ async def list_tools(server: Server, call: Call) -> Reply:
             msgspec.structs.replace(entry, name=server.tools.listed_name(tool))
             for entry, tool in zip(entries, shown, strict=True)
         ]
-    return add_cache_hint(server, wire.ToolsReply(tools=entries, next_cursor=cursor))
+    return add_cache_hint(server, results.ToolsReply(tools=entries, next_cursor=cursor))
 
 
 def visible_tools(server: Server, caller: Caller) -> list[Tool]:
@@ -142,7 +142,7 @@ def _is_visible(server: Server, tool: Tool, caller: Caller) -> bool:
 async def list_resources(server: Server, call: Call) -> Reply:
     entries = server.resources.entries(call.caller)
     shown, cursor = paginate(entries, call.params.cursor, itemgetter(0), server.sealer, purpose="resources")
-    return add_cache_hint(server, wire.ResourcesReply(resources=[entry for _, entry in shown], next_cursor=cursor))
+    return add_cache_hint(server, results.ResourcesReply(resources=[entry for _, entry in shown], next_cursor=cursor))
 
 
 async def list_templates(server: Server, call: Call) -> Reply:
@@ -151,7 +151,7 @@ async def list_templates(server: Server, call: Call) -> Reply:
     shown, cursor = paginate(
         entries, call.params.cursor, lambda entry: order[entry.uri_template], server.sealer, purpose="templates"
     )
-    return add_cache_hint(server, wire.TemplatesReply(resource_templates=shown, next_cursor=cursor))
+    return add_cache_hint(server, results.TemplatesReply(resource_templates=shown, next_cursor=cursor))
 
 
 async def read_resource(server: Server, call: Call) -> Reply:
@@ -159,7 +159,7 @@ async def read_resource(server: Server, call: Call) -> Reply:
 
     async def read(inner: Call) -> Reply:
         contents = await server.resources.read(uri, inner, server)
-        return add_cache_hint(server, wire.ReadReply(contents=contents))
+        return add_cache_hint(server, results.ReadReply(contents=contents))
 
     found = server.resources.find(uri, call.caller)
     if found is not None and found[0].may_request_input and call.caller.revision.rounds:
@@ -174,7 +174,7 @@ async def subscribe(server: Server, call: Call) -> Reply:
         raise ResourceNotFound(uri)
     check_subscriptions(watching | {uri})
     watching.add(uri)
-    return wire.EmptyReply()
+    return results.EmptyReply()
 
 
 def check_subscriptions(uris: Collection[str]) -> None:
@@ -191,7 +191,7 @@ def check_subscriptions(uris: Collection[str]) -> None:
 
 async def unsubscribe(server: Server, call: Call) -> Reply:
     call.caller.watching.discard(call.params.uri)
-    return wire.EmptyReply()
+    return results.EmptyReply()
 
 
 # -- prompts and completion ------------------------------------------------
@@ -203,7 +203,7 @@ async def list_prompts(server: Server, call: Call) -> Reply:
     shown, cursor = paginate(
         prompts, call.params.cursor, lambda prompt: order[prompt.name], server.sealer, purpose="prompts"
     )
-    return add_cache_hint(server, wire.PromptsReply(prompts=[prompt.entry for prompt in shown], next_cursor=cursor))
+    return add_cache_hint(server, results.PromptsReply(prompts=[prompt.entry for prompt in shown], next_cursor=cursor))
 
 
 async def get_prompt(server: Server, call: Call) -> Reply:
@@ -222,7 +222,7 @@ async def complete(server: Server, call: Call) -> Reply:
         server.prompts.get(reference.name) if reference.type == "ref/prompt" else server.resources.get(reference.uri)
     )
     if declared is not None and not call.caller.holds(declared.scopes):
-        return wire.CompleteReply(completion=wire.Completion([], total=0, has_more=False))
+        return results.CompleteReply(completion=results.Completion([], total=0, has_more=False))
     return await server.completions.complete(call.params, server.threads, call.caller.owner)
 
 
@@ -230,7 +230,7 @@ async def complete(server: Server, call: Call) -> Reply:
 
 
 async def initialize(server: Server, call: Call) -> Reply:
-    return wire.InitializeReply(
+    return results.InitializeReply(
         protocol_version=call.caller.revision.version,
         capabilities=capabilities(),
         server_info=server.info,
@@ -239,7 +239,7 @@ async def initialize(server: Server, call: Call) -> Reply:
 
 
 async def discover(server: Server, call: Call) -> Reply:
-    reply = wire.DiscoverReply(
+    reply = results.DiscoverReply(
         supported_versions=list(MODERN),
         capabilities=capabilities(),
         instructions=UNSET if server.instructions is None else server.instructions,
@@ -258,7 +258,7 @@ def capabilities() -> dict[str, Any]:
 
 
 async def ping(server: Server, call: Call) -> Reply:
-    return wire.EmptyReply()
+    return results.EmptyReply()
 
 
 async def set_level(server: Server, call: Call) -> Reply:
@@ -266,7 +266,7 @@ async def set_level(server: Server, call: Call) -> Reply:
     if level not in LOG_LEVELS:
         raise InvalidParams(f"Invalid params: unknown log level {level!r}; use one of {', '.join(LOG_LEVELS)}")
     call.caller.log_level = level
-    return wire.EmptyReply()
+    return results.EmptyReply()
 
 
 async def listen(server: Server, call: Call) -> Reply:
@@ -279,7 +279,7 @@ async def listen(server: Server, call: Call) -> Reply:
         raise Overloaded("open `subscriptions/listen` streams of this connection", bounds.LISTEN_STREAMS_PER_CONNECTION)
     listen = Subscription(call, listen_filter, lambda uri: server.may_watch(uri, call.caller))
     accepted = msgspec.to_builtins(listen_filter)
-    note = Note("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": listen.meta})
+    note = Notification("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": listen.meta})
     listens.take(owner)
     server.broadcaster.add(
         listen
@@ -290,7 +290,7 @@ async def listen(server: Server, call: Call) -> Reply:
     finally:
         server.broadcaster.remove(listen)
         listens.give_back(owner)
-    return wire.EmptyReply(meta=listen.meta)
+    return results.EmptyReply(meta=listen.meta)
 
 
 def add_cache_hint(server: Server, reply: Reply) -> Reply:

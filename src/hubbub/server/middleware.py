@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from hubbub.errors import DefinitionError
 from hubbub.ports import Peer
-from hubbub.protocol.calls import Call, Note, Reply
+from hubbub.protocol.calls import Call, Notification, Reply
 from hubbub.protocol.signatures import default_name, is_async
 
 CallNext: TypeAlias = Callable[[Call], Coroutine[Any, Any, Reply]]
@@ -48,7 +48,7 @@ class MiddlewareStack:
     def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
         return self._call_first(call)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Pass a notification on; middleware sees requests only."""
         await self.inner.notify(note)
 

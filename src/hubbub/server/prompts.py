@@ -12,10 +12,10 @@ from hubbub.errors import ArgumentsInvalid, InvalidParams, ToolError
 from hubbub.protocol.calls import Call
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
+from hubbub.protocol.results import Icon, PromptArgument, PromptEntry, PromptMessage, PromptReply
 from hubbub.protocol.schema import Arguments
 from hubbub.protocol.scopes import required_scopes
 from hubbub.protocol.signatures import check_function, default_name, function_doc
-from hubbub.protocol.wire import Icon, PromptArgument, PromptEntry, PromptMessage, PromptReply
 from hubbub.server.context import Context
 from hubbub.server.handlers import Handler
 

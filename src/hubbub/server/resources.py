@@ -18,9 +18,9 @@ from hubbub import bounds
 from hubbub.errors import DefinitionError, ResourceNotFound
 from hubbub.protocol.calls import Call, Caller
 from hubbub.protocol.content import Annotations, ResourceContents
+from hubbub.protocol.results import ResourceEntry, TemplateEntry
 from hubbub.protocol.scopes import required_scopes
 from hubbub.protocol.signatures import check_function, default_name, function_doc, partial_arguments
-from hubbub.protocol.wire import ResourceEntry, TemplateEntry
 from hubbub.server.context import Context
 from hubbub.server.handlers import Handler
 from hubbub.server.pagination import SortKey, StableOrder

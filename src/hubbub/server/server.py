@@ -23,11 +23,11 @@ from hubbub import bounds
 from hubbub.errors import DefinitionError, HubbubError
 from hubbub.observe import Metric
 from hubbub.ports import ConnectionFactory, Peer, Sealer
-from hubbub.protocol.calls import Call, Caller, Implementation, Note, Reply
+from hubbub.protocol.calls import Call, Caller, Implementation, Notification, Reply
 from hubbub.protocol.content import Annotations
+from hubbub.protocol.results import Icon, ToolAnnotations, UpdatedParams
 from hubbub.protocol.revisions import SUPPORTED_VERSIONS
 from hubbub.protocol.shape import identity_meta
-from hubbub.protocol.wire import Icon, ToolAnnotations, UpdatedParams
 from hubbub.rounds import Rounds
 from hubbub.security.sealer import Sealer as KeyedSealer
 from hubbub.server.completion import Completions, Suggest
@@ -87,7 +87,7 @@ class Server:
         self.instructions = instructions
         self.events = Events()
         self.tools = ToolRegistry(self.events)
-        self.resources = Resources(lambda: self.broadcaster.publish(Note(RESOURCES_CHANGED)))
+        self.resources = Resources(lambda: self.broadcaster.publish(Notification(RESOURCES_CHANGED)))
         self.prompts: dict[str, Prompt] = {}
         self.prompt_order = StableOrder()
         self.completions = Completions()
@@ -284,7 +284,7 @@ class Server:
             prompt = Prompt(target, name=name, title=title, description=description, icons=icons, scopes=scopes)
             self.prompts[prompt.name] = prompt
             self.prompt_order.add(prompt.name)
-            self.broadcaster.publish(Note(PROMPTS_CHANGED))
+            self.broadcaster.publish(Notification(PROMPTS_CHANGED))
 
         return _apply_decorator(function, register)
 
@@ -293,7 +293,7 @@ class Server:
         if self.prompts.pop(name, None) is None:
             return False
         self.prompt_order.remove(name)
-        self.broadcaster.publish(Note(PROMPTS_CHANGED))
+        self.broadcaster.publish(Notification(PROMPTS_CHANGED))
         return True
 
     def completion(self, reference: str, argument: str) -> Callable[[Suggest], Suggest]:
@@ -326,7 +326,7 @@ class Server:
             known = ", ".join(self.profiles) or "none"
             raise DefinitionError(f"unknown profile {profile!r}; profiles of this server: {known}")
         self.view = self.profiles[profile]
-        self.broadcaster.publish(Note(TOOLS_CHANGED))
+        self.broadcaster.publish(Notification(TOOLS_CHANGED))
 
     def middleware(self, middleware: Middleware) -> Middleware:
         """Run an `async def middleware(call, call_next)` around every request; `await call_next(call)` gives the reply.
@@ -372,14 +372,14 @@ class Server:
         tool = self.tools.find(name)
         return _NO_HEADERS if tool is None or not caller.holds(tool.scopes) else tool.headers
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Ignore notifications: MCP defines none that concerns the whole server."""
 
     # -- notifications -----------------------------------------------------------
 
     def resource_updated(self, uri: str, *, scope: str | None = None, principal: str | None = None) -> None:
         """Notify the subscribers of a resource that it changed, or only those with this scope or principal."""
-        self.broadcaster.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri), scope, principal))
+        self.broadcaster.publish(Notification(RESOURCE_UPDATED, UpdatedParams(uri), scope, principal))
 
     def on_scope_end(self, listener: Callable[[str], object]) -> None:
         """Call `listener` with each `Context.scope` whose session has ended, so that its state can be dropped."""
@@ -436,7 +436,7 @@ class Server:
         params = {"type": change.type, "toolName": change.tool_name, "timestamp": change.timestamp}
         # All clients are notified, but only some may see the name of a tool that requires scopes.
         is_secret = change.tool_name in self.tools.scoped
-        self.broadcaster.publish(Note(TOOLS_CHANGED) if is_secret else Note(TOOLS_CHANGED, params))
+        self.broadcaster.publish(Notification(TOOLS_CHANGED) if is_secret else Notification(TOOLS_CHANGED, params))
 
     # -- running -------------------------------------------------------------
 

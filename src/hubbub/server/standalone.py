@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from hubbub.errors import ArgumentsInvalid, InvalidParams, ToolNotFound
 from hubbub.ports import Peer
-from hubbub.protocol.calls import Call, Note, RawReply, Reply
+from hubbub.protocol.calls import Call, Notification, RawReply, Reply
 from hubbub.server.context import Context
 from hubbub.server.pack import Standalone
 from hubbub.server.server import Server
@@ -51,5 +51,5 @@ class _StandalonePeer:
             failure.as_result = True
             raise failure from error
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         await self._peer.notify(note)

@@ -14,7 +14,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.ports import ReturnPath
-from hubbub.protocol.calls import Call, Note
+from hubbub.protocol.calls import Call, Notification
 from hubbub.protocol.params import ListenFilter
 from hubbub.shares import Shares
 
@@ -44,7 +44,7 @@ class Listener(Protocol):
     def watching(self) -> Collection[str]:
         """The URIs of the resources that it is subscribed to."""
 
-    def handle_change(self, note: Note) -> None:
+    def handle_change(self, note: Notification) -> None:
         """Handle the change or ignore it; must neither wait nor raise."""
 
 
@@ -81,7 +81,7 @@ class Broadcaster:
         """Return the URIs of all resources with a subscriber."""
         return {uri for listener in self._listeners for uri in listener.watching}
 
-    def publish(self, note: Note) -> None:
+    def publish(self, note: Notification) -> None:
         """Pass a notification to every listener that it concerns."""
         for listener in list(self._listeners):
             if note.principal is not None and listener.principal not in (note.principal, None):
@@ -111,7 +111,7 @@ class Subscription:
             if is_selected
         }
         self._uris = set(filter(may_watch, listen_filter.resource_subscriptions))
-        self._pending_notes: dict[bytes, Note] = {}
+        self._pending_notes: dict[bytes, Notification] = {}
         self._wakeup = asyncio.Event()
         self._is_ended = False
 
@@ -140,14 +140,14 @@ class Subscription:
         """The `_meta` with the subscription id: the id of the request that opened it."""
         return {SUBSCRIPTION_KEY: self._call.id}
 
-    def handle_change(self, note: Note) -> None:
+    def handle_change(self, note: Notification) -> None:
         """Keep the notification until `send_changes` sends it, if it matches the filter."""
         if note.method not in self._methods and not (note.method == RESOURCE_UPDATED and note.params.uri in self._uris):
             return
         params = {} if note.params is msgspec.UNSET else msgspec.to_builtins(note.params)
         key = note.method.encode() + msgspec.json.encode({**params, "timestamp": 0})
         self._pending_notes.pop(key, None)
-        self._pending_notes[key] = Note(note.method, params | {"_meta": self.meta})
+        self._pending_notes[key] = Notification(note.method, params | {"_meta": self.meta})
         if len(self._pending_notes) > bounds.SUBSCRIPTIONS:
             del self._pending_notes[next(iter(self._pending_notes))]
         self._wakeup.set()
@@ -168,4 +168,4 @@ class Subscription:
             self._wakeup.clear()
             await self._wakeup.wait()
         reason = {"requestId": self._call.id, "reason": "the server ended this subscription", "_meta": self.meta}
-        await self.back.notify(Note("notifications/cancelled", reason))
+        await self.back.notify(Notification("notifications/cancelled", reason))

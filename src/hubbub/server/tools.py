@@ -19,13 +19,13 @@ from hubbub.protocol.calls import Call
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.mcp_headers import header_parameters
+from hubbub.protocol.results import Icon, ToolAnnotations, ToolEntry, ToolResult, UnionToolResult
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.schema import Arguments, Output
 from hubbub.protocol.scopes import required_scopes
 from hubbub.protocol.shape import shape_tool_entry
 from hubbub.protocol.signatures import check_function, default_name, function_doc, partial_arguments, resolve_hints
 from hubbub.protocol.tool_names import check_name
-from hubbub.protocol.wire import Icon, ToolAnnotations, ToolEntry, ToolResult, UnionToolResult
 from hubbub.server.context import Context
 from hubbub.server.declared_inputs import Ask, ask_declared_inputs
 from hubbub.server.handlers import Handler

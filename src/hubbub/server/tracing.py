@@ -19,9 +19,9 @@ from msgspec import UNSET
 from hubbub import bounds
 from hubbub.errors import HubbubError, ToolFailure
 from hubbub.ports import Peer
-from hubbub.protocol.calls import Call, Meta, Note, Reply
+from hubbub.protocol.calls import Call, Meta, Notification, Reply
 from hubbub.protocol.error_codes import error_object
-from hubbub.protocol.wire import ToolResult
+from hubbub.protocol.results import ToolResult
 
 _EXPORTER_VARIABLE: Final = "OTEL_TRACES_EXPORTER"
 _ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -128,7 +128,7 @@ class TracingPeer:
                 self._mark_failed(span, ToolFailure.kind)
             return reply
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Pass a notification on, without a span."""
         await self._peer.notify(note)
 

@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from hubbub.protocol.wire import ToolAnnotations
+from hubbub.protocol.results import ToolAnnotations
 
 T = TypeVar("T")
 _Matcher: TypeAlias = Callable[[str], bool]

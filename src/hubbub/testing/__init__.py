@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from hubbub import (
-    Change,
+    ChangeEvent,
     Client,
     ElicitationAnswer,
     ElicitationRequest,
@@ -68,7 +68,7 @@ class Connect(Protocol):
         sampling: Sequence[ModelsAnswer] | SamplingScript | None = None,
         roots: Sequence[Root | str] | None = None,
         on_log: Callable[[LogMessage], Any] | None = None,
-        on_change: Callable[[Change], Any] | None = None,
+        on_change: Callable[[ChangeEvent], Any] | None = None,
     ) -> AbstractAsyncContextManager[Client]: ...
 
 
@@ -171,7 +171,7 @@ async def connect(
     sampling: Sequence[ModelsAnswer] | SamplingScript | None = None,
     roots: Sequence[Root | str] | None = None,
     on_log: Callable[[LogMessage], Any] | None = None,
-    on_change: Callable[[Change], Any] | None = None,
+    on_change: Callable[[ChangeEvent], Any] | None = None,
 ) -> AsyncIterator[Client]:
     """Connect a client to a server; a server in this process runs while the client is open.
 

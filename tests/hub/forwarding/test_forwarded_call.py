@@ -7,13 +7,13 @@ import msgspec
 from msgspec import Raw
 from tests.hub.upstream_callers import ELICITATION, LEGACY, RecordingReturnPath, make_call, make_caller
 
-from hubbub import Note
+from hubbub import Notification
 from hubbub.hub.admission import CallLimiter
 from hubbub.hub.forwarding.forwarded_call import ForwardedCall
 
 
-def progress(step: int) -> Note:
-    return Note("notifications/progress", Raw(msgspec.json.encode({"progressToken": 1, "progress": step})))
+def progress(step: int) -> Notification:
+    return Notification("notifications/progress", Raw(msgspec.json.encode({"progressToken": 1, "progress": step})))
 
 
 class _SlowReader(RecordingReturnPath):
@@ -26,7 +26,7 @@ class _SlowReader(RecordingReturnPath):
         self.forwarded = ForwardedCall(make_call("tools/call", params, who, self), CallLimiter("calls", 2, 2))
         self.goes_on = asyncio.Event()
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         if self.notes:
             await self.goes_on.wait()
         else:

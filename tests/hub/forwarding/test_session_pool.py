@@ -24,7 +24,7 @@ from tests.hub.upstream_callers import (
 )
 from tests.hub.upstreams import TRANSPORTS_AND_VERSIONS, asking_config, interop_upstream, open_upstream
 
-from hubbub import Call, Client, InvalidParams, Note, Overloaded, bounds
+from hubbub import Call, Client, InvalidParams, Notification, Overloaded, bounds
 from hubbub.hub.admission import CallLimiter
 from hubbub.hub.forwarding.forwarded_call import ForwardedCall
 from hubbub.hub.forwarding.session_pool import SessionPool, SessionProfile, UpstreamSession
@@ -266,7 +266,7 @@ async def test_a_client_request_is_not_sent_to_a_call_that_ends_first() -> None:
     for back in (asking, slow):
         session.calls[ForwardedCall(make_call("tools/call", params, who, back), slots)] = None
     newest = list(session.calls)[-1]
-    notifying = asyncio.create_task(newest.notify(Note("notifications/progress", Raw(b"{}"))))
+    notifying = asyncio.create_task(newest.notify(Notification("notifications/progress", Raw(b"{}"))))
     raw = Raw(b'{"message": "who?"}')
     question = Call(
         id=Raw(b"1"), method="elicitation/create", raw=raw, params=raw, meta=NO_META, caller=who, back=session
@@ -286,7 +286,7 @@ class _SlowReader(RecordingReturnPath):
         super().__init__("slow")
         self.is_notified, self.goes_on = asyncio.Event(), asyncio.Event()
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         self.is_notified.set()
         await self.goes_on.wait()
 

@@ -5,7 +5,7 @@ from math import dist
 
 import pytest
 
-from hubbub.pack.charts import GREY, PALETTE, Look, colour_of, looks
+from hubbub.pack.charts import GREY, PALETTE, Look, choose_colour, looks
 
 # Simulated vision without red, green and blue cones: Machado, Oliveira and Fernandes (2009), severity 1.
 VISIONS = {
@@ -78,11 +78,11 @@ def test_names_that_share_a_colour_differ_by_texture() -> None:
     found = looks(names)
     assert (
         len(set(found.values())) == len(names)
-        or max(sum(colour_of(name) == colour for name in names) for colour in PALETTE) > 4
+        or max(sum(choose_colour(name) == colour for name in names) for colour in PALETTE) > 4
     ), "four textures for each colour"
     few = looks(names[:10])
     assert len(set(few.values())) == 10
-    assert all(look.colour == colour_of(name) for name, look in few.items())
+    assert all(look.colour == choose_colour(name) for name, look in few.items())
 
 
 def test_an_empty_name_is_grey() -> None:
@@ -91,4 +91,4 @@ def test_an_empty_name_is_grey() -> None:
 
 @pytest.mark.parametrize("name", ["", "\ud800", "x" * 100_000, "\x00"])
 def test_any_text_has_a_colour(name: str) -> None:
-    assert colour_of(name) in PALETTE
+    assert choose_colour(name) in PALETTE

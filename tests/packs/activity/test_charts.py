@@ -12,7 +12,7 @@ import pytest
 from tests.packs.activity.activitywatch_server import HOST, ActivityWatchServer, insert_morning
 from tests.packs.activity.tool_clients import connect_tool_client
 
-from hubbub.pack.charts import PALE, colour_of
+from hubbub.pack.charts import PALE, choose_colour
 from hubbub.packs.activity.categories import Categories, compile_request_rules
 from hubbub.packs.activity.chart import Chart, ChartKind, draw_chart
 from hubbub.packs.activity.events import Event
@@ -61,7 +61,7 @@ def pixels(png: bytes) -> Any:
 
 
 def rgb(name: str) -> tuple[int, ...]:
-    return tuple(bytes.fromhex(colour_of(name)[1:]))
+    return tuple(bytes.fromhex(choose_colour(name)[1:]))
 
 
 def bar_length(picture: Any, name: str) -> int:

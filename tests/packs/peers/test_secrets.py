@@ -34,7 +34,7 @@ PATCH = Envelope(
     [("my-room", "my_room"), ("  weird!!!id ", "weird_id"), ("__a__", "a"), ("é", ""), ("", ""), ("a b-c", "a_b_c")],
 )
 def test_names_are_sanitised(text: str, name: str) -> None:
-    assert names.sanitise(text) == name
+    assert names.sanitize(text) == name
 
 
 def test_wire_names_equal_those_of_the_vdo_bridge() -> None:

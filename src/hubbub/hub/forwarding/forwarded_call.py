@@ -23,7 +23,7 @@ from hubbub.hub.admission import CallLimiter
 from hubbub.hub.snapshot import Snapshot
 from hubbub.observe import rate_limit_logger
 from hubbub.ports import Sealer
-from hubbub.protocol.calls import ANONYMOUS, Call, Caller, Note, RawReply, Reply
+from hubbub.protocol.calls import ANONYMOUS, Call, Caller, Notification, RawReply, Reply
 
 logger = logging.getLogger("hubbub.hub")
 rate_limit_logger(logger.name)  # servers can cause any number of lines
@@ -97,7 +97,7 @@ class ForwardedCall:
             # Stateless requests of one principal count as one client: its session must be found again.
             self.scope = (self.principal, None)
         self._slots = slots
-        self._pending: deque[Note] | None = None
+        self._pending: deque[Notification] | None = None
         """Notifications that the caller must get before the answer."""
         self._pending_bytes = 0
         self._sending: asyncio.Task[None] | None = None
@@ -122,11 +122,11 @@ class ForwardedCall:
         finally:
             self._slots.retake_slot(self.owner)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Queue a notification; `send_nowait` does the same."""
         self.send_nowait(note)
 
-    def send_nowait(self, note: Note) -> bool:
+    def send_nowait(self, note: Notification) -> bool:
         """Queue a notification, so that no answer overtakes it. If the caller does not keep up, drop the oldest."""
         if self._pending is None:
             self._pending = deque()
@@ -187,7 +187,7 @@ class ForwardedCall:
             return False
 
 
-def _note_bytes(note: Note) -> int:
+def _note_bytes(note: Notification) -> int:
     return _NOTE_OVERHEAD_BYTES + (len(note.params) if isinstance(note.params, Raw) else 0)
 
 
@@ -200,10 +200,10 @@ class NoCaller:
             return RawReply(body=Raw(b'{"roots":[]}'))
         raise MethodNotFound(call.method)
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Ignore the notification."""
 
-    def send_nowait(self, note: Note) -> bool:
+    def send_nowait(self, note: Notification) -> bool:
         """Ignore the notification."""
         return True
 

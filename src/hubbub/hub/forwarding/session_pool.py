@@ -25,7 +25,7 @@ from hubbub.client.rpc import mark_retrieved
 from hubbub.errors import ConnectionClosed, HubbubError, MethodNotFound, Overloaded, RemoteError
 from hubbub.hub.forwarding.forwarded_call import LOG_MESSAGE, CapabilityBridge, ForwardedCall
 from hubbub.hub.upstream import UpstreamOptions
-from hubbub.protocol.calls import LOG_LEVELS, Call, Note, Reply
+from hubbub.protocol.calls import LOG_LEVELS, Call, Notification, Reply
 from hubbub.shares import Shares
 
 logger = logging.getLogger("hubbub.hub")
@@ -135,11 +135,11 @@ class UpstreamSession:
             # That call may be answered meanwhile, and its caller reads nothing after the answer: choose again.
             await forwarded.flush()
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Queue a notification that names no call; `send_nowait` does the same."""
         self.send_nowait(note)
 
-    def send_nowait(self, note: Note) -> bool:
+    def send_nowait(self, note: Notification) -> bool:
         """Queue a notification for the client that it can be about; decided at once, so that no answer overtakes it."""
         forwarded = self._find_receiver(note)
         if forwarded is not None:
@@ -149,7 +149,7 @@ class UpstreamSession:
     async def release(self) -> None:
         """Do nothing: the streams of callers belong to their calls."""
 
-    def _find_receiver(self, note: Note) -> ForwardedCall | None:
+    def _find_receiver(self, note: Notification) -> ForwardedCall | None:
         if note.method != LOG_MESSAGE or not self.client.is_open:
             return None  # before the handshake there is no call
         log_readers = [forwarded for forwarded in self.calls if forwarded.call.caller.least_log_level is not None]

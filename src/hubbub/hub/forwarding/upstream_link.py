@@ -17,7 +17,7 @@ from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
 from hubbub.client.known_eras import KnownEras
 from hubbub.client.reconnecting_client import ReconnectingClient
-from hubbub.client.subscriptions import Change
+from hubbub.client.subscriptions import ChangeEvent
 from hubbub.errors import ConnectionClosed, HubbubError, RemoteError
 from hubbub.hub.forwarding.forwarded_call import (
     ALL_CAPABILITIES,
@@ -46,7 +46,7 @@ class UpstreamLink:
         known_eras: KnownEras,
         make_room: Callable[[str | None], bool],
         on_connection: Callable[[], None],
-        on_change: Callable[[Change, Client | None], None],
+        on_change: Callable[[ChangeEvent, Client | None], None],
         on_renewed: Callable[[], None],
     ) -> None:
         """Make the link without connecting.
@@ -202,7 +202,7 @@ class UpstreamLink:
             return Client(config, uncorrelated=session)
         # Many legacy servers report a change only on the session in which it happened.
 
-        def on_change(change: Change) -> None:
+        def on_change(change: ChangeEvent) -> None:
             if principal is None:
                 session.reports_changes = True
                 self._report_change(change, client)
@@ -237,9 +237,9 @@ class UpstreamLink:
 
     async def _watch_again(self, uri: str) -> None:
         if await self.watch.watch_again(uri):
-            self._on_change(Change("resource", uri), None)  # Changes may have been missed.
+            self._on_change(ChangeEvent("resource", uri), None)  # Changes may have been missed.
 
-    def _report_change(self, change: Change, client: Client | None) -> None:
+    def _report_change(self, change: ChangeEvent, client: Client | None) -> None:
         if change.kind != "resource" or change.uri in self.watch:
             self._on_change(change, client)
 

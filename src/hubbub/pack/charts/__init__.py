@@ -1,6 +1,6 @@
 """Pictures (PNG) of bars, stacked columns, lanes along a clock and heat maps, for results of tools.
 
-    picture = draw_bar_chart([Bar("Brest", 4.0, Look(colour_of("Brest")), "4 m")], title="Tides")
+    picture = draw_bar_chart([Bar("Brest", 4.0, Look(choose_colour("Brest")), "4 m")], title="Tides")
 
 A `Canvas` has panels, and each `draw_` function fills one. matplotlib is loaded for the first picture and takes a
 while, so draw in a thread. Names may be untrusted text of any length. The extra `charts` installs matplotlib;
@@ -8,7 +8,7 @@ without it, `NoCharts` is raised.
 """
 
 from hubbub.pack.charts.canvas import PNG, Canvas, NoCharts, Panel, Picture
-from hubbub.pack.charts.colours import FAINT, GREY, PALE, PALETTE, Look, colour_of, looks
+from hubbub.pack.charts.colours import FAINT, GREY, PALE, PALETTE, Look, choose_colour, looks
 from hubbub.pack.charts.panels import (
     BAR_IN,
     COLUMNS_IN,
@@ -46,7 +46,7 @@ __all__ = [
     "Picture",
     "Span",
     "Tick",
-    "colour_of",
+    "choose_colour",
     "draw_bar_chart",
     "draw_bars",
     "draw_columns",

@@ -48,7 +48,7 @@ def looks(names: Iterable[str], nameless: Iterable[str] = ()) -> dict[str, Look]
     plain: dict[str, str] = {}
     used: dict[Look, str] = {}
     for name in sorted(set(names) - looks_by_name.keys(), key=_hash_name):
-        colour, key = colour_of(name), _normalize_name(name)
+        colour, key = choose_colour(name), _normalize_name(name)
         if plain.setdefault(colour, key) == key:
             looks_by_name[name] = Look(colour)
         else:
@@ -61,10 +61,10 @@ def looks(names: Iterable[str], nameless: Iterable[str] = ()) -> dict[str, Look]
 def _textured_looks(name: str) -> list[Look]:
     """Return the colour of a name with each texture; which comes first depends on the name too."""
     first = _hash_name(name) // len(PALETTE) % len(_HATCHES)
-    return [Look(colour_of(name), hatch) for hatch in (*_HATCHES[first:], *_HATCHES[:first])]
+    return [Look(choose_colour(name), hatch) for hatch in (*_HATCHES[first:], *_HATCHES[:first])]
 
 
-def colour_of(name: str) -> str:
+def choose_colour(name: str) -> str:
     """Return the colour of a name. `Firefox`, `firefox` and `firefox.exe` are one application on three systems."""
     return PALETTE[_hash_name(name) % len(PALETTE)]
 

@@ -44,7 +44,7 @@ CategoriesArgument = Annotated[
 ]
 
 
-class Queried(msgspec.Struct, omit_defaults=True):
+class QueryResult(msgspec.Struct, omit_defaults=True):
     """The result of a query."""
 
     start: str
@@ -195,7 +195,7 @@ def _register_other_tools(service: ActivityService) -> None:
     tool = service.server.tool
 
     @tool(name="aw.query", annotations=READ_ONLY)
-    async def query(*, query: str | list[str], period: PeriodArgument = "today") -> Queried:
+    async def query(*, query: str | list[str], period: PeriodArgument = "today") -> QueryResult:
         """Query ActivityWatch in its query language, such as RETURN = query_bucket(find_bucket("aw-watcher-window_"));
 
         Args:
@@ -207,7 +207,7 @@ def _register_other_tools(service: ActivityService) -> None:
         encoder = ResultEncoder(service.zone)
         encoded = encoder.encode(result)
         start, end = (moment.isoformat(timespec="seconds") for moment in (parsed_period.start, parsed_period.end))
-        return Queried(start, end, encoded, evaluator.is_cut or encoder.is_cut, await evaluator.notes())
+        return QueryResult(start, end, encoded, evaluator.is_cut or encoder.is_cut, await evaluator.notes())
 
     @tool(name="aw.export", annotations=READ_ONLY)
     async def export(

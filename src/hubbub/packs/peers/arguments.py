@@ -17,7 +17,7 @@ import msgspec
 
 from hubbub import ArgumentsInvalid, ToolError
 from hubbub.packs.peers.js_json import format_number
-from hubbub.packs.peers.names import sanitise
+from hubbub.packs.peers.names import sanitize
 from hubbub.packs.peers.owner import LOCAL, Owner
 
 Choice = TypeVar("Choice", bound=str)
@@ -116,7 +116,7 @@ class Arguments:
     def identifier(self, name: str) -> str | None:
         """Return a room name or stream id, sanitised; None if no valid character is left."""
         value = self._given.get(name)
-        return None if value is None else sanitise(_to_text(value)) or None
+        return None if value is None else sanitize(_to_text(value)) or None
 
     def identifiers(self, name: str, default: Sequence[str]) -> tuple[str, ...]:
         """Return several identifiers, given as a list or separated by commas; `default` if left out.
@@ -131,7 +131,7 @@ class Arguments:
             value = value.split(",")
         if not isinstance(value, list):
             raise ArgumentsInvalid(f"invalid {name}: it must be a list of stream ids")
-        found = tuple(filter(None, (sanitise(_to_text(item)) for item in value)))
+        found = tuple(filter(None, (sanitize(_to_text(item)) for item in value)))
         if value and not found:
             raise ArgumentsInvalid(f"invalid {name}: it contains no valid stream id; use letters, digits and _")
         return found

@@ -26,7 +26,7 @@ _TRANSFER_ID: Final = re.compile(r"[!-~]{1,128}", re.ASCII)
 _DEFAULT_FILE_NAME: Final = "file.bin"
 
 
-def sanitise(text: str) -> str:
+def sanitize(text: str) -> str:
     """Return a valid room name or stream id: ASCII letters, digits and `_`; empty if none are left."""
     return _NOT_WORD.sub("_", text.strip()).strip("_")
 

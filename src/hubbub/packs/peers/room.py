@@ -56,7 +56,7 @@ class PeerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of one membership. Names are already sanitised (`names.sanitise`)."""
+    """Options of one membership. Names are already sanitised (`names.sanitize`)."""
 
     room: str
     stream_id: str

@@ -18,7 +18,7 @@ from hubbub.packs.peers.arguments import Arguments
 from hubbub.packs.peers.contract_tool import boolean, integer, string
 from hubbub.packs.peers.engine import IceServer
 from hubbub.packs.peers.files.options import FileOptions
-from hubbub.packs.peers.names import make_id, sanitise
+from hubbub.packs.peers.names import make_id, sanitize
 from hubbub.packs.peers.room import RoomOptions
 from hubbub.packs.peers.session_security import read_security
 from hubbub.packs.peers.settings import PeersSettings
@@ -90,7 +90,7 @@ def connect_fields(settings: PeersSettings) -> dict[str, dict[str, Any]]:
     for name in ("enforce_join_token", "require_session_mac"):
         if getattr(settings, name):
             fields[name] = {**fields[name], "default": True, "enum": [True]}
-    allowed = list(filter(None, map(sanitise, settings.allow_peer_stream_ids)))
+    allowed = list(filter(None, map(sanitize, settings.allow_peer_stream_ids)))
     if allowed:
         fields["allow_peer_stream_ids"] = {
             "type": "array",

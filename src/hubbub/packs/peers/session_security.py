@@ -13,7 +13,7 @@ import msgspec
 
 from hubbub import ArgumentsInvalid, SettingsError
 from hubbub.packs.peers.arguments import Arguments
-from hubbub.packs.peers.names import sanitise
+from hubbub.packs.peers.names import sanitize
 from hubbub.packs.peers.settings import PeersSettings
 
 
@@ -50,7 +50,7 @@ def read_security(arguments: Arguments, settings: PeersSettings, secrets: Sequen
         secrets=effective_secrets,
         enforce_join_token=is_enforcing,
         allow_peer_stream_ids=_read_allowed(
-            arguments, tuple(filter(None, map(sanitise, settings.allow_peer_stream_ids)))
+            arguments, tuple(filter(None, map(sanitize, settings.allow_peer_stream_ids)))
         ),
         require_session_mac=_read_strict_flag(arguments, "require_session_mac", settings.require_session_mac),
     )

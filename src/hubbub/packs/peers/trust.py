@@ -17,7 +17,7 @@ from hubbub.packs.peers import limits, session_mac, tokens
 from hubbub.packs.peers.encryption import KeyPair
 from hubbub.packs.peers.errors import PeersError
 from hubbub.packs.peers.js_json import stringify
-from hubbub.packs.peers.names import make_id, sanitise
+from hubbub.packs.peers.names import make_id, sanitize
 from hubbub.packs.peers.room import Handshake, RoomOptions
 from hubbub.packs.peers.wire import Capabilities, Envelope, Hello, HelloAck, envelope_frame, signed_text
 
@@ -133,7 +133,7 @@ class Trust:
             raise Refused(NAME_IS_OURS)
         if not stream_id or (allowed and stream_id not in allowed):
             raise Refused(NOT_ALLOWED)
-        if len(stream_id) > limits.SIGNAL_NAME_CHARACTERS or sanitise(stream_id) != stream_id:
+        if len(stream_id) > limits.SIGNAL_NAME_CHARACTERS or sanitize(stream_id) != stream_id:
             raise Refused("invalid stream id")
 
     def _check_token(self, stream_id: str, hello: Hello) -> tuple[bool, bool]:

@@ -14,7 +14,7 @@ import msgspec
 
 from hubbub.errors import MissingCapability
 from hubbub.ports import HttpExchange
-from hubbub.protocol.calls import Call, Note, Reply
+from hubbub.protocol.calls import Call, Notification, Reply
 from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.revisions import Revision
@@ -39,12 +39,12 @@ class CallStream(msgspec.Struct, eq=False):
     _is_open: bool = False
     _is_released: bool = False
 
-    async def notify(self, note: Note) -> None:
+    async def notify(self, note: Notification) -> None:
         """Stream a notification; a caller that accepts only JSON does not get it."""
         if self._mode != "json":
             await self._send_event(encode_notification(note.method, note.params))
 
-    def send_nowait(self, note: Note) -> bool:
+    def send_nowait(self, note: Notification) -> bool:
         """Return False: only `notify` waits for slow readers."""
         return False
 

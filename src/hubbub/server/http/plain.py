@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from hubbub.ports import HttpExchange
-from hubbub.protocol.calls import Caller, Note, Principal
+from hubbub.protocol.calls import Caller, Notification, Principal
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.revisions import PLAIN
@@ -74,6 +74,6 @@ class _PlainListener:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
-    def handle_change(self, note: Note) -> None:
+    def handle_change(self, note: Notification) -> None:
         if note.method != RESOURCE_UPDATED:
             self._stream.append(encode_notification(note.method, note.params))

@@ -16,7 +16,7 @@ from hashlib import blake2b
 
 from hubbub import bounds
 from hubbub.errors import Overloaded
-from hubbub.protocol.calls import Caller, Note, Principal
+from hubbub.protocol.calls import Caller, Notification, Principal
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.server.http.cookies import read_cookie
@@ -131,7 +131,7 @@ class Session:
         """Whether a call is running or a GET stream is being read."""
         return bool(self._running_calls) or any(stream.has_reader for stream in self._get_streams or [])
 
-    def handle_change(self, note: Note) -> None:
+    def handle_change(self, note: Notification) -> None:
         """Append a change to one of the session's GET streams, if it has any."""
         if not self._get_streams or (note.method == RESOURCE_UPDATED and note.params.uri not in self.caller.watching):
             return

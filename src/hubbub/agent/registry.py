@@ -12,7 +12,7 @@ from typing import Any
 from hubbub.agent.definition import Definition
 
 
-class Catalog:
+class Registry:
     """Immutable collection of definitions, sorted by name.
 
     `len`, iteration, `in` and `get` cover only the tools that the model is shown.
@@ -57,7 +57,7 @@ class Catalog:
     def __repr__(self) -> str:
         return f"Catalog({len(self._exposed)} tools)"
 
-    def narrowed(self, names: Iterable[str]) -> Catalog:
-        """Return a catalog of only the shown tools with these names."""
+    def narrowed(self, names: Iterable[str]) -> Registry:
+        """Return a registry of only the shown tools with these names."""
         wanted = frozenset(names)
-        return Catalog(item for item in self._exposed.values() if item.name in wanted)
+        return Registry(item for item in self._exposed.values() if item.name in wanted)

@@ -10,15 +10,15 @@ from tests.agent.chat_endpoint import delta
 from tests.agent.json_strategies import JSON_VALUES
 
 from hubbub import ModelError, ModelToolCall
-from hubbub.agent.chat_answer import AnswerAssembler, parse_answer
+from hubbub.agent.chat_response import ResponseAssembler, parse_response
 
 
 def parse_message(message: Any) -> Any:
-    return parse_answer(json.dumps({"choices": [{"message": message}]}).encode())
+    return parse_response(json.dumps({"choices": [{"message": message}]}).encode())
 
 
 def assemble(*chunks: dict[str, Any]) -> Any:
-    assembly = AnswerAssembler()
+    assembly = ResponseAssembler()
     for chunk in chunks:
         assembly.add(json.dumps(chunk).encode())
     return assembly.answer()
@@ -81,7 +81,7 @@ def test_an_empty_stream_is_an_error() -> None:
 def test_any_chunks_give_a_response_or_an_error(chunks: list[Any]) -> None:
     for chunk in chunks:
         try:
-            parse_answer(json.dumps(chunk).encode())
+            parse_response(json.dumps(chunk).encode())
         except ModelError:
             pass
     try:

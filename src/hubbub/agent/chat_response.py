@@ -1,4 +1,4 @@
-"""Parses answers of OpenAI-compatible endpoints, complete or streamed, into `ModelAnswer`.
+"""Parses answers of OpenAI-compatible endpoints, complete or streamed, into `ModelResponse`.
 
 Endpoints differ: one call instead of a list, the old `function_call`, content in parts, chunks without an index. All of
 these are accepted; anything else is an error. No I/O.
@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from hubbub.agent.errors import ModelError, ModelInvalidResponse
-from hubbub.agent.model import ModelAnswer, ModelToolCall
+from hubbub.agent.model import ModelResponse, ModelToolCall
 
 DONE = b"[DONE]"
 
 
-def parse_answer(body: bytes) -> ModelAnswer:
+def parse_response(body: bytes) -> ModelResponse:
     """Parse a complete response body.
 
     Raises: ModelError.
@@ -27,7 +27,7 @@ def parse_answer(body: bytes) -> ModelAnswer:
     message = choice.get("message")
     if not isinstance(message, Mapping):
         raise invalid_answer("has no message")
-    return ModelAnswer(
+    return ModelResponse(
         text=_text(message.get("content")) or _text(message.get("refusal")),
         calls=_calls(message),
         finish_reason=str(choice.get("finish_reason") or ""),
@@ -35,7 +35,7 @@ def parse_answer(body: bytes) -> ModelAnswer:
     )
 
 
-class AnswerAssembler:
+class ResponseAssembler:
     """Assembles a streamed answer from its chunks."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class AnswerAssembler:
             self._text.append(text)
         return text
 
-    def answer(self) -> ModelAnswer:
+    def answer(self) -> ModelResponse:
         """Return the complete answer.
 
         Raises: ModelError, if no chunk had an answer.
@@ -79,7 +79,9 @@ class AnswerAssembler:
         if not self._has_started:
             raise invalid_answer("is an empty stream")
         calls = tuple(ModelToolCall(item.id, item.name, item.arguments) for item in self._calls)
-        return ModelAnswer(text="".join(self._text), calls=calls, finish_reason=self._finish_reason, usage=self._usage)
+        return ModelResponse(
+            text="".join(self._text), calls=calls, finish_reason=self._finish_reason, usage=self._usage
+        )
 
     @property
     def is_finished(self) -> bool:
