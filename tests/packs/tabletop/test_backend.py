@@ -1,4 +1,4 @@
-"""What every keeper of campaigns does, whichever it is."""
+"""Behaviour that every kind of campaign backend shares."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ async def test_a_created_campaign_is_stored_with_a_trimmed_name_and_its_exact_th
         began = datetime.now(UTC).replace(microsecond=0)
         made = await backend.create_campaign("  The Lost Expedition ", GmMode.HUMAN, " a cursed forest\n")
         assert made.name == "The Lost Expedition"
-        assert made.theme_prompt == " a cursed forest\n", "a theme is kept to the letter"
+        assert made.theme_prompt == " a cursed forest\n", "a theme is stored unchanged"
         assert (made.participant_count, made.actor_count) == (0, 0)
         assert made.created_at == made.updated_at
         assert made.created_at.microsecond == 0
@@ -133,9 +133,9 @@ async def test_an_actor_is_controlled_by_the_gm_or_by_a_participant(open_backend
         assert (await backend.get_control(campaign.id, hero.id)).controller == alice.id
         await backend.delete_participant(campaign.id, alice.id)
         assert (await backend.get_control(campaign.id, hero.id)).controller is None
-        for nobody, failure in ((" ", InvalidArgument), (alice.id, NotFound)):
+        for controller, failure in ((" ", InvalidArgument), (alice.id, NotFound)):
             with pytest.raises(failure):
-                await backend.set_control(campaign.id, hero.id, nobody)
+                await backend.set_control(campaign.id, hero.id, controller)
 
 
 async def test_a_campaign_has_at_most_one_active_session(open_backend: OpenBackend) -> None:

@@ -1,4 +1,4 @@
-"""Whatever callers get wrong: a clear error with its word, in every dialect, and nothing written."""
+"""Invalid calls fail with a status code and a message in every dialect, and write nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ TOO_BIG = limits.INT32_MAX + 1
 
 
 class SampleCampaigns:
-    """Two campaigns, one with somebody and something in it."""
+    """Two campaigns; the first has a participant, an actor and a session."""
 
     def __init__(self, player: Player) -> None:
         self.player = player
@@ -35,7 +35,7 @@ class SampleCampaigns:
         names |= {"alice": alice["id"], "hero": hero["id"], "session": session["id"]}
 
     async def read_all(self) -> Any:
-        """All there is to see."""
+        """Return everything that a client can read."""
         contents: list[Any] = [await self.player.read("campaigns://list")]
         for campaign in (self.names["here"], self.names["there"]):
             for kind in ("participants", "actors", "sessions"):
@@ -44,7 +44,7 @@ class SampleCampaigns:
         return contents
 
     def fill_ids(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments with ids for the names of things."""
+        """Replace placeholders such as `@alice` with ids."""
         return {
             key: self.names.get(value[1:], value) if isinstance(value, str) and value.startswith("@") else value
             for key, value in arguments.items()
@@ -60,7 +60,7 @@ async def open_sample_campaigns(folder: Path, dialect: str) -> AsyncIterator[Sam
 
 
 INVALID_CALLS: list[tuple[str, str, dict[str, Any]]] = [
-    # words
+    # enum values
     ("campaign_create", "InvalidArgument", {"name": "x", "gm_mode": "ROBOT"}),
     ("campaign_create", "InvalidArgument", {"name": "x", "gm_mode": ""}),
     ("participant_create", "InvalidArgument", {"campaign_id": "@here", "display_name": "x", "role": "KING"}),

@@ -1,4 +1,4 @@
-"""`hubbub campaign-server` in a process of its own, and what its clients see when it is not there."""
+"""`hubbub campaign-server` as a subprocess, and how clients report its failures."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ from hubbub.packs.tabletop.store_backend import StoreBackend
 
 @contextmanager
 def server(folder: Path, *flags: str, address: str = "localhost:0") -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A campaign server on a file in that folder, and its address."""
+    """Run a campaign server on a database in this folder; yields the process and its address."""
     command = [sys.executable, "-m", "hubbub", "campaign-server", f"-addr={address}"]
     database = ["--database", f"sqlite:///{folder / 'table.db'}"]
     process = subprocess.Popen([*command, *database, *flags], stderr=subprocess.PIPE, text=True)
@@ -141,7 +141,7 @@ async def test_calls_that_read_a_whole_campaign_have_a_longer_deadline(tmp_path:
         verified = asyncio.create_task(backend.verify_events("camp_a"))
         await is_called.wait()
         with pytest.raises(DeadlineExceeded):
-            await backend.rules_version()  # Begun later, so the other call has had more than the deadline.
+            await backend.rules_version()  # Started later, so the other call has already exceeded this deadline.
         is_late.set()
         assert await verified == 7
         await backend.close()
@@ -284,7 +284,7 @@ def test_installing_the_pack_imports_no_heavy_libraries() -> None:
 async def test_invalid_utf_8_is_an_invalid_argument_and_not_a_server_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Half a surrogate pair, as some languages write it, and bytes that mean nothing."""
+    """Encoded unpaired surrogates, which some languages write, and other invalid bytes."""
     document = b'{"campaign": {"name": "\xff"}}'
     requests = {
         "CreateCampaign": [b"\x0a\x03\xed\xa0\x80", b"\x0a\x01\xff", b"\xff\xff"],

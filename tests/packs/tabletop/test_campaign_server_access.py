@@ -1,4 +1,4 @@
-"""Who reaches a campaign server: tokens, TLS, reflection, and what a broken store says at the start."""
+"""Access to a campaign server: tokens, TLS and reflection; and the log of a broken store at startup."""
 
 import asyncio
 import datetime
@@ -26,7 +26,7 @@ from hubbub.packs.tabletop.store_backend import StoreBackend
 
 
 def make_certificate(name: str = "localhost") -> ServerTls:
-    """A certificate for this machine that signs itself."""
+    """Return a self-signed certificate for this machine."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -56,7 +56,7 @@ async def test_only_clients_with_the_token_are_served(tmp_path: Path) -> None:
                 await unauthorized.create_campaign("A", GmMode.AI)
             assert "HUBBUB_TABLETOP_TOKEN" in raised.value.reason
             assert "right" not in raised.value.reason
-            await unauthorized.check()  # Health is for everybody.
+            await unauthorized.check()  # The health service needs no token.
             await unauthorized.close()
         authorized = GrpcBackend(f"127.0.0.1:{port}", token="right")
         assert (await authorized.create_campaign("A", GmMode.AI)).name == "A"
@@ -89,7 +89,7 @@ async def test_a_tls_client_accepts_only_the_configured_certificate(tmp_path: Pa
 async def test_reflection_lists_the_services_unless_a_token_is_required(tmp_path: Path, token: str | None) -> None:
     store = StoreBackend(f"sqlite:///{tmp_path / 'table.db'}")
     async with serve_backend(store, "127.0.0.1:0", token=token) as port:
-        # A client that nobody here wrote, and that blocks: so in a process of its own.
+        # An independent client. It blocks, so it runs in a subprocess.
         listing = (
             "import grpc, sys\n"
             "from grpc_reflection.v1alpha.proto_reflection_descriptor_database import "

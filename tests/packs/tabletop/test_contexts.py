@@ -1,4 +1,4 @@
-"""The context of each caller: filled in where calls leave things out, and never anybody else's."""
+"""The context of each caller fills in omitted arguments and is isolated from other callers."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -165,7 +165,7 @@ async def test_a_sealed_cursor_is_not_accepted_as_a_context_id(tmp_path: Path) -
         assert (await player.failure("campaign_get", context_id=sealed))["code"] == "InvalidArgument"
 
 
-# -- one caller and another ---------------------------------------------------------
+# -- isolation between callers ------------------------------------------------------
 
 SendRequest = Callable[[str, Any], Awaitable[Any]]
 
@@ -270,7 +270,7 @@ async def test_a_context_ends_with_its_session(tmp_path: Path, way: Any) -> None
             await call_tool(ask, "set_context", campaign_id=campaign)
             assert len(service.contexts) == 1
         async with way(here.site) as ask:
-            while len(service.contexts):  # A closed connection is noticed a moment later.
+            while len(service.contexts):  # The server notices a closed connection a moment later.
                 await ask("tools/list", {})
             assert await read_context(ask) == EMPTY_CONTEXT
 
@@ -349,7 +349,7 @@ async def test_a_modern_principal_is_notified_of_its_context_change(tmp_path: Pa
             assert (await stream.message())["params"]["uri"] == "context://current"
 
 
-# -- bounds ----------------------------------------------------------------------------
+# -- limits and expiry -----------------------------------------------------------------
 
 
 def test_the_least_recently_used_context_is_evicted_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

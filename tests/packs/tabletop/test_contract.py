@@ -1,4 +1,4 @@
-"""Every example of contract 004, with its keys in its order; numbers as mathematics has them."""
+"""Every example of contract 004, with its keys in order; odds are the mathematically exact ones."""
 
 import json
 import re
@@ -14,12 +14,12 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def is_exactly(actual: Any, expected: Any) -> bool:
-    """Equal, and with the keys in the same order."""
+    """Whether two values are equal, with the keys in the same order."""
     return json.dumps(actual) == json.dumps(expected)
 
 
 def mask_times(record: dict[str, Any], *names: str) -> dict[str, Any]:
-    """A record whose times are times, without their values."""
+    """Check that the times of a record are valid, and replace them with a constant."""
     for name in names:
         assert TIME.fullmatch(record[name]), record
     return {key: "…" if key in names else value for key, value in record.items()}

@@ -1,4 +1,4 @@
-"""What `hubbub doctor` says about where campaigns are kept."""
+"""The check of `hubbub doctor` for the campaign database."""
 
 from pathlib import Path
 

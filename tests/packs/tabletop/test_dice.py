@@ -1,4 +1,4 @@
-"""Pools of dice: what falls, what is refused, and the words that callers write."""
+"""Pools of dice: results, seeds, and refused requests."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The Duality rules against the contract and against counting."""
+"""The Duality rules, compared with the contract and with an independent count."""
 
 import hashlib
 from collections import Counter
@@ -15,13 +15,13 @@ from hubbub.packs.tabletop.duality import Outcome
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.randomness import ALGORITHM, RngRequest
 
-# Of the 66 falls with more hope than fear, how many reach a total of k without a modifier; 66 below, 0 above.
+# Rolls (of the 66 with hope above fear) with a total of at least k, without a modifier; 66 below the table, 0 above.
 SUCCESSES = {
     3: 66, 4: 65, 5: 64, 6: 62, 7: 60, 8: 57, 9: 54, 10: 50, 11: 46, 12: 41, 13: 36, 14: 30, 15: 25, 16: 20,
     17: 16, 18: 12, 19: 9, 20: 6, 21: 4, 22: 2, 23: 1,
 }  # fmt: skip
 CHI_SQUARE_143 = 200.5
-"""What chi-square with 143 degrees of freedom exceeds once in a thousand times."""
+"""The 99.9th percentile of chi-square with 143 degrees of freedom."""
 
 dice = st.integers(1, 12)
 modifiers = st.integers(-(2**31), 2**31 - 1 - 24)

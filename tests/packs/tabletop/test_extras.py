@@ -1,4 +1,4 @@
-"""Advantage, notation, pictures and whole campaigns, with every kind of keeper and as tools."""
+"""Advantage, notation, charts, and export and import of campaigns, with every backend and as tools."""
 
 import base64
 import json
@@ -105,7 +105,7 @@ async def test_the_tool_rolls_a_notation(tmp_path: Path) -> None:
         assert failure["code"] == "InvalidArgument"
 
 
-# -- the picture ---------------------------------------------------------------------
+# -- charts --------------------------------------------------------------------------
 
 
 async def test_the_odds_are_drawn_as_a_chart(tmp_path: Path) -> None:
@@ -140,11 +140,11 @@ def test_every_counted_outcome_is_drawn() -> None:
     assert "- Critical success" in drawn
 
 
-# -- whole campaigns -----------------------------------------------------------------
+# -- export and import ---------------------------------------------------------------
 
 
 async def create_full_campaign(player: Player) -> str:
-    """A campaign with some of everything."""
+    """Create a campaign with records of every kind and return its id."""
     campaign = await player.campaign(theme_prompt='Fog & "debts"\n– old ones')
     where = {"campaign_id": campaign}
     alice = (await player.call("participant_create", **where, display_name="Alice", role="PLAYER"))["id"]
@@ -161,7 +161,7 @@ async def create_full_campaign(player: Player) -> str:
 
 
 async def read_campaign(player: Player, campaign: str) -> Any:
-    """What can be seen of a campaign, but for its events."""
+    """Return everything that clients can read of a campaign, except its events."""
     kinds = ("", "/participants", "/actors", "/sessions")
     return [await player.read(f"campaign://{campaign}{kind}") for kind in kinds]
 
@@ -225,7 +225,7 @@ async def test_every_backend_exports_and_imports_campaigns(open_backend: OpenBac
 
 
 def replace_value(document: Any, *path: Any) -> Any:
-    """A copy of a document with one value replaced."""
+    """Return a copy of a document with one value replaced."""
     *where, value = path
     copy = json.loads(json.dumps(document))
     place = copy
@@ -236,7 +236,7 @@ def replace_value(document: Any, *path: Any) -> Any:
 
 
 def with_hash(event: dict[str, Any]) -> dict[str, Any]:
-    """A first event with the hash that it should have."""
+    """Return a first event with its correct hash."""
     return link({key: value for key, value in event.items() if key != "hash"}, GENESIS)
 
 
@@ -275,7 +275,7 @@ async def test_an_invalid_document_is_refused_completely(tmp_path: Path) -> None
             replace_value(document, "participants", 0, "display_name", ""),
             replace_value(document, "participants", 0, "role", "KING"),
             replace_value(document, "participants", [participant, participant]),
-            replace_value(document, "participants", []),  # whom an actor's controller is looked for among
+            replace_value(document, "participants", []),  # then the controller of an actor is unknown
             replace_value(document, "actors", 0, "kind", "DRAGON"),
             replace_value(document, "actors", 0, "created_at", "yesterday"),
             replace_value(document, "actors", []),

@@ -1,4 +1,4 @@
-"""Dice as people write them: what is understood, how they fall, and where it ends."""
+"""Dice notation: parsing, rolling, and limits."""
 
 import re
 

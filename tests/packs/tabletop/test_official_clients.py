@@ -1,4 +1,4 @@
-"""The official SDK's client at the table, in both eras, on stdio and over HTTP: tools, resources, updates."""
+"""The official SDK's client with the tabletop pack, in both eras, on stdio and over HTTP."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ async def read(client: Client, uri: str) -> Any:
 @pytest.mark.parametrize("mode", ERAS)
 async def test_the_official_client_plays_a_session(target: ServerAddress, mode: str) -> None:
     async with connect_sdk_client(target, mode) as (client, _):
-        await client.list_tools()  # from here on it checks results against their schemas
+        await client.list_tools()  # after this, the client validates results against their schemas
         campaign = (await call(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
         alice = await call(client, "participant_create", campaign_id=campaign, display_name="Alice", role="PLAYER")
         hero = await call(client, "actor_create", campaign_id=campaign, name="Hero", kind="PC")

@@ -1,4 +1,4 @@
-"""The contract's commands, pasted: a campaign server, a server over HTTP in front of it, curl, and stdio."""
+"""The commands of the contract: a campaign server, an HTTP server that uses it, curl, and stdio."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ async def test_health_reflects_the_campaign_server(tmp_path: Path) -> None:
         down = await site.get("/mcp/health")
         assert down.status == 503
         assert down.json["problems"][0].startswith("tabletop: ")
-        # Hello and the list of tools never wait for it.
+        # `initialize` and `tools/list` never wait for the campaign server.
         assert (await site.post(request("tools/list"))).status == 200
         failed = await site.post(call("campaign_create", {"name": "x", "gm_mode": "AI"}))
         assert failed.json["error"]["data"] == {"code": "Unavailable"}
@@ -74,7 +74,7 @@ async def test_health_reflects_the_campaign_server(tmp_path: Path) -> None:
 
 async def _wait_for_health(status: int, site: Site) -> None:
     while (await site.get("/mcp/health")).status != status:
-        pass  # Each look takes as long as the check of the campaign server does.
+        pass  # Each request takes as long as the check of the campaign server.
 
 
 async def test_two_servers_share_one_campaign_server(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ async def test_two_servers_share_one_campaign_server(tmp_path: Path) -> None:
 
 
 def test_the_script_starts_stdio_from_any_directory(tmp_path: Path) -> None:
-    """With a set-up that is already done, as `make test` leaves it; only then the script asks nothing of a network."""
+    """Needs a finished setup, as `make test` leaves it: otherwise the script would use the network."""
     checkout = tmp_path / "checkout"
     (checkout / "scripts").mkdir(parents=True)
     shutil.copy(ROOT / "scripts/mcp.sh", checkout / "scripts/mcp.sh")

@@ -1,4 +1,4 @@
-"""What can be read of campaigns: complete, in order, as indented JSON; and who hears when it changes."""
+"""Resources of campaigns: complete lists in order, as indented JSON; and notifications of changes."""
 
 import asyncio
 import json
@@ -152,11 +152,11 @@ async def complete_campaign_id(player: Player, reference: Any, value: str) -> li
     return list(result["completion"]["values"])
 
 
-# -- who hears of what -------------------------------------------------------------
+# -- notifications -----------------------------------------------------------------
 
 
 class ResourceSubscriber:
-    """A client that watches some addresses."""
+    """A client that subscribes to some URIs."""
 
     def __init__(self, player: Player, uris: list[str]) -> None:
         self.player = player
@@ -166,7 +166,7 @@ class ResourceSubscriber:
         client = self.player.client
         if client.dialect == MODERN:
             client.send_request(
-                "subscriptions/listen", {"notifications": {"resourceSubscriptions": self.uris}}, id="ear"
+                "subscriptions/listen", {"notifications": {"resourceSubscriptions": self.uris}}, id="listen"
             )
             await client.wait_until_idle()
         else:
@@ -174,7 +174,7 @@ class ResourceSubscriber:
                 await client.result("resources/subscribe", {"uri": uri})
 
     async def updated_uris(self) -> list[str]:
-        """What was told since the last time."""
+        """Return the URIs of the notifications since the last call."""
         await self.player.client.wait_until_idle()
         uris = [note["uri"] for note in self.player.client.notifications(UPDATED)]
         self.player.client.received.clear()

@@ -1,4 +1,4 @@
-"""The keeper on a database: its invariants, its tables, its event log, and databases that do not work."""
+"""The store backend: invariants, schema, event chain, and databases that do not work."""
 
 import asyncio
 import os
@@ -186,7 +186,7 @@ async def test_a_cancelled_call_leaves_consistent_records(database_url: str) -> 
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-        # What was begun is not stopped, and whoever writes next comes after it.
+        # A started transaction is not interrupted, and the next write waits for it.
         await backend.append_event(Scene(campaign_id=campaign.id), "note", {})
         people = (await backend.list_participants(campaign.id)).items
         assert (await backend.get_campaign(campaign.id)).participant_count == len(people)
@@ -242,7 +242,7 @@ async def test_failed_writes_make_the_store_unhealthy_and_recovery_is_logged(
     async with open_store_backend(f"sqlite:///{path}") as backend:
         await backend.check()
         other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")  # Reads go on, writes do not.
+        other.execute("BEGIN IMMEDIATE")  # Blocks writes, but not reads.
         with pytest.raises(Unavailable):
             await backend.create_campaign("A", GmMode.AI)
         assert (await backend.list_campaigns()).items == ()
@@ -264,7 +264,7 @@ async def test_the_check_creates_no_database_and_detects_a_read_only_folder(
     async with open_store_backend(None) as backend:
         await backend.check()
         assert list(tmp_path.iterdir()) == []
-        monkeypatch.setattr(os, "access", lambda path, mode: False)  # Root may write everywhere.
+        monkeypatch.setattr(os, "access", lambda path, mode: False)  # Root may write to any folder.
         with pytest.raises(Unavailable) as raised:
             await backend.check()
     assert "not writable" in raised.value.reason

@@ -1,4 +1,4 @@
-"""What a table needs besides the contract: ends of sessions, changes, departures, controllers, the events."""
+"""Tools beyond the contract: ending sessions, updating and deleting records, events, prompts, schemas."""
 
 import asyncio
 from pathlib import Path
