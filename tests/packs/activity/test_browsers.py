@@ -219,7 +219,7 @@ async def test_every_tool_says_that_a_window_may_be_private(watch: ActivityWatch
         ]
     assert all(UNCONFIRMED in str(each) for each in found)
     assert all("Secret gifts" not in str(each) for each in found)
-    assert all("cannot be known" in str(each["notes"]) for each in found)
+    assert all("it is unknown whether those windows are private" in str(each["notes"]) for each in found)
     async with connect_tool_client(watch.url, privacy=PrivacySettings(unconfirmed_windows="show")) as tool_client:
         assert (await tool_client.call("aw.now"))["window"]["title"] == "Secret gifts - Chromium"
     tab = event(start, 40, title="Secret gifts", url="https://shop.example/", incognito=False)

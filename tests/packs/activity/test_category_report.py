@@ -102,6 +102,6 @@ async def test_very_many_categories_are_cut_and_said_to_be(watch: ActivityWatchS
     assert len(found["categories"]) == limits.CATEGORIES
     assert found["categories"][0]["seconds"] == 3600
     assert found["notes"] == [
-        "there are 2000 categories; these are the first 500",
+        "only the first 500 of 2000 categories are listed",
         "only the first 2000 categories of ActivityWatch are used",
     ]

@@ -90,7 +90,7 @@ async def test_an_image_comes_with_a_sentence_its_rows_and_the_notes(watch: Acti
     assert first.startswith(f"{HOST}, ")
     assert first.endswith("(UTC): 1h 30m active, 30m away.")
     assert rest[:2] == ["By category:", "- Uncategorized: 1h 30m (100%)"]
-    assert rest[2].startswith("Note: there are no categories")
+    assert rest[2].startswith("Note: no categories are defined")
 
 
 async def test_the_bars_of_a_chart_are_as_long_as_the_times(watch: ActivityWatchServer) -> None:
@@ -179,7 +179,7 @@ def test_a_period_that_was_recorded_in_part_only_is_not_called_empty(kind: Chart
     start = MONDAY + timedelta(hours=9)
     dead = draw(kind, [window(start, 7200, "Code")], "2026-11-02", afk=[presence(start - timedelta(hours=2), 60)])
     assert "Nothing was recorded" not in dead.text
-    assert "2h 00m were recorded in part only" in dead.text
+    assert "2h 00m were recorded only in part" in dead.text
 
 
 @pytest.mark.parametrize("kind", KINDS)

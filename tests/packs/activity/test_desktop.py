@@ -149,7 +149,7 @@ def test_a_browser_that_does_not_describe_its_windows_is_hidden(
     without = parse_screen(local_sidecar)
     for response in (hung, without):
         assert windows_mentioned([response["parsed_content_list"], response["windows"]]) == {FIREFOX, EDITOR}
-        assert "Chromium are hidden: it cannot be known" in response["notes"][0]
+        assert "Chromium are hidden, because it is unknown" in response["notes"][0]
 
 
 def record_events(arranged_desktop: Desktop, watch: ActivityWatchServer) -> list[dict[str, str]]:
@@ -196,11 +196,11 @@ async def test_every_tool_tells_titles_of_windows_that_are_not_private(
             await tool_client.client.result("prompts/get", {"name": "what_did_i_do"}),
         ]
     assert now["window"]["title"] == UNCONFIRMED
-    assert "cannot be known" in str(now["notes"])
+    assert "it is unknown whether those windows are private" in str(now["notes"])
     titles = {row["name"]: round(row["seconds"]) for row in summary["rows"]}
     names = (f"{CHROMIUM} - Chromium", f"{FIREFOX} — Mozilla Firefox", EDITOR, PRIVATE, UNCONFIRMED)
     assert titles == dict.fromkeys(names, 60)
-    assert all("cannot be known" in json.dumps(each) for each in everything[:7])
+    assert all("it is unknown whether those windows are private" in json.dumps(each) for each in everything[:7])
     text = json.dumps(everything)
     assert not [name for name in (HIDDEN_CHROMIUM, HIDDEN_FIREFOX, VAULT) if name in text]
 

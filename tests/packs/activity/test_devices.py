@@ -119,7 +119,7 @@ def test_only_so_many_buckets_are_read_and_the_others_are_named() -> None:
         chosen = choose_watchers(known, "h1", host)
         assert len(chosen.window) == len(chosen.web) == limits.BUCKETS_PER_TYPE
         assert len(chosen.left_out) == 3000 - 3 * limits.BUCKETS_PER_TYPE
-        assert "more; ask" in chosen.notes[-1]
+        assert "more; call with host='all'" in chosen.notes[-1]
 
 
 def test_a_machine_without_windows_of_its_own_shows_those_without_a_name() -> None:

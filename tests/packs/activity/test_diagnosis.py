@@ -122,7 +122,7 @@ def test_the_sidecar_runs_as_a_process_and_stops_when_told(tmp_path: Path) -> No
         output = process.stderr.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+", output)
         assert found, output
-        assert "made up" in output
+        assert "its results are invented" in output
         with urllib.request.urlopen(f"{found[0]}/probe", timeout=60) as answer:
             assert json.loads(answer.read())["mode"] == "mock"
         process.send_signal(signal.SIGTERM)
@@ -168,7 +168,7 @@ async def test_the_pack_finds_the_token_of_a_sidecar_of_its_user(
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--host", "0.0.0.0"], "see the screen"),
+        (["--host", "0.0.0.0"], "could read the screen"),
         (["--port", "99999"], "try another --port"),
         (["--engine", "magic"], "invalid choice"),
         (["snapshot"], "--stage"),
@@ -185,7 +185,7 @@ def test_settings_that_make_no_sense_are_refused_with_their_place(tmp_path: Path
     command = [str(HUBBUB), "serve", "--pack", "activity", "--transport", "stdio", "--config", "hubbub.toml"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
-    assert "'nowhere' is no address" in done.stderr
+    assert "'nowhere' is not the address of a server" in done.stderr
     tmp_path.joinpath("hubbub.toml").write_text('[packs.activity.privacy]\ndrop_app = ["x"]\n')
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, stdin=subprocess.DEVNULL)
     assert "did you mean 'drop_apps'" in done.stderr

@@ -130,5 +130,5 @@ def test_another_interpreter_s_environment_can_be_looked_at(tmp_path: Path) -> N
 def test_an_interpreter_that_is_none_is_told_of(tmp_path: Path) -> None:
     from hubbub import SettingsError
 
-    with pytest.raises(SettingsError, match="could not look"):
+    with pytest.raises(SettingsError, match="cannot inspect its environment"):
         take_snapshot(tmp_path, "pre", python=str(tmp_path / "none"))

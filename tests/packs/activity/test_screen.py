@@ -139,7 +139,7 @@ def test_where_no_window_is_known_rules_about_windows_forbid_to_look(
     assert (status, response["error"]) == (usual_status, usual["error"]) == (503, "windows_unknown")
     assert "UNCONFIRMED_WINDOWS=show" in usual["details"]
     assert other_status == 200
-    assert "cannot be known" in other["notes"][0]
+    assert "only by the text on the screen" in other["notes"][0]
 
 
 def test_where_no_window_is_known_a_private_one_is_known_by_what_it_says(

@@ -274,5 +274,5 @@ async def test_the_pack_gets_on_with_the_sidecar() -> None:
 
 
 def test_an_address_that_strangers_reach_must_be_meant() -> None:
-    with pytest.raises(SettingsError, match="see the screen"):
+    with pytest.raises(SettingsError, match="could read the screen"):
         main(["--host", "0.0.0.0"])

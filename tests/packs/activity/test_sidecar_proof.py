@@ -110,7 +110,7 @@ async def test_who_proves_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
         async with connect_tool_client(sidecar_url=asked.url) as tool_client:
             without = await tool_client.failure("screen.read")
     assert (error["code"], error["data"]["status"]) == ("http_error", 503)
-    assert "the screen cannot be seen" in error["message"]
+    assert "the screen cannot be captured" in error["message"]
     assert unknown["code"] == "token_mismatch"
     assert without["code"] == "unauthorized"
     assert "HUBBUB_ACTIVITY_SIDECAR_TOKEN" in without["message"]
