@@ -51,7 +51,7 @@ def sum_intervals(summary: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-async def test_hours_add_up_to_days_and_days_to_the_week_that_activitywatch_itself_reckons(
+async def test_hours_and_days_add_up_to_the_week_total_of_activitywatch(
     watch: ActivityWatchServer,
 ) -> None:
     insert_week(watch)
@@ -89,7 +89,7 @@ async def test_hours_add_up_to_days_and_days_to_the_week_that_activitywatch_itse
     assert (whole["per"], whole["intervals"]) == (None, [])
 
 
-async def test_intervals_say_what_was_done_in_each_and_leave_out_empty_ones(watch: ActivityWatchServer) -> None:
+async def test_intervals_list_their_activity_and_empty_ones_are_omitted(watch: ActivityWatchServer) -> None:
     start = insert_morning(watch)
     async with connect_tool_client(watch.url) as tool_client:
         summary = await tool_client.call("aw.summary", period="yesterday", per="hour", top=1)
@@ -102,7 +102,7 @@ async def test_intervals_say_what_was_done_in_each_and_leave_out_empty_ones(watc
     assert [each["active_s"] for each in part["intervals"]] == [1200, 900]
 
 
-async def test_a_storage_that_does_not_cut_events_to_the_period_gives_the_same(watch: ActivityWatchServer) -> None:
+async def test_events_beyond_the_period_are_cut_to_it(watch: ActivityWatchServer) -> None:
     """As the one in memory does not: it gives every event that has something to do with the period, whole."""
     start = insert_morning(watch)
     whole = {
@@ -121,7 +121,7 @@ async def test_a_storage_that_does_not_cut_events_to_the_period_gives_the_same(w
                 assert sum(each["active_s"] for each in found["intervals"]) == found["active_s"]
 
 
-async def test_rows_of_very_many_intervals_are_shared_out_and_said_to_be(watch: ActivityWatchServer) -> None:
+async def test_the_row_limit_is_shared_among_many_intervals_with_a_note(watch: ActivityWatchServer) -> None:
     window = watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow")
     begin = datetime(2026, 9, 30, 22, tzinfo=UTC)
     watch.insert(
@@ -186,7 +186,7 @@ async def test_a_summary_can_be_by_project_file_language_and_address(watch: Acti
         assert summary["notes"] == []
 
 
-async def test_files_and_addresses_pass_the_rules_of_privacy(watch: ActivityWatchServer) -> None:
+async def test_privacy_rules_apply_to_files_and_addresses(watch: ActivityWatchServer) -> None:
     insert_editor_events(watch, insert_morning(watch))
     rules = PrivacySettings(mask_titles=("diary",), urls="domain", drop_titles=("a\\.py",))
     async with connect_tool_client(watch.url, privacy=rules) as tool_client:
@@ -203,7 +203,7 @@ async def test_files_and_addresses_pass_the_rules_of_privacy(watch: ActivityWatc
     assert "no files are recorded" in dropped["notes"][0]
 
 
-async def test_a_project_that_is_private_hides_its_files(watch: ActivityWatchServer) -> None:
+async def test_a_private_project_hides_its_files(watch: ActivityWatchServer) -> None:
     start = insert_morning(watch)
     editor = watch.bucket(f"aw-watcher-vim_{HOST}", "app.editor.activity")
     watch.insert(editor, [event(start, 600, file="notes.txt", project="merger", language="text")])
@@ -212,7 +212,7 @@ async def test_a_project_that_is_private_hides_its_files(watch: ActivityWatchSer
     assert rows(files) == {"[private]": 600}
 
 
-async def test_files_are_read_only_where_they_are_needed(watch: ActivityWatchServer) -> None:
+async def test_editor_events_are_read_only_when_needed(watch: ActivityWatchServer) -> None:
     insert_editor_events(watch, insert_morning(watch))
     with run_proxy_with_categories(watch, []) as proxy:
         async with connect_tool_client(proxy.url) as tool_client:
@@ -224,7 +224,7 @@ async def test_files_are_read_only_where_they_are_needed(watch: ActivityWatchSer
     assert [path for _, path, _ in proxy.asked if "vscode" in path]
 
 
-async def test_the_review_of_a_week_has_its_days_one_by_one(watch: ActivityWatchServer) -> None:
+async def test_the_week_review_prompt_lists_each_day(watch: ActivityWatchServer) -> None:
     start = insert_morning(watch)
     async with connect_tool_client(watch.url, categories={"Work": "code"}) as tool_client:
         asked = [

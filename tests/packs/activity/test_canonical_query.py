@@ -165,22 +165,20 @@ def compare(
 
 @MANY_EXAMPLES
 @given(example=examples_of(DESK_BUCKETS))
-def test_totals_of_one_machine(watch: ActivityWatchServer, judge: Judge, example: Example) -> None:
+def test_totals_of_one_machine_match(watch: ActivityWatchServer, judge: Judge, example: Example) -> None:
     compare(watch, judge, example, [DESK_BUCKETS])
 
 
 @MANY_EXAMPLES
 @given(example=examples_of(DESK_BUCKETS + OTHER_BUCKETS))
-def test_totals_of_one_machine_beside_buckets_of_others(
-    watch: ActivityWatchServer, judge: Judge, example: Example
-) -> None:
+def test_totals_of_one_machine_among_several_match(watch: ActivityWatchServer, judge: Judge, example: Example) -> None:
     summary = compare(watch, judge, example, [DESK_BUCKETS])
     assert "aw-watcher-android-import (unknown)" in str(summary["notes"])
 
 
 @MANY_EXAMPLES
 @given(example=examples_of(DESK_BUCKETS + MORE_DESK_BUCKETS))
-def test_totals_of_one_machine_with_several_buckets_of_a_type(
+def test_totals_of_one_machine_with_several_buckets_of_a_type_match(
     watch: ActivityWatchServer, judge: Judge, example: Example
 ) -> None:
     compare(watch, judge, example, [DESK_BUCKETS + MORE_DESK_BUCKETS])
@@ -188,10 +186,10 @@ def test_totals_of_one_machine_with_several_buckets_of_a_type(
 
 @MANY_EXAMPLES
 @given(example=examples_of(DESK_BUCKETS + OTHER_BUCKETS[1:]))
-def test_totals_of_all_machines(watch: ActivityWatchServer, judge: Judge, example: Example) -> None:
+def test_totals_of_all_machines_match(watch: ActivityWatchServer, judge: Judge, example: Example) -> None:
     unnamed = [bucket for bucket in DESK_BUCKETS if bucket.host == "unknown"]
     compare(watch, judge, example, [DESK_BUCKETS, OTHER_BUCKETS[1:] + unnamed], host="all")
 
 
-def test_browsers_have_the_names_that_the_canonical_query_knows(judge: Judge) -> None:
+def test_browser_app_names_match_aw_client(judge: Judge) -> None:
     assert {word: set(names) for word, names in judge.ask("browser_names").items()} == BROWSER_APPS

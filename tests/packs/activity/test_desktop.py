@@ -76,9 +76,7 @@ def picture_of(response: dict[str, Any]) -> Picture:
     return Picture.decode(base64.b64decode(response["som_image_base64"]))
 
 
-async def test_the_screen_tells_what_can_be_seen_and_nothing_else(
-    arranged_desktop: Desktop, local_sidecar: Sidecar
-) -> None:
+async def test_screen_read_returns_only_visible_text(arranged_desktop: Desktop, local_sidecar: Sidecar) -> None:
     async with connect_tool_client(sidecar_url=local_sidecar.url) as tool_client:
         screen_result = await tool_client.call("screen.read")
     assert windows_mentioned(screen_result) == {CHROMIUM, FIREFOX, EDITOR}
@@ -97,9 +95,7 @@ async def test_the_screen_tells_what_can_be_seen_and_nothing_else(
     )
 
 
-def test_private_windows_are_black_exactly_where_they_can_be_seen(
-    arranged_desktop: Desktop, local_sidecar: Sidecar
-) -> None:
+def test_private_windows_are_blackened_exactly_where_visible(arranged_desktop: Desktop, local_sidecar: Sidecar) -> None:
     """An editor lies on a private window; another that is minimised leaves no trace."""
     arranged_desktop.minimise(VAULT)
     arranged_desktop.place(EDITOR, (700, 100, 420, 180))
@@ -134,7 +130,7 @@ def test_private_windows_are_black_exactly_where_they_can_be_seen(
     assert response["window"] is None
 
 
-def test_a_browser_that_does_not_describe_its_windows_is_hidden(
+def test_windows_of_a_browser_without_accessibility_are_hidden(
     arranged_desktop: Desktop, local_sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = arranged_desktop.window(CHROMIUM).pid
@@ -170,7 +166,7 @@ def record_events(arranged_desktop: Desktop, watch: ActivityWatchServer) -> list
     return recorded_windows
 
 
-async def test_every_tool_tells_titles_of_windows_that_are_not_private(
+async def test_every_tool_discloses_titles_of_public_windows(
     arranged_desktop: Desktop, watch: ActivityWatchServer
 ) -> None:
     recorded_windows = record_events(arranged_desktop, watch)
@@ -205,7 +201,7 @@ async def test_every_tool_tells_titles_of_windows_that_are_not_private(
     assert not [name for name in (HIDDEN_CHROMIUM, HIDDEN_FIREFOX, VAULT) if name in text]
 
 
-async def test_another_user_does_not_see_the_screen(arranged_desktop: Desktop) -> None:
+async def test_another_user_cannot_read_the_screen(arranged_desktop: Desktop) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     script = (

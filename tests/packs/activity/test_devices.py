@@ -45,7 +45,7 @@ async def test_a_newer_bucket_of_another_device_hides_nothing(host: str, watch: 
     assert "not counted" in str(prompt)
 
 
-async def test_without_a_wish_the_unknown_device_is_not_chosen(watch: ActivityWatchServer) -> None:
+async def test_the_unknown_device_is_not_chosen_by_default(watch: ActivityWatchServer) -> None:
     """The hostname of this ActivityWatch is that of no bucket."""
     start = insert_morning(watch)
     watch.bucket("import", WINDOW, host="unknown")
@@ -86,7 +86,7 @@ async def test_time_on_two_machines_at_once_counts_once(watch: ActivityWatchServ
     assert sum(block["seconds"] for block in active) == pytest.approx(110 * 60, abs=1)
 
 
-async def test_what_is_masked_still_counts_while_it_can_be_heard(watch: ActivityWatchServer) -> None:
+async def test_a_masked_audible_tab_counts_as_active_time(watch: ActivityWatchServer) -> None:
     start = insert_morning(watch)
     away = start + timedelta(minutes=60)
     watch.insert(f"aw-watcher-window_{HOST}", [event(away + timedelta(seconds=1), 1798, app="Firefox", title="Film")])
@@ -98,7 +98,7 @@ async def test_what_is_masked_still_counts_while_it_can_be_heard(watch: Activity
     assert "irefox" not in str(summary)
 
 
-async def test_now_is_the_newest_of_all_buckets_of_the_machine(watch: ActivityWatchServer) -> None:
+async def test_now_uses_the_newest_bucket_of_the_machine(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     for name, host, ago in (("w1", HOST, 90), ("w2", HOST, 30), ("w3", "unknown", 1)):
         watch.bucket(name, WINDOW, host=host)
@@ -109,7 +109,7 @@ async def test_now_is_the_newest_of_all_buckets_of_the_machine(watch: ActivityWa
         assert (await tool_client.call("aw.now", host="all"))["window"]["app"] == "w3"
 
 
-def test_only_so_many_buckets_are_read_and_the_others_are_named() -> None:
+def test_buckets_beyond_the_limit_are_named_in_a_note() -> None:
     known = [
         Bucket(f"{kind}{number}", kind, hostname=f"h{number % 7}", label=f"{kind}{number}")
         for kind in (WINDOW, AFK, WEB)
@@ -122,7 +122,7 @@ def test_only_so_many_buckets_are_read_and_the_others_are_named() -> None:
         assert "more; call with host='all'" in chosen.notes[-1]
 
 
-def test_a_machine_without_windows_of_its_own_shows_those_without_a_name() -> None:
+def test_a_machine_without_windows_uses_buckets_without_a_hostname() -> None:
     known = [Bucket("w", WINDOW, hostname="unknown"), Bucket("a", AFK, hostname="desk", last_updated=NOW)]
     chosen = choose_watchers(known, "desk")
     assert (chosen.host, [bucket.id for bucket in (*chosen.window, *chosen.afk)]) == ("desk", ["w", "a"])
@@ -130,7 +130,7 @@ def test_a_machine_without_windows_of_its_own_shows_those_without_a_name() -> No
     assert [device.host for device in choose_watchers(known, "desk", "all").devices] == ["unknown"]
 
 
-def test_an_unknown_machine_is_refused_with_few_of_the_names_that_there_are() -> None:
+def test_an_unknown_machine_is_refused_with_some_known_names() -> None:
     known = [Bucket(f"w{number}", WINDOW, hostname=f"host-{number:04}") for number in range(1000)]
     with pytest.raises(BadRequest) as refused:
         choose_watchers(known, "host-0001", "x" * 5000)

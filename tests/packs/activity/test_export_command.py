@@ -49,7 +49,7 @@ def test_the_command_reads_the_settings_of_the_pack(
     assert {row[3] for row in rows} == {"Firefox", "Thunderbird"}
 
 
-def test_a_file_is_new_private_and_complete(
+def test_the_output_file_is_new_private_and_complete(
     watch: ActivityWatchServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     insert_morning(watch)
@@ -78,13 +78,13 @@ def test_a_file_is_new_private_and_complete(
         export("--output", str(tmp_path / "no" / "such"), settings=settings_for(watch))
 
 
-def test_without_activitywatch_no_file_is_made(tmp_path: Path) -> None:
+def test_without_activitywatch_no_file_is_created(tmp_path: Path) -> None:
     with pytest.raises(SourceFailure, match="start ActivityWatch"):
         export("--output", str(tmp_path / "none"), settings=ActivitySettings(aw_url="http://127.0.0.1:9"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_that_has_enough_is_no_failure(watch: ActivityWatchServer) -> None:
+def test_a_closed_pipe_is_not_an_error(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     program = (
         "import sys\n"

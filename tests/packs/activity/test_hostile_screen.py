@@ -40,7 +40,7 @@ def show(connection: Any, title: bytes, app: str, *, is_popup: bool = False, is_
     return window
 
 
-def test_a_title_of_megabytes_is_cut_and_has_no_control_characters(
+def test_a_title_of_megabytes_is_truncated_without_control_characters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with run_virtual_screen(tmp_path, monkeypatch), open_display() as connection:
@@ -74,7 +74,7 @@ def test_too_many_windows_are_refused(
     assert str(count) in response["details"]
 
 
-def test_windows_that_close_while_they_are_listed_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_that_close_while_they_are_listed_are_omitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def flicker(stopped: threading.Event) -> None:
         with open_display() as connection:
             while not stopped.is_set():
@@ -99,7 +99,7 @@ def test_windows_that_close_while_they_are_listed_are_left_out(tmp_path: Path, m
 
 @pytest.mark.filterwarnings("ignore:.*socket.socket:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_a_screen_that_goes_away_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disconnected_screen_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # python-xlib leaves sockets that did not connect to the garbage collector.
     with run_virtual_screen(tmp_path, monkeypatch) as virtual_display, run_sidecar("local") as running_sidecar:
         assert running_sidecar.request("POST", "/parse", CAPTURE)[0] == 200

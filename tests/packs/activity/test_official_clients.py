@@ -54,7 +54,7 @@ async def title_now(client: Client) -> Any:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_every_tool_gives_what_its_schema_promises(
+async def test_every_tool_result_matches_its_schema(
     endpoint: ServerAddress, mode: str, watch: ActivityWatchServer
 ) -> None:
     insert_morning(watch)
@@ -77,7 +77,7 @@ async def test_every_tool_gives_what_its_schema_promises(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_prompts_and_the_resource_can_be_had(
+async def test_prompts_and_the_resource_can_be_read(
     endpoint: ServerAddress, mode: str, watch: ActivityWatchServer
 ) -> None:
     insert_morning(watch)
@@ -92,7 +92,9 @@ async def test_prompts_and_the_resource_can_be_had(
         assert "- Code: 1h 00m (67%)" in block_text(asked.messages[0].content)
 
 
-async def test_a_legacy_client_hears_of_another_window(endpoint: ServerAddress, watch: ActivityWatchServer) -> None:
+async def test_a_legacy_client_is_notified_of_another_window(
+    endpoint: ServerAddress, watch: ActivityWatchServer
+) -> None:
     show(watch, "first")
     async with connect_sdk_client(endpoint, LEGACY) as (client, wire):
         await client.subscribe_resource(NOW)
@@ -103,7 +105,9 @@ async def test_a_legacy_client_hears_of_another_window(endpoint: ServerAddress, 
         assert await title_now(client) == "second"
 
 
-async def test_a_modern_client_hears_of_another_window(endpoint: ServerAddress, watch: ActivityWatchServer) -> None:
+async def test_a_modern_client_is_notified_of_another_window(
+    endpoint: ServerAddress, watch: ActivityWatchServer
+) -> None:
     show(watch, "first")
     async with (
         connect_sdk_client(endpoint, MODERN) as (client, _),

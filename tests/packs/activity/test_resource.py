@@ -35,7 +35,7 @@ async def wait_for_update(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["2024-11-05", "2025-11-25", MODERN])
-async def test_whoever_watches_hears_of_changes(dialect: str, watch: ActivityWatchServer) -> None:
+async def test_subscribers_are_notified_of_changes(dialect: str, watch: ActivityWatchServer) -> None:
     watch.bucket("w", "currentwindow")
     show(watch, "first")
     server = make_server(watch.url, poll_s=0.1)
@@ -53,7 +53,7 @@ async def test_whoever_watches_hears_of_changes(dialect: str, watch: ActivityWat
     assert [note["uri"] for note in client.notifications(UPDATED)] == [URI]
 
 
-async def test_nobody_is_asked_while_nobody_watches() -> None:
+async def test_without_subscribers_activitywatch_is_not_polled() -> None:
     with run_scripted_server(ScriptedResponse(body=b"{}")) as watch:
         async with (
             run_polling_server(watch.url) as (server, clock, _),
@@ -67,7 +67,7 @@ async def test_nobody_is_asked_while_nobody_watches() -> None:
             assert watch.asked
 
 
-async def test_an_activitywatch_that_goes_away_is_a_change_and_no_end() -> None:
+async def test_an_unreachable_activitywatch_is_a_change_and_polling_continues() -> None:
     is_well = True
 
     def answer(method: str, path: str) -> ScriptedResponse:
@@ -137,7 +137,9 @@ async def run_polling_server(url: str, *, is_started: bool = True) -> AsyncItera
 
 
 @pytest.mark.parametrize("is_read_first", [False, True])
-async def test_a_change_is_told_within_one_interval_of_looking(is_read_first: bool, watch: ActivityWatchServer) -> None:
+async def test_a_change_is_notified_within_one_polling_interval(
+    is_read_first: bool, watch: ActivityWatchServer
+) -> None:
     """Also one between reading and the first look."""
     watch.bucket("w", "currentwindow")
     show(watch, "first")
@@ -165,7 +167,7 @@ async def test_a_change_is_told_within_one_interval_of_looking(is_read_first: bo
     ("tool", "place"),
     [*product(["aw.now", "aw.timeline"], ["/", "/settings", "/buckets/"]), ("aw.now", "/events")],
 )
-async def test_now_takes_no_longer_than_one_question_may(tool: str, place: str) -> None:
+async def test_now_takes_at_most_the_timeout_of_one_request(tool: str, place: str) -> None:
     """Whatever hangs; categories are only nice to have."""
     bucket = b'{"w": {"type": "currentwindow", "hostname": "h"}}'
 
@@ -187,7 +189,7 @@ async def test_now_takes_no_longer_than_one_question_may(tool: str, place: str) 
 
 
 @pytest.mark.parametrize("tool", ["system.health", "nowframe.build", "doctor"])
-async def test_slow_buckets_and_events_that_hang_share_the_time_of_one_question(tool: str) -> None:
+async def test_slow_buckets_and_hanging_events_share_one_timeout(tool: str) -> None:
     def answer(method: str, path: str) -> ScriptedResponse:
         if "/buckets" not in path or "/events" in path:
             return ScriptedResponse(hangs="/events" in path)
