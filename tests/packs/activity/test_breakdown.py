@@ -1,4 +1,4 @@
-"""Events split at the hours, days, weeks and months of a zone: nothing is lost, nothing is counted twice."""
+"""Splitting events at hours, days, weeks and months of a time zone loses nothing and counts nothing twice."""
 
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Summaries by hour, day, week and month, and by page and file, of a real ActivityWatch's events."""
+"""Summaries per hour, day, week and month, and by page and file, of events of a real ActivityWatch."""
 
 import random
 import re
@@ -16,13 +16,13 @@ from hubbub.packs.activity.settings import PrivacySettings
 
 BERLIN = ZoneInfo("Europe/Berlin")
 WEEK = "2026-W43"
-"""Its Sunday, 25 October, has 25 hours in Berlin."""
+"""Sunday, 25 October, has 25 hours in Berlin."""
 MONDAY = datetime(2026, 10, 19, tzinfo=BERLIN).astimezone(UTC)
 WEEK_S = (7 * 24 + 1) * 3600
 
 
 def insert_week(watch: ActivityWatchServer) -> None:
-    """Windows and presence of all kinds of lengths, from the Saturday before to the Tuesday after."""
+    """Insert windows and presence of various lengths, from the Saturday before to the Tuesday after."""
     generator = random.Random(7)
     buckets = {
         "window": watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow"),
@@ -103,7 +103,7 @@ async def test_intervals_list_their_activity_and_empty_ones_are_omitted(watch: A
 
 
 async def test_events_beyond_the_period_are_cut_to_it(watch: ActivityWatchServer) -> None:
-    """As the one in memory does not: it gives every event that has something to do with the period, whole."""
+    """ActivityWatch's memory storage returns whole events that overlap the period."""
     start = insert_morning(watch)
     whole = {
         "start": f"{start - timedelta(days=1):%Y-%m-%dT%H:%MZ}",
@@ -143,7 +143,7 @@ async def test_the_row_limit_is_shared_among_many_intervals_with_a_note(watch: A
 
 
 def insert_editor_events(watch: ActivityWatchServer, start: datetime) -> None:
-    """What an editor's watcher tells of the first half hour, and of the last, when nobody was there for a while."""
+    """Insert editor events for the first half hour and the last one, which includes time away."""
     editor = watch.bucket(f"aw-watcher-vscode_{HOST}", "app.editor.activity")
     watch.insert(
         editor,
@@ -218,10 +218,10 @@ async def test_editor_events_are_read_only_when_needed(watch: ActivityWatchServe
         async with connect_tool_client(proxy.url) as tool_client:
             for by in ("app", "url"):
                 await tool_client.call("aw.summary", period="yesterday", by=by, per="hour")
-            without = [path for _, path, _ in proxy.asked]
+            without = [path for _, path, _ in proxy.requests]
             await tool_client.call("aw.summary", period="yesterday", by="file")
     assert not [path for path in without if "vscode" in path]
-    assert [path for _, path, _ in proxy.asked if "vscode" in path]
+    assert [path for _, path, _ in proxy.requests if "vscode" in path]
 
 
 async def test_the_week_review_prompt_lists_each_day(watch: ActivityWatchServer) -> None:

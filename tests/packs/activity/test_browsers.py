@@ -1,4 +1,4 @@
-"""Windows of browsers: which are private, which are known not to be, and of which it cannot be known."""
+"""Browser windows: private, public, and unconfirmed ones."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -50,7 +50,7 @@ def frame(name: str, box: Any = BOX, pid: int = 7) -> Frame:
     ],
 )
 def test_private_firefox_windows_are_detected_in_any_language(title: str) -> None:
-    """What stands behind the title of the page is more than the name of the browser."""
+    """The part after the page title is more than the name of the browser."""
     assert browsers.is_marked_private("firefox-esr", title)
 
 
@@ -126,7 +126,7 @@ def test_a_menu_is_as_private_as_the_windows_of_its_program() -> None:
 
 
 def test_elements_outside_the_visible_part_of_their_window_are_ignored() -> None:
-    """What it claims to show outside of its window, or where another covers that, is left out."""
+    """Elements outside of their window, or covered by another, are omitted."""
     boxes = [(20, 20, 60, 40), (590, 20, 630, 40), (700, 20, 740, 40), (-1e9, -1e9, 1e9, 1e9), (60, 60, 20, 20)]
     nodes = [Node("label", str(number), 0, box, False) for number, box in enumerate(boxes)]
     classifier = WindowClassifier(
@@ -155,11 +155,11 @@ def test_private_mode_is_detected_from_the_command_line(arguments: list[str], is
     assert browsers.is_started_private(arguments) is is_private
 
 
-# -- what was recorded ---------------------------------------------------------------
+# -- recorded windows ----------------------------------------------------------------
 
 
 def is_title_disclosed(title: str, minutes: float = 0, app: str = "Chromium", **data: Any) -> bool:
-    """Whether the title of a window is told; a page named Page was shown at noon for ten minutes."""
+    """Whether a window title is disclosed; a page named Page was shown at noon for ten minutes."""
     pages = ConfirmedPages([Event(NOON, 600, {"title": "Page", "url": "u", "incognito": False})])
     seen = Event(NOON + timedelta(minutes=minutes), 60, {"app": app, "title": title, **data})
     (disclosed,) = Privacy(PrivacySettings()).filter_events([seen], pages=pages)

@@ -1,4 +1,4 @@
-"""A word that nobody may be told is put in every field of every event, and looked for in every output."""
+"""A hidden word is inserted into every field of every event, and searched in every output."""
 
 import base64
 import json
@@ -53,7 +53,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 
 def insert_canary(watch: ActivityWatchServer, canary: str) -> None:
-    """Into every field that a watcher writes, one event for each; the newest ones too."""
+    """Insert one event for each field that a watcher writes, also among the newest."""
     now = datetime.now(UTC)
     kinds: dict[str, tuple[str, tuple[str, ...]]] = {
         "window": ("currentwindow", ("app", "title")),
@@ -91,11 +91,11 @@ def insert_canary(watch: ActivityWatchServer, canary: str) -> None:
 
 
 async def collect_outputs(tool_client: ToolClient) -> dict[str, str]:
-    """What each call says, by what was called."""
+    """Call everything, and return the outputs by name."""
     texts = {f"{tool} {given}": json.dumps(await tool_client.client.call(tool, given)) for tool, given in CALLS}
     texts["resource"] = json.dumps(await tool_client.client.result("resources/read", {"uri": "activity://now"}))
     for prompt in (await tool_client.client.result("prompts/list"))["prompts"]:
-        # Of a whole day, so that it does not matter when the day began.
+        # A period of 24 hours, so that the time of day does not matter.
         period = {"period": "last_1d"} if prompt.get("arguments") else {}
         asked = {"name": prompt["name"], "arguments": period}
         texts[prompt["name"]] = json.dumps(await tool_client.client.result("prompts/get", asked))
@@ -143,7 +143,7 @@ async def test_hidden_text_is_in_no_output(
 
 
 async def draw_chart(watch: ActivityWatchServer, by: str, **rules: Any) -> tuple[bytes, str]:
-    """A chart, and what can be read on it and beside it."""
+    """Draw a chart, and return the text recognised in it and its text alternative."""
 
     async with connect_tool_client(watch.url, privacy=privacy_rules(**rules)) as tool_client:
         image, caption = (await tool_client.client.call("aw.chart", {"period": "last_3h", "by": by}))["content"]
@@ -189,13 +189,13 @@ async def test_hidden_text_is_not_in_doctor_output(rules: dict[str, Any]) -> Non
 
 
 async def test_without_rules_the_same_outputs_contain_the_text(watch: ActivityWatchServer) -> None:
-    """Each of them, or else the search above would find nothing whatever happened."""
+    """Verifies the search: every output contains the word if no rule hides it."""
     insert_canary(watch, CANARY)
     with screen(CANARY) as sidecar:
         async with connect_tool_client(watch.url, sidecar.url) as tool_client:
             texts = await collect_outputs(tool_client)
     silent = [name for name, text in texts.items() if CANARY not in text.lower()]
-    # Of categories only names are told; a standup has what was done today, which may have begun just now.
+    # Categories disclose only names; a standup covers today, which may have just started.
     assert [name for name in silent if "category" not in name and name != "standup"] == []
 
 
@@ -270,7 +270,7 @@ async def test_rules_apply_to_category_names(watch: ActivityWatchServer) -> None
 
 
 def test_only_filtered_sources_uses_the_two_clients() -> None:
-    """Everything else gets what has passed the rules."""
+    """All other modules get filtered data."""
     allowed = {"filtered_sources.py", "activitywatch_client.py", "sidecar_client.py", "omniparser.py"}
     for path in (SOURCE / "hubbub/packs/activity").rglob("*.py"):
         servers = {

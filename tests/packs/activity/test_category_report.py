@@ -1,4 +1,4 @@
-"""The categories with their time, and what has none."""
+"""Categories with their time, and time without a category."""
 
 from typing import Any
 

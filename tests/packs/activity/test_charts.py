@@ -1,4 +1,4 @@
-"""Pictures of periods: what they say, what they draw, and that nothing in the records can spoil them."""
+"""Charts of periods: their text, what is drawn, and robustness against hostile records."""
 
 import base64
 import io
@@ -65,7 +65,7 @@ def rgb(name: str) -> tuple[int, ...]:
 
 
 def bar_length(picture: Any, name: str) -> int:
-    """The longest row of points in the colour of a name."""
+    """Return the longest horizontal run of pixels in the colour of a name."""
     points = picture.load()
     wanted = rgb(name)
     rows = ([bool(points[x, y] == wanted) for x in range(picture.width)] for y in range(picture.height))
@@ -73,7 +73,7 @@ def bar_length(picture: Any, name: str) -> int:
 
 
 def count_runs(picture: Any, y: int, name: str) -> int:
-    """How many times the colour of a name begins along a row of points."""
+    """Count the horizontal runs of the colour of a name in a row of pixels."""
     row = [picture.getpixel((x, y)) == rgb(name) for x in range(picture.width)]
     return sum(now and not before for before, now in zip([False, *row], row, strict=False))
 
@@ -123,7 +123,7 @@ async def test_a_timeline_of_a_year_is_refused_with_advice(watch: ActivityWatchS
     assert "heatmap" in failure["message"]
 
 
-# -- what is drawn -----------------------------------------------------------------------
+# -- drawing -----------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(version() is None, reason="no tesseract here: scripts/system-packages installs it")
@@ -202,7 +202,7 @@ CLOCKS = [
     ("Asia/Kolkata", "2026-11-01T13:15/2026-11-01T13:40"),
 ]
 A_YEAR = ("Europe/Berlin", "2025-12-01/2026-11-15")
-"""Too long for a timeline, which is refused."""
+"""Too long for a timeline."""
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_charts_can_be_drawn_across_clock_changes(kind: ChartKind, zone: str, pe
     assert draw(kind, windows, period, afk=afk, zone=ZoneInfo(zone)).png.startswith(b"\x89PNG")
 
 
-# -- what must not spoil it ---------------------------------------------------------------
+# -- robustness ---------------------------------------------------------------------------
 
 HOSTILE = [
     r"$\frac{1}{0}$ $", "x" * 1_000_000, "a\nb\x00\x1b[31m", "\u202egnp.exe", "z" + "\u0335" * 5000, "\ud83d", "",

@@ -115,7 +115,7 @@ async def test_health_reports_causes_when_nothing_is_reachable() -> None:
         ({"ok": False, "preflight_ok": True}, False, True),
         ({"ok": False}, False, False),
         ({"ok": "yes"}, False, False),
-        ({"message": "Omniparser API ready"}, True, True),  # OmniParser's own server says no more
+        ({"message": "Omniparser API ready"}, True, True),  # all that OmniParser's own server returns
     ],
 )
 async def test_health_reports_the_flags_of_the_probe(probe: dict[str, Any], status: bool, preflight: bool) -> None:

@@ -1,4 +1,4 @@
-"""What is told of a real desktop, compared with what can be seen on it. The desktop takes 15 s to come up."""
+"""Disclosure of a real desktop, compared with what is visible on it. The desktop takes 15 s to start."""
 
 import base64
 import json
@@ -33,7 +33,7 @@ from hubbub.packs.activity.browsers import UNCONFIRMED
 from hubbub.packs.activity.privacy import PRIVATE
 from hubbub.packs.activity.sidecar.picture import Picture
 
-# Two browsers come up in the first test, and all of their windows are read in each.
+# The first test starts two browsers, and each test reads all of their windows.
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 
 
@@ -48,7 +48,7 @@ def _desktop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
 
 @pytest.fixture
 def arranged_desktop(_desktop: Desktop) -> Desktop:
-    """With all windows at their places."""
+    """The desktop with all windows at their positions."""
     _desktop.arrange()
     return _desktop
 
@@ -60,7 +60,7 @@ def local_sidecar() -> Iterator[Sidecar]:
 
 
 def windows_mentioned(screen_result: Any) -> set[str]:
-    """The windows whose word is told."""
+    """Return the windows whose word is disclosed."""
     text = json.dumps(screen_result).lower()
     return {name for name, word in WORDS.items() if word in text}
 
@@ -96,17 +96,17 @@ async def test_screen_read_returns_only_visible_text(arranged_desktop: Desktop, 
 
 
 def test_private_windows_are_blackened_exactly_where_visible(arranged_desktop: Desktop, local_sidecar: Sidecar) -> None:
-    """An editor lies on a private window; another that is minimised leaves no trace."""
+    """An editor covers part of a private window; a minimised private window hides nothing."""
     arranged_desktop.minimise(VAULT)
     arranged_desktop.place(EDITOR, (700, 100, 420, 180))
     response = parse_screen(local_sidecar)
     image = decode_image(response["som_image_base64"])
     left, top, right, bottom = (round(edge) for edge in arranged_desktop.window(EDITOR).box)
     hidden = arranged_desktop.window(HIDDEN_CHROMIUM).box
-    assert image.getpixel((left - 2, top + 50)) == BLACK  # private, beside the editor
-    assert image.getpixel((right - 40, bottom - 40)) == WHITE  # of the editor, on the private window
+    assert image.getpixel((left - 2, top + 50)) == BLACK  # private window, beside the editor
+    assert image.getpixel((right - 40, bottom - 40)) == WHITE  # editor, in front of the private window
     assert image.getpixel((round(hidden[2]) + 4, 60)) == WHITE  # beside both
-    assert image.getpixel((1200, 60)) == WHITE  # where the minimised one was
+    assert image.getpixel((1200, 60)) == WHITE  # former position of the minimised window
     assert windows_mentioned([response["parsed_content_list"], response["windows"]]) == {
         CHROMIUM,
         FIREFOX,
@@ -121,7 +121,7 @@ def test_private_windows_are_blackened_exactly_where_visible(arranged_desktop: D
         MINIMISED,
         ELSEWHERE,
     }
-    # A private window in front hides what is behind it, buttons too, and is hidden itself.
+    # A private window in front hides everything behind it, also buttons, and is itself hidden.
     arranged_desktop.place(HIDDEN_FIREFOX, (0, 0, 460, 300))
     response = parse_screen(local_sidecar)
     assert CHROMIUM not in windows_mentioned(response["parsed_content_list"])
@@ -149,7 +149,7 @@ def test_windows_of_a_browser_without_accessibility_are_hidden(
 
 
 def record_events(arranged_desktop: Desktop, watch: ActivityWatchServer) -> list[dict[str, str]]:
-    """Bring each window to the front, and write what the watchers would: the browser's none of private pages."""
+    """Activate each window, and insert what watchers would record; browsers record no private pages."""
     window = watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow")
     web = watch.bucket("aw-watcher-web-chrome", "web.tab.current", host="unknown")
     names = (CHROMIUM, FIREFOX, HIDDEN_FIREFOX, VAULT, EDITOR, HIDDEN_CHROMIUM)
@@ -173,7 +173,7 @@ async def test_every_tool_discloses_titles_of_public_windows(
     assert recorded_windows[-1] == {
         "app": "Chromium",
         "title": f"{HIDDEN_CHROMIUM} - Chromium",
-    }  # and says not that it is private
+    }  # and does not say that it is private
     query = f'RETURN = query_bucket("aw-watcher-window_{HOST}");'
     async with connect_tool_client(watch.url) as tool_client:
         now = await tool_client.call("aw.now")

@@ -1,4 +1,4 @@
-"""Several buckets of one type, several machines: none hides another or counts twice, and what is left out is named."""
+"""Several buckets of a type and several machines: none hides another or counts twice; unused ones are named."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -46,7 +46,7 @@ async def test_a_newer_bucket_of_another_device_hides_nothing(host: str, watch: 
 
 
 async def test_the_unknown_device_is_not_chosen_by_default(watch: ActivityWatchServer) -> None:
-    """The hostname of this ActivityWatch is that of no bucket."""
+    """The hostname of this ActivityWatch matches no bucket."""
     start = insert_morning(watch)
     watch.bucket("import", WINDOW, host="unknown")
     watch.insert("import", [event(start + timedelta(hours=5), 600, app="Chat", title="")])
@@ -78,7 +78,7 @@ async def test_time_on_two_machines_at_once_counts_once(watch: ActivityWatchServ
     async with connect_tool_client(watch.url) as tool_client:
         summary = await tool_client.call("aw.summary", host="all", **YESTERDAY)
         timeline = await tool_client.call("aw.timeline", host="all", **YESTERDAY)
-    # The laptop was written to earlier, so the desk comes first: ten minutes of both count for it.
+    # The laptop was written to earlier, so the desk has priority and gets the ten shared minutes.
     assert minutes(summary) == {"Code": 60, "Slides": 20, "Firefox": 15, "Thunderbird": 15}
     assert (round(summary["active_s"] / 60), round(summary["afk_s"] / 60)) == (110, 10)
     assert (summary["host"], timeline["host"]) == ("all", "all")

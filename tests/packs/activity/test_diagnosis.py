@@ -1,4 +1,4 @@
-"""What `hubbub doctor` says of the pack, and `hubbub sidecar` as a process."""
+"""Checks of `hubbub doctor` for the pack, and `hubbub sidecar` as a process."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Over HTTP, what the pack has credentials for is disclosed only to callers that have proved who they are."""
+"""Over HTTP, data that needs credentials is disclosed only to authenticated callers."""
 
 import asyncio
 import json

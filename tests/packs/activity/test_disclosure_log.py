@@ -1,4 +1,4 @@
-"""The log of what was disclosed: who asked what and how much, never the titles, and never more than its bound."""
+"""The disclosure log records caller, call and amount, never titles, and is limited in size."""
 
 import json
 import logging

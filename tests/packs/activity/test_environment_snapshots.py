@@ -1,4 +1,4 @@
-"""Snapshots of an environment from before and after, and how they are compared."""
+"""Snapshots of an environment before and after a change, and their comparison."""
 
 import json
 import sys
@@ -91,7 +91,7 @@ async def test_unchanged_snapshots_are_read_once(tmp_path: Path) -> None:
     snapshots = Snapshots(tmp_path)
     first = await snapshots.compare()
     assert first.ok
-    assert await snapshots.compare() is first  # each reading makes another one
+    assert await snapshots.compare() is first  # each read creates another object
 
 
 def test_installed_packages_are_found_without_importing_them() -> None:

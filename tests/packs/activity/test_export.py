@@ -1,4 +1,4 @@
-"""A period as CSV and JSON: nothing is lost between pages, nothing runs in a spreadsheet, nothing private is in it."""
+"""Export as CSV and JSON: pages are complete, without spreadsheet formulas and without private data."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ def read_csv(text: str) -> list[list[str]]:
 
 
 async def read_all(tool_client: ToolClient, **arguments: Any) -> list[dict[str, Any]]:
-    """Every row, page by page."""
+    """Return all rows, page by page."""
     rows: list[dict[str, Any]] = []
     offset: int | None = 0
     while offset is not None:
@@ -127,7 +127,7 @@ async def test_privacy_rules_apply_to_exports(watch: ActivityWatchServer) -> Non
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"offset": -1}, "offset must be at least 0"),
         ({"limit": 0}, "limit between 1 and 5000"),
@@ -137,11 +137,11 @@ async def test_privacy_rules_apply_to_exports(watch: ActivityWatchServer) -> Non
     ],
 )
 async def test_invalid_export_arguments_are_refused(
-    wrong: dict[str, Any], told: str, watch: ActivityWatchServer
+    wrong: dict[str, Any], message: str, watch: ActivityWatchServer
 ) -> None:
     insert_morning(watch)
     async with connect_tool_client(watch.url) as tool_client:
-        assert told in (await tool_client.failure("aw.export", **wrong))["message"]
+        assert message in (await tool_client.failure("aw.export", **wrong))["message"]
         beyond = await tool_client.call("aw.export", offset=10**9, **YESTERDAY)
     assert (beyond["row_count"], beyond["total_rows"], beyond["next_offset"], beyond["text"]) == (0, 4, None, "")
 

@@ -1,4 +1,4 @@
-"""`hubbub activity export`: a period in a file."""
+"""`hubbub activity export` writes a period to stdout or a file."""
 
 import csv
 import io
@@ -89,7 +89,7 @@ def test_a_closed_pipe_is_not_an_error(watch: ActivityWatchServer) -> None:
     program = (
         "import sys\n"
         "from tests.packs.activity.test_export_command import ActivitySettings, export\n"
-        "sys.stdin.readline()\n"  # until nobody reads any more
+        "sys.stdin.readline()\n"  # until the reading end is closed
         f"sys.exit(export('--period', 'yesterday', settings=ActivitySettings(aw_url={watch.url!r})))\n"
     )
     command = [sys.executable, "-c", program]

@@ -1,4 +1,4 @@
-"""ActivityWatch on bad days: each has a word, a sentence that says what to do, and an end; the server goes on."""
+"""Failures of ActivityWatch have an error code, advice and a timeout; the server continues."""
 
 import asyncio
 import json
@@ -71,17 +71,17 @@ async def test_a_bad_response_has_an_error_code_and_a_null_part_of_the_frame(odd
             health = await tool_client.client.result("system.health")
     assert (error["code"], error["data"]["kind"]) == (-32601, kind)
     advice = error["message"].partition(";")[2] or error["message"].partition(": set ")[2]
-    assert len(advice) > 10, "what to do is missing"
+    assert len(advice) > 10, "the message has no advice"
     assert (frame["aw_info"], frame["aw_buckets"]) == (None, None)
     assert (health["aw_ok"], health["causes"]["activitywatch"]["kind"]) == (False, kind)
 
 
 async def test_a_capture_failure_of_the_sidecar_is_reported_with_its_reason() -> None:
-    odd = ScriptedResponse(503, b'{"ok": false, "error": "capture_unavailable", "details": "Wayland lets nobody"}')
+    odd = ScriptedResponse(503, b'{"ok": false, "error": "capture_unavailable", "details": "Wayland forbids it"}')
     with run_scripted_server(lambda method, path: odd if method == "POST" else ScriptedResponse()) as sidecar:
         async with connect_tool_client(sidecar_url=sidecar.url) as tool_client:
             error = await tool_client.failure("screen.read")
-    assert "capture_unavailable: Wayland lets nobody" in error["message"]
+    assert "capture_unavailable: Wayland forbids it" in error["message"]
 
 
 async def test_a_redirect_is_not_followed_even_to_the_same_server() -> None:
@@ -90,7 +90,7 @@ async def test_a_redirect_is_not_followed_even_to_the_same_server() -> None:
     ) as watch:
         async with connect_tool_client(watch.url, dialect=PLAIN) as tool_client:
             error = await tool_client.client.error("aw.get_state")
-        assert not [path for _, path, _ in watch.asked if path.endswith("//") or path.endswith("info/")]
+        assert not [path for _, path, _ in watch.requests if path.endswith("//") or path.endswith("info/")]
     assert error["data"]["kind"] == "http_error"
     assert "redirect (status 308) to another path of the same server" in error["message"]
 
@@ -112,7 +112,7 @@ async def test_the_api_key_is_sent_only_to_activitywatch_and_no_origin_header_is
     with run_scripted_server(ScriptedResponse()) as watch:
         async with connect_tool_client(watch.url, watch.url, dialect=PLAIN, api_key=Secret("k-1")) as tool_client:
             await tool_client.client.result("nowframe.build")
-        asked = {path: headers for _, path, headers in watch.asked}
+        asked = {path: headers for _, path, headers in watch.requests}
     assert asked["/api/0/info"]["Authorization"] == asked["/api/0/buckets/"]["Authorization"] == "Bearer k-1"
     assert "Authorization" not in asked["/probe"]
     assert all("Origin" not in headers for headers in asked.values())
@@ -170,7 +170,7 @@ async def test_activitywatch_accepts_only_known_host_names(watch: ActivityWatchS
         if is_known:
             assert answer["result"]["info"]["hostname"]
         else:
-            assert answer["error"]["data"]["kind"] in ("host_refused", "unreachable")  # not every resolver knows it
+            assert answer["error"]["data"]["kind"] in ("host_refused", "unreachable")  # depends on the resolver
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ async def test_malformed_buckets_are_ignored(answers: dict[str, Any]) -> None:
     assert summary["rows"] == []
 
 
-def with_events(events: bytes) -> Any:
-    """An ActivityWatch with one bucket of windows, in which there are these."""
+def run_server_with_events(events: bytes) -> Any:
+    """Run an ActivityWatch whose window bucket has these events."""
     answers = {"info": b'{"hostname": "h"}', "buckets": b'{"w": {"type": "currentwindow", "hostname": "h"}}'}
 
     def answer(method: str, path: str) -> ScriptedResponse:
@@ -256,7 +256,7 @@ EVERY_REPORT: list[tuple[str, dict[str, Any]]] = [
 
 
 async def test_only_get_requests_are_sent_to_activitywatch() -> None:
-    with with_events(b"[]") as watch:
+    with run_server_with_events(b"[]") as watch:
         async with connect_tool_client(watch.url) as tool_client:
             for tool in ("aw.get_state", "nowframe.build", "system.health"):
                 await tool_client.call(tool)
@@ -265,7 +265,7 @@ async def test_only_get_requests_are_sent_to_activitywatch() -> None:
             await tool_client.client.result("resources/read", {"uri": "activity://now"})
             for prompt in ("what_did_i_do", "standup", "where_was_i", "week_in_review"):
                 await tool_client.client.result("prompts/get", {"name": prompt})
-        asked = list(watch.asked)
+        asked = list(watch.requests)
     assert len(asked) > 20
     assert {method for method, _, _ in asked} == {"GET"}
 
@@ -318,7 +318,7 @@ async def test_a_bucket_with_little_metadata_can_be_queried() -> None:
 async def test_an_event_outside_the_datetime_range_is_ignored(when: str, seconds: float) -> None:
     odd = {"timestamp": when, "duration": seconds, "data": {"app": "Odd"}}
     good = {"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"app": "Good"}}
-    with with_events(json.dumps([odd, good]).encode()) as watch:
+    with run_server_with_events(json.dumps([odd, good]).encode()) as watch:
         async with connect_tool_client(watch.url, time_zone="America/Lima") as tool_client:
             now = await tool_client.call("aw.now")
             summary = await tool_client.call("aw.summary", period="2026-11-15")
@@ -341,9 +341,9 @@ async def test_an_event_outside_the_datetime_range_is_ignored(when: str, seconds
     ],
 )
 async def test_a_lone_surrogate_in_a_title_is_replaced(written: bytes, meant: str) -> None:
-    """Titles that Windows cut in the middle of an emoji are kept, and written, by a real ActivityWatch."""
+    """ActivityWatch stores and returns titles that Windows truncated in the middle of an emoji."""
     event = b'{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"app": "a", "title": "%b"}}' % written
-    with with_events(b"[" + event + b"]") as watch:
+    with run_server_with_events(b"[" + event + b"]") as watch:
         async with connect_tool_client(watch.url) as tool_client:
             summary = await tool_client.call("aw.summary", period="2026-11-15", by="title")
     assert [row["name"] for row in summary["rows"]] == [meant]
@@ -415,16 +415,16 @@ def test_an_api_key_that_no_header_can_contain_is_refused_at_startup(key: str) -
 
 
 async def test_server_info_is_cached_between_calls() -> None:
-    with with_events(b"[]") as watch:
+    with run_server_with_events(b"[]") as watch:
         async with connect_tool_client(watch.url) as tool_client:
             frames = [await tool_client.call("nowframe.build") for _ in range(3)]
             await tool_client.call("aw.get_state")
-            asked = [path for _, path, _ in watch.asked]
+            asked = [path for _, path, _ in watch.requests]
             await tool_client.call("system.health")
-            after = [path for _, path, _ in watch.asked]
+            after = [path for _, path, _ in watch.requests]
     assert [frame["aw_info"] for frame in frames] == [{"hostname": "h"}] * 3
     assert (asked.count("/api/0/info"), asked.count("/api/0/buckets/")) == (1, 4)
-    assert after.count("/api/0/info") == 2  # whether it is there can only be known by asking
+    assert after.count("/api/0/info") == 2  # only a request shows whether it is reachable
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
@@ -448,7 +448,7 @@ async def test_cached_server_info_is_not_used_when_the_server_fails(is_slow: boo
 
 @pytest.mark.parametrize("tool", ["aw.get_state", "nowframe.build", "aw.now", "aw.summary"])
 async def test_a_replaced_activitywatch_is_detected(tool: str) -> None:
-    """Both have the buckets of both machines, as after an import; each is on one of them."""
+    """Both servers have the buckets of both machines, as after an import; each runs on another machine."""
     host, year = "one", 2025
 
     def answer(method: str, path: str) -> ScriptedResponse:
@@ -472,7 +472,7 @@ async def test_a_replaced_activitywatch_is_detected(tool: str) -> None:
 
 
 async def test_calls_recover_when_activitywatch_freezes_dies_and_restarts(tmp_path: Path) -> None:
-    """And nobody has to start us again."""
+    """The server with the pack keeps running."""
     port = free_port()
     with run_activitywatch(tmp_path, is_testing=False, port=port) as first:
         insert_morning(first)

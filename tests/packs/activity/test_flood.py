@@ -1,4 +1,4 @@
-"""Filling the gaps between events: exactly as aw-core does, whatever the events are."""
+"""`flood` fills gaps exactly as aw-core does, for any events."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -18,7 +18,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def _events(scale_us: int) -> st.SearchStrategy[list[Event]]:
-    """Close to each other, so that most of them touch, overlap, or leave short gaps."""
+    """Generate events close to each other, so that most touch, overlap, or leave short gaps."""
     times = st.integers(0, 40).map(lambda number: number * scale_us)
     exact = st.integers(0, 40 * scale_us)
     return st.lists(

@@ -1,4 +1,4 @@
-"""More than anybody wants to be told: many buckets, long lists, deep nesting. It ends, and nobody else waits for it."""
+"""Many buckets, long lists and deep nesting are limited, and do not block other calls."""
 
 import asyncio
 import gc
@@ -56,10 +56,10 @@ async def test_filtering_many_buckets_does_not_block_the_event_loop(request: pyt
         lambda method, path: ScriptedResponse(body=body if "/buckets" in path else b"{}")
     ) as watch:
         sources = FilteredSources(ActivitySettings(aw_url=watch.url))
-        gc.disable()  # what it collects was left by other tests
+        gc.disable()  # it would collect garbage of other tests
         request.addfinalizer(gc.enable)
         asking = asyncio.create_task(sources.bucket_index())
-        started = last = time.thread_time()  # of the loop's thread, however busy the machine is
+        started = last = time.thread_time()  # CPU time of the loop's thread, independent of other load
         longest_s = 0.0
         while not asking.done():
             await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""The language of the text on the screen: a setting, and a clear error where it is not installed."""
+"""The language for text recognition is a setting; a missing one is a clear error."""
 
 import pytest
 from tests.packs.activity.sidecars import run_sidecar

@@ -1,4 +1,4 @@
-"""The official SDK's client asks what the person is doing, in both eras, on stdio and over HTTP."""
+"""The official SDK's client with the activity pack, in both eras, on stdio and over HTTP."""
 
 import asyncio
 import json
@@ -59,7 +59,9 @@ async def test_every_tool_result_matches_its_schema(
 ) -> None:
     insert_morning(watch)
     async with connect_sdk_client(endpoint, mode) as (client, _):
-        listed = {tool.name: tool for tool in (await client.list_tools()).tools}  # it checks results from here on
+        listed = {
+            tool.name: tool for tool in (await client.list_tools()).tools
+        }  # after this, the client validates results
         assert {tool for tool, _ in ALL_TOOLS} | {"aw.chart", "screen.read"} == set(listed)
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed.values())
         for tool, arguments in ALL_TOOLS:
@@ -72,7 +74,7 @@ async def test_every_tool_result_matches_its_schema(
         assert "active" in block_text(chart.content[1])
         unseen = await client.call_tool("screen.read", {})
         assert unseen.is_error
-        is_known = isinstance(endpoint, list)  # a command, on stdio
+        is_known = isinstance(endpoint, list)  # a command: stdio
         assert ("hubbub sidecar" if is_known else "hubbub key add") in block_text(unseen.content[0])
 
 

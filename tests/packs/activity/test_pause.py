@@ -1,4 +1,4 @@
-"""The person can pause all disclosure: at once, in servers that run, and callers cannot end it."""
+"""The user can pause disclosure immediately in running servers, and callers cannot end the pause."""
 
 import json
 import subprocess

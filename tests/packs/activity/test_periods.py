@@ -1,4 +1,4 @@
-"""Periods as people name them, also across the days on which clocks change."""
+"""Parsing of periods, also on days with clock changes."""
 
 import time
 from datetime import UTC, date, datetime, timedelta
@@ -122,7 +122,7 @@ def test_a_clock_range_ends_on_its_day_or_the_next(day: date, begin: int, end: i
     text = f"{day} {begin // 60:02}:{begin % 60:02}-{end // 60}:{end % 60:02}"
     period = read_or_refuse(text, ZoneInfo(zone))
     if isinstance(period, str):
-        assert "its end is not after its start" in period  # both ends are the same, or in an hour that the clocks skip
+        assert "its end is not after its start" in period  # both ends are equal, or in a skipped hour
         return
     assert period.start.date() in (day, day + timedelta(days=1))  # midnight may be skipped
     assert period.end.date() - day <= timedelta(days=1)

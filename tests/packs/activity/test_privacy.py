@@ -1,4 +1,4 @@
-"""The rules: what is left out, what is masked, what stays as it is."""
+"""Privacy rules: what is dropped, masked, or unchanged."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -41,11 +41,11 @@ def shown(data: dict[str, Any], **rules: Any) -> dict[str, Any] | None:
     ],
 )
 def test_text_that_looks_like_a_secret_is_masked(text: str) -> None:
-    told = mask_secrets(f"before {text} after")
-    assert SECRET_MASK in told
-    assert told.startswith("before ")
+    disclosed = mask_secrets(f"before {text} after")
+    assert SECRET_MASK in disclosed
+    assert disclosed.startswith("before ")
     for word in ("hunter2", "1234-abcd", "4111", "ann@", "0123456789", "IOSFODNN7"):
-        assert word not in told
+        assert word not in disclosed
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_rules_match_beyond_the_truncation_limit(data: dict[str, Any], rules: di
 @pytest.mark.parametrize("secret", ["4111 1111 1111 1111", "ann.someone@example.org", "ghp_0123456789abcdefghijklmnop"])
 @pytest.mark.parametrize("place", range(975, 1000, 6))
 def test_truncation_does_not_disclose_part_of_a_secret(secret: str, place: int) -> None:
-    told = shown({"title": f"{'a ' * 600}"[:place] + f" {secret} and more"})
-    assert told is not None
-    assert len(told["title"]) <= limits.TEXT_CHARACTERS
-    assert not set(told["title"][place:]) & set("0123456789@")
+    disclosed = shown({"title": f"{'a ' * 600}"[:place] + f" {secret} and more"})
+    assert disclosed is not None
+    assert len(disclosed["title"]) <= limits.TEXT_CHARACTERS
+    assert not set(disclosed["title"][place:]) & set("0123456789@")
 
 
 def test_a_masked_app_hides_all_texts_of_its_event() -> None:
@@ -165,8 +165,8 @@ def test_every_rule_applies_to_screen_text() -> None:
     elements = [
         {"content": text, "type": "text"} for text in ("Salary 100", "my diary", "https://bank.x", "Hi Ann!", "ok")
     ]
-    told = Privacy(rules).filter_elements([*elements, {"type": "icon"}, "odd", {"content": 7}])
-    assert [element["content"] for element in told] == [PRIVATE, f"Hi {PRIVATE}!", "ok", None, 7]
+    disclosed = Privacy(rules).filter_elements([*elements, {"type": "icon"}, "odd", {"content": 7}])
+    assert [element["content"] for element in disclosed] == [PRIVATE, f"Hi {PRIVATE}!", "ok", None, 7]
 
 
 def test_hidden_regions_are_parsed() -> None:
@@ -191,12 +191,12 @@ def test_app_rules_match_apps_of_any_json_type(app: Any) -> None:
 
 @pytest.mark.parametrize("rule", ["drop_titles", "mask_titles", "mask_text", "mask_urls"])
 def test_rules_apply_to_keys(rule: str) -> None:
-    told = shown({"app": "x", "diary": 1, "more": {"diary": 2}}, **{rule: ("diary",)})
-    assert "diary" not in str(told)
+    disclosed = shown({"app": "x", "diary": 1, "more": {"diary": 2}}, **{rule: ("diary",)})
+    assert "diary" not in str(disclosed)
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "disclosed"),
     [
         ({"url": "http://[", "title": "x"}, {"url": "", "title": "x"}),
         ({"title": "See https://bank.example/account?id=7 now"}, {"title": "See bank.example now"}),
@@ -204,8 +204,8 @@ def test_rules_apply_to_keys(rule: str) -> None:
         ({"url": "file:///home/ann/letter.txt"}, {"url": ""}),
     ],
 )
-def test_urls_anywhere_in_an_event_are_reduced_to_their_host(data: dict[str, Any], told: dict[str, Any]) -> None:
-    assert shown(data, urls="domain") == told
+def test_urls_anywhere_in_an_event_are_reduced_to_their_host(data: dict[str, Any], disclosed: dict[str, Any]) -> None:
+    assert shown(data, urls="domain") == disclosed
 
 
 def test_text_rules_apply_to_host_names() -> None:
@@ -228,7 +228,7 @@ def test_private_windows_are_detected_in_other_languages(title: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "rules", "told"),
+    ("name", "rules", "disclosed"),
     [
         ("aw-watcher-window_desk", {"drop_apps": ("watch", "window")}, "aw-watcher-window_desk"),
         ("aw-watcher-window_desk", {"drop_titles": ("desk",)}, f"aw-watcher-window_{PRIVATE}"),
@@ -238,8 +238,8 @@ def test_private_windows_are_detected_in_other_languages(title: str) -> None:
         ("aw-watcher-window", {"drop_apps": (".*",)}, "aw-watcher-window"),
     ],
 )
-def test_rules_apply_to_names_of_buckets_and_machines(name: str, rules: dict[str, Any], told: str) -> None:
-    assert Privacy(PrivacySettings(**rules)).mask_name(name) == told
+def test_rules_apply_to_names_of_buckets_and_machines(name: str, rules: dict[str, Any], disclosed: str) -> None:
+    assert Privacy(PrivacySettings(**rules)).mask_name(name) == disclosed
 
 
 @pytest.mark.parametrize(
@@ -253,6 +253,6 @@ def test_rules_apply_to_names_of_buckets_and_machines(name: str, rules: dict[str
     ],
 )
 def test_bearer_tokens_and_verification_codes_are_masked(text: str) -> None:
-    told = mask_secrets(text)
-    assert SECRET_MASK in told
-    assert not [word for word in ("abc.def", "tok1234567", "dXNlcjpw", "482913") if word in told]
+    disclosed = mask_secrets(text)
+    assert SECRET_MASK in disclosed
+    assert not [word for word in ("abc.def", "tok1234567", "dXNlcjpw", "482913") if word in disclosed]

@@ -1,4 +1,4 @@
-"""Queries: worked out here as ActivityWatch itself would, and refused where they make no sense or no end."""
+"""Queries are evaluated as ActivityWatch does; invalid and excessive ones are refused."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -48,7 +48,7 @@ QUERIES = {
 
 
 def normalize(value: Any) -> Any:
-    """A result without what says nothing: ids, and how a time is written."""
+    """Remove ids and normalize times, which may differ."""
     if isinstance(value, dict) and {"timestamp", "duration", "data"} <= set(value):
         start = datetime.fromisoformat(value["timestamp"]).timestamp()
         return {"timestamp": round(start, 1), "duration": round(value["duration"], 1), "data": normalize(value["data"])}
@@ -196,7 +196,7 @@ async def test_a_query_over_too_many_events_is_marked_as_cut(
 async def test_windows_older_than_the_known_pages_are_not_disclosed(
     watch: ActivityWatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which pages are private is known by their addresses, and those of the oldest are not known."""
+    """Private pages are known by their URLs, and those of the oldest pages were not read."""
     monkeypatch.setattr(limits, "EVENTS", 5)
     now = datetime.now(UTC)
     window, web = watch.bucket("w", "currentwindow"), watch.bucket("aw-watcher-web-firefox", "web.tab.current")
@@ -303,7 +303,7 @@ def test_patterns_that_are_slow_together_are_stopped() -> None:
 
 @cache
 def reference_s() -> float:
-    """The CPU time of a pattern that is taken and has much to try."""
+    """Return the CPU time of an accepted pattern that is expensive to match."""
     pattern = compile_pattern(".*.*c")
     return measure_cpu_s(lambda: pattern.search("ab" * 128))
 
@@ -317,7 +317,7 @@ def test_no_accepted_combination_is_slow(parts: list[str]) -> None:
     assert measure_cpu_s(lambda: read.search("ab" * 20 + "a" * 216), times=1) < 500 * reference_s()
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning")  # of sets that may mean something else one day
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # FutureWarning about possible set operations
 @given(st.text(alphabet="ab.*+?|()[]{}^$\\1", max_size=20))
 def test_no_accepted_pattern_is_slow(pattern: str) -> None:
     try:

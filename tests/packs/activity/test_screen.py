@@ -1,4 +1,4 @@
-"""A real screen: windows are found, text is read, private windows stay private, and programs describe themselves."""
+"""A real screen: windows, text recognition, private windows, and accessible programs."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ from hubbub import Secret
 from hubbub.packs.activity.sidecar import accessibility, windows
 
 CAPTURE = {"capture": True}
-TOKEN = Secret("told-to-both")
+TOKEN = Secret("shared-by-both")
 
 
 def wait_for_windows(*titles: str) -> None:
@@ -29,14 +29,14 @@ def wait_for_windows(*titles: str) -> None:
 
 
 def show_two_windows(virtual_display: VirtualScreen, private: str) -> None:
-    """One of this title that tells of an elephant, and below it an editor that tells of a fox."""
+    """Open a window with this title and the word elephant, and below it an editor with the word fox."""
     virtual_display.open_terminal(private, "The secret elephant", "60x6+40+40")
     virtual_display.open_terminal("Editor", "The quick brown fox", "60x6+40+400")
     wait_for_windows(private, "Editor")
 
 
 def wait_for_text(running_sidecar: Sidecar, text: str) -> dict[str, Any]:
-    """What is on the screen, once this is."""
+    """Wait until this text is on the screen, and return the response."""
 
     def read() -> dict[str, Any] | None:
         status, response = running_sidecar.request("POST", "/parse", CAPTURE)
@@ -115,7 +115,7 @@ def test_accessible_programs_provide_their_elements(tmp_path: Path, monkeypatch:
     buttons = [item for item in response["parsed_content_list"] if item["content"] in ("Save", "Discard")]
     assert {item["content"] for item in buttons if item["source"] == "a11y"} == {"Save", "Discard"}
     assert all(item["interactivity"] for item in buttons if item["source"] == "a11y")
-    assert len(buttons) == 2  # what was read from the picture as well is told once
+    assert len(buttons) == 2  # recognised text is not returned again
 
 
 def test_without_a_screen_capture_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_without_a_window_list_window_rules_forbid_capture(tmp_path: Path, monke
 def test_without_a_window_list_private_windows_are_detected_by_their_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every system but X11 is such a place, for whoever wants the screen to be read there."""
+    """This applies to every system except X11, if the user allows reading the screen there."""
     with run_virtual_screen(tmp_path, monkeypatch, has_manager=False) as virtual_display:
         virtual_display.open_terminal("x", "Firefox Private Browsing", "60x6+40+40")
         with (
@@ -163,7 +163,7 @@ def test_without_a_window_list_private_windows_are_detected_by_their_text(
             other_status, other = handing_on.request("POST", "/parse", CAPTURE)
     assert (status, response["error"]) == (other_status, other["error"]) == (503, "private_window")
     assert "Browsing" not in str([response, other])
-    assert picture_status == 200  # whoever sends a picture has seen it
+    assert picture_status == 200  # the caller already has the picture
 
 
 def test_the_screen_is_returned_as_a_png(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_the_screen_is_returned_as_a_png(tmp_path: Path, monkeypatch: pytest.Mon
 async def test_the_window_of_a_private_page_is_blackened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: ActivityWatchServer
 ) -> None:
-    """The sidecar knows windows and no pages; the pack tells it the titles of those that nobody is to see."""
+    """The sidecar knows windows but not pages; the pack sends it the titles to hide."""
     now = datetime.now(UTC)
     tab = event(now - timedelta(seconds=60), 59, url="https://bank.example/", title="Account 123")
     watch.insert(watch.bucket("aw-watcher-web-firefox", "web.tab.current", host="unknown"), [tab])
@@ -226,7 +226,7 @@ def test_menus_of_a_private_app_are_blackened(tmp_path: Path, monkeypatch: pytes
 async def test_a_sidecar_without_rules_applies_those_of_the_pack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have been started where it found no settings."""
+    """It may have been started in a folder without settings."""
     with run_virtual_screen(tmp_path, monkeypatch) as virtual_display:
         show_two_windows(virtual_display, "My diary")
         with run_sidecar("local") as openly, run_sidecar("local", token=TOKEN.reveal()) as running_sidecar:

@@ -1,4 +1,4 @@
-"""Secrets in text that was read from a picture, in commands, in addresses and in other languages are masked."""
+"""Secrets are masked in recognised text, commands, URLs and other languages."""
 
 from itertools import pairwise
 
@@ -107,7 +107,7 @@ def test_masking_is_idempotent(text: str) -> None:
     "unit", [*FRAGMENTS, "a", "a-", "a.", "a_", "--a-", "-_ ", "ghp_a ", "login -", "key=abc 1ab "]
 )
 def test_masking_time_is_linear(unit: str) -> None:
-    """The time grows as the text does; that of a pattern that is not linear would grow by 256."""
+    """The time grows with the length of the text; that of a quadratic pattern would grow by a factor of 256."""
     text = (unit * limits.CHECKED_CHARACTERS)[: limits.CHECKED_CHARACTERS]
     part = text[: len(text) // 16]
     assert measure_cpu_s(lambda: mask_secrets(text)) < 64 * measure_cpu_s(lambda: mask_secrets(part))

@@ -1,4 +1,4 @@
-"""The sidecar's two routes, as the protocol has them, with each engine; and who may ask."""
+"""The two routes of the sidecar with each engine, and who may call them."""
 
 import base64
 import http.client
@@ -244,7 +244,7 @@ def test_privacy_rules_apply_to_omniparser_results() -> None:
     with omniparser(elements, picture_of("hunter2")) as remote, run_sidecar("omniparser", remote.url) as asked:
         _, probe = asked.request("GET", "/probe")
         _, response = asked.request("POST", "/parse", {"base64_image": picture_of("x")})
-        posted = [path for method, path, _ in remote.asked if method == "POST"]
+        posted = [path for method, path, _ in remote.requests if method == "POST"]
     assert (probe["ok"], probe["mode"], probe["preflight_ok"]) == (True, "omniparser", True)
     assert probe["ready"] is (capture.screen_state() == capture.SCREEN_OK)
     assert [element["content"] for element in response["parsed_content_list"]] == ["password: [secret]", "Save"]

@@ -1,4 +1,4 @@
-"""A sidecar on a TCP port: both ends prove that they know the token, and whoever is between them learns nothing."""
+"""A sidecar on a TCP port: both ends prove that they know the token, and a relay between them learns nothing."""
 
 import asyncio
 import http.client
@@ -30,14 +30,14 @@ RULES = PrivacySettings(drop_titles=("canary-rule",))
 
 
 class Relay:
-    """A program on a port that passes everything on to the true sidecar, and keeps what it sees."""
+    """Forwards everything to the real sidecar, and records it."""
 
     def __init__(self, port: int) -> None:
         self._target = ("127.0.0.1", port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.sent: list[bytes] = []
-        """What came from the pack, one piece for each connection."""
+        """Data from the pack, one item for each connection."""
         self.answered: list[bytes] = []
 
     def serve(self) -> None:
@@ -83,7 +83,7 @@ def relay(port: int) -> Iterator[Relay]:
     "headers",
     [
         {},
-        {"Authorization": f"Bearer {TOKEN}"},  # sent openly it would be known to whoever listens in between
+        {"Authorization": f"Bearer {TOKEN}"},  # sent in clear text, a relay could read it
         {"X-Hubbub-Nonce": "x" * 32, "X-Hubbub-Challenge": "x" * 64},
         {"X-Hubbub-Nonce": ""},
         {"X-Hubbub-Nonce": "\xe9" * 40},
@@ -128,7 +128,7 @@ async def test_requests_with_a_proof_of_the_token_are_accepted(monkeypatch: pyte
 async def test_screen_read_notes_when_url_rules_cannot_be_applied(
     rules: dict[str, Any], is_recorded: bool, is_noted: bool, watch: ActivityWatchServer
 ) -> None:
-    """Windows do not show the addresses of their pages, so rules for addresses need the browser's watcher."""
+    """Windows do not show the URLs of their pages, so URL rules need the browser's watcher."""
     privacy = PrivacySettings(**rules)
     if is_recorded:
         watch.bucket("aw-watcher-web-firefox", "web.tab.current", host="unknown")
@@ -167,34 +167,34 @@ async def test_a_hanging_activitywatch_delays_screen_read_by_one_timeout() -> No
     ],
 )
 async def test_a_foreign_server_on_the_port_receives_only_the_probe(probe: dict[str, object]) -> None:
-    with run_scripted_server(ScriptedResponse(body=json.dumps(probe).encode())) as squatter:
+    with run_scripted_server(ScriptedResponse(body=json.dumps(probe).encode())) as foreign_server:
         async with connect_tool_client(
-            sidecar_url=squatter.url, sidecar_token=Secret(TOKEN), privacy=RULES
+            sidecar_url=foreign_server.url, sidecar_token=Secret(TOKEN), privacy=RULES
         ) as tool_client:
             error = await tool_client.failure("screen.read")
     assert error["code"] == "token_mismatch"
     assert "check which program it is" in error["message"]
-    assert [method for method, _, _ in squatter.asked] == ["GET"]
-    assert TOKEN not in str(squatter.asked)
+    assert [method for method, _, _ in foreign_server.requests] == ["GET"]
+    assert TOKEN not in str(foreign_server.requests)
 
 
 async def test_a_relay_to_the_real_sidecar_learns_nothing() -> None:
-    with run_sidecar(token=TOKEN) as true, relay(true.port) as squatter:
+    with run_sidecar(token=TOKEN) as true, relay(true.port) as foreign_server:
         async with connect_tool_client(
-            sidecar_url=squatter.url, sidecar_token=Secret(TOKEN), privacy=RULES
+            sidecar_url=foreign_server.url, sidecar_token=Secret(TOKEN), privacy=RULES
         ) as tool_client:
             screen = await tool_client.call("screen.read")
     assert screen["text"] == "mock text\nmock icon"
-    chunks = b"".join(squatter.sent + squatter.answered)
+    chunks = b"".join(foreign_server.sent + foreign_server.answered)
     assert b"POST /parse" in chunks
     assert not [word for word in (TOKEN.encode(), b"canary-rule", b"capture", b"mock text") if word in chunks]
 
 
 async def test_a_replayed_request_is_refused() -> None:
-    with run_sidecar(token=TOKEN) as true, relay(true.port) as squatter:
-        async with connect_tool_client(sidecar_url=squatter.url, sidecar_token=Secret(TOKEN)) as tool_client:
+    with run_sidecar(token=TOKEN) as true, relay(true.port) as foreign_server:
+        async with connect_tool_client(sidecar_url=foreign_server.url, sidecar_token=Secret(TOKEN)) as tool_client:
             await tool_client.call("screen.read")
-        kept = b"".join(squatter.sent)
+        kept = b"".join(foreign_server.sent)
         with socket.create_connection(("127.0.0.1", true.port), 10) as again:
             again.sendall(kept[kept.index(b"POST /parse") :])
             answer = http.client.HTTPResponse(again)
@@ -211,11 +211,11 @@ async def test_a_response_not_from_the_sidecar_is_refused() -> None:
                 return ScriptedResponse(
                     body=b'{"ok": true, "parsed_content_list": [{"type": "text", "content": "a lie"}]}'
                 )
-            nonce = squatter.asked[-1][2]["X-Hubbub-Nonce"]
+            nonce = foreign_server.requests[-1][2]["X-Hubbub-Nonce"]
             return ScriptedResponse(body=json.dumps(true.request("GET", path, **{"X-Hubbub-Nonce": nonce})[1]).encode())
 
-        with run_scripted_server(answer) as squatter:
-            async with connect_tool_client(sidecar_url=squatter.url, sidecar_token=Secret(TOKEN)) as tool_client:
+        with run_scripted_server(answer) as foreign_server:
+            async with connect_tool_client(sidecar_url=foreign_server.url, sidecar_token=Secret(TOKEN)) as tool_client:
                 error = await tool_client.failure("screen.read")
     assert error["code"] == "token_mismatch"
     assert "a lie" not in json.dumps(error)
@@ -260,7 +260,7 @@ async def test_a_sidecar_without_a_token_receives_no_privacy_rules(probe: bytes,
     with run_scripted_server(ScriptedResponse(body=probe)) as asked:
         async with connect_tool_client(sidecar_url=asked.url, privacy=RULES) as tool_client:
             await tool_client.call("screen.read")
-    ((_, path, headers),) = asked.asked
+    ((_, path, headers),) = asked.requests
     assert (path, int(headers["Content-Length"])) == ("/parse", len(b'{"capture":true}'))
 
 

@@ -1,4 +1,4 @@
-"""The sidecar's Unix socket: it is found without settings, and no other user is at either end."""
+"""The Unix socket of the sidecar is found without settings, and both ends belong to the same user."""
 
 import os
 import shutil
@@ -46,7 +46,7 @@ print(connection.recv(1000), flush=True)
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The data folder of this test; its path is short, as a socket's must be."""
+    """The data folder of this test, with a short path, because socket paths are limited."""
     temporary_folder = Path(tempfile.mkdtemp(prefix="hub"))
     monkeypatch.setenv("XDG_DATA_HOME", str(temporary_folder))
     yield temporary_folder / "hubbub" / "activity"
@@ -175,7 +175,7 @@ def test_requests_of_another_user_are_refused(folder: Path) -> None:
     skip_without_root()
     with run_socket_server(default_path()):
         assert run_as_nobody(_ASK, str(default_path())) == "PermissionError\n"
-        # Should the folder fail to keep it out, the sidecar still sees whose process it is.
+        # If the folder does not keep it out, the sidecar still checks the owner of the process.
         for each, mode in (
             (folder.parents[1], 0o755),
             (folder.parent, 0o755),
@@ -195,7 +195,7 @@ async def test_nothing_is_sent_to_a_socket_of_another_user(folder: Path) -> None
         with start_as_nobody(_LISTEN, str(public / "squat")) as squatter:
             assert squatter.stdout is not None
             assert squatter.stdout.readline() == "listens\n"
-            (public / "squat").rename(folder / "sidecar.sock")  # as if it had been put there
+            (public / "squat").rename(folder / "sidecar.sock")  # simulates a socket placed by another user
             error = await failure()
             assert squatter.stdout.readline() == "b''\n"
             squatter.kill()

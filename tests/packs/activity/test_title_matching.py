@@ -1,4 +1,4 @@
-"""Titles of hidden pages are found in those of windows and the reverse, as if compared one by one, but sooner."""
+"""Titles of hidden pages are found in window titles and the reverse, as in a pairwise comparison, but faster."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What can be seen of overlapping windows, compared point by point."""
+"""Visible parts of overlapping windows, compared point by point."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ def test_each_point_belongs_to_the_foremost_window_there(stack: list[Box]) -> No
 
 @given(st.lists(st.tuples(BOX, st.lists(BOX, max_size=3)), max_size=5))
 def test_transparent_parts_of_a_window_cover_nothing(stack: list[tuple[Box, list[Box]]]) -> None:
-    """A window may have several solid parts, or none: a shape, a shadow, a translucent one."""
+    """A window may have several opaque parts, or none: shaped windows, shadows, translucent windows."""
     parts = visible_parts(stack, lambda each: each[0], lambda each: each[1])
     for index, (box, _) in enumerate(stack):
         for x, y in POINTS:

@@ -1,4 +1,4 @@
-"""A watcher that stopped is told of in every answer that lacks what it would have recorded."""
+"""A stopped watcher is noted in every result that lacks its data."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,11 +13,11 @@ from hubbub.packs.activity.settings import ActivitySettings
 
 WINDOW, AFK, WEB = f"aw-watcher-window_{HOST}", f"aw-watcher-afk_{HOST}", "aw-watcher-web-firefox"
 STOPPED_MINUTES = 90
-"""How long ago the watcher that stopped wrote last; the others go on until now."""
+"""Minutes since the last event of the stopped watcher; the others record until now."""
 
 
 def insert_workday(watch: ActivityWatchServer, *, stopped: str = "", off_minutes: float = 0) -> str:
-    """Four hours in Firefox until now, recorded by three watchers, of which one stops. The period."""
+    """Insert four hours in Firefox, recorded by three watchers, one of which stops; return the period."""
     now = datetime.now(UTC) - timedelta(minutes=off_minutes)
     start = now - timedelta(hours=4)
     kinds: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -64,7 +64,7 @@ async def call_every_tool(url: str, period: str, **settings: Any) -> dict[str, A
 )
 async def test_every_tool_notes_a_stopped_watcher(stopped: str, advice: str, watch: ActivityWatchServer) -> None:
     period = insert_workday(watch, stopped=stopped)
-    if stopped == WINDOW:  # its last event would say that Firefox was in front, and then no more
+    if stopped == WINDOW:  # otherwise the browser watcher would be reported as well
         watch.request("DELETE", f"buckets/{WEB}?force=1")
     answers = await call_every_tool(watch.url, period)
     for name, notes in answers.items():
@@ -117,7 +117,7 @@ async def test_the_watcher_of_an_unused_browser_is_not_reported_as_stopped(watch
 
 
 async def test_activity_on_another_machine_does_not_make_watchers_look_stopped(watch: ActivityWatchServer) -> None:
-    """Nor does a browser that may run on either."""
+    """Nor does a browser that may run on either machine."""
     period = insert_workday(watch, off_minutes=45)
     watch.bucket("aw-watcher-window_laptop", "currentwindow", host="laptop")
     now = datetime.now(UTC)
