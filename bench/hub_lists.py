@@ -1,4 +1,4 @@
-"""What lists and idle clients cost the hub: a thousand tools through views, a thousand sessions. Ours only."""
+"""Cost of lists and idle clients for the hub: 1,000 tools through views, 1,000 sessions. Hubbub only."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _LIVES = 3
 _VIEWS = 20
 _OTHER_TOOL = "check_thing_0"
 _SETTLE_S = 3.0
-"""What a start still has to do is done by then."""
+"""Time until the background work of a start is done."""
 _REPEATS = 50
 _CHANGES = 20
 _HIDDEN = "delete"
 _SHOWN = (len(VERBS) - 1) * THINGS
-_FIRST_SESSIONS = 200  # what is made once for all sessions does not count
+_FIRST_SESSIONS = 200  # so that one-time allocations do not count
 _SESSIONS = 1_000
 _BODY = re.compile(rb"\{.*\}", re.DOTALL)
 
@@ -44,7 +44,7 @@ MEASURES = [
 
 
 def measure() -> Values:
-    """All of it. There is only one first time in the life of a hub, so there are several lives for lists."""
+    """Measure lists and sessions. Lists use several hubs, because each has only one first list."""
     lives = [_lists() for _ in range(_LIVES)]
     return {key: statistics.median(life[key] for life in lives) for key in lives[0]} | _sessions()
 
@@ -57,7 +57,7 @@ def _lists() -> Values:
     async def life(hub: ServerProcess, clients: list[Connection]) -> Values:
         client, paths = clients[0], [f"{messages.PATH}/v{number}" for number in range(_VIEWS)]
         sessions = [await open_session(client, path) for path in paths]
-        await client.ask(messages.call(sessions[0], _OTHER_TOOL, paths[0]))  # connects the server
+        await client.ask(messages.call(sessions[0], _OTHER_TOOL, paths[0]))  # connects the upstream
         await asyncio.sleep(_SETTLE_S)
         start = hub.cpu_s()
         _check(hub, await _list(client, sessions[0], paths[0]))
@@ -84,7 +84,7 @@ def _lists() -> Values:
 
 
 async def _list(client: Connection, session: str, path: str) -> list[dict[str, Any]]:
-    """All pages."""
+    """List all pages."""
     tools: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:
@@ -96,14 +96,14 @@ async def _list(client: Connection, session: str, path: str) -> list[dict[str, A
 
 
 def _check(hub: ServerProcess, tools: list[dict[str, Any]]) -> None:
-    # What the hub adds of its own does not count.
+    # Without the tools that the hub itself adds.
     things = [tool["name"] for tool in tools if "_thing_" in tool["name"]]
     if len(things) != _SHOWN or any(name.startswith(_HIDDEN) for name in things):
         raise hub.make_error(f"the view shows {len(things)} tools and should show {_SHOWN}")
 
 
 async def _change(client: Connection, session: str, path: str) -> None:
-    """Have the server change its tools, and list until that is seen."""
+    """Make the server change its tools, and list until the change is visible."""
     answer = await client.ask(messages.call(session, CHANGING, path))
     version = f"Version {_result(answer)['content'][0]['text']}."
     while not any(tool["description"].endswith(version) for tool in await _list(client, session, path)):
@@ -131,7 +131,7 @@ def _sessions() -> Values:
 
 
 async def _open_idle_sessions(clients: list[Connection], count: int) -> None:
-    """Each shakes hands, lists, calls once, and does nothing more."""
+    """Open sessions that initialize, list and call once, and then stay idle."""
     for number in range(count):
         client = clients[number % len(clients)]
         session = await open_session(client)

@@ -1,6 +1,6 @@
-"""What both bare servers answer to a client or gateway under test: a handshake of its era, one tool, and calls of it.
+"""Responses of both bare servers: a handshake of either era, one tool, and calls of it.
 
-Nothing is checked and nothing is remembered, so that what is measured is the one that calls.
+They validate and store nothing, so that the measurement is about the caller.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _KEPT = {"ttlMs": 60_000, "cacheScope": "private"}
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """What `echo` takes."""
+    """Arguments of `echo`."""
 
     text: str = ""
 
 
 class Params(msgspec.Struct, frozen=True):
-    """As much of any parameters as is looked at."""
+    """The parameters that are used."""
 
     arguments: Arguments = Arguments()
 
 
 class Message(msgspec.Struct):
-    """As much of a message as is looked at."""
+    """The parts of a message that are used."""
 
     method: str = ""
     id: int | str | None = None
@@ -41,7 +41,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def answer(body: bytes) -> bytes:
-    """The answer to a message; empty for what needs none."""
+    """Return the response to a message; empty for a notification."""
     message = _decode(body)
     if message.id is None:
         return b""

@@ -1,4 +1,4 @@
-"""A bare wrtc channel, and bytes through it: what the fast engine can do with nothing on top. See `channel`."""
+"""Send bytes through a bare wrtc channel, to measure the fast engine alone. See `channel`."""
 
 from __future__ import annotations
 
