@@ -45,7 +45,7 @@ _TIMERS = ("sweep", "on_tick")
 """Functions that the HTTP server runs periodically; not part of any call."""
 _UNCOUNTED = ("bounds", "errors", "app", "transports.http_server", "hub.reload", "hub.file_watch")
 """Constants and errors, and what runs beside the calls: the main task and the watch of the hub's files."""
-_ROUTE_ENDS = {"_Child.send": "call", "Round.request": "question", "Round.answer": "answer"}
+_ROUTE_ENDS = {"_Child.send": "call", "Round.request": "question", "Round.deliver": "answer"}
 """The functions at which the route of a message ends."""
 _CALL = b'"tools/call"'
 _SETTLE_S = 3.0
