@@ -104,7 +104,7 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def _refuse(self, answer: bytes) -> None:
-        self._fail(f"an answer that nobody asked for: {answer[:400]!r}")
+        self._fail(f"unexpected response: {answer[:400]!r}")
 
     def _fail(self, problem: str) -> None:
         if self._done is not None and not self._done.done():

@@ -18,7 +18,7 @@ from bench.hub_process import hub_command
 from bench.process import ServerProcess
 from bench.suite import Bound, Goal, Measure, Values
 
-_LIVES = 3
+_HUB_RUNS = 3
 _VIEWS = 20
 _OTHER_TOOL = "check_thing_0"
 _SETTLE_S = 3.0
@@ -45,8 +45,8 @@ MEASURES = [
 
 def measure() -> Values:
     """Measure lists and sessions. Lists use several hubs, because each has only one first list."""
-    lives = [_lists() for _ in range(_LIVES)]
-    return {key: statistics.median(life[key] for life in lives) for key in lives[0]} | _sessions()
+    runs = [_lists() for _ in range(_HUB_RUNS)]
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]} | _sessions()
 
 
 def _lists() -> Values:
@@ -54,7 +54,7 @@ def _lists() -> Values:
     views = "".join(f'[views.v{n}]\ninclude = {include}\nexclude = ["{_HIDDEN}_*"]\n' for n in range(_VIEWS))
     many_tools = on_generator_core([sys.executable, "-m", "bench.floors.many_tools"])
 
-    async def life(hub: ServerProcess, clients: list[Connection]) -> Values:
+    async def work(hub: ServerProcess, clients: list[Connection]) -> Values:
         client, paths = clients[0], [f"{messages.PATH}/v{number}" for number in range(_VIEWS)]
         sessions = [await open_session(client, path) for path in paths]
         await client.ask(messages.call(sessions[0], _OTHER_TOOL, paths[0]))  # connects the upstream
@@ -80,7 +80,7 @@ def _lists() -> Values:
 
     port = free_port()
     with hub_command({"many": many_tools}, port, views) as command:
-        return run_server(command, port, life)
+        return run_server(command, port, work)
 
 
 async def _list(client: Connection, session: str, path: str) -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ def _result(answer: bytes) -> dict[str, Any]:
 
 
 def _sessions() -> Values:
-    async def life(hub: ServerProcess, clients: list[Connection]) -> Values:
+    async def work(hub: ServerProcess, clients: list[Connection]) -> Values:
         await _open_idle_sessions(clients, _FIRST_SESSIONS)
         before_mb = hub.resident_mb()
         await _open_idle_sessions(clients, _SESSIONS)
@@ -127,7 +127,7 @@ def _sessions() -> Values:
 
     port = free_port()
     with hub_command({"bare": on_generator_core(bare_stdio("legacy"))}, port) as command:
-        return run_server(command, port, life)
+        return run_server(command, port, work)
 
 
 async def _open_idle_sessions(clients: list[Connection], count: int) -> None:

@@ -33,7 +33,7 @@ class LineProcess:
         deadline = time.monotonic() + _ANSWER_TIMEOUT_S
         while b"\n" not in self._rest:
             if not select.select([self.server.output], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                raise self.server.make_error("it says nothing")
+                raise self.server.make_error("it did not answer")
             chunk = os.read(self.server.output, _CHUNK_BYTES)
             if not chunk:
                 raise self.server.make_error("it has closed its output")

@@ -44,7 +44,7 @@ def _measure(pace: Pace) -> list[Round]:
             print(f"peers: round {number + 1} of {pace.rounds}", file=sys.stderr)
             with _signalling() as host:
                 round_values = {
-                    "peers": _ours(host, pace.phase_s),
+                    "peers": _measure_hubbub(host, pace.phase_s),
                     "raw": _floor("raw_channel", _TRANSFERS),
                     "stop-and-wait": _floor("stop_and_wait", 1),
                     "originals": send_between_vdo_bridges(host, "originals", _FOLDER / "file.bin"),
@@ -53,7 +53,7 @@ def _measure(pace: Pace) -> list[Round]:
                 if number == 0:
                     round_values["peers"] |= {
                         "growth_mb": _growth_mb(host),
-                        "star_s": _star_s(host),
+                        "star_s": _measure_star_s(host),
                         "mesh_s": _mesh_s(host),
                     }
             rounds.append(round_values)
@@ -65,19 +65,19 @@ def _measure(pace: Pace) -> list[Round]:
 # -- Hubbub --------------------------------------------------------------------
 
 
-def _ours(host: str, phase_s: float) -> Values:
+def _measure_hubbub(host: str, phase_s: float) -> Values:
     with _agents(host) as (ann, bob):
         connect_s = max(bob.connect_s() for _ in range(_CONNECTS))
         ann.until_knows(bob)
         bob.until_knows(ann)
         return {
             "connect_s": connect_s,
-            "trip_ms": statistics.median(_trips(ann, bob, phase_s)) * 1000,
+            "trip_ms": statistics.median(_round_trips(ann, bob, phase_s)) * 1000,
             "file_mb_s": _FILE_BYTES / 1e6 / statistics.median(ann.send_s("file.bin") for _ in range(_TRANSFERS)),
         }
 
 
-def _trips(ann: Agent, bob: Agent, seconds: float) -> Iterator[float]:
+def _round_trips(ann: Agent, bob: Agent, seconds: float) -> Iterator[float]:
     """Measure round trips: a message in each direction, received by a waiting call."""
     end, number = time.perf_counter() + seconds, 0
     while time.perf_counter() < end or number < 20:
@@ -115,7 +115,7 @@ def _growth_mb(host: str) -> float:
         return max(agent.server.peak_mb() - before_mb for agent, before_mb in zip((ann, bob), before, strict=True))
 
 
-def _star_s(host: str) -> float:
+def _measure_star_s(host: str) -> float:
     """Return the time until 50 sessions of one process are in a room and a broadcast has reached all others."""
     with ServerProcess(_serve_command("star")) as server:
         caller = ToolCaller(server)
@@ -134,7 +134,7 @@ def _star_s(host: str) -> float:
         caller.call("vdo_send", session_id=middle, data="hear, hear")
         for number in waiting:
             if not caller.finish(number)["events"]:
-                raise server.make_error("not everybody heard it")
+                raise server.make_error("the broadcast did not reach all sessions")
         return time.perf_counter() - start
 
 
@@ -197,7 +197,7 @@ class Agent(ToolCaller):
     def check_data(self, pending: int, number: int) -> None:
         events = self.finish(pending)["events"]
         if [event["data"] for event in events] != [{"number": number}]:
-            raise self.server.make_error(f"something else came than number {number}: {events}")
+            raise self.server.make_error(f"expected message {number}, received {events}")
 
     def until_knows(self, other: Agent) -> None:
         deadline = time.perf_counter() + 30

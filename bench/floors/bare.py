@@ -13,7 +13,7 @@ import msgspec
 IS_MODERN = "modern" in sys.argv
 _INFO = {"name": "bare", "version": "1"}
 _SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-_KEPT = {"ttlMs": 60_000, "cacheScope": "private"}
+_CACHE_FIELDS = {"ttlMs": 60_000, "cacheScope": "private"}
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -67,8 +67,8 @@ _MODERN: dict[str, Any] = {
         "supportedVersions": ["2026-07-28"],
         "capabilities": {"tools": {}},
         "_meta": {"io.modelcontextprotocol/serverInfo": _INFO},
-        **_KEPT,
+        **_CACHE_FIELDS,
     },
-    "tools/list": {**_TOOLS, **_KEPT},
+    "tools/list": {**_TOOLS, **_CACHE_FIELDS},
 }
 _ANSWERS = _MODERN if IS_MODERN else _LEGACY
