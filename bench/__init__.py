@@ -1,1 +1,1 @@
-"""Benchmarks: Hubbub beside its peers, in one run, as ratios. Started by `bench/run`; read `bench/README.md`."""
+"""Benchmarks that compare Hubbub with its peers in one run. Started by `bench/run`; see `bench/README.md`."""

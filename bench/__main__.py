@@ -1,4 +1,4 @@
-"""The command behind `bench/run`: picks the suites, runs them, shows and keeps what they measured."""
+"""The command behind `bench/run`: run the chosen suites, print their tables and save their results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench import activity, client, http, hub, report, rooms, stdio, tabletop
 from bench.process import BenchError, pin_generator
 from bench.suite import Pace, Suite
 
-# What can be measured, by name.
+# Suites by name.
 SUITES: dict[str, Suite] = {
     "stdio": stdio.SUITE,
     "http": http.SUITE,
@@ -25,14 +25,14 @@ QUICK = Pace(rounds=3, phase_s=0.4)
 
 
 def main() -> int:
-    """Run, print a table per suite, write the figures as JSON; 1 with `--strict` if a goal was missed."""
+    """Run the suites, print a table for each, write JSON; return 1 with `--strict` if a goal was missed."""
     parser = argparse.ArgumentParser(prog="bench/run", description="Compare Hubbub with its peers, side by side.")
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; all of them if none")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"one of {', '.join(SUITES)}; default: all")
     parser.add_argument("--quick", action="store_true", help="a minute or two, for a first look")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a goal is missed")
     options = parser.parse_args()
     if unknown := set(options.suites) - set(SUITES):
-        parser.error(f"there is no suite {', '.join(sorted(unknown))}; use {', '.join(SUITES)}")
+        parser.error(f"unknown suite {', '.join(sorted(unknown))}; known suites: {', '.join(SUITES)}")
     pin_generator()
     is_met = True
     for name in options.suites or SUITES:

@@ -1,4 +1,4 @@
-"""The activity suite: each call beside what it asks of ActivityWatch and the sidecar, asked without us.
+"""The activity suite: each call, compared with the same requests sent directly to ActivityWatch and the sidecar.
 
 A real ActivityWatch (from `scripts/setup test`) with 10,000 events of one day, and our sidecar with its mock engine.
 """
@@ -41,7 +41,7 @@ _PAUSE_S = 0.02
 
 def _measure(pace: Pace) -> list[Round]:
     if not _WATCH.exists():
-        raise BenchError("there is no ActivityWatch here: run scripts/setup test")
+        raise BenchError("ActivityWatch is not installed; run scripts/setup test")
     shutil.rmtree(_FOLDER, ignore_errors=True)
     _FOLDER.mkdir(parents=True)
     start = (datetime.now(UTC) - timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -95,10 +95,10 @@ def _command(watch: int, sidecar: int) -> list[str]:
 
 
 def _median_ms(calls: Sequence[Callable[[], object]], phase_s: float) -> list[float]:
-    """The middle of what each call took, of three times at least.
+    """Return the median duration of each call, from at least three runs.
 
-    They take turns, so that whatever else the machine does befalls all of them; a rest between them lets the
-    servers finish with the last.
+    The calls alternate, so that other load affects all of them equally; a pause between them lets the servers
+    finish the previous one.
     """
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:
@@ -163,7 +163,7 @@ def _sidecar() -> Iterator[int]:
 
 @contextmanager
 def _listening(command: Sequence[str], path: str, environment: dict[str, str]) -> Iterator[int]:
-    """A server on a port of its own, once it answers."""
+    """Run a server on a free port; yields the port when it answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
@@ -198,11 +198,11 @@ SUITE = Suite(
     peer="raw",
     targets={
         "activity": "the activity pack, started with `hubbub serve`",
-        "raw": "the slowest question that it asks, and ActivityWatch's own query, without us",
+        "raw": "the slowest request that it sends, and ActivityWatch's own query, sent directly",
     },
     measures=[
-        Measure("health_ms", "system.health beside the slowest of its questions, p50", "ms", Goal(Bound.SHARE, 1.5)),
-        Measure("frame_ms", "nowframe.build beside the slowest of its questions, p50", "ms", Goal(Bound.SHARE, 1.5)),
+        Measure("health_ms", "system.health beside its slowest request, p50", "ms", Goal(Bound.SHARE, 1.5)),
+        Measure("frame_ms", "nowframe.build beside its slowest request, p50", "ms", Goal(Bound.SHARE, 1.5)),
         Measure("summary_ms", "aw.summary of 10,000 events beside the query, p50", "ms", Goal(Bound.SHARE, 1.5)),
     ],
     measure=_measure,

@@ -1,4 +1,4 @@
-"""The bare servers that clients and gateways under test call: started here, alike for all of them."""
+"""Start the bare servers that clients and gateways under test call."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _RETRY_S = 0.02
 
 
 def bare_stdio(era: str) -> list[str]:
-    """The command of a bare server on stdio, which stays on its parent's core."""
+    """Return the command of a bare stdio server, which runs on the core of its parent."""
     return [sys.executable, "-m", "bench.floors.bare_stdio", era]
 
 
 def on_generator_core(command: list[str]) -> list[str]:
-    """The same, on the core of the generator, so that a gateway has one to itself."""
+    """Return the same command on the core of the generator, so that a gateway has its own core."""
     return [*command, "--core", str(GENERATOR_CORE)]
 
 
 @contextlib.contextmanager
 def bare_http(era: str, *, beside_generator: bool = False) -> Iterator[int]:
-    """A bare server over HTTP that listens; its port."""
+    """Run a bare HTTP server; yields its port."""
     port = free_port()
     command = [sys.executable, "-m", "bench.floors.bare_http", str(port), era]
     with ServerProcess(command, beside_generator=beside_generator) as server:

@@ -21,17 +21,17 @@ _SHARE = Goal(Bound.SHARE, 1 / 3)
 
 def _measure(pace: Pace) -> list[Round]:
     for target in _PYTHONS:
-        _measure_target(target, 0.05)  # so that bytecode is compiled and files are in memory
+        _measure_target(target, 0.05)  # compiles bytecode and fills the file cache
     rounds = []
     for number in range(pace.rounds):
         print(f"client: round {number + 1} of {pace.rounds}", file=sys.stderr)
-        # Each visit has eight phases, so each of them is shorter than other suites' are.
+        # Each target has eight phases, so they are shorter than in other suites.
         rounds.append({target: _measure_target(target, pace.phase_s / 2) for target in _PYTHONS})
     return rounds
 
 
 def _measure_target(target: str, phase_s: float) -> Values:
-    """Import the client, then let it call in each era, on stdio and over HTTP."""
+    """Measure the import of a client, and its calls in each era on stdio and over HTTP."""
     values = {"import_cpu_ms": _import_cpu_ms(target)}
     for era in _ERAS:
         values |= _call(target, f"stdio_{era}", [str(phase_s), era, *bare_stdio(era)])
@@ -51,7 +51,7 @@ def _call(target: str, name: str, arguments: list[str]) -> Values:
 
 
 def _output(command: list[str]) -> bytes:
-    """What a program prints until it ends."""
+    """Run a program and return its output."""
     with ServerProcess(command) as process:
         printed = b""
         while chunk := os.read(process.output, 1 << 16):

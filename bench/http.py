@@ -1,7 +1,7 @@
 """The HTTP suite: one tool, `echo`, called by 16 clients at once and by one alone, in both eras.
 
-Hubbub runs with everything on that a server in use has on: Host and Origin checks,
-metrics, and a limit that is counted and never reached.
+Hubbub runs with the features of a production server: Host and Origin checks, metrics,
+and a rate limit that is counted but never reached.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bench.process import ServerProcess
 from bench.suite import Bound, Goal, Measure, Pace, Round, Suite, Values
 
 _PEER_PYTHON = ".cache/bench/peers/bin/python"
-# Each command, up to the port.
+# Commands without the port.
 COMMANDS = {
     "hubbub": [".venv/bin/hubbub", "serve", "examples/echo.py", "--limit", "mcp=100000/second", "--port"],
     "mcp": [_PEER_PYTHON, "bench/peers/mcp_http_echo.py"],
@@ -35,12 +35,12 @@ _STREAMED = {"hubbub": ["--response", "sse"], "mcp": ["--sse"], "uvicorn": ["--s
 _WITH_SESSIONS = ("hubbub", "mcp")
 
 _CALLS = 10_000
-_FIRST_SESSIONS = 200  # what is made once for all sessions does not count
+_FIRST_SESSIONS = 200  # so that one-time allocations do not count
 _SESSIONS = 3_000
 
 
 def _measure(pace: Pace) -> list[Round]:
-    # Once is enough, for no neighbour changes it; it also compiles bytecode and brings files into memory.
+    # Once is enough, because other load does not change memory; it also compiles bytecode and fills the file cache.
     print("http: memory", file=sys.stderr)
     memory = {
         target: _run_target(target, _fill_memory if target in _WITH_SESSIONS else _call_often) for target in COMMANDS
@@ -53,11 +53,11 @@ def _measure(pace: Pace) -> list[Round]:
 
 
 def _measure_target(target: str, phase_s: float) -> Values:
-    """One life of a server that answers in JSON, one of its twin that answers with events."""
+    """Measure a server that answers with JSON, then one that answers with SSE."""
 
     async def in_json(server: ServerProcess, clients: list[Connection]) -> Values:
         legacy, modern = await open_sessions(clients), without_sessions(clients)
-        # Many before one: idle connections are closed after a while.
+        # Concurrent calls first, because idle connections are closed after a while.
         return {
             **concurrent_values("legacy", await measure_phase(server, legacy, phase_s)),
             **concurrent_values("modern", await measure_phase(server, modern, phase_s)),
@@ -77,14 +77,14 @@ def _run_target(target: str, work: ServerWork, options: list[str] | None = None)
 
 
 async def _call_often(server: ServerProcess, clients: list[Connection]) -> Values:
-    """Memory after many calls."""
+    """Return the memory after many calls."""
     count = itertools.count(1)
     await flow(server, await open_sessions(clients), lambda: next(count) < _CALLS)
     return {"resident_mb": server.resident_mb()}
 
 
 async def _fill_memory(server: ServerProcess, clients: list[Connection]) -> Values:
-    """The same, and what sessions add that nobody uses."""
+    """Return the memory after many calls, and the growth by idle sessions."""
     values = await _call_often(server, clients)
     await _open_idle_sessions(clients, _FIRST_SESSIONS)
     before_mb = server.resident_mb()

@@ -1,7 +1,7 @@
 """The generator for HTTP: keep-alive connections, each with one request in flight, raw on uvloop.
 
-It looks at answers as little as it can, or it would measure itself: `check` reads one as
-JSON, which must be right; the others must be whole, a 200 and hold the text.
+It validates responses as little as possible, or it would measure itself: `check` parses one
+as JSON; the others must be complete, have status 200 and contain the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MESSAGE = re.compile(rb"\{.*\}", re.DOTALL)
 
 @dataclass(frozen=True)
 class Flow:
-    """What a while of calls came to."""
+    """Result of a series of calls."""
 
     times: list[float]
     wall_s: float
@@ -35,7 +35,7 @@ class Flow:
 
 
 class Connection(asyncio.Protocol):
-    """One connection; it sends its next request when it has the whole answer to the last."""
+    """One connection with one request in flight."""
 
     def __init__(self, server: ServerProcess) -> None:
         self._server = server
@@ -44,7 +44,7 @@ class Connection(asyncio.Protocol):
         self._done: asyncio.Future[bytes] | None = None
 
     async def ask(self, request: bytes) -> bytes:
-        """Send one request; its answer, head and body."""
+        """Send one request and return the response, head and body."""
         if self._transport.is_closing():
             raise self._server.make_error("it has closed a connection")
         done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
         return await done
 
     async def check(self, form: CallForm) -> None:
-        """Call once and look closely at the answer."""
+        """Call once and validate the response."""
         answer = await self.ask(form.request(FIRST_ID))
         message = _MESSAGE.search(answer)
         found = json.loads(message[0]) if message is not None else {}
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
             raise self._server.make_error(f"a wrong answer: {answer[:400]!r}")
 
     async def repeat(self, form: CallForm, goes_on: Callable[[], bool]) -> list[float]:
-        """Call again after each answer; the time that each call took."""
+        """Call sequentially and return the duration of each call."""
         times: list[float] = []
         started, identifier = 0.0, FIRST_ID
 
@@ -88,27 +88,23 @@ class Connection(asyncio.Protocol):
         return times
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """It is open."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """A piece of an answer is there."""
         self._received += data
         if _is_whole(self._received):
             answer, self._received = self._received, b""
             self._take(answer)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The server has closed it."""
         self._fail("it has closed a connection")
 
     def close(self) -> None:
-        """Leave."""
         self._done = None
         self._transport.close()
 
     def _refuse(self, answer: bytes) -> None:
-        self._fail(f"an answer that nobody asked for: {answer[:400]!r}")
+        self._fail(f"unexpected response: {answer[:400]!r}")
 
     def _fail(self, problem: str) -> None:
         if self._done is not None and not self._done.done():
@@ -116,7 +112,7 @@ class Connection(asyncio.Protocol):
 
 
 async def connect(server: ServerProcess, port: int) -> Connection:
-    """Open a connection, as soon as the server listens."""
+    """Open a connection; retry until the server listens."""
     loop, end = asyncio.get_running_loop(), time.monotonic() + _START_S
     while True:
         try:
@@ -129,7 +125,7 @@ async def connect(server: ServerProcess, port: int) -> Connection:
 
 
 async def check(calling: Iterable[tuple[Connection, CallForm]]) -> None:
-    """Call once on each connection and look closely at the answers."""
+    """Call once on each connection and validate the responses."""
     for connection, form in calling:
         await connection.check(form)
 
@@ -137,7 +133,7 @@ async def check(calling: Iterable[tuple[Connection, CallForm]]) -> None:
 async def flow(
     server: ServerProcess, calling: Iterable[tuple[Connection, CallForm]], goes_on: Callable[[], bool]
 ) -> Flow:
-    """Call on all connections at once, until it goes on no more."""
+    """Call on all connections concurrently while `goes_on` returns true."""
     cpu_s, own_cpu_s, start = server.cpu_s(), time.process_time(), time.perf_counter()
     found = await asyncio.gather(*(connection.repeat(form, goes_on) for connection, form in calling))
     wall_s, cpu_s, own_cpu_s = time.perf_counter() - start, server.cpu_s() - cpu_s, time.process_time() - own_cpu_s
@@ -145,13 +141,13 @@ async def flow(
 
 
 def for_seconds(seconds: float) -> Callable[[], bool]:
-    """Whether so much time has not yet passed."""
+    """Return a function that is true until this time has passed."""
     end = time.perf_counter() + seconds
     return lambda: time.perf_counter() < end
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return an unused port."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -165,4 +161,4 @@ def _is_whole(answer: bytes) -> bool:
     length = _LENGTH.search(answer, 0, head)
     if length is not None:
         return len(answer) >= head + 4 + int(length[1])
-    return answer.endswith(b"0\r\n\r\n")  # the last chunk; JSON has no line ends of its own
+    return answer.endswith(b"0\r\n\r\n")  # the last chunk; the JSON contains no line breaks

@@ -1,4 +1,4 @@
-"""One life of a server over HTTP, for suites to share: it is started, clients connect and call, it is stopped."""
+"""Run an HTTP server for a measurement: start it, connect clients, call, and stop it. Shared by suites."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bench.process import ServerProcess
 from bench.suite import Values
 
 CLIENTS = 16
-_WARM_UP_SHARE = 0.2  # of a phase
-_RUN_TIMEOUT_S = 600  # for a life: ten thousand calls take long where many others run
+_WARM_UP_SHARE = 0.2  # share of a phase
+_RUN_TIMEOUT_S = 600  # per server: ten thousand calls take long under load
 _SESSION_ID = re.compile(rb"mcp-session-id: ([^\r]+)", re.IGNORECASE)
 
 ServerWork = Callable[[ServerProcess, list[Connection]], Awaitable[Values]]
@@ -25,7 +25,7 @@ CallPlan = list[tuple[Connection, CallForm]]
 
 
 def run_server(command: list[str], port: int, work: ServerWork, *, beside_generator: bool = False) -> Values:
-    """Start a server, connect all clients, let them do something, and stop it."""
+    """Start a server, connect all clients, run `work`, and stop it."""
 
     async def main(server: ServerProcess) -> Values:
         clients = [await connect(server, port) for _ in range(CLIENTS)]
@@ -48,7 +48,7 @@ def run_server(command: list[str], port: int, work: ServerWork, *, beside_genera
 
 
 async def open_session(client: Connection, path: str = messages.PATH) -> str:
-    """Shake hands; the session's name, which is empty where there are none."""
+    """Initialize and return the session id; empty if the server has no sessions."""
     session = _SESSION_ID.search(await client.ask(messages.initialize(path)))
     name = "" if session is None else session[1].decode()
     await client.ask(messages.initialized(name, path))
@@ -56,24 +56,24 @@ async def open_session(client: Connection, path: str = messages.PATH) -> str:
 
 
 async def open_sessions(clients: list[Connection]) -> CallPlan:
-    """A session for each client, with the calls it is going to make."""
+    """Open a session for each client, and return their calls."""
     return [(client, messages.legacy_call(await open_session(client))) for client in clients]
 
 
 def without_sessions(clients: list[Connection]) -> CallPlan:
-    """The calls of modern clients, which need no handshake."""
+    """Return the calls of modern clients, which need no handshake."""
     return [(client, messages.modern_call()) for client in clients]
 
 
 async def measure_phase(server: ServerProcess, calling: CallPlan, seconds: float) -> Flow:
-    """Look closely at one answer each, warm up, then measure for so long."""
+    """Validate one response per connection, warm up, then measure for this time."""
     await check(calling)
     await flow(server, calling, for_seconds(seconds * _WARM_UP_SHARE))
     return await flow(server, calling, for_seconds(seconds))
 
 
 def sequential_values(name: str, measured: Flow) -> Values:
-    """What one call at a time came to."""
+    """Return the values of sequential calls."""
     return {
         f"{name}_p50_us": statistics.median(measured.times) * 1e6,
         f"{name}_cpu_us": measured.server_cpu_s / len(measured.times) * 1e6,
@@ -81,7 +81,7 @@ def sequential_values(name: str, measured: Flow) -> Values:
 
 
 def concurrent_values(name: str, measured: Flow) -> Values:
-    """What many in flight came to."""
+    """Return the values of concurrent calls."""
     return {
         f"{name}_cpu_us": measured.server_cpu_s / len(measured.times) * 1e6,
         f"{name}_per_s": len(measured.times) / measured.wall_s,

@@ -1,7 +1,7 @@
 """The hub suite: calls of `echo` through a gateway to a bare server, on stdio and over HTTP, in both eras.
 
-Every gateway has a core to itself, the bare server is on the generator's. What is
-counted is the gateway's own process and never the server that it has started.
+Every gateway has its own core; the bare server runs on the core of the generator. Only the
+process of the gateway is measured, not the server that it starts.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _TRANSPORTS, _ERAS = ("stdio", "http"), ("legacy", "modern")
 _CELLS = [(transport, era) for transport in _TRANSPORTS for era in _ERAS]
 _GATEWAYS = {
     "hubbub": _CELLS,
-    "mcp-proxy": [("stdio", "legacy")],  # it knows no other: its way out over HTTP is for a client on stdio
+    "mcp-proxy": [("stdio", "legacy")],  # the only mode it supports: its HTTP upstreams are for stdio clients
     "fastmcp": _CELLS,
     "floor": _CELLS,
 }
-# What the CPU of a call is to be, and of whose. The suite's peer can do one of the four.
+# Goals for the CPU of a call, with the peer. The peer of the suite supports one of the four.
 _SHARES: dict[tuple[str, str], tuple[Goal | None, str | None]] = {
     ("stdio", "legacy"): (Goal(Bound.SHARE, 1 / 8), None),
     ("stdio", "modern"): (None, "fastmcp"),
@@ -48,14 +48,14 @@ _FASTMCP = [".cache/bench/peers/bin/python", "bench/peers/fastmcp_proxy.py"]
 
 def _measure(pace: Pace) -> list[Round]:
     for target in _GATEWAYS:
-        _measure_target(target, 0.05)  # so that bytecode is compiled and files are in memory
-    # Once is enough, for no neighbour changes memory, and lists are counted in CPU.
+        _measure_target(target, 0.05)  # compiles bytecode and fills the file cache
+    # Once is enough: other load does not change memory, and lists are measured in CPU time.
     print("hub: lists and sessions", file=sys.stderr)
     once = hub_lists.measure()
     rounds = []
     for number in range(pace.rounds):
         print(f"hub: round {number + 1} of {pace.rounds}", file=sys.stderr)
-        # Each visit has eight phases, so each of them is shorter than other suites' are.
+        # Each target has eight phases, so they are shorter than in other suites.
         round_values = {"direct": _measure_directly(pace.phase_s / 2)}
         round_values |= {target: _measure_target(target, pace.phase_s / 2) for target in _GATEWAYS}
         for target, cells in _GATEWAYS.items():
@@ -79,7 +79,7 @@ def _measure_target(target: str, phase_s: float) -> Values:
 
 
 def _measure_gateway(target: str, transport: str, era: str, place: list[str], phase_s: float) -> Values:
-    """One life of a gateway in front of a server."""
+    """Measure a gateway in front of a bare server."""
     cell = f"{transport}_{era}"
 
     async def work(gateway: ServerProcess, clients: list[Connection]) -> Values:
@@ -105,7 +105,7 @@ def _peer_command(target: str, era: str, place: list[str], port: int) -> list[st
 
 
 def _measure_directly(phase_s: float) -> Values:
-    """The bare servers with nothing between."""
+    """Measure direct calls of the bare servers."""
     values: Values = {}
     for era in _ERAS:
         with ServerProcess(bare_stdio(era), beside_generator=True) as server:

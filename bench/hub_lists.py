@@ -1,4 +1,4 @@
-"""What lists and idle clients cost the hub: a thousand tools through views, a thousand sessions. Ours only."""
+"""Cost of lists and idle clients for the hub: 1,000 tools through views, 1,000 sessions. Hubbub only."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from bench.hub_process import hub_command
 from bench.process import ServerProcess
 from bench.suite import Bound, Goal, Measure, Values
 
-_LIVES = 3
+_HUB_RUNS = 3
 _VIEWS = 20
 _OTHER_TOOL = "check_thing_0"
 _SETTLE_S = 3.0
-"""What a start still has to do is done by then."""
+"""Time until the background work of a start is done."""
 _REPEATS = 50
 _CHANGES = 20
 _HIDDEN = "delete"
 _SHOWN = (len(VERBS) - 1) * THINGS
-_FIRST_SESSIONS = 200  # what is made once for all sessions does not count
+_FIRST_SESSIONS = 200  # so that one-time allocations do not count
 _SESSIONS = 1_000
 _BODY = re.compile(rb"\{.*\}", re.DOTALL)
 
@@ -44,9 +44,9 @@ MEASURES = [
 
 
 def measure() -> Values:
-    """All of it. There is only one first time in the life of a hub, so there are several lives for lists."""
-    lives = [_lists() for _ in range(_LIVES)]
-    return {key: statistics.median(life[key] for life in lives) for key in lives[0]} | _sessions()
+    """Measure lists and sessions. Lists use several hubs, because each has only one first list."""
+    runs = [_lists() for _ in range(_HUB_RUNS)]
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]} | _sessions()
 
 
 def _lists() -> Values:
@@ -54,10 +54,10 @@ def _lists() -> Values:
     views = "".join(f'[views.v{n}]\ninclude = {include}\nexclude = ["{_HIDDEN}_*"]\n' for n in range(_VIEWS))
     many_tools = on_generator_core([sys.executable, "-m", "bench.floors.many_tools"])
 
-    async def life(hub: ServerProcess, clients: list[Connection]) -> Values:
+    async def work(hub: ServerProcess, clients: list[Connection]) -> Values:
         client, paths = clients[0], [f"{messages.PATH}/v{number}" for number in range(_VIEWS)]
         sessions = [await open_session(client, path) for path in paths]
-        await client.ask(messages.call(sessions[0], _OTHER_TOOL, paths[0]))  # connects the server
+        await client.ask(messages.call(sessions[0], _OTHER_TOOL, paths[0]))  # connects the upstream
         await asyncio.sleep(_SETTLE_S)
         start = hub.cpu_s()
         _check(hub, await _list(client, sessions[0], paths[0]))
@@ -80,11 +80,11 @@ def _lists() -> Values:
 
     port = free_port()
     with hub_command({"many": many_tools}, port, views) as command:
-        return run_server(command, port, life)
+        return run_server(command, port, work)
 
 
 async def _list(client: Connection, session: str, path: str) -> list[dict[str, Any]]:
-    """All pages."""
+    """List all pages."""
     tools: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:
@@ -96,14 +96,14 @@ async def _list(client: Connection, session: str, path: str) -> list[dict[str, A
 
 
 def _check(hub: ServerProcess, tools: list[dict[str, Any]]) -> None:
-    # What the hub adds of its own does not count.
+    # Without the tools that the hub itself adds.
     things = [tool["name"] for tool in tools if "_thing_" in tool["name"]]
     if len(things) != _SHOWN or any(name.startswith(_HIDDEN) for name in things):
         raise hub.make_error(f"the view shows {len(things)} tools and should show {_SHOWN}")
 
 
 async def _change(client: Connection, session: str, path: str) -> None:
-    """Have the server change its tools, and list until that is seen."""
+    """Make the server change its tools, and list until the change is visible."""
     answer = await client.ask(messages.call(session, CHANGING, path))
     version = f"Version {_result(answer)['content'][0]['text']}."
     while not any(tool["description"].endswith(version) for tool in await _list(client, session, path)):
@@ -118,7 +118,7 @@ def _result(answer: bytes) -> dict[str, Any]:
 
 
 def _sessions() -> Values:
-    async def life(hub: ServerProcess, clients: list[Connection]) -> Values:
+    async def work(hub: ServerProcess, clients: list[Connection]) -> Values:
         await _open_idle_sessions(clients, _FIRST_SESSIONS)
         before_mb = hub.resident_mb()
         await _open_idle_sessions(clients, _SESSIONS)
@@ -127,11 +127,11 @@ def _sessions() -> Values:
 
     port = free_port()
     with hub_command({"bare": on_generator_core(bare_stdio("legacy"))}, port) as command:
-        return run_server(command, port, life)
+        return run_server(command, port, work)
 
 
 async def _open_idle_sessions(clients: list[Connection], count: int) -> None:
-    """Each shakes hands, lists, calls once, and does nothing more."""
+    """Open sessions that initialize, list and call once, and then stay idle."""
     for number in range(count):
         client = clients[number % len(clients)]
         session = await open_session(client)

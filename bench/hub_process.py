@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def hub_command(servers: Mapping[str, list[str]], port: int, settings: str = "") -> Iterator[list[str]]:
-    """A hub in front of these servers, each a command or a single URL; `settings` is its TOML."""
+    """Return the command of a hub in front of these servers (a command or a URL each), with settings in TOML."""
     with tempfile.TemporaryDirectory() as folder:
         listed, config = Path(folder, "mcp.json"), Path(folder, "hubbub.toml")
         listed.write_text(json.dumps({"mcpServers": {name: _entry(place) for name, place in servers.items()}}))

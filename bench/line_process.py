@@ -1,4 +1,4 @@
-"""Conversations with a process, a line each; and calls of MCP tools of which several may wait at once."""
+"""Exchange lines with a process, and call MCP tools concurrently over stdio."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class LineProcess:
         self._rest = b""
 
     def write_line(self, line: bytes) -> None:
-        """Write one line, which has its end."""
+        """Write one line, including its newline."""
         view = memoryview(line)
         while view:
             view = view[os.write(self.server.input, view) :]
 
     def read_line(self) -> bytes:
-        """The next line, with its end."""
+        """Return the next line, including its newline."""
         deadline = time.monotonic() + _ANSWER_TIMEOUT_S
         while b"\n" not in self._rest:
             if not select.select([self.server.output], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                raise self.server.make_error("it says nothing")
+                raise self.server.make_error("it did not answer")
             chunk = os.read(self.server.output, _CHUNK_BYTES)
             if not chunk:
                 raise self.server.make_error("it has closed its output")
@@ -43,7 +43,7 @@ class LineProcess:
 
 
 class ToolCaller(LineProcess):
-    """An MCP client that begins calls and takes their answers in any order."""
+    """An MCP client that starts calls and reads their results in any order."""
 
     def __init__(self, server: ServerProcess) -> None:
         super().__init__(server)
@@ -54,18 +54,18 @@ class ToolCaller(LineProcess):
         self._send({"method": "notifications/initialized"})
 
     def call(self, tool: str, **arguments: Any) -> Any:
-        """What a tool gives."""
+        """Call a tool and return its structured content."""
         return ToolCaller.finish(self, ToolCaller.begin(self, tool, **arguments))
 
     def begin(self, tool: str, **arguments: Any) -> int:
-        """Call a tool; the number of the call."""
+        """Start a call and return its id."""
         self._last += 1
         params = {"name": tool, "arguments": arguments}
         self._send({"id": self._last, "method": "tools/call", "params": params})
         return self._last
 
     def finish(self, number: int) -> Any:
-        """The structured content of the answer to a call."""
+        """Wait for a call and return its structured content."""
         while number not in self._answers:
             message = json.loads(self.read_line())
             if "id" in message:

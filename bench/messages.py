@@ -1,6 +1,6 @@
-"""What the generator for HTTP sends: the requests of a legacy and of a modern client, as bytes.
+"""Requests of the HTTP generator, of a legacy and a modern client, as bytes.
 
-The headers are those that the official client sends. There is no `Origin`: only browsers have one.
+The headers are those that the official client sends. There is no `Origin`: only browsers send it.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ _META = {
 
 @dataclass(frozen=True)
 class CallForm:
-    """A call of `echo`, cut where its id goes. All ids have one length, so the head need not change."""
+    """A call of `echo`, split at its id. All ids have the same length, so the head does not change."""
 
     before: bytes
     after: bytes
 
     def request(self, identifier: int) -> bytes:
-        """The whole request."""
+        """Return the complete request with this id."""
         return b"%b%d%b" % (self.before, identifier, self.after)
 
 
 def initialize(path: str = PATH) -> bytes:
-    """Opens a session."""
+    """Return the request that opens a session."""
     params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": _CLIENT}
     return _post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}, path=path)
 
 
 def initialized(session: str, path: str = PATH) -> bytes:
-    """Ends the handshake."""
+    """Return the notification that ends the handshake."""
     return _post({"jsonrpc": "2.0", "method": "notifications/initialized"}, _legacy_headers(session), path)
 
 
 def list_tools(session: str, cursor: str | None = None, path: str = PATH) -> bytes:
-    """Asks for one page of the tools."""
+    """Return a request for one page of tools."""
     params = {} if cursor is None else {"cursor": cursor}
     message = {"jsonrpc": "2.0", "id": 0, "method": "tools/list", "params": params}
     return _post(message, _legacy_headers(session), path)
 
 
 def call(session: str, tool: str, path: str = PATH) -> bytes:
-    """Calls any tool."""
+    """Return a call of any tool."""
     message = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": {"name": tool, "arguments": {"id": "1"}}}
     return _post(message, _legacy_headers(session), path)
 
 
 def legacy_call(session: str) -> CallForm:
-    """Calls of one session."""
+    """Return calls of `echo` in one session."""
     return _call({}, _legacy_headers(session))
 
 
 def modern_call() -> CallForm:
-    """Calls that stand for themselves."""
+    """Return calls of `echo` without a session."""
     headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "echo"}
     return _call({"_meta": _META}, headers)
 

@@ -1,7 +1,7 @@
-"""A server in a process of its own, pinned to a core, with its CPU time and memory in view. Linux only.
+"""Run a server in a subprocess pinned to a core, and measure its CPU time and memory. Linux only.
 
-The generator, this process, keeps to another core where there is one. CPU time is the
-kernel's clock of the whole process: every thread counts, those that have ended too.
+The generator, this process, uses another core if there is one. CPU time is the
+kernel's clock of the whole process: it includes all threads, also ended ones.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _EXIT_S = 5.0
 
 
 class BenchError(Exception):
-    """The benchmark cannot go on; the message says why."""
+    """The benchmark cannot continue; the message says why."""
 
 
 def pin_generator() -> None:
-    """Keep this process to its core."""
+    """Pin this process to its core."""
     os.sched_setaffinity(0, {GENERATOR_CORE})
 
 
 @contextmanager
 def on_any_core() -> Iterator[None]:
-    """Children that are started here go where there is room.
+    """Start children without pinning.
 
-    For servers that the measured one asks: held to one core they could only answer one after the other.
+    For servers that the measured one calls: on one core they could not answer concurrently.
     """
     os.sched_setaffinity(0, set(_CORES))
     try:
@@ -88,28 +88,27 @@ class ServerProcess:
         self._errors.close()
 
     def terminate(self) -> None:
-        """Ask it to stop: a server that has no client on its stdin needs to be told."""
+        """Send SIGTERM: a server without a client on stdin does not stop by itself."""
         self._process.terminate()
 
     def has_ended(self) -> bool:
-        """Whether it runs no more."""
         return self._process.poll() is not None
 
     def cpu_s(self) -> float:
-        """CPU time since its start, user and system."""
+        """Return the user and system CPU time since the start."""
         # Linux derives the id of a process's CPU clock from its pid: see clock_getcpuclockid(3).
         return time.clock_gettime((~self._process.pid << 3) | 2)
 
     def resident_mb(self) -> float:
-        """Memory that it holds now."""
+        """Return the current resident memory."""
         return self._memory_mb("VmRSS:")
 
     def peak_mb(self) -> float:
-        """The most memory that it held since `forget_peak`, or since its start."""
+        """Return the peak memory since `reset_peak`, or since the start."""
         return self._memory_mb("VmHWM:")
 
     def reset_peak(self) -> None:
-        """Measure peaks from now on."""
+        """Restart the measurement of the peak memory."""
         Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
 
     def _memory_mb(self, name: str) -> float:
@@ -119,11 +118,11 @@ class ServerProcess:
         raise self.make_error("it has ended")
 
     def read_stderr(self) -> str:
-        """What it wrote to stderr until now."""
+        """Return the stderr output so far."""
         written = os.pread(self._errors.fileno(), os.fstat(self._errors.fileno()).st_size, 0)
         return written.decode(errors="replace")
 
     def make_error(self, problem: str) -> BenchError:
-        """An error that also tells what the server said last."""
+        """Return an error with the last stderr output."""
         last = self.read_stderr().strip().splitlines()[-5:]
         return BenchError("\n".join([f"{' '.join(self._command)}: {problem}", *last]))

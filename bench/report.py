@@ -1,4 +1,4 @@
-"""What a suite measured, as a table for people and as JSON for machines."""
+"""Format the results of a suite as a table, and save them as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESULTS = ROOT / "bench" / "results"
 
 
 def format_table(suite: Suite, rounds: list[Round]) -> str:
-    """Medians of every target, our ratio to the peer with its spread, and the goals."""
+    """Return a table with the medians of every target, our ratio to the peer with its spread, and the goals."""
     rows = [["", *suite.targets, f"{suite.ours}/{suite.peer}", "least..most", "goal", ""]]
     rows += [_row(suite, measure, rounds) for measure in suite.measures]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -37,7 +37,7 @@ def is_met(suite: Suite, rounds: list[Round]) -> bool:
 
 
 def save_rounds(suite: Suite, rounds: list[Round]) -> Path:
-    """Write every round to a file; its path, from the root of the checkout."""
+    """Write all rounds to a file, and return its path relative to the root of the checkout."""
     _RESULTS.mkdir(exist_ok=True)
     path = _RESULTS / f"{time.strftime('%Y%m%dT%H%M%S')}-{suite.name}.json"
     record = {
@@ -91,7 +91,7 @@ def _goal(goal: Goal | None, unit: str) -> str:
 
 
 def _ratio(ratio: float) -> str:
-    """As people say it: 1/8 or 40x."""
+    """Format a ratio, such as 1/8 or 40x."""
     if ratio >= 1:
         return f"{ratio:.1f}x" if ratio < 10 else f"{ratio:.0f}x"
     inverse = 1 / ratio

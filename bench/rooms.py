@@ -1,7 +1,7 @@
-"""The peers suite: agents that meet over WebRTC, beside a bare channel and a sender that waits for each chunk.
+"""The peers suite: agents connected by WebRTC, compared with a bare channel and a stop-and-wait sender.
 
-`hubbub signal`, and servers with the peers pack on stdio, each in a process of its own; the
-two ends of every transfer are on different cores. What is slow is measured in the first round only.
+`hubbub signal`, and servers with the peers pack on stdio, each in a subprocess; the two
+ends of every transfer are on different cores. Slow measurements run in the first round only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _measure(pace: Pace) -> list[Round]:
             print(f"peers: round {number + 1} of {pace.rounds}", file=sys.stderr)
             with _signalling() as host:
                 round_values = {
-                    "peers": _ours(host, pace.phase_s),
+                    "peers": _measure_hubbub(host, pace.phase_s),
                     "raw": _floor("raw_channel", _TRANSFERS),
                     "stop-and-wait": _floor("stop_and_wait", 1),
                     "originals": send_between_vdo_bridges(host, "originals", _FOLDER / "file.bin"),
@@ -53,7 +53,7 @@ def _measure(pace: Pace) -> list[Round]:
                 if number == 0:
                     round_values["peers"] |= {
                         "growth_mb": _growth_mb(host),
-                        "star_s": _star_s(host),
+                        "star_s": _measure_star_s(host),
                         "mesh_s": _mesh_s(host),
                     }
             rounds.append(round_values)
@@ -62,23 +62,23 @@ def _measure(pace: Pace) -> list[Round]:
     return rounds
 
 
-# -- ours ----------------------------------------------------------------------
+# -- Hubbub --------------------------------------------------------------------
 
 
-def _ours(host: str, phase_s: float) -> Values:
+def _measure_hubbub(host: str, phase_s: float) -> Values:
     with _agents(host) as (ann, bob):
         connect_s = max(bob.connect_s() for _ in range(_CONNECTS))
         ann.until_knows(bob)
         bob.until_knows(ann)
         return {
             "connect_s": connect_s,
-            "trip_ms": statistics.median(_trips(ann, bob, phase_s)) * 1000,
+            "trip_ms": statistics.median(_round_trips(ann, bob, phase_s)) * 1000,
             "file_mb_s": _FILE_BYTES / 1e6 / statistics.median(ann.send_s("file.bin") for _ in range(_TRANSFERS)),
         }
 
 
-def _trips(ann: Agent, bob: Agent, seconds: float) -> Iterator[float]:
-    """A message there and one back, each taken by a call that waits for it."""
+def _round_trips(ann: Agent, bob: Agent, seconds: float) -> Iterator[float]:
+    """Measure round trips: a message in each direction, received by a waiting call."""
     end, number = time.perf_counter() + seconds, 0
     while time.perf_counter() < end or number < 20:
         number += 1
@@ -103,7 +103,7 @@ def _to_vdo_bridge(host: str) -> Values:
 
 
 def _growth_mb(host: str) -> float:
-    """By how much either end grows while a gigabyte passes, after a file has passed already."""
+    """Return the memory growth of both ends during a transfer of 1 GB, after a first file."""
     with _agents(host) as (ann, bob):
         bob.connect_s()
         ann.until_knows(bob)
@@ -115,8 +115,8 @@ def _growth_mb(host: str) -> float:
         return max(agent.server.peak_mb() - before_mb for agent, before_mb in zip((ann, bob), before, strict=True))
 
 
-def _star_s(host: str) -> float:
-    """How long it takes until fifty sessions of one process are in a room, and what one says reached all others."""
+def _measure_star_s(host: str) -> float:
+    """Return the time until 50 sessions of one process are in a room and a broadcast has reached all others."""
     with ServerProcess(_serve_command("star")) as server:
         caller = ToolCaller(server)
         start = time.perf_counter()
@@ -134,12 +134,12 @@ def _star_s(host: str) -> float:
         caller.call("vdo_send", session_id=middle, data="hear, hear")
         for number in waiting:
             if not caller.finish(number)["events"]:
-                raise server.make_error("not everybody heard it")
+                raise server.make_error("the broadcast did not reach all sessions")
         return time.perf_counter() - start
 
 
 def _mesh_s(host: str) -> float:
-    """How long it takes until the sessions of one process all have channels to each other."""
+    """Return the time until all sessions of one process are connected to each other."""
     with ServerProcess(_serve_command("mesh")) as server:
         caller = ToolCaller(server)
         start = time.perf_counter()
@@ -174,7 +174,7 @@ class Agent(ToolCaller):
         self._session: str | None = None
 
     def connect_s(self) -> float:
-        """How long it takes to enter the room; with a target, until there is a channel to it."""
+        """Return the time to join the room; with a target, until the channel to it is open."""
         if self._session is not None:
             self.ask("vdo_disconnect")
         start = time.perf_counter()
@@ -197,7 +197,7 @@ class Agent(ToolCaller):
     def check_data(self, pending: int, number: int) -> None:
         events = self.finish(pending)["events"]
         if [event["data"] for event in events] != [{"number": number}]:
-            raise self.server.make_error(f"something else came than number {number}: {events}")
+            raise self.server.make_error(f"expected message {number}, received {events}")
 
     def until_knows(self, other: Agent) -> None:
         deadline = time.perf_counter() + 30
@@ -210,7 +210,7 @@ class Agent(ToolCaller):
             time.sleep(0.01)
 
     def send_s(self, name: str) -> float:
-        """How long a file takes to whoever is there."""
+        """Return the time to send a file to the other peers."""
         start = time.perf_counter()
         transfer = self.ask("vdo_file_send_path", file_path=str(_FOLDER / name))["transfer"]
         elapsed_s = time.perf_counter() - start
@@ -227,7 +227,7 @@ def _serve_command(name: str) -> list[str]:
 
 @contextmanager
 def _agents(host: str) -> Iterator[tuple[Agent, Agent]]:
-    """Ann, who is in the room, and bob, who is not yet."""
+    """Start two agents: ann, who is in the room, and bob, who has not joined yet."""
     with ExitStack() as stack:
         servers = [
             stack.enter_context(ServerProcess(_serve_command(name), beside_generator=name == "ann"))
@@ -254,7 +254,7 @@ def _signalling() -> Iterator[str]:
 
 
 def _floor(name: str, transfers: int) -> Values:
-    """Transfers between two programs that have nothing but a channel."""
+    """Measure transfers between two programs with a bare channel."""
     command = [".venv/bin/python", "-m", f"bench.floors.{name}"]
     size = str(_FILE_BYTES)
     with (

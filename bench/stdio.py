@@ -22,12 +22,12 @@ COMMANDS = {
 _SHORT = "a text of 20 letters"
 _LONG = (_SHORT * 4096)[: 64 * 1024]
 _IN_FLIGHT = 64
-_WARM_UP = 0.2  # of a phase
+_WARM_UP = 0.2  # share of a phase
 
 
 def _measure(pace: Pace) -> list[Round]:
     for command in COMMANDS.values():
-        _measure_server(command, 0.05)  # so that bytecode is compiled and files are in memory
+        _measure_server(command, 0.05)  # compiles bytecode and fills the file cache
     rounds = []
     for number in range(pace.rounds):
         print(f"stdio: round {number + 1} of {pace.rounds}", file=sys.stderr)
@@ -36,7 +36,7 @@ def _measure(pace: Pace) -> list[Round]:
 
 
 def _measure_server(command: list[str], phase_s: float) -> Values:
-    """One life of a server: start, calls one by one, many small ones, many large ones."""
+    """Measure a server: start, sequential calls, concurrent small calls, concurrent large calls."""
     start = time.perf_counter()
     with ServerProcess(command) as server:
         client = StdioClient(server)
@@ -71,9 +71,9 @@ SUITE = Suite(
     peer="mcp",
     targets={
         "hubbub": "examples/echo.py, started with `hubbub serve`",
-        "mcp": "mcp 2.3.0 MCPServer, structured output off: the same answers as ours",
-        "mcp-plain": "mcp 2.3.0 MCPServer, as one writes it: text and structured output",
-        "floor": "an asyncio loop that decodes the call, encodes the text, and knows nothing else",
+        "mcp": "mcp 2.3.0 MCPServer, structured output off: the same results as ours",
+        "mcp-plain": "mcp 2.3.0 MCPServer with its defaults: text and structured output",
+        "floor": "an asyncio loop that only decodes the call and encodes the text",
     },
     measures=[
         Measure("start_cpu_ms", "start to the answer of initialize, CPU", "ms", Goal(Bound.SHARE, 1 / 10)),

@@ -1,7 +1,7 @@
-"""The generator for stdio: JSON-RPC lines into a server, answers back, one at a time or many in flight.
+"""The generator for stdio: send JSON-RPC lines to a server, sequentially or concurrently.
 
-It looks at answers as little as it can, or it would measure itself: the first is read
-as JSON and must be right, the others must have the same length. So all ids have one length.
+It validates responses as little as possible, or it would measure itself: the first is parsed
+as JSON, and the others must have the same length. Therefore all ids have the same length.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INITIALIZE = {
 
 @dataclass(frozen=True)
 class Flow:
-    """What many calls in flight came to."""
+    """Result of a series of concurrent calls."""
 
     calls: int
     wall_s: float
@@ -48,7 +48,7 @@ class StdioClient:
         signal.signal(signal.SIGALRM, self._on_alarm)
 
     def initialize(self) -> None:
-        """Shake hands."""
+        """Send `initialize` and wait for the response."""
         self._exchange(_line({"id": 0, "method": "initialize", "params": _INITIALIZE}))
 
     def send_initialized(self) -> None:
@@ -56,7 +56,7 @@ class StdioClient:
         os.write(self._server.input, _line({"method": "notifications/initialized"}))
 
     def call_sequentially(self, text: str, seconds: float) -> list[float]:
-        """Call after each answer; the time that each call took."""
+        """Call `echo` sequentially and return the duration of each call."""
         length = self._check_answer(text)
         before, after = _split_echo_call(text)
         times = []
@@ -73,7 +73,7 @@ class StdioClient:
         return times
 
     def call(self, tool: str, arguments: Mapping[str, object]) -> Any:
-        """Call any tool once and read what it gives."""
+        """Call any tool once and return its result."""
         before, after = _split_call(tool, arguments)
         answer = json.loads(self._exchange(b"%b%d%b" % (before, self._next_id(), after)))
         if "result" not in answer or answer["result"].get("isError"):
@@ -81,7 +81,7 @@ class StdioClient:
         return answer["result"]
 
     def repeat_call(self, tool: str, arguments: Mapping[str, object], seconds: float) -> list[float]:
-        """Call any tool again after each answer; the time that each call took."""
+        """Call any tool sequentially and return the duration of each call."""
         self.call(tool, arguments)
         before, after = _split_call(tool, arguments)
         times = []
@@ -98,7 +98,7 @@ class StdioClient:
         return times
 
     def read(self, uri: str) -> bytes:
-        """The whole answer to the reading of a resource."""
+        """Read a resource and return the complete response line."""
         message = {"id": self._next_id(), "method": "resources/read", "params": {"uri": uri}}
         answer = self._exchange(_line(message))
         if not json.loads(answer)["result"]["contents"]:
@@ -106,7 +106,7 @@ class StdioClient:
         return answer
 
     def call_concurrently(self, text: str, window: int, seconds: float) -> Flow:
-        """Keep so many calls in flight that the server is never without one."""
+        """Keep this many calls in flight, so that the server is never idle."""
         length = self._check_answer(text)
         server_cpu, own_cpu, start = self._server.cpu_s(), time.process_time(), time.perf_counter()
         calls, size = self._pump(text, window, start + seconds)
@@ -118,7 +118,7 @@ class StdioClient:
         return flow
 
     def _pump(self, text: str, window: int, end: float) -> tuple[int, int]:
-        """Send until the time is over, then wait for what is in flight; answers, and their bytes."""
+        """Send until the time is over, then wait for pending calls; return the responses and their bytes, counted."""
         before, after = _split_echo_call(text)
         server, poll = self._server, select.poll()
         poll.register(server.output, select.POLLIN)
@@ -149,7 +149,7 @@ class StdioClient:
         return answered, size
 
     def _check_answer(self, text: str) -> int:
-        """Call once and look closely; how long a right answer is."""
+        """Call once, validate the response, and return its length."""
         before, after = _split_echo_call(text)
         identifier = self._next_id()
         answer = self._exchange(b"%b%d%b" % (before, identifier, after))
@@ -196,13 +196,13 @@ def _split_echo_call(text: str) -> tuple[bytes, bytes]:
 
 
 def _split_call(tool: str, arguments: Mapping[str, object]) -> tuple[bytes, bytes]:
-    """A call of a tool, cut where its id goes."""
+    """Return a call of a tool, split at its id."""
     params = json.dumps({"name": tool, "arguments": arguments}, separators=(",", ":"))
     return b'{"jsonrpc":"2.0","id":', b',"method":"tools/call","params":%b}\n' % params.encode()
 
 
 def _write(descriptor: int, waiting: deque[memoryview]) -> None:
-    """Write what the pipe takes."""
+    """Write as much as the pipe accepts."""
     while waiting:
         try:
             written = os.write(descriptor, waiting[0])

@@ -1,7 +1,7 @@
-"""What suites and the report agree on: rounds, measures, goals. No measuring and no printing happens here.
+"""Data types shared by suites and the report: rounds, measures, goals.
 
-A round holds one value for each measure of each target, taken one target right after the
-other, so that a ratio within a round compares what ran under the same conditions.
+A round has one value for each measure of each target. Targets are measured one right after the
+other, so that a ratio within a round compares values taken under the same conditions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Pace:
 
 
 class Bound(Enum):
-    """How a goal reads."""
+    """Kind of limit of a goal."""
 
     SHARE = "at most this share of the peer's"
     MULTIPLE = "at least this multiple of the peer's"
@@ -35,13 +35,13 @@ class Bound(Enum):
 
 @dataclass(frozen=True)
 class Goal:
-    """What a measure is to reach."""
+    """Target value of a measure."""
 
     bound: Bound
     limit: float
 
     def is_met_by(self, value: float, ratio: float) -> bool:
-        """Whether Hubbub's own value, or its ratio to the peer's if there is one, is good enough."""
+        """Whether Hubbub's value, or its ratio to the peer, is within the limit."""
         match self.bound:
             case Bound.SHARE:
                 return ratio <= self.limit
@@ -60,31 +60,31 @@ class Measure:
     unit: str
     goal: Goal | None = None
     peer: str | None = None
-    """The target that the ratio is formed with, where it is not the suite's."""
+    """Target to compare with, if it is not the peer of the suite."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A set of targets that are measured alike."""
+    """A set of targets with the same measures."""
 
     name: str
     ours: str
     peer: str
-    """The target that ratios are formed with, unless a measure names another."""
+    """Target to compare with, unless a measure names another."""
     targets: dict[str, str]
-    """Every target with a word on what it is, in the order of the columns."""
+    """Targets with descriptions, in the order of the columns."""
     measures: list[Measure]
     measure: Callable[[Pace], list[Round]]
 
 
 def median(rounds: list[Round], target: str, key: str) -> float | None:
-    """The middle one of a target's values; None if it has none of this kind."""
+    """Return the median of a target's values; None if it has none."""
     values = [round_values[target][key] for round_values in rounds if key in round_values[target]]
     return statistics.median(values) if values else None
 
 
 def ratios(rounds: list[Round], suite: Suite, measure: Measure) -> list[float]:
-    """Ours to the peer's, in each round, from the least to the greatest; none if the peer has no such value."""
+    """Return our ratio to the peer in each round, sorted; empty if the peer has no such value."""
     ours, peer, key = suite.ours, measure.peer or suite.peer, measure.key
     return sorted(
         round_values[ours][key] / round_values[peer][key] for round_values in rounds if key in round_values[peer]

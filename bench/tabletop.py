@@ -1,4 +1,4 @@
-"""The tabletop suite: a roll beside an echo, a campaign beside a bare insert, a long list beside its own size.
+"""The tabletop suite: a roll compared with an echo, a campaign with a bare insert, a long list with its size.
 
 All on stdio. The database is a file on the disk of the checkout, because a commit costs what the disk costs.
 """
@@ -23,7 +23,7 @@ _ECHO = [*_HUBBUB, "examples/echo.py", "--transport", "stdio"]
 _ROLL = {"modifier": 2, "difficulty": 15}
 _CAMPAIGN = {"name": "The Lost Expedition", "gm_mode": "HUMAN", "theme_prompt": "A dark fantasy in a cursed forest"}
 _CAMPAIGNS = 10_000
-_WARM_UP = 0.2  # of a phase
+_WARM_UP = 0.2  # share of a phase
 _TURNS = 10
 
 
@@ -48,14 +48,14 @@ def _measure_round(phase_s: float) -> tuple[Values, Values]:
 
 
 def _table_command(database: str) -> list[str]:
-    """The command that serves a table whose campaigns are in this file."""
+    """Return the command of a server whose campaigns are in this file."""
     config = _FOLDER / f"{database}.toml"
     config.write_text(f'[packs.tabletop]\ndatabase = "sqlite:///{_FOLDER / database}"\n')
     return [*_HUBBUB, "--pack", "tabletop", "--transport", "stdio", "--config", str(config)]
 
 
 def _cpu_us(command: list[str], tool: str, arguments: Mapping[str, object], phase_s: float) -> float:
-    """CPU of the server for one call."""
+    """Return the CPU time of the server for one call."""
     with ServerProcess(command) as server:
         client = _open_client(server)
         client.repeat_call(tool, arguments, phase_s * _WARM_UP)
@@ -66,7 +66,7 @@ def _cpu_us(command: list[str], tool: str, arguments: Mapping[str, object], phas
 
 
 def _create_p50_us(phase_s: float) -> tuple[float, float]:
-    """A campaign through the server and a row through `sqlite3`, in turns, as a disk is now quick and now slow."""
+    """Measure campaigns of the server and rows of `sqlite3` alternately, because the speed of a disk varies."""
     ours: list[float] = []
     bare: list[float] = []
     floor = [sys.executable, "bench/floors/sqlite_insert.py", str(_FOLDER / "bare.db")]
@@ -92,10 +92,10 @@ def _insert_for(floor: ServerProcess, seconds: float) -> list[float]:
 
 
 def _list_mb() -> tuple[float, float]:
-    """Memory that reading the long list needs beyond what the server has anyway, and the size of the answer."""
+    """Return the additional memory for reading the long list, and the size of the response."""
     with ServerProcess(_table_command("long.db")) as server:
         client = _open_client(server)
-        client.call("campaign_list", {"page_size": 500})  # loads all that reading needs
+        client.call("campaign_list", {"page_size": 500})  # loads everything that reading needs
         before = server.resident_mb()
         server.reset_peak()
         answer = client.read("campaigns://list")
@@ -110,7 +110,7 @@ def _open_client(server: ServerProcess) -> StdioClient:
 
 
 def _fill(database: str) -> None:
-    """Make one campaign as everybody does, and the others from it at once."""
+    """Create one campaign through the server, and copies of it directly in the database."""
     with ServerProcess(_table_command(database)) as server:
         _open_client(server).call("campaign_create", _CAMPAIGN)
     connection = sqlite3.connect(_FOLDER / database)

@@ -1,9 +1,9 @@
-"""Files to an end that takes them as the original does, beside files between two such ends.
+"""Transfers from Hubbub to a stop-and-wait peer, compared with transfers between two such peers.
 
-The original sends one chunk at a time and confirms each. The program that plays it here
-(`tests.packs.peers.files.stop_and_wait`) was written from facts about it, runs on the same
-WebRTC library as Hubbub, and is about as fast: the live one moved 20 MB to another at 14
-to 17 MB/s. How even the rate is counts as much as the rate: ten transfers each.
+The original vdo-bridge sends one chunk at a time and confirms each. The program that emulates it
+(`tests.packs.peers.files.stop_and_wait`) was written after its documented behaviour, runs on the same
+WebRTC library as Hubbub, and is about as fast: the original sent 20 MB at 14 to 17 MB/s.
+The variation of the rate matters as much as the rate, so there are ten transfers each.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PROGRAM = [".venv/bin/python", "-m", "tests.packs.peers.files.stop_and_wait"]
 def send_to_vdo_bridge(
     host: str, room: str, folder: Path, *, peer: str, send_s: Callable[[], float], size: int
 ) -> Values:
-    """The rate of files that a peer in the room sends to an original there."""
+    """Return the rate of files that a peer sends to an emulated original in the room."""
     with _receiver(host, room, folder, peer) as receiver:
         receiver.read_line()
         return _rates([send_s() for _ in range(TRANSFERS)], size)
 
 
 def send_between_vdo_bridges(host: str, room: str, file: Path) -> Values:
-    """The rate of files from one original to another."""
+    """Return the rate of files from one emulated original to another."""
     command = [*_PROGRAM, "send", host, room, str(file), str(TRANSFERS)]
     with _receiver(host, room, file.parent), ServerProcess(command, beside_generator=True) as sender:
         talk = LineProcess(sender)
@@ -42,7 +42,7 @@ def send_between_vdo_bridges(host: str, room: str, file: Path) -> Values:
 
 @contextmanager
 def _receiver(host: str, room: str, folder: Path, *peer: str) -> Iterator[LineProcess]:
-    """An original that is in the room; with a peer, the next thing it says is that it knows that one."""
+    """Run an emulated original in the room; with a peer, its next line reports that it knows the peer."""
     with ServerProcess([*_PROGRAM, "take", host, room, str(folder), *peer]) as server:
         talk = LineProcess(server)
         talk.read_line()

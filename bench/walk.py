@@ -1,15 +1,15 @@
-"""Which modules one call runs through: `python -m bench.walk`.
+"""List the modules that one call runs through: `python -m bench.walk`.
 
 A modern HTTP caller calls a tool of a legacy stdio server behind a hub; the server elicits, the caller sends the
 answer in a second request. The caller is a plain socket, so only the hub's side is counted. Prints
 
 * the modules of hubbub whose functions ran between the first byte and the last answer;
-* the ways of the conversation, each with its crossings between packages: of the call, from the first byte to the
+* the routes of the messages, each with its crossings between packages: of the call, from the first byte to the
   server's stdin; of the question, from the server's stdout to where the call is suspended; of the answer, from the
-  first byte of the second request to the suspended call, and from there back along the way of the question. A way is
-  the call stack at its end, below the stacks that created its tasks;
+  first byte of the second request to the suspended call, and from there back along the route of the question. A
+  route is the call stack at its end, below the stacks that created its tasks;
 * every pair of packages of which one calls the other, whatever for. Replies return through the boundaries that
-  requests came through, so most pairs are there in both directions, and no way passes all of them.
+  requests came through, so most pairs are there in both directions, and no route passes all of them.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _ROOT = str(Path(hubbub.__file__).parent) + "/"
 _PARTS = ("transports", "server", "hub", "client")
 """The packages whose crossings count: those that a call passes through, not the libraries below them."""
 _TIMERS = ("sweep", "on_tick")
-"""Functions that the HTTP server runs now and then; not part of any call."""
+"""Functions that the HTTP server runs periodically; not part of any call."""
 _UNCOUNTED = ("bounds", "errors", "app", "transports.http_server", "hub.reload", "hub.file_watch")
 """Constants and errors, and what runs beside the calls: the main task and the watch of the hub's files."""
 _ROUTE_ENDS = {
     function.__qualname__: message
     for function, message in ((ServerProcess.send, "call"), (Round.request, "question"), (Round.deliver, "answer"))
 }
-"""The functions at which the way of a message ends."""
+"""The functions at which the route of a message ends."""
 _CALL = b'"tools/call"'
 _SETTLE_S = 3.0
-"""Time for what the hub still lists in the background."""
+"""Time for the hub to finish listing in the background."""
 _VERSION = "2026-07-28"
 _UPSTREAM = """
 from dataclasses import dataclass
@@ -76,11 +76,11 @@ run(server)
 
 
 _creators: WeakKeyDictionary[asyncio.Task[Any], list[str]] = WeakKeyDictionary()
-"""The packages on the way to where each task was created."""
+"""The packages on the route to where each task was created."""
 
 
 class Walk:
-    """Records which modules run, and the way of each message, while it is active."""
+    """Records which modules run, and the route of each message, while it is active."""
 
     def __init__(self) -> None:
         self.modules: dict[str, None] = {}
@@ -114,21 +114,21 @@ class Walk:
 
 
 def remember_creator(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
-    """Create a task, as a task factory."""
+    """Task factory that records the route to where each task is created."""
     task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **options)
     _creators[task] = _find_route(inspect.currentframe(), loop)
     return task
 
 
 def _find_route(frame: FrameType | None, loop: asyncio.AbstractEventLoop) -> list[str]:
-    """The packages from where a message came in to this frame."""
+    """Return the packages from the arrival of a message to this frame."""
     task = asyncio.current_task(loop)
     before = [] if task is None else _creators.get(task, [])
     return _without_repetition([*before, *_packages(_stack(frame))])
 
 
 def _stack(frame: FrameType | None) -> list[FrameType]:
-    """This frame and those that called it, outermost first."""
+    """Return this frame and its callers, outermost first."""
     frames: list[FrameType] = []
     while frame is not None:
         frames.append(frame)
@@ -147,7 +147,7 @@ def _without_repetition(packages: list[str]) -> list[str]:
 
 @cache
 def _module(code: CodeType) -> str:
-    """The module of a function of hubbub that counts, or nothing."""
+    """Return the module of a counted function of hubbub; empty for others."""
     path = code.co_filename
     is_inside = path.startswith(_ROOT) and code.co_name != "<module>"
     name = path[len(_ROOT) : -3].replace("/", ".") if is_inside else ""
@@ -178,7 +178,7 @@ def call(url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def ask(url: str) -> None:
-    """Call the tool, and answer what it asks."""
+    """Call the tool, and answer its elicitation."""
     params: dict[str, Any] = {"name": "ask", "arguments": {}}
     input_required = call(url, "tools/call", params)
     answers = {key: {"action": "accept", "content": {"name": "this"}} for key in input_required["inputRequests"]}
@@ -189,7 +189,7 @@ def ask(url: str) -> None:
 
 
 def main() -> None:
-    """Serve a hub, walk through it twice, and print what was passed."""
+    """Serve a hub, trace two calls, and print the results."""
     walks = {"first call (opens a session)": Walk(), "second call (session is open)": Walk()}
 
     def make_calls(url: str) -> None:

@@ -1,1 +1,1 @@
-"""Clients under test: each a script that calls a bare server and prints what its own process spent, as JSON."""
+"""Clients under test: scripts that call a bare server and print the measurements of their own process as JSON."""

@@ -13,13 +13,12 @@ from bench.callers.harness import Connected, main
 
 
 def http_client(headers: Any = None, **options: Any) -> httpx2.AsyncClient:
-    """Only a proxy of this machine is not asked."""
+    """Create a client that ignores proxy settings of the environment."""
     return httpx2.AsyncClient(headers=headers, trust_env=False, **options)
 
 
 @asynccontextmanager
 async def connect(place: list[str], is_modern: bool) -> Connected:
-    """Connect as one does."""
     transport: Any = StdioTransport(place[0], place[1:], keep_alive=False)
     if len(place) == 1:
         factory: Any = http_client

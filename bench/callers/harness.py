@@ -1,4 +1,4 @@
-"""What every client under test does: connect, call `echo` one by one, then many at once.
+"""Measure a client: connect, call `echo` sequentially, then concurrently.
 
 CPU is the client's own process, all threads; a server that it has started is not counted.
 """
@@ -14,11 +14,11 @@ from contextlib import AbstractAsyncContextManager
 
 TEXT = "a text of 20 letters"
 IN_FLIGHT = (1, 16)
-_WARM_UP = 0.2  # of a phase
+_WARM_UP = 0.2  # share of a phase
 
 Call = Callable[[str], Awaitable[str]]
 Connect = Callable[[list[str], bool], AbstractAsyncContextManager[Call]]
-"""Takes where the server is (a command, or a single URL) and whether it is modern."""
+"""Connects to a server, given as a command or a single URL; the second argument says whether it is modern."""
 Connected = AsyncIterator[Call]
 
 
@@ -50,7 +50,7 @@ async def _check(call: Call) -> None:
 
 
 async def _flow(call: Call, window: int, seconds: float) -> int:
-    """Keep so many calls in flight; how many were answered."""
+    """Keep this many calls in flight; return the number of answered calls."""
     end = time.perf_counter() + seconds
 
     async def work() -> int:

@@ -11,7 +11,7 @@ from hubbub import Client
 
 @asynccontextmanager
 async def connect(place: list[str], is_modern: bool) -> Connected:
-    """Connect as one does; the era is found out."""
+    """Connect with the default options; the client detects the era."""
     config: dict[str, Any] = {"id": "bare", "command": place[0], "args": place[1:]}
     if len(place) == 1:
         config = {"id": "bare", "transport": "streamable_http", "url": place[0]}

@@ -14,7 +14,7 @@ from bench.callers.harness import Connected, main
 
 @asynccontextmanager
 async def connect(place: list[str], is_modern: bool) -> Connected:
-    """Connect as one does; only a proxy of this machine is not asked."""
+    """Connect with the default options, but ignore proxy settings of the environment."""
     async with AsyncExitStack() as stack:
         if len(place) == 1:
             http = await stack.enter_async_context(httpx2.AsyncClient(trust_env=False))

@@ -1,6 +1,6 @@
-"""What both bare servers answer to a client or gateway under test: a handshake of its era, one tool, and calls of it.
+"""Responses of both bare servers: a handshake of either era, one tool, and calls of it.
 
-Nothing is checked and nothing is remembered, so that what is measured is the one that calls.
+They validate and store nothing, so that the measurement is about the caller.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import msgspec
 IS_MODERN = "modern" in sys.argv
 _INFO = {"name": "bare", "version": "1"}
 _SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-_KEPT = {"ttlMs": 60_000, "cacheScope": "private"}
+_CACHE_FIELDS = {"ttlMs": 60_000, "cacheScope": "private"}
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """What `echo` takes."""
+    """Arguments of `echo`."""
 
     text: str = ""
 
 
 class Params(msgspec.Struct, frozen=True):
-    """As much of any parameters as is looked at."""
+    """The parameters that are used."""
 
     arguments: Arguments = Arguments()
 
 
 class Message(msgspec.Struct):
-    """As much of a message as is looked at."""
+    """The parts of a message that are used."""
 
     method: str = ""
     id: int | str | None = None
@@ -41,7 +41,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def answer(body: bytes) -> bytes:
-    """The answer to a message; empty for what needs none."""
+    """Return the response to a message; empty for a notification."""
     message = _decode(body)
     if message.id is None:
         return b""
@@ -67,8 +67,8 @@ _MODERN: dict[str, Any] = {
         "supportedVersions": ["2026-07-28"],
         "capabilities": {"tools": {}},
         "_meta": {"io.modelcontextprotocol/serverInfo": _INFO},
-        **_KEPT,
+        **_CACHE_FIELDS,
     },
-    "tools/list": {**_TOOLS, **_KEPT},
+    "tools/list": {**_TOOLS, **_CACHE_FIELDS},
 }
 _ANSWERS = _MODERN if IS_MODERN else _LEGACY

@@ -14,24 +14,20 @@ _ACCEPTED = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
 
 
 class Floor(asyncio.Protocol):
-    """Answers whatever is posted; has neither sessions nor a stream."""
+    """Answers every POST, without sessions or streams."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client connects."""
         self._transport = transport
         self._parser = httptools.HttpRequestParser(self)
         self._body = b""
 
     def data_received(self, data: bytes) -> None:
-        """Parse; whatever is complete is answered from within."""
         self._parser.feed_data(data)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body is there."""
         self._body += body
 
     def on_message_complete(self) -> None:
-        """The request is there."""
         if self._parser.get_method() != b"POST":
             self._transport.write(_NO_STREAM)
             return
@@ -44,7 +40,7 @@ class Floor(asyncio.Protocol):
 
 
 async def main() -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is killed."""
     server = await asyncio.get_running_loop().create_server(Floor, "127.0.0.1", int(sys.argv[1]))
     await server.serve_forever()
 

@@ -1,6 +1,6 @@
 """A bare server on stdio, for clients and gateways under test: `python -m bench.floors.bare_stdio legacy|modern`.
 
-A core may be named with `--core N`: the child of a gateway would stay on the gateway's.
+`--core N` selects a core; otherwise the child of a gateway would run on the core of the gateway.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bench.floors.bare import answer
 
 
 def main() -> None:
-    """Answer until the input ends: all that has come whole, in one write."""
+    """Answer until the input ends; all complete lines of one read are answered in one write."""
     if "--core" in sys.argv:
         os.sched_setaffinity(0, {int(sys.argv[sys.argv.index("--core") + 1])})
     rest = b""

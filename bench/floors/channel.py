@@ -1,7 +1,7 @@
-"""What two programs with a channel between them share: descriptions over stdin and stdout, one JSON line each.
+"""Exchange of session descriptions for programs with a channel: one JSON line each over stdin and stdout.
 
-python -m bench.floors.raw_channel offer 20000000    sends, and tells how long it took
-python -m bench.floors.raw_channel answer 20000000   takes
+python -m bench.floors.raw_channel offer 20000000    sends, and prints the duration
+python -m bench.floors.raw_channel answer 20000000   receives
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 
 def write_json(**fields: Any) -> None:
-    """Say something to whoever started this."""
+    """Write a line to stdout."""
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
 
 async def read_json() -> dict[str, Any]:
-    """What they say next."""
+    """Read the next line from stdin."""
     line = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
     message: dict[str, Any] = json.loads(line)
     return message

@@ -1,4 +1,4 @@
-"""What both HTTP floors do with a body: one decode, one encode, no protocol behind it."""
+"""Shared by both HTTP floors: decode a body, encode a response, without any protocol."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ CONTENT_TYPE = b"text/event-stream" if IS_STREAM else b"application/json"
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """What `echo` takes."""
+    """Arguments of `echo`."""
 
     text: str = ""
 
 
 class Params(msgspec.Struct, frozen=True):
-    """What `tools/call` takes."""
+    """Parameters of `tools/call`."""
 
     arguments: Arguments = Arguments()
 
 
 class Request(msgspec.Struct):
-    """As much of a message as the floor looks at."""
+    """The parts of a message that are used."""
 
     id: int | None = None
     params: Params = Params()
@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def answer(body: bytes) -> bytes:
-    """The answer to any message, as if it were a call of `echo`."""
+    """Return the response to any message, as if it were a call of `echo`."""
     request = _decode(body)
     content = [{"type": "text", "text": request.params.arguments.text}]
     message = _encode({"jsonrpc": "2.0", "id": request.id, "result": {"content": content}})

@@ -1,8 +1,8 @@
-"""As little as a gateway in Python can do: `python -m bench.floors.gateway PORT URL`, or a command for the URL.
+"""The minimal gateway in Python: `python -m bench.floors.gateway PORT URL`, or a command for the URL.
 
-httptools on uvloop in front; behind it one server on stdio, or one over HTTP with
-connections that are kept. Requests to stdio get an id of their own, for many clients
-count from the same number on. Nothing is checked, nothing is remembered.
+httptools on uvloop for clients; upstream is one stdio server, or one HTTP server with
+persistent connections. Requests to stdio get new ids, because many clients use the same
+ones. Nothing is validated or stored.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Take = Callable[[bytes], None]
 
 
 class Upstream(Protocol):
-    """Where requests go."""
+    """The server that receives the requests."""
 
     def ask(self, body: bytes, take: Take) -> None:
-        """Send a message; `take` gets the answer, which is empty if there is none."""
+        """Send a message and pass the response to `take`; it is empty if there is none."""
 
 
 class Front(asyncio.Protocol):
@@ -37,21 +37,17 @@ class Front(asyncio.Protocol):
         self._upstream = upstream
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client connects."""
         self._transport = transport
         self._parser = httptools.HttpRequestParser(self)
         self._body = b""
 
     def data_received(self, data: bytes) -> None:
-        """Parse; whatever is complete goes on from within."""
         self._parser.feed_data(data)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body is there."""
         self._body += body
 
     def on_message_complete(self) -> None:
-        """The request is there."""
         body, self._body = self._body, b""
         self._upstream.ask(body, self._answer)
 
@@ -67,7 +63,7 @@ class Front(asyncio.Protocol):
 
 
 class Message(msgspec.Struct, omit_defaults=True):
-    """A request or an answer, taken apart one level deep."""
+    """A request or a response, parsed one level deep."""
 
     jsonrpc: str
     id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -82,7 +78,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class StdioUpstream(asyncio.SubprocessProtocol):
-    """One child."""
+    """A child process on stdio."""
 
     def __init__(self) -> None:
         self._waiting: dict[bytes, tuple[msgspec.Raw, Take]] = {}
@@ -90,12 +86,11 @@ class StdioUpstream(asyncio.SubprocessProtocol):
         self._rest = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The child runs."""
         child = cast("asyncio.SubprocessTransport", transport)
         self._input = cast("asyncio.WriteTransport", child.get_pipe_transport(0))
 
     def ask(self, body: bytes, take: Take) -> None:
-        """Write the message under an id of our own."""
+        """Write the message with a new id."""
         message = _decode(body)
         if isinstance(message.id, msgspec.UnsetType):
             take(b"")
@@ -106,7 +101,7 @@ class StdioUpstream(asyncio.SubprocessProtocol):
         self._input.write(_encode(message) + b"\n")
 
     def pipe_data_received(self, descriptor: int, data: bytes) -> None:
-        """Hand out every answer that has come whole."""
+        """Pass on every complete response."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             message = _decode(line)
@@ -118,7 +113,7 @@ class StdioUpstream(asyncio.SubprocessProtocol):
 
 
 class HttpUpstream:
-    """One server, on as many connections as there are requests at once."""
+    """One HTTP server, with one connection per concurrent request."""
 
     def __init__(self, url: SplitResult) -> None:
         self._url = url
@@ -127,7 +122,7 @@ class HttpUpstream:
         self._opening: set[asyncio.Task[None]] = set()
 
     def ask(self, body: bytes, take: Take) -> None:
-        """Post the message as it is."""
+        """Post the message unchanged."""
         if self._free:
             self._send(self._free.pop(), body, take)
         else:
@@ -152,32 +147,28 @@ class HttpConnection(asyncio.Protocol):
     """One connection with one request on it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """It is open."""
         self._transport = transport
         self._parser: Any = httptools.HttpResponseParser(self)
         self._body = b""
 
     def send(self, request: bytes, take: Take) -> None:
-        """Send; the body of the answer is taken."""
+        """Send a request; its response body is passed to `take`."""
         self._take = take
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        """Parse; the answer is taken from within."""
         self._parser.feed_data(data)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body is there."""
         self._body += body
 
     def on_message_complete(self) -> None:
-        """The answer is there."""
         body, self._body = self._body, b""
         self._take(body)
 
 
 async def main(port: int, place: list[str]) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is killed."""
     loop = asyncio.get_running_loop()
     if len(place) == 1:
         upstream: Upstream = HttpUpstream(urlsplit(place[0]))

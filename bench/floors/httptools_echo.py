@@ -1,4 +1,4 @@
-"""As little as an HTTP server in Python can do: httptools on uvloop, no server around it."""
+"""The minimal HTTP server in Python: httptools on uvloop."""
 
 from __future__ import annotations
 
@@ -13,28 +13,24 @@ class Floor(asyncio.Protocol):
     """Answers every request on one connection as if it were a call of `echo`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A caller connects."""
         self._transport = transport
         self._parser = httptools.HttpRequestParser(self)
         self._body = b""
 
     def data_received(self, data: bytes) -> None:
-        """Parse; whatever is complete is answered from within."""
         self._parser.feed_data(data)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body is there."""
         self._body += body
 
     def on_message_complete(self) -> None:
-        """The request is there."""
         body, self._body = answer(self._body), b""
         head = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (CONTENT_TYPE, len(body))
         self._transport.write(head + body)
 
 
 async def main() -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is killed."""
     server = await asyncio.get_running_loop().create_server(Floor, "127.0.0.1", PORT)
     await server.serve_forever()
 

@@ -1,7 +1,7 @@
 """A bare server on stdio with a thousand tools: `python -m bench.floors.many_tools`, and `--core N` as `bare_stdio`.
 
-A call of one of them changes the list: the version in the description of each goes up,
-and the client is told. Ten verbs times a hundred things, schemas as real servers have them.
+A call of one of them changes the list: the version in each description increases, and the
+client is notified. The names are ten verbs times a hundred nouns, with realistic schemas.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _encode = msgspec.json.encode
 
 
 class Params(msgspec.Struct):
-    """As much of any parameters as is looked at."""
+    """The parameters that are used."""
 
     name: str = ""
 
 
 class Message(msgspec.Struct):
-    """As much of a message as is looked at."""
+    """The parts of a message that are used."""
 
     method: str = ""
     id: int | str | None = None
@@ -36,12 +36,12 @@ class Message(msgspec.Struct):
 
     @property
     def changes(self) -> bool:
-        """Whether the list is another one after it."""
+        """Whether the call changes the list."""
         return self.method == "tools/call" and self.params.name == CHANGING
 
 
 def tools(version: int) -> list[dict[str, Any]]:
-    """All of them."""
+    """Return all tools."""
     return [_tool(verb, number, version) for verb in VERBS for number in range(THINGS)]
 
 
@@ -61,13 +61,11 @@ def _tool(verb: str, number: int, version: int) -> dict[str, Any]:
 
 
 class Many:
-    """The server."""
-
     def __init__(self) -> None:
         self._version = 1
 
     def answer(self, message: Message) -> dict[str, Any]:
-        """Result or error."""
+        """Return the result or error of a message."""
         match message.method:
             case "initialize":
                 capabilities = {"tools": {"listChanged": True}}

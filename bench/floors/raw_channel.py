@@ -1,4 +1,4 @@
-"""A bare wrtc channel, and bytes through it: what the fast engine can do with nothing on top. See `channel`."""
+"""Send bytes through a bare wrtc channel, to measure the fast engine alone. See `channel`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MESSAGE_BYTES = 64 * 1024
 HIGH_BYTES, LOW_BYTES = 1024 * 1024, 256 * 1024
 
 
-async def described(peer: webrtc.RTCPeerConnection) -> str:
+async def set_local_description(peer: webrtc.RTCPeerConnection) -> str:
     done = asyncio.Event()
     peer.on("icegatheringstatechange", lambda _: done.set())
     while peer.ice_gathering_state.value != "complete":
@@ -33,7 +33,7 @@ async def offer(size: int) -> None:
     channel.on("message", lambda _: arrived.set())
     channel.buffered_amount_low_threshold = LOW_BYTES
     await peer.set_local_description(await peer.create_offer())
-    write_json(sdp=await described(peer))
+    write_json(sdp=await set_local_description(peer))
     await peer.set_remote_description(webrtc.RTCSessionDescriptionInit("answer", (await read_json())["sdp"]))
     await opened.wait()
     write_json(connect_s=time.perf_counter() - begun)
@@ -56,19 +56,19 @@ async def answer(size: int) -> None:
     peer = webrtc.RTCPeerConnection()
     got = 0
 
-    def announced(event: webrtc.RTCDataChannelEvent) -> None:
-        def came(message: webrtc.MessageEvent) -> None:
+    def on_channel(event: webrtc.RTCDataChannelEvent) -> None:
+        def on_message(message: webrtc.MessageEvent) -> None:
             nonlocal got
             got += len(message.data)
             if got % size == 0:
                 event.channel.send("done")
 
-        event.channel.on("message", came)
+        event.channel.on("message", on_message)
 
-    peer.on("datachannel", announced)
+    peer.on("datachannel", on_channel)
     await peer.set_remote_description(webrtc.RTCSessionDescriptionInit("offer", (await read_json())["sdp"]))
     await peer.set_local_description(await peer.create_answer())
-    write_json(sdp=await described(peer))
+    write_json(sdp=await set_local_description(peer))
     await read_json()
     peer.close()
 

@@ -1,4 +1,4 @@
-"""The least that keeping a campaign costs: `sqlite3`, one row and one commit, as safe from a loss of power as ours.
+"""The minimal cost of storing a campaign: `sqlite3`, one row and one commit, with our durability settings.
 
 Started with the path of a database. For each line on stdin, a number of seconds, it inserts for
 so long and prints the time that each insert took, as JSON.
@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def insert_for(connection: sqlite3.Connection, seconds: float) -> list[float]:
-    """Insert again and again; the time that each took."""
+    """Insert repeatedly and return the duration of each insert."""
     times, end = [], time.perf_counter() + seconds
     while (start := time.perf_counter()) < end:
         connection.execute("BEGIN IMMEDIATE")

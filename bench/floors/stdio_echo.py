@@ -1,4 +1,4 @@
-"""As little as a stdio server in Python can do: asyncio pipes, one decode, one encode, no protocol behind it."""
+"""The minimal stdio server in Python: asyncio pipes, one decode, one encode, without any protocol."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import msgspec
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """What `echo` takes."""
+    """Arguments of `echo`."""
 
     text: str = ""
 
 
 class Params(msgspec.Struct, frozen=True):
-    """What `tools/call` takes."""
+    """Parameters of `tools/call`."""
 
     arguments: Arguments = Arguments()
 
 
 class Request(msgspec.Struct):
-    """As much of a message as the floor looks at."""
+    """The parts of a message that are used."""
 
     id: int | None = None
     params: Params = Params()
@@ -39,13 +39,12 @@ class Floor(asyncio.Protocol):
         self._encode = msgspec.json.Encoder().encode
 
     def data_received(self, data: bytes) -> None:
-        """Answer all that has come whole, in one write."""
+        """Answer all complete lines in one write."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         answers = [self._answer(self._decode(line)) for line in lines]
         self._output.write(b"".join(answers))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The client has gone."""
         self._ended.set()
 
     def _answer(self, request: Request) -> bytes:

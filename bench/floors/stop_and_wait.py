@@ -55,8 +55,8 @@ async def answer(size: int) -> None:
     peer = RTCPeerConnection()
     got = 0
 
-    def announced(channel: RTCDataChannel) -> None:
-        def came(message: str) -> None:
+    def on_channel(channel: RTCDataChannel) -> None:
+        def on_message(message: str) -> None:
             nonlocal got
             chunk = json.loads(message)["pipe"]["payload"]
             data = base64.b64decode(chunk["data_base64"])
@@ -66,9 +66,9 @@ async def answer(size: int) -> None:
             ack = {"transfer_id": "file_0", "seq": chunk["seq"], "next_seq": chunk["seq"] + 1, "received_bytes": got}
             channel.send(json.dumps({"pipe": {"kind": "file.ack", "payload": ack}}))
 
-        channel.on("message", came)
+        channel.on("message", on_message)
 
-    peer.on("datachannel", announced)
+    peer.on("datachannel", on_channel)
     await peer.setRemoteDescription(RTCSessionDescription((await read_json())["sdp"], "offer"))
     await peer.setLocalDescription(await peer.createAnswer())
     write_json(sdp=peer.localDescription.sdp)

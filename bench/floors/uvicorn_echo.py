@@ -1,4 +1,4 @@
-"""As little as an ASGI application can do on uvicorn with httptools and uvloop."""
+"""The minimal ASGI application on uvicorn with httptools and uvloop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FastMCP's proxy with a client that stays connected: the port, the era, then the URL or the command of the server."""
+"""FastMCP's proxy with a persistent client. Arguments: port, era, then the URL or the command of the server."""
 
 import asyncio
 import sys
@@ -11,12 +11,12 @@ from fastmcp.server import create_proxy
 
 
 def http_client(headers: Any = None, **options: Any) -> httpx2.AsyncClient:
-    """Only a proxy of this machine is not asked."""
+    """Create a client that ignores proxy settings of the environment."""
     return httpx2.AsyncClient(headers=headers, trust_env=False, **options)
 
 
 async def main(port: int, era: str, place: list[str]) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is killed."""
     transport: Any = StdioTransport(place[0], place[1:])
     if len(place) == 1:
         factory: Any = http_client

@@ -303,7 +303,7 @@ def test_a_message_instead_of_the_empty_line_ends_the_headers() -> None:
 
 
 def test_a_log_line_with_a_colon_costs_one_error_only() -> None:
-    assert feed_whole_and_split(b"ListenStream on: port 3\n[1]\n") == [b"ListenStream on: port 3", b"[1]"]
+    assert feed_whole_and_split(b"Listening on: port 3\n[1]\n") == [b"Listening on: port 3", b"[1]"]
     assert feed_whole_and_split(b"Warning: low battery\n[1]\n") == [InvalidRequest, b"[1]"]
 
 

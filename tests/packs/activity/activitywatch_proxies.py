@@ -1,6 +1,6 @@
-"""A real ActivityWatch behind a door: one that asks for a key, or that knows what newer releases know.
+"""Proxies of a real ActivityWatch that add features of newer releases: an API key, and stored categories.
 
-The one that there is as a package is too old for either, so what they add is added here, as their source has it.
+The released Python package is too old for either, so they are implemented here after the source of newer releases.
 """
 
 import json
@@ -17,7 +17,7 @@ API_KEY = "key-of-the-test"
 
 
 def forward_request(watch: ActivityWatchServer, path: str) -> ScriptedResponse:
-    """What the real one answers."""
+    """Return the response of the real server."""
     try:
         with urllib.request.urlopen(f"{watch.url}{path}", timeout=60) as answer:
             return ScriptedResponse(answer.status, answer.read(), answer.headers["Content-Type"])
@@ -27,10 +27,10 @@ def forward_request(watch: ActivityWatchServer, path: str) -> ScriptedResponse:
 
 @contextmanager
 def run_proxy_with_key(watch: ActivityWatchServer, key: str = API_KEY) -> Iterator[ScriptedServer]:
-    """Tells of itself whoever asks, and the rest only those who have the key, as aw-server-rust does."""
+    """Run a proxy that requires the API key for everything except `/info`, as aw-server-rust does."""
 
     def answer(method: str, path: str) -> ScriptedResponse:
-        authorization = server.asked[-1][2].get("Authorization", "")
+        authorization = server.requests[-1][2].get("Authorization", "")
         if path != "/api/0/info" and authorization != f"Bearer {key}":
             return ScriptedResponse(401, b'{"message": "Missing or invalid API key"}')
         return forward_request(watch, path)
@@ -41,7 +41,7 @@ def run_proxy_with_key(watch: ActivityWatchServer, key: str = API_KEY) -> Iterat
 
 @contextmanager
 def run_proxy_with_categories(watch: ActivityWatchServer, classes: Any) -> Iterator[ScriptedServer]:
-    """Keeps settings, among them the person's categories, as releases from 0.13 on do."""
+    """Run a proxy that stores categories in its settings, as releases from 0.13 on do."""
 
     def answer(method: str, path: str) -> ScriptedResponse:
         if path.rstrip("/") == "/api/0/settings/classes":

@@ -1,4 +1,4 @@
-"""A real ActivityWatch in a folder of its own, filled through its own interface."""
+"""Run a real ActivityWatch in a temporary folder, and fill it through its REST API."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class ActivityWatchServer:
             with urllib.request.urlopen(request, timeout=START_TIMEOUT_S) as response:
                 text = response.read()
         except urllib.error.HTTPError as error:
-            if error.code != 304:  # a bucket that is already there
+            if error.code != 304:  # the bucket already exists
                 raise
             return None
         return json.loads(text) if text else None
@@ -70,7 +70,7 @@ def event(start: datetime, seconds: float, **data: Any) -> dict[str, Any]:
 
 @contextmanager
 def run_activitywatch(folder: Path, *, is_testing: bool, port: int | None = None) -> Iterator[ActivityWatchServer]:
-    """Runs one meanwhile."""
+    """Run ActivityWatch; skip the test if it is not installed."""
     if not PROGRAM.exists():
         pytest.skip("no ActivityWatch here: scripts/setup test installs it")
     folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def run_activitywatch(folder: Path, *, is_testing: bool, port: int | None = None
 
 
 def insert_morning(watch: ActivityWatchServer) -> datetime:
-    """Yesterday from nine to eleven: code, a page, mail, half an hour away, code again. When it began, in UTC."""
+    """Insert yesterday from nine to eleven: code, a page, mail, half an hour away, code. Returns the start, in UTC."""
     start = (datetime.now(UTC) - timedelta(days=1)).replace(hour=9, minute=0, second=0, microsecond=0)
     window = watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow")
     afk = watch.bucket(f"aw-watcher-afk_{HOST}", "afkstatus")

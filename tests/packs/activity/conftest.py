@@ -1,4 +1,4 @@
-"""ActivityWatch for the tests, started once for each worker and kind."""
+"""Fixtures: ActivityWatch servers, each started once per worker, and its own libraries."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.packs.activity.judge import Judge, run_judge
 
 @pytest.fixture(autouse=True)
 def _isolate_data_folder(own_folders: None) -> None:
-    """A token, a pause or a log that another test left would matter to every one."""
+    """Isolate the data folder: a token, a pause or a log of another test would change results."""
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +26,7 @@ def _normal_watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Activity
 
 @pytest.fixture
 def watch(request: pytest.FixtureRequest) -> ActivityWatchServer:
-    """An empty ActivityWatch."""
+    """An ActivityWatch without buckets."""
     found: ActivityWatchServer = request.getfixturevalue("_normal_watch")
     found.clear()
     return found
@@ -34,7 +34,7 @@ def watch(request: pytest.FixtureRequest) -> ActivityWatchServer:
 
 @pytest.fixture(params=("normal", "testing"))
 def either_watch(request: pytest.FixtureRequest) -> ActivityWatchServer:
-    """An empty one in normal mode, and one in testing mode, which answers in other ways."""
+    """An ActivityWatch without buckets, in normal and in testing mode, whose responses differ."""
     found: ActivityWatchServer = request.getfixturevalue(f"_{request.param}_watch")
     found.clear()
     return found

@@ -1,4 +1,4 @@
-"""A scripted desktop: browsers with normal and private windows, and windows that are covered, minimised, elsewhere."""
+"""A scripted desktop: browsers with public and private windows, and covered, minimised or moved windows."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,7 +19,7 @@ WORDS = {
     CHROMIUM: "elephant", HIDDEN_CHROMIUM: "tiger", FIREFOX: "penguin", HIDDEN_FIREFOX: "leopard", EDITOR: "squirrel",
     COVERED: "walrus", MINIMISED: "zebra", ELSEWHERE: "giraffe", VAULT: "badger",
 }  # fmt: skip
-"""What is written in each window, and nowhere else."""
+"""A word for each window that appears only there."""
 BOXES = {
     CHROMIUM: (0, 0, 500, 300), HIDDEN_CHROMIUM: (500, 0, 500, 300), FIREFOX: (0, 300, 460, 300),
     HIDDEN_FIREFOX: (460, 300, 460, 300), VAULT: (1000, 0, 380, 130), COVERED: (960, 400, 380, 130),
@@ -40,7 +40,7 @@ FROM_PAGER = 2
 
 
 class Desktop:
-    """Windows by what they show, and ways to move them."""
+    """Finds and moves windows by their titles."""
 
     def __init__(self, new_screen: VirtualScreen) -> None:
         self.screen = new_screen
@@ -49,7 +49,7 @@ class Desktop:
         return next(each for each in windows.list_windows() or [] if each.title.startswith(name))
 
     def place(self, name: str, box: tuple[int, int, int, int]) -> None:
-        """Put a window there, in front of the others."""
+        """Move a window to a position, in front of the others."""
         left, top, width, height = box
         with self._open_window(name) as (connection, window):
             self._send_client_message(connection, window, "_NET_WM_STATE", 0, *map(connection.get_atom, _MAXIMISED))
@@ -64,7 +64,7 @@ class Desktop:
         wait_until(is_placed, f"{name} at {box}")
 
     def bring_to_front(self, name: str) -> None:
-        """Bring a window to the front, from wherever it is."""
+        """Activate a window, also one that is minimised or on another desktop."""
         with self._open_window(name) as (connection, window):
             self._send_client_message(connection, window, "_NET_ACTIVE_WINDOW", FROM_PAGER, 0, 0)
         wait_until(lambda: self.window(name).is_active and self.window(name).is_shown, f"{name} in front")
@@ -75,20 +75,20 @@ class Desktop:
         wait_until(lambda: not self.window(name).is_shown, f"{name} out of sight")
 
     def move_to_other_desktop(self, name: str) -> None:
-        """Put a window on the second desktop."""
+        """Move a window to the second desktop."""
         with self._open_window(name) as (connection, window):
             self._send_client_message(connection, window, "_NET_WM_DESKTOP", 1, FROM_PAGER)
         wait_until(lambda: not self.window(name).is_shown, f"{name} out of sight")
 
     def arrange(self) -> None:
-        """Side by side as far as there is room; the last covers the one before it."""
+        """Arrange the windows side by side; the editor covers the window before it."""
         self.minimise(MINIMISED)
         self.move_to_other_desktop(ELSEWHERE)
         for name, box in BOXES.items():
             self.place(name, box)
 
     def foreground_window(self) -> dict[str, str]:
-        """The window in front, as ActivityWatch's watcher describes it."""
+        """Return the foreground window as ActivityWatch's watcher records it."""
         from Xlib import X, display
 
         with closing(display.Display(self.screen.environment["DISPLAY"])) as connection:
@@ -100,7 +100,7 @@ class Desktop:
             return {"app": window.get_wm_class()[1], "title": title}
 
     def paint(self) -> None:
-        """Make white what no window covers."""
+        """Paint the background white."""
         from Xlib import display
 
         with closing(display.Display(self.screen.environment["DISPLAY"])) as connection:
@@ -119,7 +119,7 @@ class Desktop:
             connection.sync()
 
     def _send_client_message(self, connection: Any, window: Any, kind: str, *values: int) -> None:
-        """Ask the window manager."""
+        """Send a client message to the window manager."""
         from Xlib import X
         from Xlib.protocol import event
 
@@ -155,7 +155,7 @@ def _firefox(folder: Path) -> list[str]:
 
 @contextmanager
 def run_desktop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desktop]:
-    """One with all of the windows."""
+    """Run a desktop with all windows open."""
     skip_without_programs("chromium", "firefox-esr")
     with run_virtual_screen(folder, monkeypatch, has_bus=True, size="1400x900") as new_screen:
         new_desktop = Desktop(new_screen)

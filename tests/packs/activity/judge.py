@@ -1,4 +1,4 @@
-"""What ActivityWatch's own libraries say, for comparison."""
+"""Call ActivityWatch's own libraries, to compare results."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ PYTHON = ROOT / ".judges" / "activitywatch" / "bin" / "python"
 
 
 class Judge:
-    """aw-core and aw-client in a process of their own."""
+    """aw-core and aw-client in a subprocess."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -37,7 +37,7 @@ class Judge:
 
 @contextmanager
 def run_judge(folder: Path) -> Iterator[Judge]:
-    """Runs one meanwhile."""
+    """Run a judge; skip the test if ActivityWatch is not installed."""
     if not PYTHON.exists():
         pytest.skip("no ActivityWatch here: scripts/setup test installs it")
     process = subprocess.Popen(

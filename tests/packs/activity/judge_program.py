@@ -1,6 +1,6 @@
-"""Runs in ActivityWatch's own Python: answers each line of JSON with what aw-core or aw-client makes of it.
+"""Runs in ActivityWatch's own Python: answers each line of JSON with the result of aw-core or aw-client.
 
-Imports nothing of Hubbub, which is not installed there. `judging` starts it.
+Imports nothing from Hubbub, which is not installed there. Started by `judge`.
 """
 
 import json
@@ -25,10 +25,10 @@ def flood(asked: dict[str, Any]) -> Any:
 
 
 def canonical_query(asked: dict[str, Any]) -> str:
-    """The text of ActivityWatch's canonical query; it sets `events` and `not_afk`."""
+    """Return the text of ActivityWatch's canonical query, which sets `events` and `not_afk`."""
     from aw_client.queries import DesktopQueryParams, canonicalEvents
 
-    nothing = [(["None"], {"type": "none"})]  # without any, it would ask a server for them
+    nothing = [(["None"], {"type": "none"})]  # without classes it would request them from a server
     params = DesktopQueryParams(
         bid_window=asked["window"], bid_afk=asked["afk"], bid_browsers=asked["web"], classes=nothing
     )

@@ -1,4 +1,4 @@
-"""Programs that run as another Unix user."""
+"""Run programs as another Unix user."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ def skip_without_root() -> None:
 
 
 def start_as_nobody(script: str, *arguments: str) -> "subprocess.Popen[str]":
-    """A Python program of another user. That user may be unable to read the interpreter's own modules."""
+    """Start a Python program as `nobody`, who may be unable to read the modules of the interpreter."""
     skip_without_root()
     drop = f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})"
     return subprocess.Popen(
@@ -35,6 +35,6 @@ def start_as_nobody(script: str, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def run_as_nobody(script: str, *arguments: str) -> str:
-    """What it prints."""
+    """Run a Python program as `nobody` and return its output."""
     with start_as_nobody(script, *arguments) as process:
         return process.communicate(timeout=60)[0]

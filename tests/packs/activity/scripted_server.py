@@ -1,4 +1,4 @@
-"""A server that answers whatever it is told to: what ActivityWatch and the sidecar do on bad days."""
+"""An HTTP server with scripted responses, to simulate failures of ActivityWatch and the sidecar."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -10,14 +10,12 @@ from tests.clock import wait_until, yield_to_loop
 
 
 class ScriptedResponse(NamedTuple):
-    """One answer."""
-
     status: int = 200
     body: bytes = b"{}"
     kind: str = "application/json"
     headers: Mapping[str, str] = {}
     announced: int | None = None
-    """The length that is promised, if that is another."""
+    """Value of Content-Length, if it differs from the length of the body."""
     hangs: bool = False
     drips: bool = False
 
@@ -28,16 +26,18 @@ class ScriptedServer(ThreadingHTTPServer):
     def __init__(self, answer: Callable[[str, str], ScriptedResponse]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer = answer
-        self.asked: list[tuple[str, str, dict[str, str]]] = []
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.is_stopped = threading.Event()
         self.hanging_count = self.answered_count = 0
 
     async def wait_until_hanging(self) -> None:
-        """Wait until there are questions that it leaves open, and all others are answered, those that follow too."""
+        """Wait until a request hangs and all other requests, including follow-up ones, have been answered."""
         previous_count = -1
-        while len(self.asked) != previous_count:
-            previous_count = len(self.asked)
-            await wait_until(lambda: self.hanging_count and self.hanging_count + self.answered_count == len(self.asked))
+        while len(self.requests) != previous_count:
+            previous_count = len(self.requests)
+            await wait_until(
+                lambda: self.hanging_count and self.hanging_count + self.answered_count == len(self.requests)
+            )
             await yield_to_loop()
 
     @property
@@ -51,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.asked.append((self.command, self.path, dict(self.headers)))
+        self.server.requests.append((self.command, self.path, dict(self.headers)))
         response = self.server.answer(self.command, self.path)
         if response.hangs:
             self.server.hanging_count += 1
@@ -85,7 +85,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def run_scripted_server(answer: ScriptedResponse | Callable[[str, str], ScriptedResponse]) -> Iterator[ScriptedServer]:
-    """Runs one meanwhile."""
     server = ScriptedServer(answer if callable(answer) else lambda method, path: answer)
     server.handle_error = lambda request, client_address: None  # type: ignore[method-assign]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

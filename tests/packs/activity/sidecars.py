@@ -1,4 +1,4 @@
-"""Sidecars that run in this process, and a way to ask them over HTTP."""
+"""Run sidecars in this process, and send requests to them."""
 
 import base64
 import http.client
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def decode_image(data_base64: str) -> "Image":
-    """A picture of an answer, to look at its points."""
+    """Decode a picture of a response."""
     from PIL import Image
 
     with Image.open(BytesIO(base64.b64decode(data_base64))) as opened:

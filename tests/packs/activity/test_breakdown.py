@@ -1,4 +1,4 @@
-"""Events split at the hours, days, weeks and months of a zone: nothing is lost, nothing is counted twice."""
+"""Splitting events at hours, days, weeks and months of a time zone loses nothing and counts nothing twice."""
 
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -74,7 +74,7 @@ def test_an_event_counts_in_each_interval_that_it_reaches_into() -> None:
         ("Asia/Kolkata", date(2026, 4, 24), 24),
     ],
 )
-def test_a_day_on_which_clocks_change_is_split_at_full_hours(zone: str, day: date, hours: int) -> None:
+def test_a_day_with_a_clock_change_is_split_at_full_hours(zone: str, day: date, hours: int) -> None:
     period = parse_period(day.isoformat(), ZoneInfo(zone), NOW)
     edges = interval_edges(period, "hour")
     assert len(edges) - 1 == hours
@@ -84,7 +84,7 @@ def test_a_day_on_which_clocks_change_is_split_at_full_hours(zone: str, day: dat
     assert len(interval_edges(period, "day")) == 2
 
 
-def test_a_day_that_never_was_has_no_interval() -> None:
+def test_a_skipped_day_has_no_interval() -> None:
     apia = ZoneInfo("Pacific/Apia")
     period = Period(datetime(2011, 12, 29, tzinfo=apia), datetime(2012, 1, 1, tzinfo=apia))
     assert [each.start.day for each in break_down([], period, "day", app)] == [29, 31]

@@ -1,4 +1,4 @@
-"""Summaries by hour, day, week and month, and by page and file, of a real ActivityWatch's events."""
+"""Summaries per hour, day, week and month, and by page and file, of events of a real ActivityWatch."""
 
 import random
 import re
@@ -16,13 +16,13 @@ from hubbub.packs.activity.settings import PrivacySettings
 
 BERLIN = ZoneInfo("Europe/Berlin")
 WEEK = "2026-W43"
-"""Its Sunday, 25 October, has 25 hours in Berlin."""
+"""Sunday, 25 October, has 25 hours in Berlin."""
 MONDAY = datetime(2026, 10, 19, tzinfo=BERLIN).astimezone(UTC)
 WEEK_S = (7 * 24 + 1) * 3600
 
 
 def insert_week(watch: ActivityWatchServer) -> None:
-    """Windows and presence of all kinds of lengths, from the Saturday before to the Tuesday after."""
+    """Insert windows and presence of various lengths, from the Saturday before to the Tuesday after."""
     generator = random.Random(7)
     buckets = {
         "window": watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow"),
@@ -51,7 +51,7 @@ def sum_intervals(summary: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-async def test_hours_add_up_to_days_and_days_to_the_week_that_activitywatch_itself_reckons(
+async def test_hours_and_days_add_up_to_the_week_total_of_activitywatch(
     watch: ActivityWatchServer,
 ) -> None:
     insert_week(watch)
@@ -89,7 +89,7 @@ async def test_hours_add_up_to_days_and_days_to_the_week_that_activitywatch_itse
     assert (whole["per"], whole["intervals"]) == (None, [])
 
 
-async def test_intervals_say_what_was_done_in_each_and_leave_out_empty_ones(watch: ActivityWatchServer) -> None:
+async def test_intervals_list_their_activity_and_empty_ones_are_omitted(watch: ActivityWatchServer) -> None:
     start = insert_morning(watch)
     async with connect_tool_client(watch.url) as tool_client:
         summary = await tool_client.call("aw.summary", period="yesterday", per="hour", top=1)
@@ -102,8 +102,8 @@ async def test_intervals_say_what_was_done_in_each_and_leave_out_empty_ones(watc
     assert [each["active_s"] for each in part["intervals"]] == [1200, 900]
 
 
-async def test_a_storage_that_does_not_cut_events_to_the_period_gives_the_same(watch: ActivityWatchServer) -> None:
-    """As the one in memory does not: it gives every event that has something to do with the period, whole."""
+async def test_events_beyond_the_period_are_cut_to_it(watch: ActivityWatchServer) -> None:
+    """ActivityWatch's memory storage returns whole events that overlap the period."""
     start = insert_morning(watch)
     whole = {
         "start": f"{start - timedelta(days=1):%Y-%m-%dT%H:%MZ}",
@@ -121,7 +121,7 @@ async def test_a_storage_that_does_not_cut_events_to_the_period_gives_the_same(w
                 assert sum(each["active_s"] for each in found["intervals"]) == found["active_s"]
 
 
-async def test_rows_of_very_many_intervals_are_shared_out_and_said_to_be(watch: ActivityWatchServer) -> None:
+async def test_the_row_limit_is_shared_among_many_intervals_with_a_note(watch: ActivityWatchServer) -> None:
     window = watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow")
     begin = datetime(2026, 9, 30, 22, tzinfo=UTC)
     watch.insert(
@@ -143,7 +143,7 @@ async def test_rows_of_very_many_intervals_are_shared_out_and_said_to_be(watch: 
 
 
 def insert_editor_events(watch: ActivityWatchServer, start: datetime) -> None:
-    """What an editor's watcher tells of the first half hour, and of the last, when nobody was there for a while."""
+    """Insert editor events for the first half hour and the last one, which includes time away."""
     editor = watch.bucket(f"aw-watcher-vscode_{HOST}", "app.editor.activity")
     watch.insert(
         editor,
@@ -186,7 +186,7 @@ async def test_a_summary_can_be_by_project_file_language_and_address(watch: Acti
         assert summary["notes"] == []
 
 
-async def test_files_and_addresses_pass_the_rules_of_privacy(watch: ActivityWatchServer) -> None:
+async def test_privacy_rules_apply_to_files_and_addresses(watch: ActivityWatchServer) -> None:
     insert_editor_events(watch, insert_morning(watch))
     rules = PrivacySettings(mask_titles=("diary",), urls="domain", drop_titles=("a\\.py",))
     async with connect_tool_client(watch.url, privacy=rules) as tool_client:
@@ -203,7 +203,7 @@ async def test_files_and_addresses_pass_the_rules_of_privacy(watch: ActivityWatc
     assert "no files are recorded" in dropped["notes"][0]
 
 
-async def test_a_project_that_is_private_hides_its_files(watch: ActivityWatchServer) -> None:
+async def test_a_private_project_hides_its_files(watch: ActivityWatchServer) -> None:
     start = insert_morning(watch)
     editor = watch.bucket(f"aw-watcher-vim_{HOST}", "app.editor.activity")
     watch.insert(editor, [event(start, 600, file="notes.txt", project="merger", language="text")])
@@ -212,19 +212,19 @@ async def test_a_project_that_is_private_hides_its_files(watch: ActivityWatchSer
     assert rows(files) == {"[private]": 600}
 
 
-async def test_files_are_read_only_where_they_are_needed(watch: ActivityWatchServer) -> None:
+async def test_editor_events_are_read_only_when_needed(watch: ActivityWatchServer) -> None:
     insert_editor_events(watch, insert_morning(watch))
     with run_proxy_with_categories(watch, []) as proxy:
         async with connect_tool_client(proxy.url) as tool_client:
             for by in ("app", "url"):
                 await tool_client.call("aw.summary", period="yesterday", by=by, per="hour")
-            without = [path for _, path, _ in proxy.asked]
+            without = [path for _, path, _ in proxy.requests]
             await tool_client.call("aw.summary", period="yesterday", by="file")
     assert not [path for path in without if "vscode" in path]
-    assert [path for _, path, _ in proxy.asked if "vscode" in path]
+    assert [path for _, path, _ in proxy.requests if "vscode" in path]
 
 
-async def test_the_review_of_a_week_has_its_days_one_by_one(watch: ActivityWatchServer) -> None:
+async def test_the_week_review_prompt_lists_each_day(watch: ActivityWatchServer) -> None:
     start = insert_morning(watch)
     async with connect_tool_client(watch.url, categories={"Work": "code"}) as tool_client:
         asked = [

@@ -1,4 +1,4 @@
-"""Windows of browsers: which are private, which are known not to be, and of which it cannot be known."""
+"""Browser windows: private, public, and unconfirmed ones."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -49,8 +49,8 @@ def frame(name: str, box: Any = BOX, pid: int = 7) -> Frame:
         "evil — Mozilla Firefox — Mozilla Firefox yksityinen",
     ],
 )
-def test_a_private_window_of_firefox_is_known_in_any_language(title: str) -> None:
-    """What stands behind the title of the page is more than the name of the browser."""
+def test_private_firefox_windows_are_detected_in_any_language(title: str) -> None:
+    """The part after the page title is more than the name of the browser."""
     assert browsers.is_marked_private("firefox-esr", title)
 
 
@@ -67,7 +67,7 @@ def test_a_private_window_of_firefox_is_known_in_any_language(title: str) -> Non
         ("Chromium", "Firefox is fast - Chromium"),
     ],
 )
-def test_other_windows_are_not_taken_for_private(app: str, title: str) -> None:
+def test_other_windows_do_not_count_as_private(app: str, title: str) -> None:
     assert not browsers.is_marked_private(app, title)
 
 
@@ -77,43 +77,43 @@ def test_other_windows_are_not_taken_for_private(app: str, title: str) -> None:
 @pytest.mark.parametrize(
     "name", ["Page - Chromium (Incognito)", "Page - Chromium (Tundmatu)", "Page - Chromium（无痕）"]
 )
-def test_the_accessible_name_says_that_a_window_is_private(name: str) -> None:
+def test_a_window_is_private_if_its_accessible_name_says_so(name: str) -> None:
     assert verdicts([window("Page - Chromium")], frame(name)) == ["private"]
 
 
-def test_a_private_window_whose_title_ends_in_a_bracket_is_known_too() -> None:
+def test_a_private_window_whose_title_ends_with_a_bracket_is_detected() -> None:
     assert verdicts([window("Mail (3)")], frame("Mail (3) (Tundmatu)")) == ["private"]
     assert verdicts([window("Mail (3)")], frame("Mail (3)")) == ["seen"]
 
 
-def test_the_accessible_name_says_that_a_window_is_not_private() -> None:
+def test_a_window_is_public_if_its_accessible_name_says_so() -> None:
     assert verdicts([window("Page - Chromium")], frame("Page - Chromium")) == ["seen"]
     assert verdicts([window("Page - Chromium")], frame("Page - Chromium - Ann")) == ["seen"]
     assert verdicts([window("New - Chromium")], frame("Old - Chromium")) == ["seen"]  # the page changed meanwhile
 
 
 @pytest.mark.parametrize("frames", [(), (frame("Other - Chromium", pid=8),), (frame("Other - Chromium", OTHER_BOX),)])
-def test_without_an_accessible_name_it_cannot_be_known(frames: tuple[Frame, ...]) -> None:
+def test_a_window_without_an_accessible_name_is_unconfirmed(frames: tuple[Frame, ...]) -> None:
     assert verdicts([window("Page - Chromium")], *frames) == ["unknown"]
     assert verdicts([window("Page - Chromium")], *frames, unconfirmed_windows="show") == ["seen"]
     assert verdicts([window("Page - Chromium")], *frames, incognito=False) == ["seen"]
 
 
-def test_of_two_windows_with_one_title_each_is_known_by_its_place() -> None:
+def test_windows_with_the_same_title_are_told_apart_by_position() -> None:
     listed = [window("Page - Chromium", BOX, 1), window("Page - Chromium", OTHER_BOX, 2)]
     frames = [frame("Page - Chromium", BOX), frame("Page - Chromium (Incognito)", OTHER_BOX)]
     assert verdicts(listed, *frames) == ["seen", "private"]
     assert verdicts(listed, *frames[:1]) == ["seen", "unknown"]
 
 
-def test_of_two_windows_with_one_title_and_place_none_is_seen() -> None:
+def test_windows_with_the_same_title_and_position_are_hidden() -> None:
     """One of them may have been opened after the tree was read."""
     listed = [window("Page - Chromium", identifier=1), window("Page - Chromium", identifier=2)]
     assert verdicts(listed, frame("Page - Chromium")) == ["unknown", "unknown"]
     assert verdicts(listed, frame("Page - Chromium"), frame("Page - Chromium (Incognito)")) == ["private", "private"]
 
 
-def test_a_window_that_was_opened_after_the_tree_was_read_is_not_taken_for_another() -> None:
+def test_a_window_opened_after_the_tree_was_read_is_not_confused_with_another() -> None:
     listed = [window("Page - Chromium", identifier=1), window("Hidden - Chromium", identifier=2)]
     assert verdicts(listed, frame("Page - Chromium")) == ["seen", "unknown"]
 
@@ -125,8 +125,8 @@ def test_a_menu_is_as_private_as_the_windows_of_its_program() -> None:
     assert verdicts([window("Page - Chromium"), menu]) == ["unknown"] * 2
 
 
-def test_a_program_that_lies_about_places_is_not_believed() -> None:
-    """What it claims to show outside of its window, or where another covers that, is left out."""
+def test_elements_outside_the_visible_part_of_their_window_are_ignored() -> None:
+    """Elements outside of their window, or covered by another, are omitted."""
     boxes = [(20, 20, 60, 40), (590, 20, 630, 40), (700, 20, 740, 40), (-1e9, -1e9, 1e9, 1e9), (60, 60, 20, 20)]
     nodes = [Node("label", str(number), 0, box, False) for number, box in enumerate(boxes)]
     classifier = WindowClassifier(
@@ -151,15 +151,15 @@ def test_a_program_that_lies_about_places_is_not_believed() -> None:
         (["chromium", "--torrent"], False),
     ],
 )
-def test_a_browser_is_asked_how_it_was_started(arguments: list[str], is_private: bool) -> None:
+def test_private_mode_is_detected_from_the_command_line(arguments: list[str], is_private: bool) -> None:
     assert browsers.is_started_private(arguments) is is_private
 
 
-# -- what was recorded ---------------------------------------------------------------
+# -- recorded windows ----------------------------------------------------------------
 
 
 def is_title_disclosed(title: str, minutes: float = 0, app: str = "Chromium", **data: Any) -> bool:
-    """Whether the title of a window is told; a page named Page was shown at noon for ten minutes."""
+    """Whether a window title is disclosed; a page named Page was shown at noon for ten minutes."""
     pages = ConfirmedPages([Event(NOON, 600, {"title": "Page", "url": "u", "incognito": False})])
     seen = Event(NOON + timedelta(minutes=minutes), 60, {"app": app, "title": title, **data})
     (disclosed,) = Privacy(PrivacySettings()).filter_events([seen], pages=pages)
@@ -167,7 +167,7 @@ def is_title_disclosed(title: str, minutes: float = 0, app: str = "Chromium", **
     return disclosed.text("title") == title
 
 
-def test_the_title_of_a_window_is_told_if_its_page_was_recorded_then() -> None:
+def test_a_window_title_is_disclosed_if_its_page_was_recorded_at_that_time() -> None:
     assert is_title_disclosed("Page - Chromium")
     assert is_title_disclosed("Page - Chromium", minutes=11)
     assert is_title_disclosed("Page - Google Chrome - Ann", app="Google-chrome")
@@ -188,22 +188,22 @@ def test_a_private_page_confirms_nothing() -> None:
 
 
 @pytest.mark.parametrize("app", ["Iridium-browser", "slimjet.exe", "Orion", "Avast Secure Browser", "Nyxt"])
-def test_lesser_known_browsers_have_private_windows_too(app: str) -> None:
+def test_windows_of_lesser_known_browsers_need_confirmation(app: str) -> None:
     assert not is_title_disclosed("Other", app=app)
 
 
-def test_a_firefox_by_another_name_says_so_in_every_language() -> None:
+def test_firefox_forks_mark_private_windows_in_every_language() -> None:
     assert browsers.is_marked_private("zen", "Seite — Zen Browser Privater Modus")
     assert browsers.is_marked_private("zen-beta", "Pagina — Zen Browser Navigare privată")
 
 
 @pytest.mark.parametrize("data", [{"app": ["Chromium"], "title": "Page"}, {"app": "Chromium", "title": ["Page"]}])
-def test_odd_events_are_not_told_either(data: dict[str, Any]) -> None:
+def test_malformed_window_titles_are_unconfirmed(data: dict[str, Any]) -> None:
     (disclosed,) = Privacy(PrivacySettings()).filter_events([Event(NOON, 60, data)], pages=ConfirmedPages(()))
     assert disclosed.data["title"] == UNCONFIRMED
 
 
-async def test_every_tool_says_that_a_window_may_be_private(watch: ActivityWatchServer) -> None:
+async def test_every_tool_notes_windows_that_may_be_private(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     start = now - timedelta(seconds=50)
     bucket = watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow")
@@ -219,7 +219,7 @@ async def test_every_tool_says_that_a_window_may_be_private(watch: ActivityWatch
         ]
     assert all(UNCONFIRMED in str(each) for each in found)
     assert all("Secret gifts" not in str(each) for each in found)
-    assert all("cannot be known" in str(each["notes"]) for each in found)
+    assert all("it is unknown whether those windows are private" in str(each["notes"]) for each in found)
     async with connect_tool_client(watch.url, privacy=PrivacySettings(unconfirmed_windows="show")) as tool_client:
         assert (await tool_client.call("aw.now"))["window"]["title"] == "Secret gifts - Chromium"
     tab = event(start, 40, title="Secret gifts", url="https://shop.example/", incognito=False)
@@ -247,5 +247,5 @@ def test_windows_of_password_managers_are_private(app: str) -> None:
 
 
 @pytest.mark.parametrize("app", ["Compass", "Code", "org.gnome.Nautilus", "Passport", "Passenger"])
-def test_windows_of_other_apps_are_not(app: str) -> None:
+def test_windows_of_other_apps_are_not_private(app: str) -> None:
     assert not Privacy(PrivacySettings()).hides_window(app, "x")

@@ -1,4 +1,4 @@
-"""Totals equal those of ActivityWatch's canonical query, which a real ActivityWatch works out from aw-client's text.
+"""Totals equal those of ActivityWatch's canonical query, which a real ActivityWatch evaluates.
 
 That query takes one bucket of windows, one of presence and one of each browser. Where there are more, it is run for
 each combination, and each moment belongs to the first that has something there: machines come in their order, and of
@@ -29,11 +29,11 @@ EXAMPLES = int(os.environ.get("CANONICAL_EXAMPLES", "15"))
 MANY_EXAMPLES = settings(
     max_examples=EXAMPLES,
     deadline=None,
-    phases=[Phase.explicit, Phase.generate],  # to shrink takes minutes
+    phases=[Phase.explicit, Phase.generate],  # shrinking takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 DAYS = count()
-"""Each example has a day of its own, so that nothing needs to be deleted."""
+"""Each example uses another day, so that nothing needs to be deleted."""
 APPS = ["Code", "Firefox", "firefox", "Chromium", "navigator"]
 WINDOW, AFK, WEB = "currentwindow", "afkstatus", "web.tab.current"
 
@@ -67,7 +67,7 @@ OTHER_BUCKETS = [
 
 
 def _events(data: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list[Event]]:
-    """Seconds after the start of the example; many touch, overlap, have no length, or leave gaps that are filled."""
+    """Generate events in seconds after the start; many touch, overlap, are empty, or leave small gaps."""
     few = st.integers(0, 60).map(lambda number: number * 2.0)
     odd = st.integers(0, 120_000).map(lambda number: number / 1000)
     length = st.just(0.0) | few | odd
@@ -93,7 +93,7 @@ def examples_of(buckets: Sequence[Bucket]) -> st.SearchStrategy[Example]:
 
 
 def insert(watch: ActivityWatchServer, example: Example) -> datetime:
-    """When the example begins."""
+    """Insert the events, and return the start of the example."""
     start = datetime(2020, 1, 1, tzinfo=UTC) + timedelta(days=next(DAYS))
     for bucket, events in example.items():
         watch.bucket(bucket.id, bucket.type, host=bucket.host)
@@ -106,7 +106,7 @@ def insert(watch: ActivityWatchServer, example: Example) -> datetime:
 def query_canonical(
     watch: ActivityWatchServer, judge: Judge, start: datetime, end: datetime, devices: Sequence[Sequence[Bucket]]
 ) -> Counter[str]:
-    """Seconds by app, by ActivityWatch's account."""
+    """Return seconds by app from ActivityWatch's canonical query."""
     written = watch.request("GET", "buckets/")
     lines: list[str] = []
     names: list[str] = []
@@ -129,7 +129,7 @@ def to_span(found: dict[str, Any]) -> tuple[datetime, datetime, str]:
 
 
 def join(results: Sequence[Sequence[tuple[datetime, datetime, str]]]) -> Counter[str]:
-    """Seconds by app; each moment belongs to the first result that has something there."""
+    """Return seconds by app; each moment counts for the first result with an event there."""
     seconds: Counter[str] = Counter()
     edges = sorted({edge for spans in results for start, end, _ in spans for edge in (start, end)})
     for start, end in pairwise(edges):
@@ -165,22 +165,20 @@ def compare(
 
 @MANY_EXAMPLES
 @given(example=examples_of(DESK_BUCKETS))
-def test_totals_of_one_machine(watch: ActivityWatchServer, judge: Judge, example: Example) -> None:
+def test_totals_of_one_machine_match(watch: ActivityWatchServer, judge: Judge, example: Example) -> None:
     compare(watch, judge, example, [DESK_BUCKETS])
 
 
 @MANY_EXAMPLES
 @given(example=examples_of(DESK_BUCKETS + OTHER_BUCKETS))
-def test_totals_of_one_machine_beside_buckets_of_others(
-    watch: ActivityWatchServer, judge: Judge, example: Example
-) -> None:
+def test_totals_of_one_machine_among_several_match(watch: ActivityWatchServer, judge: Judge, example: Example) -> None:
     summary = compare(watch, judge, example, [DESK_BUCKETS])
     assert "aw-watcher-android-import (unknown)" in str(summary["notes"])
 
 
 @MANY_EXAMPLES
 @given(example=examples_of(DESK_BUCKETS + MORE_DESK_BUCKETS))
-def test_totals_of_one_machine_with_several_buckets_of_a_type(
+def test_totals_of_one_machine_with_several_buckets_of_a_type_match(
     watch: ActivityWatchServer, judge: Judge, example: Example
 ) -> None:
     compare(watch, judge, example, [DESK_BUCKETS + MORE_DESK_BUCKETS])
@@ -188,10 +186,10 @@ def test_totals_of_one_machine_with_several_buckets_of_a_type(
 
 @MANY_EXAMPLES
 @given(example=examples_of(DESK_BUCKETS + OTHER_BUCKETS[1:]))
-def test_totals_of_all_machines(watch: ActivityWatchServer, judge: Judge, example: Example) -> None:
+def test_totals_of_all_machines_match(watch: ActivityWatchServer, judge: Judge, example: Example) -> None:
     unnamed = [bucket for bucket in DESK_BUCKETS if bucket.host == "unknown"]
     compare(watch, judge, example, [DESK_BUCKETS, OTHER_BUCKETS[1:] + unnamed], host="all")
 
 
-def test_browsers_have_the_names_that_the_canonical_query_knows(judge: Judge) -> None:
+def test_browser_app_names_match_aw_client(judge: Judge) -> None:
     assert {word: set(names) for word, names in judge.ask("browser_names").items()} == BROWSER_APPS

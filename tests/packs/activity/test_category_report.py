@@ -1,4 +1,4 @@
-"""The categories with their time, and what has none."""
+"""Categories with their time, and time without a category."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def rule(pattern: str, *, ignore_case: bool = True, is_valid: bool = True) -> di
     return {"pattern": pattern, "ignore_case": ignore_case, "is_valid": is_valid}
 
 
-async def test_categories_of_activitywatch_are_listed_with_their_rules_and_their_time(
+async def test_categories_of_activitywatch_are_listed_with_rules_and_time(
     watch: ActivityWatchServer,
 ) -> None:
     insert_morning(watch)
@@ -52,7 +52,7 @@ async def test_categories_of_activitywatch_are_listed_with_their_rules_and_their
     assert sum(listed.values()) == found["active_s"]
 
 
-async def test_what_has_no_category_is_listed_so_that_rules_can_be_written(watch: ActivityWatchServer) -> None:
+async def test_apps_and_titles_without_a_category_are_listed(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     async with connect_tool_client(watch.url, categories={"Work > Code": "code"}) as tool_client:
         found = await tool_client.call("aw.categories", period="yesterday")
@@ -71,7 +71,7 @@ async def test_what_has_no_category_is_listed_so_that_rules_can_be_written(watch
     assert (tried["source"], tried["uncategorized_s"]) == ("call", 4500)
 
 
-async def test_without_categories_everything_is_without_one(watch: ActivityWatchServer) -> None:
+async def test_without_categories_everything_is_uncategorized(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     async with connect_tool_client(watch.url) as tool_client:
         found = await tool_client.call("aw.categories", period="yesterday")
@@ -79,7 +79,7 @@ async def test_without_categories_everything_is_without_one(watch: ActivityWatch
     assert "no categories" in found["notes"][0]
 
 
-async def test_patterns_do_not_give_away_what_is_private(watch: ActivityWatchServer) -> None:
+async def test_private_text_in_patterns_is_masked(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     recorded = [{"name": ["Secrets of Acme"], "rule": {"type": "regex", "regex": "KeePass|Acme|Code"}}]
     rules = PrivacySettings(drop_apps=("keepass",), mask_titles=("acme",))
@@ -91,7 +91,7 @@ async def test_patterns_do_not_give_away_what_is_private(watch: ActivityWatchSer
     assert row["rules"] == [rule("[private]|[private]|Code", ignore_case=False)]
 
 
-async def test_very_many_categories_are_cut_and_said_to_be(watch: ActivityWatchServer) -> None:
+async def test_too_many_categories_are_truncated_with_a_note(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     many = [{"name": [f"c{number}"], "rule": {"type": "none"}} for number in range(30_000)]
     with run_proxy_with_categories(
@@ -102,6 +102,6 @@ async def test_very_many_categories_are_cut_and_said_to_be(watch: ActivityWatchS
     assert len(found["categories"]) == limits.CATEGORIES
     assert found["categories"][0]["seconds"] == 3600
     assert found["notes"] == [
-        "there are 2000 categories; these are the first 500",
+        "only the first 500 of 2000 categories are listed",
         "only the first 2000 categories of ActivityWatch are used",
     ]

@@ -1,4 +1,4 @@
-"""Pictures of periods: what they say, what they draw, and that nothing in the records can spoil them."""
+"""Charts of periods: their text, what is drawn, and robustness against hostile records."""
 
 import base64
 import io
@@ -65,7 +65,7 @@ def rgb(name: str) -> tuple[int, ...]:
 
 
 def bar_length(picture: Any, name: str) -> int:
-    """The longest row of points in the colour of a name."""
+    """Return the longest horizontal run of pixels in the colour of a name."""
     points = picture.load()
     wanted = rgb(name)
     rows = ([bool(points[x, y] == wanted) for x in range(picture.width)] for y in range(picture.height))
@@ -73,7 +73,7 @@ def bar_length(picture: Any, name: str) -> int:
 
 
 def count_runs(picture: Any, y: int, name: str) -> int:
-    """How many times the colour of a name begins along a row of points."""
+    """Count the horizontal runs of the colour of a name in a row of pixels."""
     row = [picture.getpixel((x, y)) == rgb(name) for x in range(picture.width)]
     return sum(now and not before for before, now in zip([False, *row], row, strict=False))
 
@@ -81,7 +81,7 @@ def count_runs(picture: Any, y: int, name: str) -> int:
 # -- the tool --------------------------------------------------------------------------
 
 
-async def test_an_image_comes_with_a_sentence_its_rows_and_the_notes(watch: ActivityWatchServer) -> None:
+async def test_a_chart_has_a_text_with_the_totals_rows_and_notes(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     async with connect_tool_client(watch.url) as tool_client:
         image, text = (await tool_client.client.call("aw.chart", {"period": "yesterday", "by": "category"}))["content"]
@@ -90,10 +90,10 @@ async def test_an_image_comes_with_a_sentence_its_rows_and_the_notes(watch: Acti
     assert first.startswith(f"{HOST}, ")
     assert first.endswith("(UTC): 1h 30m active, 30m away.")
     assert rest[:2] == ["By category:", "- Uncategorized: 1h 30m (100%)"]
-    assert rest[2].startswith("Note: there are no categories")
+    assert rest[2].startswith("Note: no categories are defined")
 
 
-async def test_the_bars_of_a_chart_are_as_long_as_the_times(watch: ActivityWatchServer) -> None:
+async def test_bar_lengths_are_proportional_to_durations(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     async with connect_tool_client(watch.url) as tool_client:
         image, _ = (await tool_client.client.call("aw.chart", {"period": "yesterday"}))["content"]
@@ -103,7 +103,7 @@ async def test_the_bars_of_a_chart_are_as_long_as_the_times(watch: ActivityWatch
     assert mail == pytest.approx(firefox, abs=1)
 
 
-async def test_the_kind_of_a_picture_is_one_of_three(watch: ActivityWatchServer) -> None:
+async def test_each_chart_kind_is_drawn_and_others_are_refused(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     async with connect_tool_client(watch.url) as tool_client:
         drawn = [
@@ -123,12 +123,12 @@ async def test_a_timeline_of_a_year_is_refused_with_advice(watch: ActivityWatchS
     assert "heatmap" in failure["message"]
 
 
-# -- what is drawn -----------------------------------------------------------------------
+# -- drawing -----------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(version() is None, reason="no tesseract here: scripts/system-packages installs it")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_picture_says_what_whose_when_and_how_long_in_all(kind: ChartKind) -> None:
+def test_the_picture_shows_the_host_period_total_and_notes(kind: ChartKind) -> None:
     chart = draw(kind, [window(MONDAY + timedelta(hours=9), 5400, "Code")], "2026-11-02", notes=["the watcher stopped"])
     text = " ".join(line.text for line in read_lines(*Picture.decode(chart.png).for_ocr()))
     for words in (HOST, "Monday 2 November 2026", "Europe/Berlin", "1h 30m active", "watcher stopped"):
@@ -136,7 +136,7 @@ def test_a_picture_says_what_whose_when_and_how_long_in_all(kind: ChartKind) -> 
 
 
 @pytest.mark.parametrize("kind", ["bars", "timeline"])
-def test_an_application_has_the_same_colour_whatever_its_rank(kind: ChartKind) -> None:
+def test_an_app_has_the_same_colour_at_any_rank(kind: ChartKind) -> None:
     at_nine, at_ten = MONDAY + timedelta(hours=9), MONDAY + timedelta(hours=11)
     one = draw(kind, [window(at_nine, 7200, "Code"), window(at_ten, 1800, "Firefox")], "2026-11-02")
     other = draw(kind, [window(at_nine, 1800, "Code"), window(at_ten, 7200, "Firefox")], "2026-11-02")
@@ -157,14 +157,14 @@ def test_a_day_has_a_column_for_each_hour() -> None:
     assert max(count_runs(picture, y, "Code") for y in range(picture.height)) == len(hours)
 
 
-def test_a_timeline_shows_each_stretch_of_an_application() -> None:
+def test_a_timeline_shows_each_stretch_of_an_app() -> None:
     starts = [MONDAY + timedelta(hours=number) for number in (8, 12, 16)]
     picture = pixels(draw("timeline", [window(start, 3600, "Code") for start in starts], "2026-11-02").png)
     assert max(count_runs(picture, y, "Code") for y in range(picture.height)) == len(starts)
 
 
 @pytest.mark.parametrize("period", ["2026-11-02", "2026-11-02/2026-11-05"])
-def test_a_timeline_shows_time_that_was_recorded_in_part(period: str) -> None:
+def test_a_timeline_shows_partially_recorded_time(period: str) -> None:
     start = MONDAY + timedelta(hours=9)
     windows = [window(start, 7200, "Code")]
     whole, half = (draw("timeline", windows, period, afk=[presence(start, seconds)]) for seconds in (7200, 3600))
@@ -175,11 +175,11 @@ def test_a_timeline_shows_time_that_was_recorded_in_part(period: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_period_that_was_recorded_in_part_only_is_not_called_empty(kind: ChartKind) -> None:
+def test_a_partially_recorded_period_is_not_reported_as_empty(kind: ChartKind) -> None:
     start = MONDAY + timedelta(hours=9)
     dead = draw(kind, [window(start, 7200, "Code")], "2026-11-02", afk=[presence(start - timedelta(hours=2), 60)])
     assert "Nothing was recorded" not in dead.text
-    assert "2h 00m were recorded in part only" in dead.text
+    assert "2h 00m were recorded only in part" in dead.text
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -202,14 +202,14 @@ CLOCKS = [
     ("Asia/Kolkata", "2026-11-01T13:15/2026-11-01T13:40"),
 ]
 A_YEAR = ("Europe/Berlin", "2025-12-01/2026-11-15")
-"""Too long for a timeline, which is refused."""
+"""Too long for a timeline."""
 
 
 @pytest.mark.parametrize(
     ("kind", "zone", "period"),
     [(kind, *clock) for kind in KINDS for clock in (*CLOCKS, A_YEAR) if (kind, clock) != ("timeline", A_YEAR)],
 )
-def test_pictures_can_be_drawn_whatever_the_clocks_do(kind: ChartKind, zone: str, period: str) -> None:
+def test_charts_can_be_drawn_across_clock_changes(kind: ChartKind, zone: str, period: str) -> None:
     meant = parse_period(period, ZoneInfo(zone), NOW)
     length_s = (meant.end.astimezone(UTC) - meant.start.astimezone(UTC)).total_seconds()
     windows = [window(meant.start, length_s / 2, "Code"), window(meant.end - timedelta(seconds=60), 3600, "Mail")]
@@ -217,7 +217,7 @@ def test_pictures_can_be_drawn_whatever_the_clocks_do(kind: ChartKind, zone: str
     assert draw(kind, windows, period, afk=afk, zone=ZoneInfo(zone)).png.startswith(b"\x89PNG")
 
 
-# -- what must not spoil it ---------------------------------------------------------------
+# -- robustness ---------------------------------------------------------------------------
 
 HOSTILE = [
     r"$\frac{1}{0}$ $", "x" * 1_000_000, "a\nb\x00\x1b[31m", "\u202egnp.exe", "z" + "\u0335" * 5000, "\ud83d", "",
@@ -227,7 +227,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("days", [1, 7])
-def test_hostile_titles_are_drawn_within_the_usual_size(kind: ChartKind, days: int) -> None:
+def test_hostile_titles_do_not_change_the_chart_size(kind: ChartKind, days: int) -> None:
     moments = (MONDAY + timedelta(minutes=20 * number) for number in range(len(HOSTILE)))
     windows = [window(moment, 1200 - number, "app", HOSTILE[number]) for number, moment in enumerate(moments)]
     period = f"2026-11-02/2026-11-{2 + days:02}"
@@ -238,7 +238,7 @@ def test_hostile_titles_are_drawn_within_the_usual_size(kind: ChartKind, days: i
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_thousands_of_names_are_ten_and_everything_else(kind: ChartKind) -> None:
+def test_thousands_of_names_are_reduced_to_ten_and_other(kind: ChartKind) -> None:
     windows = [window(MONDAY + timedelta(seconds=20 * number), 20.0, f"app {number}") for number in range(4000)]
     chart = draw(kind, windows, "2026-11-02")
     assert len(chart.png) < 200_000
@@ -246,7 +246,7 @@ def test_thousands_of_names_are_ten_and_everything_else(kind: ChartKind) -> None
     assert "- everything else: 22h 10m" in chart.text
 
 
-def test_a_period_is_described_as_people_write_it() -> None:
+def test_periods_are_formatted_for_readers() -> None:
     from hubbub.packs.activity.period_format import format_period
 
     days = {
@@ -267,7 +267,7 @@ def test_a_period_is_described_as_people_write_it() -> None:
         (48, MONDAY, ["00:00\nMon 2 Nov", *FOURTH_HOURS, "00:00\nTue 3 Nov", *FOURTH_HOURS, "24:00"]),
     ],
 )
-def test_hours_are_marked_at_round_times(hours: int, first: datetime, texts: list[str]) -> None:
+def test_hour_ticks_are_at_round_times(hours: int, first: datetime, texts: list[str]) -> None:
     from hubbub.packs.activity.breakdown import interval_edges
     from hubbub.packs.activity.period_format import label_hours
 

@@ -25,7 +25,7 @@ def run_probe_server(body: Any) -> Any:
     return run_scripted_server(ScriptedResponse(body=json.dumps(body).encode()))
 
 
-async def test_the_state_is_what_activitywatch_says(either_watch: ActivityWatchServer) -> None:
+async def test_get_state_returns_info_and_buckets_of_activitywatch(either_watch: ActivityWatchServer) -> None:
     insert_morning(either_watch)
     async with connect_tool_client(either_watch.url, dialect=PLAIN) as tool_client:
         state = await tool_client.client.result("aw.get_state")
@@ -35,7 +35,7 @@ async def test_the_state_is_what_activitywatch_says(either_watch: ActivityWatchS
     assert state["buckets"]["aw-watcher-window_desk"]["id"] == "aw-watcher-window_desk"
 
 
-async def test_a_frame_has_the_contract_s_shape(either_watch: ActivityWatchServer) -> None:
+async def test_a_frame_has_the_fields_of_the_contract(either_watch: ActivityWatchServer) -> None:
     insert_morning(either_watch)
     with run_probe_server(MOCK_PROBE) as sidecar:
         async with connect_tool_client(either_watch.url, sidecar.url, dialect=PLAIN) as tool_client:
@@ -49,14 +49,14 @@ async def test_a_frame_has_the_contract_s_shape(either_watch: ActivityWatchServe
 
 
 @pytest.mark.parametrize("params", [None, {}, {"reason": None}, {"reason": 7}, {"unknown": 1}])
-async def test_a_frame_without_a_reason_is_made_for_mcp(params: dict[str, Any] | None) -> None:
+async def test_the_default_reason_of_a_frame_is_mcp(params: dict[str, Any] | None) -> None:
     async with connect_tool_client(dialect=PLAIN) as tool_client:
         frame = await tool_client.client.result("nowframe.build", params)
     assert frame["reason"] == "mcp"
     assert (frame["aw_info"], frame["aw_buckets"], frame["omni_probe"]) == (None, None, None)
 
 
-async def test_each_part_of_a_frame_fails_for_itself() -> None:
+async def test_parts_of_a_frame_fail_independently() -> None:
     def answer(method: str, path: str) -> ScriptedResponse:
         return ScriptedResponse(body=b'{"hostname": "h"}') if path.endswith("/info") else ScriptedResponse(500, b"{}")
 
@@ -67,7 +67,7 @@ async def test_each_part_of_a_frame_fails_for_itself() -> None:
     assert frame["aw_buckets"] is None
 
 
-async def test_health_is_all_well(either_watch: ActivityWatchServer, tmp_path: Path) -> None:
+async def test_health_reports_that_everything_works(either_watch: ActivityWatchServer, tmp_path: Path) -> None:
     for stage in ("pre", "post"):
         tmp_path.joinpath(f"protect_{stage}.json").write_text('{"protected_freeze": ["torch==2"]}')
     now = datetime.now(UTC)
@@ -89,7 +89,7 @@ async def test_health_is_all_well(either_watch: ActivityWatchServer, tmp_path: P
     }
 
 
-async def test_health_degrades_when_nothing_is_there() -> None:
+async def test_health_reports_causes_when_nothing_is_reachable() -> None:
     async with connect_tool_client(dialect=PLAIN) as tool_client:
         health = await tool_client.client.result("system.health")
     causes = health.pop("causes")
@@ -115,17 +115,17 @@ async def test_health_degrades_when_nothing_is_there() -> None:
         ({"ok": False, "preflight_ok": True}, False, True),
         ({"ok": False}, False, False),
         ({"ok": "yes"}, False, False),
-        ({"message": "Omniparser API ready"}, True, True),  # OmniParser's own server says no more
+        ({"message": "Omniparser API ready"}, True, True),  # all that OmniParser's own server returns
     ],
 )
-async def test_what_a_probe_says_is_what_health_says(probe: dict[str, Any], status: bool, preflight: bool) -> None:
+async def test_health_reports_the_flags_of_the_probe(probe: dict[str, Any], status: bool, preflight: bool) -> None:
     with run_probe_server(probe) as sidecar:
         async with connect_tool_client(sidecar_url=sidecar.url, dialect=PLAIN) as tool_client:
             health = await tool_client.client.result("system.health")
     assert (health["sidecar_probe_status"], health["preflight_ok"], health["omni_probe"]) == (status, preflight, probe)
 
 
-async def test_the_other_form_of_a_path_is_tried_where_the_first_is_unknown() -> None:
+async def test_a_path_with_a_trailing_slash_is_tried_after_404() -> None:
     def answer(method: str, path: str) -> ScriptedResponse:
         return ScriptedResponse(body=b'{"message": "ready"}') if path == "/probe/" else ScriptedResponse(404, b"{}")
 
@@ -137,19 +137,19 @@ async def test_the_other_form_of_a_path_is_tried_where_the_first_is_unknown() ->
 
 @pytest.mark.parametrize("params", [[1], [], "x", 7, True, None])
 @pytest.mark.parametrize("method", ["aw.get_state", "nowframe.build", "system.health"])
-async def test_params_that_are_no_object_are_wrong(method: str, params: Any) -> None:
+async def test_params_must_be_an_object(method: str, params: Any) -> None:
     async with connect_tool_client(dialect=PLAIN) as tool_client:
         tool_client.client.send({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         answer = await tool_client.client.next_message()
     assert answer["error"]["code"] == -32602
 
 
-async def test_health_minds_no_params_that_it_does_not_know() -> None:
+async def test_health_ignores_unknown_params() -> None:
     async with connect_tool_client(dialect=PLAIN) as tool_client:
         assert (await tool_client.client.result("system.health", {"verbose": True}))["aw_ok"] is False
 
 
-async def test_a_missing_activitywatch_is_the_contract_s_error_with_its_cause() -> None:
+async def test_an_unreachable_activitywatch_is_the_error_of_the_contract_with_its_cause() -> None:
     async with connect_tool_client(dialect=PLAIN) as tool_client:
         error = await tool_client.client.error("aw.get_state")
     assert error["code"] == -32601
@@ -158,7 +158,7 @@ async def test_a_missing_activitywatch_is_the_contract_s_error_with_its_cause() 
 
 
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != PLAIN])
-async def test_the_three_are_tools_in_every_revision(dialect: str, watch: ActivityWatchServer) -> None:
+async def test_the_contract_calls_are_tools_in_every_revision(dialect: str, watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     async with connect_tool_client(watch.url, dialect=dialect) as tool_client:
         listed = await tool_client.client.result("tools/list")
@@ -174,13 +174,13 @@ async def test_the_three_are_tools_in_every_revision(dialect: str, watch: Activi
 
 
 @pytest.mark.parametrize("dialect", ["2025-11-25", MODERN])
-async def test_a_missing_activitywatch_is_a_result_in_the_mcp_eras(dialect: str) -> None:
+async def test_an_unreachable_activitywatch_is_a_tool_error_in_both_eras(dialect: str) -> None:
     async with connect_tool_client(dialect=dialect) as tool_client:
         error = await tool_client.failure("aw.get_state")
     assert (error["type"], error["code"], error["data"]["kind"]) == ("tool_error", "unreachable", "unreachable")
 
 
-def test_the_contract_s_lines_are_answered_on_stdio(watch: ActivityWatchServer, tmp_path: Path) -> None:
+def test_the_requests_of_the_contract_work_on_stdio(watch: ActivityWatchServer, tmp_path: Path) -> None:
     lines = [
         '{"jsonrpc":"2.0","id":1,"method":"aw.get_state"}',
         '{"jsonrpc":"2.0","id":2,"method":"nowframe.build","params":{"reason":"manual"}}',

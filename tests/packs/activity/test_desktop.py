@@ -1,4 +1,4 @@
-"""What is told of a real desktop, compared with what can be seen on it. The desktop takes 15 s to come up."""
+"""Disclosure of a real desktop, compared with what is visible on it. The desktop takes 15 s to start."""
 
 import base64
 import json
@@ -33,7 +33,7 @@ from hubbub.packs.activity.browsers import UNCONFIRMED
 from hubbub.packs.activity.privacy import PRIVATE
 from hubbub.packs.activity.sidecar.picture import Picture
 
-# Two browsers come up in the first test, and all of their windows are read in each.
+# The first test starts two browsers, and each test reads all of their windows.
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 
 
@@ -48,7 +48,7 @@ def _desktop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
 
 @pytest.fixture
 def arranged_desktop(_desktop: Desktop) -> Desktop:
-    """With all windows at their places."""
+    """The desktop with all windows at their positions."""
     _desktop.arrange()
     return _desktop
 
@@ -60,7 +60,7 @@ def local_sidecar() -> Iterator[Sidecar]:
 
 
 def windows_mentioned(screen_result: Any) -> set[str]:
-    """The windows whose word is told."""
+    """Return the windows whose word is disclosed."""
     text = json.dumps(screen_result).lower()
     return {name for name, word in WORDS.items() if word in text}
 
@@ -76,9 +76,7 @@ def picture_of(response: dict[str, Any]) -> Picture:
     return Picture.decode(base64.b64decode(response["som_image_base64"]))
 
 
-async def test_the_screen_tells_what_can_be_seen_and_nothing_else(
-    arranged_desktop: Desktop, local_sidecar: Sidecar
-) -> None:
+async def test_screen_read_returns_only_visible_text(arranged_desktop: Desktop, local_sidecar: Sidecar) -> None:
     async with connect_tool_client(sidecar_url=local_sidecar.url) as tool_client:
         screen_result = await tool_client.call("screen.read")
     assert windows_mentioned(screen_result) == {CHROMIUM, FIREFOX, EDITOR}
@@ -97,20 +95,18 @@ async def test_the_screen_tells_what_can_be_seen_and_nothing_else(
     )
 
 
-def test_private_windows_are_black_exactly_where_they_can_be_seen(
-    arranged_desktop: Desktop, local_sidecar: Sidecar
-) -> None:
-    """An editor lies on a private window; another that is minimised leaves no trace."""
+def test_private_windows_are_blackened_exactly_where_visible(arranged_desktop: Desktop, local_sidecar: Sidecar) -> None:
+    """An editor covers part of a private window; a minimised private window hides nothing."""
     arranged_desktop.minimise(VAULT)
     arranged_desktop.place(EDITOR, (700, 100, 420, 180))
     response = parse_screen(local_sidecar)
     image = decode_image(response["som_image_base64"])
     left, top, right, bottom = (round(edge) for edge in arranged_desktop.window(EDITOR).box)
     hidden = arranged_desktop.window(HIDDEN_CHROMIUM).box
-    assert image.getpixel((left - 2, top + 50)) == BLACK  # private, beside the editor
-    assert image.getpixel((right - 40, bottom - 40)) == WHITE  # of the editor, on the private window
+    assert image.getpixel((left - 2, top + 50)) == BLACK  # private window, beside the editor
+    assert image.getpixel((right - 40, bottom - 40)) == WHITE  # editor, in front of the private window
     assert image.getpixel((round(hidden[2]) + 4, 60)) == WHITE  # beside both
-    assert image.getpixel((1200, 60)) == WHITE  # where the minimised one was
+    assert image.getpixel((1200, 60)) == WHITE  # former position of the minimised window
     assert windows_mentioned([response["parsed_content_list"], response["windows"]]) == {
         CHROMIUM,
         FIREFOX,
@@ -125,7 +121,7 @@ def test_private_windows_are_black_exactly_where_they_can_be_seen(
         MINIMISED,
         ELSEWHERE,
     }
-    # A private window in front hides what is behind it, buttons too, and is hidden itself.
+    # A private window in front hides everything behind it, also buttons, and is itself hidden.
     arranged_desktop.place(HIDDEN_FIREFOX, (0, 0, 460, 300))
     response = parse_screen(local_sidecar)
     assert CHROMIUM not in windows_mentioned(response["parsed_content_list"])
@@ -134,7 +130,7 @@ def test_private_windows_are_black_exactly_where_they_can_be_seen(
     assert response["window"] is None
 
 
-def test_a_browser_that_does_not_describe_its_windows_is_hidden(
+def test_windows_of_a_browser_without_accessibility_are_hidden(
     arranged_desktop: Desktop, local_sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = arranged_desktop.window(CHROMIUM).pid
@@ -149,11 +145,11 @@ def test_a_browser_that_does_not_describe_its_windows_is_hidden(
     without = parse_screen(local_sidecar)
     for response in (hung, without):
         assert windows_mentioned([response["parsed_content_list"], response["windows"]]) == {FIREFOX, EDITOR}
-        assert "Chromium are hidden: it cannot be known" in response["notes"][0]
+        assert "Chromium are hidden, because it is unknown" in response["notes"][0]
 
 
 def record_events(arranged_desktop: Desktop, watch: ActivityWatchServer) -> list[dict[str, str]]:
-    """Bring each window to the front, and write what the watchers would: the browser's none of private pages."""
+    """Activate each window, and insert what watchers would record; browsers record no private pages."""
     window = watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow")
     web = watch.bucket("aw-watcher-web-chrome", "web.tab.current", host="unknown")
     names = (CHROMIUM, FIREFOX, HIDDEN_FIREFOX, VAULT, EDITOR, HIDDEN_CHROMIUM)
@@ -170,14 +166,14 @@ def record_events(arranged_desktop: Desktop, watch: ActivityWatchServer) -> list
     return recorded_windows
 
 
-async def test_every_tool_tells_titles_of_windows_that_are_not_private(
+async def test_every_tool_discloses_titles_of_public_windows(
     arranged_desktop: Desktop, watch: ActivityWatchServer
 ) -> None:
     recorded_windows = record_events(arranged_desktop, watch)
     assert recorded_windows[-1] == {
         "app": "Chromium",
         "title": f"{HIDDEN_CHROMIUM} - Chromium",
-    }  # and says not that it is private
+    }  # and does not say that it is private
     query = f'RETURN = query_bucket("aw-watcher-window_{HOST}");'
     async with connect_tool_client(watch.url) as tool_client:
         now = await tool_client.call("aw.now")
@@ -196,16 +192,16 @@ async def test_every_tool_tells_titles_of_windows_that_are_not_private(
             await tool_client.client.result("prompts/get", {"name": "what_did_i_do"}),
         ]
     assert now["window"]["title"] == UNCONFIRMED
-    assert "cannot be known" in str(now["notes"])
+    assert "it is unknown whether those windows are private" in str(now["notes"])
     titles = {row["name"]: round(row["seconds"]) for row in summary["rows"]}
     names = (f"{CHROMIUM} - Chromium", f"{FIREFOX} — Mozilla Firefox", EDITOR, PRIVATE, UNCONFIRMED)
     assert titles == dict.fromkeys(names, 60)
-    assert all("cannot be known" in json.dumps(each) for each in everything[:7])
+    assert all("it is unknown whether those windows are private" in json.dumps(each) for each in everything[:7])
     text = json.dumps(everything)
     assert not [name for name in (HIDDEN_CHROMIUM, HIDDEN_FIREFOX, VAULT) if name in text]
 
 
-async def test_another_user_does_not_see_the_screen(arranged_desktop: Desktop) -> None:
+async def test_another_user_cannot_read_the_screen(arranged_desktop: Desktop) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     script = (

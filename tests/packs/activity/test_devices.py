@@ -1,4 +1,4 @@
-"""Several buckets of one type, several machines: none hides another or counts twice, and what is left out is named."""
+"""Several buckets of a type and several machines: none hides another or counts twice; unused ones are named."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -45,8 +45,8 @@ async def test_a_newer_bucket_of_another_device_hides_nothing(host: str, watch: 
     assert "not counted" in str(prompt)
 
 
-async def test_without_a_wish_the_unknown_device_is_not_chosen(watch: ActivityWatchServer) -> None:
-    """The hostname of this ActivityWatch is that of no bucket."""
+async def test_the_unknown_device_is_not_chosen_by_default(watch: ActivityWatchServer) -> None:
+    """The hostname of this ActivityWatch matches no bucket."""
     start = insert_morning(watch)
     watch.bucket("import", WINDOW, host="unknown")
     watch.insert("import", [event(start + timedelta(hours=5), 600, app="Chat", title="")])
@@ -78,7 +78,7 @@ async def test_time_on_two_machines_at_once_counts_once(watch: ActivityWatchServ
     async with connect_tool_client(watch.url) as tool_client:
         summary = await tool_client.call("aw.summary", host="all", **YESTERDAY)
         timeline = await tool_client.call("aw.timeline", host="all", **YESTERDAY)
-    # The laptop was written to earlier, so the desk comes first: ten minutes of both count for it.
+    # The laptop was written to earlier, so the desk has priority and gets the ten shared minutes.
     assert minutes(summary) == {"Code": 60, "Slides": 20, "Firefox": 15, "Thunderbird": 15}
     assert (round(summary["active_s"] / 60), round(summary["afk_s"] / 60)) == (110, 10)
     assert (summary["host"], timeline["host"]) == ("all", "all")
@@ -86,7 +86,7 @@ async def test_time_on_two_machines_at_once_counts_once(watch: ActivityWatchServ
     assert sum(block["seconds"] for block in active) == pytest.approx(110 * 60, abs=1)
 
 
-async def test_what_is_masked_still_counts_while_it_can_be_heard(watch: ActivityWatchServer) -> None:
+async def test_a_masked_audible_tab_counts_as_active_time(watch: ActivityWatchServer) -> None:
     start = insert_morning(watch)
     away = start + timedelta(minutes=60)
     watch.insert(f"aw-watcher-window_{HOST}", [event(away + timedelta(seconds=1), 1798, app="Firefox", title="Film")])
@@ -98,7 +98,7 @@ async def test_what_is_masked_still_counts_while_it_can_be_heard(watch: Activity
     assert "irefox" not in str(summary)
 
 
-async def test_now_is_the_newest_of_all_buckets_of_the_machine(watch: ActivityWatchServer) -> None:
+async def test_now_uses_the_newest_bucket_of_the_machine(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     for name, host, ago in (("w1", HOST, 90), ("w2", HOST, 30), ("w3", "unknown", 1)):
         watch.bucket(name, WINDOW, host=host)
@@ -109,7 +109,7 @@ async def test_now_is_the_newest_of_all_buckets_of_the_machine(watch: ActivityWa
         assert (await tool_client.call("aw.now", host="all"))["window"]["app"] == "w3"
 
 
-def test_only_so_many_buckets_are_read_and_the_others_are_named() -> None:
+def test_buckets_beyond_the_limit_are_named_in_a_note() -> None:
     known = [
         Bucket(f"{kind}{number}", kind, hostname=f"h{number % 7}", label=f"{kind}{number}")
         for kind in (WINDOW, AFK, WEB)
@@ -119,10 +119,10 @@ def test_only_so_many_buckets_are_read_and_the_others_are_named() -> None:
         chosen = choose_watchers(known, "h1", host)
         assert len(chosen.window) == len(chosen.web) == limits.BUCKETS_PER_TYPE
         assert len(chosen.left_out) == 3000 - 3 * limits.BUCKETS_PER_TYPE
-        assert "more; ask" in chosen.notes[-1]
+        assert "more; call with host='all'" in chosen.notes[-1]
 
 
-def test_a_machine_without_windows_of_its_own_shows_those_without_a_name() -> None:
+def test_a_machine_without_windows_uses_buckets_without_a_hostname() -> None:
     known = [Bucket("w", WINDOW, hostname="unknown"), Bucket("a", AFK, hostname="desk", last_updated=NOW)]
     chosen = choose_watchers(known, "desk")
     assert (chosen.host, [bucket.id for bucket in (*chosen.window, *chosen.afk)]) == ("desk", ["w", "a"])
@@ -130,7 +130,7 @@ def test_a_machine_without_windows_of_its_own_shows_those_without_a_name() -> No
     assert [device.host for device in choose_watchers(known, "desk", "all").devices] == ["unknown"]
 
 
-def test_an_unknown_machine_is_refused_with_few_of_the_names_that_there_are() -> None:
+def test_an_unknown_machine_is_refused_with_some_known_names() -> None:
     known = [Bucket(f"w{number}", WINDOW, hostname=f"host-{number:04}") for number in range(1000)]
     with pytest.raises(BadRequest) as refused:
         choose_watchers(known, "host-0001", "x" * 5000)

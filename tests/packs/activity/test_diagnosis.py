@@ -1,4 +1,4 @@
-"""What `hubbub doctor` says of the pack, and `hubbub sidecar` as a process."""
+"""Checks of `hubbub doctor` for the pack, and `hubbub sidecar` as a process."""
 
 import json
 import os
@@ -27,20 +27,20 @@ async def run_check(check: Any, aw_url: str = UNUSED_URL, sidecar_url: str = UNU
     return found.ok, found.detail, found.advice
 
 
-async def test_a_missing_activitywatch_is_told_with_what_to_install() -> None:
+async def test_an_unreachable_activitywatch_is_reported_with_install_advice() -> None:
     ok, detail, advice = await run_check(diagnosis.activitywatch)
     assert not ok
     assert "cannot be reached" in detail
     assert "activitywatch.net" in advice
 
 
-async def test_one_that_runs_is_told_with_its_version(either_watch: ActivityWatchServer) -> None:
+async def test_a_running_activitywatch_is_reported_with_its_version(either_watch: ActivityWatchServer) -> None:
     ok, detail, _ = await run_check(diagnosis.activitywatch, either_watch.url)
     assert ok
     assert detail.startswith("v0.12")
 
 
-async def test_one_that_lets_nobody_read_is_not_well() -> None:
+async def test_an_activitywatch_that_requires_a_key_fails_the_check() -> None:
     with run_scripted_server(
         lambda method, path: ScriptedResponse() if path.endswith("info") else ScriptedResponse(401)
     ) as watch:
@@ -49,7 +49,7 @@ async def test_one_that_lets_nobody_read_is_not_well() -> None:
     assert "HUBBUB_ACTIVITY_API_KEY" in detail
 
 
-async def test_watchers_are_missing_silent_or_well(watch: ActivityWatchServer) -> None:
+async def test_watchers_are_reported_as_missing_silent_or_ok(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     ok, detail, advice = await run_check(diagnosis.watchers, watch.url)
     assert (ok, "aw-watcher-window" in detail, "tray" in advice) == (False, True, True)
@@ -69,7 +69,7 @@ async def test_watchers_are_missing_silent_or_well(watch: ActivityWatchServer) -
     assert (ok, "last recorded" in detail) == (True, True)
 
 
-async def test_a_sidecar_is_optional_and_told_of() -> None:
+async def test_a_missing_sidecar_is_optional_and_reported() -> None:
     found = await diagnosis.sidecar(ActivitySettings(sidecar_url=UNUSED_URL))
     assert (found.ok, found.optional, "hubbub sidecar" in found.detail) == (False, True, True)
     with run_scripted_server(
@@ -83,7 +83,7 @@ async def test_a_sidecar_is_optional_and_told_of() -> None:
         assert (await run_check(diagnosis.sidecar, sidecar_url=running_sidecar.url))[0]
 
 
-async def test_without_a_screen_neither_doctor_nor_probe_says_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_screen_doctor_and_probe_are_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     found = await diagnosis.ocr(ActivitySettings())
@@ -95,7 +95,7 @@ async def test_without_a_screen_neither_doctor_nor_probe_says_ready(monkeypatch:
         assert (ok, detail) == (False, "engine local: screen_missing")
 
 
-def test_a_missing_sidecar_is_no_reason_to_fail(tmp_path: Path) -> None:
+def test_doctor_succeeds_without_a_sidecar(tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text(f'[packs.activity]\nsidecar_url = "{UNUSED_URL}"\naw_url = "{UNUSED_URL}"\n')
     environment = {**os.environ, "HUBBUB_CONFIG": str(tmp_path / "hubbub.toml")}
     done = subprocess.run(
@@ -105,13 +105,13 @@ def test_a_missing_sidecar_is_no_reason_to_fail(tmp_path: Path) -> None:
     assert "optional" in sidecar_line
 
 
-async def test_a_missing_tesseract_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_tesseract_is_reported_with_install_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     ok, _, advice = await run_check(diagnosis.ocr)
     assert (ok, "apt install tesseract-ocr" in advice) == (False, True)
 
 
-def test_the_sidecar_runs_as_a_process_and_stops_when_told(tmp_path: Path) -> None:
+def test_the_sidecar_process_stops_on_sigterm(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
     process = subprocess.Popen(
         [HUBBUB, "sidecar", "--port", "0", "--engine", "mock"],
@@ -122,7 +122,7 @@ def test_the_sidecar_runs_as_a_process_and_stops_when_told(tmp_path: Path) -> No
         output = process.stderr.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+", output)
         assert found, output
-        assert "made up" in output
+        assert "its results are invented" in output
         with urllib.request.urlopen(f"{found[0]}/probe", timeout=60) as answer:
             assert json.loads(answer.read())["mode"] == "mock"
         process.send_signal(signal.SIGTERM)
@@ -134,9 +134,7 @@ def test_the_sidecar_runs_as_a_process_and_stops_when_told(tmp_path: Path) -> No
         process.stderr.close()
 
 
-async def test_the_pack_finds_the_token_of_a_sidecar_of_its_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_pack_finds_the_token_of_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("tesseract") is None:
         pytest.skip("no tesseract here: apt install tesseract-ocr")
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
@@ -168,24 +166,24 @@ async def test_the_pack_finds_the_token_of_a_sidecar_of_its_user(
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--host", "0.0.0.0"], "see the screen"),
+        (["--host", "0.0.0.0"], "could read the screen"),
         (["--port", "99999"], "try another --port"),
         (["--engine", "magic"], "invalid choice"),
         (["snapshot"], "--stage"),
     ],
 )
-def test_a_wrong_command_is_told_what_is_wrong(arguments: list[str], word: str, tmp_path: Path) -> None:
+def test_invalid_sidecar_arguments_are_refused_with_a_reason(arguments: list[str], word: str, tmp_path: Path) -> None:
     done = subprocess.run([HUBBUB, "sidecar", *arguments], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 2
     assert word in done.stderr
 
 
-def test_settings_that_make_no_sense_are_refused_with_their_place(tmp_path: Path) -> None:
+def test_invalid_settings_are_refused_with_a_hint(tmp_path: Path) -> None:
     tmp_path.joinpath("hubbub.toml").write_text('[packs.activity]\naw_url = "nowhere"\n')
     command = [str(HUBBUB), "serve", "--pack", "activity", "--transport", "stdio", "--config", "hubbub.toml"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
-    assert "'nowhere' is no address" in done.stderr
+    assert "'nowhere' is not the address of a server" in done.stderr
     tmp_path.joinpath("hubbub.toml").write_text('[packs.activity.privacy]\ndrop_app = ["x"]\n')
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, stdin=subprocess.DEVNULL)
     assert "did you mean 'drop_apps'" in done.stderr

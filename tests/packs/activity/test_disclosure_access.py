@@ -1,4 +1,4 @@
-"""Over HTTP, what the pack has credentials for is disclosed only to callers that have proved who they are."""
+"""Over HTTP, data that needs credentials is disclosed only to authenticated callers."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ async def post_message(
     return (await http_server.site.post(message, headers=headers)).json
 
 
-async def test_another_user_of_this_machine_does_not_see_the_screen() -> None:
+async def test_an_unauthenticated_user_of_this_machine_cannot_read_the_screen() -> None:
     with run_sidecar() as running_sidecar:
         async with run_server(make_server(sidecar_url=running_sidecar.url)) as http_server:
             output = await asyncio.to_thread(run_as_nobody, _POST, str(http_server.site.port), json.dumps(SCREEN))
@@ -41,7 +41,7 @@ async def test_another_user_of_this_machine_does_not_see_the_screen() -> None:
     assert "hubbub key add" in error["message"]
 
 
-async def test_whoever_has_a_key_sees_it(tmp_path: Path) -> None:
+async def test_a_caller_with_a_key_can_read_the_screen(tmp_path: Path) -> None:
     ring = Keyring(tmp_path / "keys.toml")
     key = ring.add("ann")
     with run_sidecar() as running_sidecar:
@@ -52,7 +52,7 @@ async def test_whoever_has_a_key_sees_it(tmp_path: Path) -> None:
     assert refused.status == 401
 
 
-async def test_behind_a_hub_in_the_same_process_it_counts_who_calls_the_hub(tmp_path: Path) -> None:
+async def test_behind_a_hub_the_caller_of_the_hub_is_checked(tmp_path: Path) -> None:
     ring = Keyring(tmp_path / "keys.toml")
     key = ring.add("ann")
     with run_sidecar() as running_sidecar:
@@ -66,13 +66,13 @@ async def test_behind_a_hub_in_the_same_process_it_counts_who_calls_the_hub(tmp_
                 assert "only to authenticated callers" in answer["error"]["message"]
 
 
-async def test_whoever_starts_the_server_on_stdio_sees_it() -> None:
+async def test_the_stdio_client_can_read_the_screen() -> None:
     with run_sidecar() as running_sidecar:
         async with connect_tool_client(sidecar_url=running_sidecar.url) as tool_client:
             assert (await tool_client.call("screen.read"))["text"]
 
 
-async def test_what_the_sidecar_says_of_itself_is_told_to_all() -> None:
+async def test_the_probe_of_the_sidecar_is_disclosed_to_all_callers() -> None:
     with run_sidecar() as running_sidecar:
         async with run_server(make_server(sidecar_url=running_sidecar.url)) as http_server:
             health = await post_message(http_server, {**SCREEN, "method": "system.health"})
@@ -81,7 +81,7 @@ async def test_what_the_sidecar_says_of_itself_is_told_to_all() -> None:
     assert frame["result"]["omni_probe"]["mode"] == "mock"
 
 
-async def test_what_activitywatch_tells_everybody_is_told_to_all(watch: ActivityWatchServer) -> None:
+async def test_activitywatch_data_without_an_api_key_is_disclosed_to_all_callers(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     async with run_server(make_server(watch.url)) as http_server:
         state = await post_message(http_server, {**SCREEN, "method": "aw.get_state"})
@@ -89,7 +89,7 @@ async def test_what_activitywatch_tells_everybody_is_told_to_all(watch: Activity
 
 
 @pytest.mark.parametrize("tool", ["aw.get_state", "nowframe.build", "aw.now", "aw.summary", "aw.timeline"])
-async def test_what_activitywatch_protects_with_a_key_is_not(
+async def test_activitywatch_data_behind_an_api_key_needs_an_authenticated_caller(
     tool: str, watch: ActivityWatchServer, tmp_path: Path
 ) -> None:
     insert_morning(watch)

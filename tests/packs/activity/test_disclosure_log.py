@@ -1,4 +1,4 @@
-"""The log of what was disclosed: who asked what and how much, never the titles, and never more than its bound."""
+"""The disclosure log records caller, call and amount, never titles, and is limited in size."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ def entries() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_each_disclosure_is_a_line_without_what_was_disclosed(dialect: str, watch: ActivityWatchServer) -> None:
+async def test_each_disclosure_is_logged_without_its_content(dialect: str, watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     async with connect_tool_client(watch.url, dialect=dialect) as tool_client:
         if dialect == PLAIN:
@@ -49,7 +49,7 @@ async def test_each_disclosure_is_a_line_without_what_was_disclosed(dialect: str
     assert not [title for title in known if title and title in path().read_text()]
 
 
-async def test_resources_prompts_and_the_screen_are_in_it_with_who_asked(
+async def test_resources_prompts_and_the_screen_are_logged_with_the_caller(
     watch: ActivityWatchServer, tmp_path: Path
 ) -> None:
     insert_morning(watch)
@@ -72,7 +72,7 @@ async def test_resources_prompts_and_the_screen_are_in_it_with_who_asked(
     assert (prompt["prompt"], prompt["period"]) == ("what_did_i_do", "yesterday")
 
 
-async def test_what_was_not_disclosed_is_not_in_it(watch: ActivityWatchServer) -> None:
+async def test_calls_that_disclose_nothing_are_not_logged(watch: ActivityWatchServer) -> None:
     async with connect_tool_client(UNUSED_URL) as tool_client:
         await tool_client.failure("aw.now")
         await tool_client.call("system.health")
@@ -81,7 +81,7 @@ async def test_what_was_not_disclosed_is_not_in_it(watch: ActivityWatchServer) -
     assert not path().exists()
 
 
-async def test_secrets_in_arguments_are_not_in_it(watch: ActivityWatchServer) -> None:
+async def test_secrets_in_arguments_are_not_logged(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     query = 'RETURN = filter_keyvals(query_bucket(find_bucket("aw-watcher-window_")), "title", ["canary"]);'
     async with connect_tool_client(watch.url) as tool_client:
@@ -91,7 +91,7 @@ async def test_secrets_in_arguments_are_not_in_it(watch: ActivityWatchServer) ->
     assert "canary" not in path().read_text()
 
 
-async def test_it_can_be_switched_off_or_kept_elsewhere(watch: ActivityWatchServer, tmp_path: Path) -> None:
+async def test_the_log_can_be_disabled_or_moved(watch: ActivityWatchServer, tmp_path: Path) -> None:
     async with connect_tool_client(watch.url, disclosure_log="off") as tool_client:
         await tool_client.call("aw.now")
     assert not path().exists()
@@ -102,7 +102,7 @@ async def test_it_can_be_switched_off_or_kept_elsewhere(watch: ActivityWatchServ
 
 
 @pytest.mark.parametrize("obstacle", ["folder", "link", "pipe", "file above"])
-async def test_a_log_that_cannot_be_written_is_reported_and_the_call_goes_on(
+async def test_a_log_that_cannot_be_written_is_reported_and_the_call_succeeds(
     obstacle: str, watch: ActivityWatchServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     place = tmp_path / "log"
@@ -122,7 +122,7 @@ async def test_a_log_that_cannot_be_written_is_reported_and_the_call_goes_on(
     assert not (tmp_path / "victim").exists()
 
 
-def test_it_never_grows_beyond_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_never_exceeds_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "DISCLOSURE_LOG_BYTES", 1000)
     log = DisclosureLog(tmp_path / "new" / "log")
     for number in range(500):
@@ -135,7 +135,7 @@ def test_it_never_grows_beyond_its_bound(tmp_path: Path, monkeypatch: pytest.Mon
     assert [entry["number"] for entry in last] == list(range(500 - len(last), 500))
 
 
-def test_the_person_reads_it_and_a_client_s_name_does_nothing_to_the_terminal(tmp_path: Path) -> None:
+def test_the_log_command_removes_control_characters_from_client_names(tmp_path: Path) -> None:
     log = DisclosureLog(path())
     log.write(
         {"time": "2026-11-16T20:00:00Z", "caller": "ann", "client": "evil\x1b[2J\n", "tool": "aw.now", "events": 4}

@@ -1,4 +1,4 @@
-"""Snapshots of an environment from before and after, and how they are compared."""
+"""Snapshots of an environment before and after a change, and their comparison."""
 
 import json
 import sys
@@ -47,7 +47,7 @@ def test_keys_that_differ_are_counted(after: dict[str, Any], count: int, tmp_pat
 
 
 @pytest.mark.parametrize("nothing", [{}, dict.fromkeys(BEFORE), {"torch_file": None, "protected_freeze": []}])
-def test_snapshots_without_anything_protected_are_equal_and_say_so(nothing: dict[str, Any], tmp_path: Path) -> None:
+def test_snapshots_without_protected_packages_are_equal_and_reported(nothing: dict[str, Any], tmp_path: Path) -> None:
     write(tmp_path, "pre", nothing)
     write(tmp_path, "post", nothing)
     found = compare_snapshots(tmp_path)
@@ -56,14 +56,14 @@ def test_snapshots_without_anything_protected_are_equal_and_say_so(nothing: dict
     assert found.cause["kind"] == "nothing_protected"
 
 
-def test_a_byte_order_mark_is_no_difference(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     write(tmp_path, "pre", BEFORE, "utf-8-sig")
     write(tmp_path, "post", BEFORE)
     assert compare_snapshots(tmp_path).ok
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000])
-def test_a_snapshot_that_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
+def test_an_unreadable_snapshot_counts_as_missing(text: str, tmp_path: Path) -> None:
     write(tmp_path, "pre", BEFORE)
     assert compare_snapshots(tmp_path).diff_count == -1
     write(tmp_path, "post", text)
@@ -73,7 +73,7 @@ def test_a_snapshot_that_cannot_be_read_is_none(text: str, tmp_path: Path) -> No
     assert "--stage post" in found.cause["message"]
 
 
-async def test_a_snapshot_that_changes_is_compared_anew(tmp_path: Path) -> None:
+async def test_a_changed_snapshot_is_compared_again(tmp_path: Path) -> None:
     snapshots = Snapshots(tmp_path)
     assert (await snapshots.compare()).diff_count == -1
     write(tmp_path, "pre", BEFORE)
@@ -85,16 +85,16 @@ async def test_a_snapshot_that_changes_is_compared_anew(tmp_path: Path) -> None:
     assert (await snapshots.compare()).diff_count == -1
 
 
-async def test_snapshots_that_stay_are_read_once(tmp_path: Path) -> None:
+async def test_unchanged_snapshots_are_read_once(tmp_path: Path) -> None:
     write(tmp_path, "pre", BEFORE)
     write(tmp_path, "post", BEFORE)
     snapshots = Snapshots(tmp_path)
     first = await snapshots.compare()
     assert first.ok
-    assert await snapshots.compare() is first  # each reading makes another one
+    assert await snapshots.compare() is first  # each read creates another object
 
 
-def test_what_is_installed_is_found_without_importing_it() -> None:
+def test_installed_packages_are_found_without_importing_them() -> None:
     found = inspect_environment()
     assert found["python_executable"] == sys.executable
     assert found["numpy_version"]
@@ -103,7 +103,7 @@ def test_what_is_installed_is_found_without_importing_it() -> None:
     assert inspect_environment(names=["pytest"], parts=[])["protected_freeze"] == [f"pytest=={pytest.__version__}"]
 
 
-def test_the_release_of_cuda_is_read_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cuda_release_is_read_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "torch"
     folder.mkdir()
     folder.joinpath("__init__.py").write_text("raise RuntimeError('imported')")
@@ -120,15 +120,15 @@ def test_the_command_takes_both_snapshots(tmp_path: Path, capsys: pytest.Capture
     assert compare_snapshots(tmp_path / "kept").ok
 
 
-def test_another_interpreter_s_environment_can_be_looked_at(tmp_path: Path) -> None:
+def test_the_environment_of_another_interpreter_can_be_inspected(tmp_path: Path) -> None:
     path = take_snapshot(
         tmp_path, "pre", python="/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
     )
     assert json.loads(path.read_text())["python_executable"] != ""
 
 
-def test_an_interpreter_that_is_none_is_told_of(tmp_path: Path) -> None:
+def test_an_invalid_interpreter_is_refused(tmp_path: Path) -> None:
     from hubbub import SettingsError
 
-    with pytest.raises(SettingsError, match="could not look"):
+    with pytest.raises(SettingsError, match="cannot inspect its environment"):
         take_snapshot(tmp_path, "pre", python=str(tmp_path / "none"))

@@ -1,4 +1,4 @@
-"""A period as CSV and JSON: nothing is lost between pages, nothing runs in a spreadsheet, nothing private is in it."""
+"""Export as CSV and JSON: pages are complete, without spreadsheet formulas and without private data."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ def read_csv(text: str) -> list[list[str]]:
 
 
 async def read_all(tool_client: ToolClient, **arguments: Any) -> list[dict[str, Any]]:
-    """Every row, page by page."""
+    """Return all rows, page by page."""
     rows: list[dict[str, Any]] = []
     offset: int | None = 0
     while offset is not None:
@@ -56,7 +56,7 @@ async def test_the_windows_of_a_period_are_exported_as_csv(watch: ActivityWatchS
 
 
 @pytest.mark.parametrize("limit", [1, 2, 500])
-async def test_pages_make_up_what_the_summary_adds_up(limit: int, watch: ActivityWatchServer) -> None:
+async def test_exported_pages_add_up_to_the_summary(limit: int, watch: ActivityWatchServer) -> None:
     start = insert_morning(watch)
     editor = watch.bucket(f"aw-watcher-vim_{HOST}", "app.editor.activity")
     watch.insert(editor, [event(start, 600, file="a.py", project="p", language="python")])
@@ -80,7 +80,7 @@ async def test_pages_make_up_what_the_summary_adds_up(limit: int, watch: Activit
     assert [(row["file"], row["seconds"]) for row in whole] == [("a.py", 600)]
 
 
-async def test_csv_pages_make_up_one_file_without_formulas(watch: ActivityWatchServer) -> None:
+async def test_csv_pages_join_into_one_file_without_formulas(watch: ActivityWatchServer) -> None:
     start = insert_morning(watch)
     titles = [
         "=cmd|' /C calc'!A0",
@@ -112,7 +112,7 @@ async def test_csv_pages_make_up_one_file_without_formulas(watch: ActivityWatchS
     assert found == [f"'{title}" for title in titles[:7]] + titles[7:]
 
 
-async def test_an_export_passes_the_rules_of_privacy(watch: ActivityWatchServer) -> None:
+async def test_privacy_rules_apply_to_exports(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     rules = PrivacySettings(drop_apps=("thunderbird",), mask_titles=("main",), urls="domain")
     async with connect_tool_client(watch.url, privacy=rules) as tool_client:
@@ -127,7 +127,7 @@ async def test_an_export_passes_the_rules_of_privacy(watch: ActivityWatchServer)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"offset": -1}, "offset must be at least 0"),
         ({"limit": 0}, "limit between 1 and 5000"),
@@ -136,10 +136,12 @@ async def test_an_export_passes_the_rules_of_privacy(watch: ActivityWatchServer)
         ({"what": "summary", "per": "hour", "period": "last_99d"}, "more than 768 intervals"),
     ],
 )
-async def test_what_cannot_be_exported_is_said(wrong: dict[str, Any], told: str, watch: ActivityWatchServer) -> None:
+async def test_invalid_export_arguments_are_refused(
+    wrong: dict[str, Any], message: str, watch: ActivityWatchServer
+) -> None:
     insert_morning(watch)
     async with connect_tool_client(watch.url) as tool_client:
-        assert told in (await tool_client.failure("aw.export", **wrong))["message"]
+        assert message in (await tool_client.failure("aw.export", **wrong))["message"]
         beyond = await tool_client.call("aw.export", offset=10**9, **YESTERDAY)
     assert (beyond["row_count"], beyond["total_rows"], beyond["next_offset"], beyond["text"]) == (0, 4, None, "")
 
@@ -152,7 +154,7 @@ values = st.one_of(st.none(), st.floats(0, 10**9), st.text(st.characters(exclude
     limit=st.integers(1, 5),
     form=st.sampled_from(["csv", "json"]),
 )
-def test_pages_of_any_table_make_up_the_whole_file(rows: list[tuple[Any, Any]], limit: int, form: Format) -> None:
+def test_pages_of_any_table_join_into_the_whole_file(rows: list[tuple[Any, Any]], limit: int, form: Format) -> None:
     table = Table(("a", "b"), rows)
     pages, offset = [], 0
     while offset < max(len(rows), 1):

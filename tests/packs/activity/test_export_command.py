@@ -1,4 +1,4 @@
-"""`hubbub activity export`: a period in a file."""
+"""`hubbub activity export` writes a period to stdout or a file."""
 
 import csv
 import io
@@ -49,7 +49,7 @@ def test_the_command_reads_the_settings_of_the_pack(
     assert {row[3] for row in rows} == {"Firefox", "Thunderbird"}
 
 
-def test_a_file_is_new_private_and_complete(
+def test_the_output_file_is_new_private_and_complete(
     watch: ActivityWatchServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     insert_morning(watch)
@@ -78,18 +78,18 @@ def test_a_file_is_new_private_and_complete(
         export("--output", str(tmp_path / "no" / "such"), settings=settings_for(watch))
 
 
-def test_without_activitywatch_no_file_is_made(tmp_path: Path) -> None:
+def test_without_activitywatch_no_file_is_created(tmp_path: Path) -> None:
     with pytest.raises(SourceFailure, match="start ActivityWatch"):
         export("--output", str(tmp_path / "none"), settings=ActivitySettings(aw_url="http://127.0.0.1:9"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_that_has_enough_is_no_failure(watch: ActivityWatchServer) -> None:
+def test_a_closed_pipe_is_not_an_error(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     program = (
         "import sys\n"
         "from tests.packs.activity.test_export_command import ActivitySettings, export\n"
-        "sys.stdin.readline()\n"  # until nobody reads any more
+        "sys.stdin.readline()\n"  # until the reading end is closed
         f"sys.exit(export('--period', 'yesterday', settings=ActivitySettings(aw_url={watch.url!r})))\n"
     )
     command = [sys.executable, "-c", program]

@@ -1,4 +1,4 @@
-"""ActivityWatch on bad days: each has a word, a sentence that says what to do, and an end; the server goes on."""
+"""Failures of ActivityWatch have an error code, advice and a timeout; the server continues."""
 
 import asyncio
 import json
@@ -61,7 +61,7 @@ MANY_BUCKETS = json.dumps({f"bucket-{number:06}": {"id": "x" * 100, "type": "t"}
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_a_bad_answer_has_a_word_and_a_null_part(odd: ScriptedResponse, kind: str) -> None:
+async def test_a_bad_response_has_an_error_code_and_a_null_part_of_the_frame(odd: ScriptedResponse, kind: str) -> None:
     with run_scripted_server(odd) as watch:
         async with connect_tool_client(
             watch.url, dialect=PLAIN, timeout_s=0.5 if kind == "timeout" else 8
@@ -71,17 +71,17 @@ async def test_a_bad_answer_has_a_word_and_a_null_part(odd: ScriptedResponse, ki
             health = await tool_client.client.result("system.health")
     assert (error["code"], error["data"]["kind"]) == (-32601, kind)
     advice = error["message"].partition(";")[2] or error["message"].partition(": set ")[2]
-    assert len(advice) > 10, "what to do is missing"
+    assert len(advice) > 10, "the message has no advice"
     assert (frame["aw_info"], frame["aw_buckets"]) == (None, None)
     assert (health["aw_ok"], health["causes"]["activitywatch"]["kind"]) == (False, kind)
 
 
-async def test_a_sidecar_that_cannot_see_is_told_with_its_reason() -> None:
-    odd = ScriptedResponse(503, b'{"ok": false, "error": "capture_unavailable", "details": "Wayland lets nobody"}')
+async def test_a_capture_failure_of_the_sidecar_is_reported_with_its_reason() -> None:
+    odd = ScriptedResponse(503, b'{"ok": false, "error": "capture_unavailable", "details": "Wayland forbids it"}')
     with run_scripted_server(lambda method, path: odd if method == "POST" else ScriptedResponse()) as sidecar:
         async with connect_tool_client(sidecar_url=sidecar.url) as tool_client:
             error = await tool_client.failure("screen.read")
-    assert "capture_unavailable: Wayland lets nobody" in error["message"]
+    assert "capture_unavailable: Wayland forbids it" in error["message"]
 
 
 async def test_a_redirect_is_not_followed_even_to_the_same_server() -> None:
@@ -90,12 +90,12 @@ async def test_a_redirect_is_not_followed_even_to_the_same_server() -> None:
     ) as watch:
         async with connect_tool_client(watch.url, dialect=PLAIN) as tool_client:
             error = await tool_client.client.error("aw.get_state")
-        assert not [path for _, path, _ in watch.asked if path.endswith("//") or path.endswith("info/")]
+        assert not [path for _, path, _ in watch.requests if path.endswith("//") or path.endswith("info/")]
     assert error["data"]["kind"] == "http_error"
     assert "redirect (status 308) to another path of the same server" in error["message"]
 
 
-async def test_the_questions_of_one_call_are_asked_at_the_same_time() -> None:
+async def test_the_requests_of_one_call_are_concurrent() -> None:
     all_asked = threading.Barrier(3, timeout=60)
 
     def answer(method: str, path: str) -> ScriptedResponse:
@@ -108,17 +108,17 @@ async def test_the_questions_of_one_call_are_asked_at_the_same_time() -> None:
     assert frame["aw_buckets"] == frame["omni_probe"] == {}
 
 
-async def test_the_key_goes_with_each_question_and_no_origin_does() -> None:
+async def test_the_api_key_is_sent_only_to_activitywatch_and_no_origin_header_is_sent() -> None:
     with run_scripted_server(ScriptedResponse()) as watch:
         async with connect_tool_client(watch.url, watch.url, dialect=PLAIN, api_key=Secret("k-1")) as tool_client:
             await tool_client.client.result("nowframe.build")
-        asked = {path: headers for _, path, headers in watch.asked}
+        asked = {path: headers for _, path, headers in watch.requests}
     assert asked["/api/0/info"]["Authorization"] == asked["/api/0/buckets/"]["Authorization"] == "Bearer k-1"
     assert "Authorization" not in asked["/probe"]
     assert all("Origin" not in headers for headers in asked.values())
 
 
-async def test_a_key_that_is_missing_is_told_apart_from_a_server_that_is() -> None:
+async def test_a_missing_api_key_differs_from_an_unreachable_server() -> None:
     def answer(method: str, path: str) -> ScriptedResponse:
         return ScriptedResponse() if path.endswith("info") else ScriptedResponse(401, b'{"message": "x"}')
 
@@ -141,7 +141,7 @@ async def test_a_key_that_is_missing_is_told_apart_from_a_server_that_is() -> No
     ],
 )
 @pytest.mark.parametrize("place", ["/buckets/", "/events"])
-async def test_health_tells_why_nothing_can_be_read_from_one_that_answers(
+async def test_health_reports_why_a_running_activitywatch_cannot_be_read(
     place: str, bad: ScriptedResponse, kind: str
 ) -> None:
     old = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
@@ -163,14 +163,14 @@ async def test_health_tells_why_nothing_can_be_read_from_one_that_answers(
     assert health["causes"]["buckets" if place == "/buckets/" else "watchers"]["kind"] == kind
 
 
-async def test_a_real_activitywatch_says_by_which_names_it_goes(watch: ActivityWatchServer) -> None:
+async def test_activitywatch_accepts_only_known_host_names(watch: ActivityWatchServer) -> None:
     for name, is_known in (("localhost", True), ("127.0.0.1", True), ("127.0.0.1.nip.localhost", False)):
         async with connect_tool_client(watch.url.replace("127.0.0.1", name), dialect=PLAIN) as tool_client:
             answer = await tool_client.client.ask("aw.get_state")
         if is_known:
             assert answer["result"]["info"]["hostname"]
         else:
-            assert answer["error"]["data"]["kind"] in ("host_refused", "unreachable")  # not every resolver knows it
+            assert answer["error"]["data"]["kind"] in ("host_refused", "unreachable")  # depends on the resolver
 
 
 @pytest.mark.parametrize(
@@ -183,14 +183,14 @@ async def test_a_real_activitywatch_says_by_which_names_it_goes(watch: ActivityW
         ("https://aw.example.org/base/", "https://aw.example.org/base"),
     ],
 )
-def test_an_address_may_end_as_people_write_it(given: str, meant: str) -> None:
+def test_common_forms_of_an_address_are_normalized(given: str, meant: str) -> None:
     assert normalize_url(given) == meant
 
 
 @pytest.mark.parametrize(
     "given", ["", "127.0.0.1:5600", "ftp://x", "http://", "http://u:p@h", "http://h?x", "http://h:x", "http://[::1"]
 )
-def test_what_is_no_address_is_refused(given: str) -> None:
+def test_an_invalid_address_is_refused(given: str) -> None:
     with pytest.raises(SettingsError):
         normalize_url(given)
 
@@ -198,7 +198,7 @@ def test_what_is_no_address_is_refused(given: str) -> None:
 @pytest.mark.parametrize(
     "tool", ["aw.now", "aw.summary", "aw.categories", "aw.export", "aw.timeline", "aw.chart", "screen.read"]
 )
-async def test_every_other_tool_says_so_too(tool: str) -> None:
+async def test_every_other_tool_reports_an_unreachable_server(tool: str) -> None:
     async with connect_tool_client() as tool_client:
         error = await tool_client.failure(tool)
         assert error["code"] == "unreachable"
@@ -213,7 +213,7 @@ async def test_every_other_tool_says_so_too(tool: str) -> None:
         {"info": {"hostname": ["h"]}, "buckets": {"w": {"type": "currentwindow", "last_updated": "yesterday"}}},
     ],
 )
-async def test_odd_buckets_are_no_watchers(answers: dict[str, Any]) -> None:
+async def test_malformed_buckets_are_ignored(answers: dict[str, Any]) -> None:
     def answer(method: str, path: str) -> ScriptedResponse:
         name = path.rstrip("/").rpartition("/")[2]
         return (
@@ -231,8 +231,8 @@ async def test_odd_buckets_are_no_watchers(answers: dict[str, Any]) -> None:
     assert summary["rows"] == []
 
 
-def with_events(events: bytes) -> Any:
-    """An ActivityWatch with one bucket of windows, in which there are these."""
+def run_server_with_events(events: bytes) -> Any:
+    """Run an ActivityWatch whose window bucket has these events."""
     answers = {"info": b'{"hostname": "h"}', "buckets": b'{"w": {"type": "currentwindow", "hostname": "h"}}'}
 
     def answer(method: str, path: str) -> ScriptedResponse:
@@ -255,8 +255,8 @@ EVERY_REPORT: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-async def test_activitywatch_is_only_read() -> None:
-    with with_events(b"[]") as watch:
+async def test_only_get_requests_are_sent_to_activitywatch() -> None:
+    with run_server_with_events(b"[]") as watch:
         async with connect_tool_client(watch.url) as tool_client:
             for tool in ("aw.get_state", "nowframe.build", "system.health"):
                 await tool_client.call(tool)
@@ -265,13 +265,13 @@ async def test_activitywatch_is_only_read() -> None:
             await tool_client.client.result("resources/read", {"uri": "activity://now"})
             for prompt in ("what_did_i_do", "standup", "where_was_i", "week_in_review"):
                 await tool_client.client.result("prompts/get", {"name": prompt})
-        asked = list(watch.asked)
+        asked = list(watch.requests)
     assert len(asked) > 20
     assert {method for method, _, _ in asked} == {"GET"}
 
 
 @pytest.mark.parametrize(("tool", "arguments"), EVERY_REPORT, ids=[tool for tool, _ in EVERY_REPORT])
-async def test_one_that_hangs_only_when_events_are_wanted_is_given_up_too(
+async def test_event_requests_that_hang_time_out(
     tool: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "EVENTS_TIMEOUT_S", 0.5)
@@ -292,7 +292,7 @@ async def test_one_that_hangs_only_when_events_are_wanted_is_given_up_too(
     assert "0.5 s" in error["message"]
 
 
-async def test_a_bucket_that_says_little_of_itself_can_be_queried() -> None:
+async def test_a_bucket_with_little_metadata_can_be_queried() -> None:
     events = b'[{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"n": 1}}]'
 
     def answer(method: str, path: str) -> ScriptedResponse:
@@ -315,10 +315,10 @@ async def test_a_bucket_that_says_little_of_itself_can_be_queried() -> None:
         ("0001-01-01T00:00:00+12:00", 1),
     ],
 )
-async def test_an_event_at_the_end_of_time_is_left_out(when: str, seconds: float) -> None:
+async def test_an_event_outside_the_datetime_range_is_ignored(when: str, seconds: float) -> None:
     odd = {"timestamp": when, "duration": seconds, "data": {"app": "Odd"}}
     good = {"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"app": "Good"}}
-    with with_events(json.dumps([odd, good]).encode()) as watch:
+    with run_server_with_events(json.dumps([odd, good]).encode()) as watch:
         async with connect_tool_client(watch.url, time_zone="America/Lima") as tool_client:
             now = await tool_client.call("aw.now")
             summary = await tool_client.call("aw.summary", period="2026-11-15")
@@ -340,25 +340,23 @@ async def test_an_event_at_the_end_of_time_is_left_out(when: str, seconds: float
         (rb"\\ud83d is no escape \ud83d", "\\ud83d is no escape \ufffd"),
     ],
 )
-async def test_half_a_character_in_a_title_spoils_nothing_else(written: bytes, meant: str) -> None:
-    """Titles that Windows cut in the middle of an emoji are kept, and written, by a real ActivityWatch."""
+async def test_a_lone_surrogate_in_a_title_is_replaced(written: bytes, meant: str) -> None:
+    """ActivityWatch stores and returns titles that Windows truncated in the middle of an emoji."""
     event = b'{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"app": "a", "title": "%b"}}' % written
-    with with_events(b"[" + event + b"]") as watch:
+    with run_server_with_events(b"[" + event + b"]") as watch:
         async with connect_tool_client(watch.url) as tool_client:
             summary = await tool_client.call("aw.summary", period="2026-11-15", by="title")
     assert [row["name"] for row in summary["rows"]] == [meant]
 
 
-async def test_a_real_activitywatch_writes_half_characters(watch: ActivityWatchServer) -> None:
+async def test_a_lone_surrogate_from_a_real_activitywatch_is_replaced(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=1), 59, app="a", title="x \ud83d")])
     async with connect_tool_client(watch.url) as tool_client:
         assert (await tool_client.call("aw.now"))["window"]["title"] == "x \ufffd"
 
 
-async def test_with_the_key_everything_can_be_asked(
-    watch: ActivityWatchServer, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_every_tool_works_with_the_api_key(watch: ActivityWatchServer, caplog: pytest.LogCaptureFixture) -> None:
     insert_morning(watch)
     caplog.set_level(logging.DEBUG)
     with run_proxy_with_key(watch) as locked:
@@ -378,7 +376,7 @@ async def test_with_the_key_everything_can_be_asked(
 
 
 @pytest.mark.parametrize("key", [None, "not-the-key", f"{API_KEY}x", ""])
-async def test_without_the_key_only_that_it_is_there_is_known(key: str | None, watch: ActivityWatchServer) -> None:
+async def test_without_the_api_key_only_info_can_be_read(key: str | None, watch: ActivityWatchServer) -> None:
     given: dict[str, Any] = {} if key is None else {"api_key": Secret(key)}
     with run_proxy_with_key(watch) as locked:
         async with connect_tool_client(locked.url, **given) as tool_client:
@@ -395,7 +393,7 @@ async def test_without_the_key_only_that_it_is_there_is_known(key: str | None, w
         assert key not in str(failures)
 
 
-def test_the_key_may_lie_in_a_file(watch: ActivityWatchServer, tmp_path: Path) -> None:
+def test_the_api_key_can_be_read_from_a_file(watch: ActivityWatchServer, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(f"{API_KEY}\n")
     with run_proxy_with_key(watch) as locked:
@@ -410,27 +408,27 @@ def test_the_key_may_lie_in_a_file(watch: ActivityWatchServer, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("key", ["two\nlines", "a\r\nX-Other: 1", "zero\0", "schlüssel"])
-def test_a_key_that_no_request_can_carry_is_refused_at_once(key: str) -> None:
+def test_an_api_key_that_no_header_can_contain_is_refused_at_startup(key: str) -> None:
     with pytest.raises(SettingsError, match="API key") as refused:
         make_server(api_key=Secret(key))
     assert key not in str(refused.value)
 
 
-async def test_what_activitywatch_is_is_not_asked_for_again_and_again() -> None:
-    with with_events(b"[]") as watch:
+async def test_server_info_is_cached_between_calls() -> None:
+    with run_server_with_events(b"[]") as watch:
         async with connect_tool_client(watch.url) as tool_client:
             frames = [await tool_client.call("nowframe.build") for _ in range(3)]
             await tool_client.call("aw.get_state")
-            asked = [path for _, path, _ in watch.asked]
+            asked = [path for _, path, _ in watch.requests]
             await tool_client.call("system.health")
-            after = [path for _, path, _ in watch.asked]
+            after = [path for _, path, _ in watch.requests]
     assert [frame["aw_info"] for frame in frames] == [{"hostname": "h"}] * 3
     assert (asked.count("/api/0/info"), asked.count("/api/0/buckets/")) == (1, 4)
-    assert after.count("/api/0/info") == 2  # whether it is there can only be known by asking
+    assert after.count("/api/0/info") == 2  # only a request shows whether it is reachable
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
-async def test_what_it_was_is_not_told_of_one_that_no_longer_answers(is_slow: bool) -> None:
+async def test_cached_server_info_is_not_used_when_the_server_fails(is_slow: bool) -> None:
     is_well = True
 
     def answer(method: str, path: str) -> ScriptedResponse:
@@ -449,8 +447,8 @@ async def test_what_it_was_is_not_told_of_one_that_no_longer_answers(is_slow: bo
 
 
 @pytest.mark.parametrize("tool", ["aw.get_state", "nowframe.build", "aw.now", "aw.summary"])
-async def test_one_that_takes_the_place_of_another_is_not_taken_for_it(tool: str) -> None:
-    """Both have the buckets of both machines, as after an import; each is on one of them."""
+async def test_a_replaced_activitywatch_is_detected(tool: str) -> None:
+    """Both servers have the buckets of both machines, as after an import; each runs on another machine."""
     host, year = "one", 2025
 
     def answer(method: str, path: str) -> ScriptedResponse:
@@ -473,8 +471,8 @@ async def test_one_that_takes_the_place_of_another_is_not_taken_for_it(tool: str
     assert (before, after) == ("one", "two")
 
 
-async def test_a_real_activitywatch_may_freeze_die_and_come_back(tmp_path: Path) -> None:
-    """And nobody has to start us again."""
+async def test_calls_recover_when_activitywatch_freezes_dies_and_restarts(tmp_path: Path) -> None:
+    """The server with the pack keeps running."""
     port = free_port()
     with run_activitywatch(tmp_path, is_testing=False, port=port) as first:
         insert_morning(first)

@@ -1,4 +1,4 @@
-"""Filling the gaps between events: exactly as aw-core does, whatever the events are."""
+"""`flood` fills gaps exactly as aw-core does, for any events."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -18,7 +18,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def _events(scale_us: int) -> st.SearchStrategy[list[Event]]:
-    """Close to each other, so that most of them touch, overlap, or leave short gaps."""
+    """Generate events close to each other, so that most touch, overlap, or leave short gaps."""
     times = st.integers(0, 40).map(lambda number: number * scale_us)
     exact = st.integers(0, 40 * scale_us)
     return st.lists(
@@ -33,12 +33,12 @@ def _events(scale_us: int) -> st.SearchStrategy[list[Event]]:
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from([1, 50_000, 1_000_000, 3_600_000_000]).flatmap(_events), st.sampled_from([5.0, 0.0, 0.5, 60.0]))
 @example([Event(START, 0, {"n": 1}), Event(START, 90_000, {"n": 2})], 5.0)
-def test_any_events_are_flooded_as_aw_core_floods_them(judge: Judge, events: list[Event], pulse_s: float) -> None:
+def test_flood_matches_aw_core_for_any_events(judge: Judge, events: list[Event], pulse_s: float) -> None:
     assert flood(events, pulse_s) == judge.flood(events, pulse_s)
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2025-10-26", 25), ("2026-03-29", 23)])
-async def test_an_event_without_length_takes_nothing_from_a_long_one(
+async def test_a_zero_length_event_does_not_shorten_a_long_one(
     day: str, hours: int, watch: ActivityWatchServer
 ) -> None:
     midnight = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo("Europe/Berlin")).astimezone(UTC)

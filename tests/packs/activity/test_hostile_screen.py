@@ -1,4 +1,4 @@
-"""Windows that mean harm, and a screen that goes away: one clear error, and nothing told."""
+"""Hostile windows and a disconnected screen result in one clear error and no disclosure."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ def show(connection: Any, title: bytes, app: str, *, is_popup: bool = False, is_
     return window
 
 
-def test_a_title_of_megabytes_is_cut_and_has_no_control_characters(
+def test_a_title_of_megabytes_is_truncated_without_control_characters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with run_virtual_screen(tmp_path, monkeypatch), open_display() as connection:
@@ -52,7 +52,7 @@ def test_a_title_of_megabytes_is_cut_and_has_no_control_characters(
             status, response = running_sidecar.request("POST", "/parse", CAPTURE)
         known = {window.app: window.title for window in windows.list_windows() or []}
     assert status == 200
-    (reported_window,) = response["windows"]  # the other is private, as the end of its title says
+    (reported_window,) = response["windows"]  # the other is private, according to the end of its title
     assert reported_window["app"] == "Evil"
     assert reported_window["title"].startswith("evil [31m")
     assert len(reported_window["title"]) <= limits.TEXT_CHARACTERS
@@ -74,7 +74,7 @@ def test_too_many_windows_are_refused(
     assert str(count) in response["details"]
 
 
-def test_windows_that_close_while_they_are_listed_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_that_close_while_they_are_listed_are_omitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def flicker(stopped: threading.Event) -> None:
         with open_display() as connection:
             while not stopped.is_set():
@@ -99,8 +99,8 @@ def test_windows_that_close_while_they_are_listed_are_left_out(tmp_path: Path, m
 
 @pytest.mark.filterwarnings("ignore:.*socket.socket:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_a_screen_that_goes_away_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # python-xlib leaves sockets that did not connect to the garbage collector.
+def test_a_disconnected_screen_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # python-xlib leaves unconnected sockets to the garbage collector.
     with run_virtual_screen(tmp_path, monkeypatch) as virtual_display, run_sidecar("local") as running_sidecar:
         assert running_sidecar.request("POST", "/parse", CAPTURE)[0] == 200
         os.kill(virtual_display.server_pid, signal.SIGKILL)

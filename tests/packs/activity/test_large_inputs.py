@@ -1,4 +1,4 @@
-"""More than anybody wants to be told: many buckets, long lists, deep nesting. It ends, and nobody else waits for it."""
+"""Many buckets, long lists and deep nesting are limited, and do not block other calls."""
 
 import asyncio
 import gc
@@ -19,7 +19,7 @@ from hubbub.packs.activity.privacy import Privacy
 from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
 
 
-async def test_of_a_screen_only_so_many_elements_are_told() -> None:
+async def test_screen_elements_beyond_the_limit_are_omitted() -> None:
     body = {"parsed_content_list": [{"content": f"{number}"} for number in range(3000)], "latency_ms": 1.4}
     with run_scripted_server(
         lambda method, path: ScriptedResponse(body=json.dumps(body).encode() if method == "POST" else b"{}")
@@ -29,7 +29,7 @@ async def test_of_a_screen_only_so_many_elements_are_told() -> None:
     assert (len(screen["elements"]), screen["latency_ms"]) == (limits.SCREEN_ELEMENTS, 1)
 
 
-async def test_what_a_server_says_of_itself_is_short() -> None:
+async def test_server_info_over_the_size_limit_is_refused() -> None:
     body = json.dumps({f"key {number}": number for number in range(20_000)}).encode()
     with run_scripted_server(ScriptedResponse(body=body)) as watch:
         async with connect_tool_client(watch.url, watch.url, dialect=PLAIN) as tool_client:
@@ -37,7 +37,7 @@ async def test_what_a_server_says_of_itself_is_short() -> None:
     assert (causes["activitywatch"]["kind"], causes["sidecar"]["kind"]) == ("too_large", "too_large")
 
 
-async def test_more_buckets_than_anybody_has_are_refused_and_the_rest_is_told() -> None:
+async def test_too_many_buckets_are_refused_without_failing_the_rest_of_the_frame() -> None:
     body = json.dumps({f"b{number}": {} for number in range(limits.BUCKETS + 1)}).encode()
     with run_scripted_server(
         lambda method, path: ScriptedResponse(body=body if "/buckets" in path else b"{}")
@@ -49,17 +49,17 @@ async def test_more_buckets_than_anybody_has_are_refused_and_the_rest_is_told() 
     assert (frame["aw_info"], frame["aw_buckets"]) == ({}, None)
 
 
-async def test_whoever_has_many_buckets_keeps_nobody_else_waiting(request: pytest.FixtureRequest) -> None:
+async def test_filtering_many_buckets_does_not_block_the_event_loop(request: pytest.FixtureRequest) -> None:
     many = {f"{number}": {"data": {f"a {number}": f"{'words ' * 100}{number}"}} for number in range(4000)}
     body = json.dumps(many).encode()
     with run_scripted_server(
         lambda method, path: ScriptedResponse(body=body if "/buckets" in path else b"{}")
     ) as watch:
         sources = FilteredSources(ActivitySettings(aw_url=watch.url))
-        gc.disable()  # what it collects was left by other tests
+        gc.disable()  # it would collect garbage of other tests
         request.addfinalizer(gc.enable)
         asking = asyncio.create_task(sources.bucket_index())
-        started = last = time.thread_time()  # of the loop's thread, however busy the machine is
+        started = last = time.thread_time()  # CPU time of the loop's thread, independent of other load
         longest_s = 0.0
         while not asking.done():
             await asyncio.sleep(0.001)
@@ -69,7 +69,7 @@ async def test_whoever_has_many_buckets_keeps_nobody_else_waiting(request: pytes
     assert longest_s < (last - started) / 2
 
 
-def test_any_number_of_buckets_may_have_to_be_called_the_same() -> None:
+def test_many_buckets_with_the_same_masked_name_get_distinct_names() -> None:
     def catalogue(count: int) -> BucketIndex:
         found: dict[str, Any] = {f"b{number}": {} for number in range(count)}
         return BucketIndex({**found, "[private] 3": {}}, Privacy(PrivacySettings(mask_text=(r"b\d+",))))
@@ -85,7 +85,7 @@ def test_any_number_of_buckets_may_have_to_be_called_the_same() -> None:
 @pytest.mark.parametrize(
     "deep", [b'{"a":' * 900 + b"1" + b"}" * 900, b'{"app": "x", "a": ' + b"[" * 900 + b"]" * 900 + b"}"]
 )
-async def test_what_nests_deep_is_told_as_far_as_anybody_can_read_it(deep: bytes) -> None:
+async def test_deeply_nested_data_is_truncated(deep: bytes) -> None:
     event = b'{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": %b}' % deep
 
     def answer(method: str, path: str) -> ScriptedResponse:

@@ -1,4 +1,4 @@
-"""The language of the text on the screen: a setting, and a clear error where it is not installed."""
+"""The language for text recognition is a setting; a missing one is a clear error."""
 
 import pytest
 from tests.packs.activity.sidecars import run_sidecar
@@ -17,7 +17,7 @@ def _reader() -> None:
     skip_without_programs("tesseract")
 
 
-def test_a_language_that_is_not_installed_is_named_with_its_package() -> None:
+def test_a_missing_language_is_reported_with_its_package() -> None:
     picture = {"base64_image": picture_of("HELLO")}
     with run_sidecar("local") as running_sidecar:
         status, response = running_sidecar.request(
@@ -30,14 +30,14 @@ def test_a_language_that_is_not_installed_is_named_with_its_package() -> None:
     assert (known, read["parsed_content_list"][0]["content"]) == (200, "HELLO")
 
 
-async def test_the_language_of_the_settings_is_asked_for() -> None:
+async def test_the_configured_language_is_requested() -> None:
     with run_sidecar("local") as running_sidecar:
         async with connect_tool_client(sidecar_url=running_sidecar.url, ocr_language="epo_nowhere") as tool_client:
             failure = await tool_client.failure("screen.read")
     assert "apt install tesseract-ocr-epo-nowhere" in str(failure)
 
 
-def test_a_sidecar_whose_own_language_is_missing_says_so() -> None:
+def test_a_sidecar_without_its_configured_language_reports_it() -> None:
     engine = LocalEngine(Privacy(PrivacySettings()), "epo_nowhere")
     found = engine.probe()
     assert (found["ready"], found["reason"]) == (False, "language_missing")
@@ -49,6 +49,6 @@ def test_a_sidecar_whose_own_language_is_missing_says_so() -> None:
 
 
 @pytest.mark.parametrize("language", ["", "e", "../eng", "eng;", "eng deu"])
-def test_a_language_that_cannot_be_one_is_refused(language: str) -> None:
+def test_an_invalid_language_is_refused(language: str) -> None:
     with pytest.raises(ValueError, match="ocr_language must look like"):
         ActivitySettings(ocr_language=language)

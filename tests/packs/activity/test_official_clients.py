@@ -1,4 +1,4 @@
-"""The official SDK's client asks what the person is doing, in both eras, on stdio and over HTTP."""
+"""The official SDK's client with the activity pack, in both eras, on stdio and over HTTP."""
 
 import asyncio
 import json
@@ -54,12 +54,14 @@ async def title_now(client: Client) -> Any:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_every_tool_gives_what_its_schema_promises(
+async def test_every_tool_result_matches_its_schema(
     endpoint: ServerAddress, mode: str, watch: ActivityWatchServer
 ) -> None:
     insert_morning(watch)
     async with connect_sdk_client(endpoint, mode) as (client, _):
-        listed = {tool.name: tool for tool in (await client.list_tools()).tools}  # it checks results from here on
+        listed = {
+            tool.name: tool for tool in (await client.list_tools()).tools
+        }  # after this, the client validates results
         assert {tool for tool, _ in ALL_TOOLS} | {"aw.chart", "screen.read"} == set(listed)
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed.values())
         for tool, arguments in ALL_TOOLS:
@@ -72,12 +74,12 @@ async def test_every_tool_gives_what_its_schema_promises(
         assert "active" in block_text(chart.content[1])
         unseen = await client.call_tool("screen.read", {})
         assert unseen.is_error
-        is_known = isinstance(endpoint, list)  # a command, on stdio
+        is_known = isinstance(endpoint, list)  # a command: stdio
         assert ("hubbub sidecar" if is_known else "hubbub key add") in block_text(unseen.content[0])
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_prompts_and_the_resource_can_be_had(
+async def test_prompts_and_the_resource_can_be_read(
     endpoint: ServerAddress, mode: str, watch: ActivityWatchServer
 ) -> None:
     insert_morning(watch)
@@ -92,7 +94,9 @@ async def test_prompts_and_the_resource_can_be_had(
         assert "- Code: 1h 00m (67%)" in block_text(asked.messages[0].content)
 
 
-async def test_a_legacy_client_hears_of_another_window(endpoint: ServerAddress, watch: ActivityWatchServer) -> None:
+async def test_a_legacy_client_is_notified_of_another_window(
+    endpoint: ServerAddress, watch: ActivityWatchServer
+) -> None:
     show(watch, "first")
     async with connect_sdk_client(endpoint, LEGACY) as (client, wire):
         await client.subscribe_resource(NOW)
@@ -103,7 +107,9 @@ async def test_a_legacy_client_hears_of_another_window(endpoint: ServerAddress, 
         assert await title_now(client) == "second"
 
 
-async def test_a_modern_client_hears_of_another_window(endpoint: ServerAddress, watch: ActivityWatchServer) -> None:
+async def test_a_modern_client_is_notified_of_another_window(
+    endpoint: ServerAddress, watch: ActivityWatchServer
+) -> None:
     show(watch, "first")
     async with (
         connect_sdk_client(endpoint, MODERN) as (client, _),

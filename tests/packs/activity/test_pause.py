@@ -1,4 +1,4 @@
-"""The person can pause all disclosure: at once, in servers that run, and callers cannot end it."""
+"""The user can pause disclosure immediately in running servers, and callers cannot end the pause."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ def hubbub(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([HUBBUB, "activity", *arguments], capture_output=True, text=True, timeout=60, cwd="/")
 
 
-async def test_a_running_server_tells_nothing_until_the_person_resumes(watch: ActivityWatchServer) -> None:
+async def test_a_running_server_discloses_nothing_until_the_user_resumes(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     with run_sidecar() as running_sidecar:
         server = make_server(watch.url, running_sidecar.url)
@@ -54,7 +54,7 @@ async def test_a_running_server_tells_nothing_until_the_person_resumes(watch: Ac
             assert (await tool_client.call("screen.read"))["text"]
 
 
-async def test_a_pause_is_nothing_that_the_doctor_calls_broken(watch: ActivityWatchServer) -> None:
+async def test_doctor_does_not_report_a_pause_as_a_failure(watch: ActivityWatchServer) -> None:
     insert_morning(watch)
     Pause().start(None)
     settings = ActivitySettings(aw_url=watch.url)
@@ -64,7 +64,7 @@ async def test_a_pause_is_nothing_that_the_doctor_calls_broken(watch: ActivityWa
     assert "Paused by the user" in watchers.detail
 
 
-async def test_a_pause_that_begins_while_the_screen_is_read_holds_for_what_was_read() -> None:
+async def test_a_pause_that_starts_during_a_screen_read_withholds_its_result() -> None:
     def answer(method: str, path: str) -> ScriptedResponse:
         Pause().start(None)
         return ScriptedResponse(body=b'{"ok": true, "parsed_content_list": [{"type": "text", "content": "canary"}]}')
@@ -77,7 +77,7 @@ async def test_a_pause_that_begins_while_the_screen_is_read_holds_for_what_was_r
 
 
 @pytest.mark.parametrize("seconds", [None, 60.0])
-def test_a_pause_ends_by_itself_or_with_the_person(seconds: float | None, tmp_path: Path) -> None:
+def test_a_pause_ends_after_its_time_or_on_resume(seconds: float | None, tmp_path: Path) -> None:
     now = [1_800_000_000.0]
     pause = Pause(tmp_path / "new" / "paused.json", clock=lambda: now[0])
     assert pause.message() is None
@@ -92,7 +92,7 @@ def test_a_pause_ends_by_itself_or_with_the_person(seconds: float | None, tmp_pa
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"until": "soon"}', b'{"until": 1e300}', b"\xff" * 5000])
-def test_a_file_that_cannot_be_understood_is_a_pause(content: bytes, tmp_path: Path) -> None:
+def test_an_invalid_pause_file_counts_as_a_pause(content: bytes, tmp_path: Path) -> None:
     pause = Pause(tmp_path / "paused.json")
     pause.path.write_bytes(content)
     assert "cannot be read" in str(pause.message())
@@ -100,13 +100,13 @@ def test_a_file_that_cannot_be_understood_is_a_pause(content: bytes, tmp_path: P
     assert pause.message() is None
 
 
-def test_a_folder_in_its_place_is_a_pause_too(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_the_pause_file_counts_as_a_pause(tmp_path: Path) -> None:
     pause = Pause(tmp_path / "paused.json")
     pause.path.mkdir()
     assert "cannot be read" in str(pause.message())
 
 
-def test_the_sidecar_shows_nobody_the_screen_meanwhile(tmp_path: Path) -> None:
+def test_the_sidecar_refuses_to_read_the_screen_during_a_pause(tmp_path: Path) -> None:
     pause = Pause(tmp_path / "paused.json")
     with run_sidecar(pause=pause) as running_sidecar:
         assert running_sidecar.request("POST", "/parse", {"capture": True})[0] == 200
@@ -116,17 +116,17 @@ def test_the_sidecar_shows_nobody_the_screen_meanwhile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("1h30m", 5400), ("2d", 172800)])
-def test_a_time_is_understood(text: str, seconds: float) -> None:
+def test_durations_are_parsed(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "0m", "30", "m", "-5m", "1.5h", "30m1h", "999999d", "٣m"])
-def test_another_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="30m"):
         parse_duration(text)
 
 
 @pytest.mark.parametrize("arguments", [(), ("stop",), ("pause", "--for", "soon"), ("log", "--last", "0")])
-def test_a_wrong_command_is_told_so(arguments: tuple[str, ...]) -> None:
+def test_an_invalid_command_is_refused(arguments: tuple[str, ...]) -> None:
     done = hubbub(*arguments)
     assert (done.returncode, "usage: hubbub activity" in done.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""The rules: what is left out, what is masked, what stays as it is."""
+"""Privacy rules: what is dropped, masked, or unchanged."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -40,12 +40,12 @@ def shown(data: dict[str, Any], **rules: Any) -> dict[str, Any] | None:
         'export SECRET_TOKEN="hunter2"',
     ],
 )
-def test_what_looks_like_a_secret_is_masked(text: str) -> None:
-    told = mask_secrets(f"before {text} after")
-    assert SECRET_MASK in told
-    assert told.startswith("before ")
+def test_text_that_looks_like_a_secret_is_masked(text: str) -> None:
+    disclosed = mask_secrets(f"before {text} after")
+    assert SECRET_MASK in disclosed
+    assert disclosed.startswith("before ")
     for word in ("hunter2", "1234-abcd", "4111", "ann@", "0123456789", "IOSFODNN7"):
-        assert word not in told
+        assert word not in disclosed
 
 
 @pytest.mark.parametrize(
@@ -67,17 +67,17 @@ def test_what_looks_like_a_secret_is_masked(text: str) -> None:
         "Authorization of users - Handbook",
     ],
 )
-def test_what_does_not_stays_as_it_is(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert mask_secrets(text) == text
 
 
 @given(st.text(max_size=300))
-def test_masking_twice_is_masking_once(text: str) -> None:
+def test_masking_is_idempotent(text: str) -> None:
     once = mask_secrets(text)
     assert mask_secrets(once) == once
 
 
-def test_secrets_can_be_told_by_whoever_wants_them_told() -> None:
+def test_masking_of_secrets_can_be_disabled() -> None:
     assert shown({"title": "password: hunter2"}, secrets=False) == {"title": "password: hunter2"}
 
 
@@ -92,7 +92,7 @@ def test_secrets_can_be_told_by_whoever_wants_them_told() -> None:
         ({"app": "msedge.exe", "title": "Page - [InPrivate] - Edge"}, {}),
     ],
 )
-def test_what_is_dropped_is_not_told_at_all(data: dict[str, Any], rules: dict[str, Any]) -> None:
+def test_dropped_events_are_not_disclosed(data: dict[str, Any], rules: dict[str, Any]) -> None:
     assert shown(data, **rules) is None
 
 
@@ -103,45 +103,45 @@ def test_what_is_dropped_is_not_told_at_all(data: dict[str, Any], rules: dict[st
         ({"app": "firefox", "title": f"{'a' * 2000} — Mozilla Firefox Private Browsing"}, {}),
     ],
 )
-def test_what_makes_it_private_may_stand_far_behind(data: dict[str, Any], rules: dict[str, Any]) -> None:
+def test_rules_match_beyond_the_truncation_limit(data: dict[str, Any], rules: dict[str, Any]) -> None:
     assert shown(data, **rules) is None
 
 
 @pytest.mark.parametrize("secret", ["4111 1111 1111 1111", "ann.someone@example.org", "ghp_0123456789abcdefghijklmnop"])
 @pytest.mark.parametrize("place", range(975, 1000, 6))
-def test_a_secret_is_not_told_in_part_where_a_long_text_is_cut(secret: str, place: int) -> None:
-    told = shown({"title": f"{'a ' * 600}"[:place] + f" {secret} and more"})
-    assert told is not None
-    assert len(told["title"]) <= limits.TEXT_CHARACTERS
-    assert not set(told["title"][place:]) & set("0123456789@")
+def test_truncation_does_not_disclose_part_of_a_secret(secret: str, place: int) -> None:
+    disclosed = shown({"title": f"{'a ' * 600}"[:place] + f" {secret} and more"})
+    assert disclosed is not None
+    assert len(disclosed["title"]) <= limits.TEXT_CHARACTERS
+    assert not set(disclosed["title"][place:]) & set("0123456789@")
 
 
-def test_a_masked_app_tells_nothing_but_that_there_was_one() -> None:
+def test_a_masked_app_hides_all_texts_of_its_event() -> None:
     data = {"app": "KeePassXC", "title": "mine", "url": "x", "pid": 7, "more": {"a": "b"}, "list": ["c"]}
     assert shown(data, mask_apps=("keepass",)) == {
         "app": PRIVATE, "title": PRIVATE, "url": PRIVATE, "pid": 7, "more": PRIVATE, "list": PRIVATE,
     }  # fmt: skip
 
 
-def test_a_masked_title_leaves_the_app() -> None:
+def test_a_masked_title_does_not_hide_the_app() -> None:
     assert shown({"app": "Code", "title": "diary.txt"}, mask_titles=("diary",)) == {"app": "Code", "title": PRIVATE}
 
 
-def test_a_masked_address_takes_its_title_along() -> None:
+def test_a_masked_url_also_masks_its_title() -> None:
     data = {"url": "https://bank.example/1", "title": "Account", "audible": False}
     assert shown(data, mask_urls=("bank",)) == {"url": PRIVATE, "title": PRIVATE, "audible": False}
 
 
-def test_of_addresses_only_the_site_may_be_told() -> None:
+def test_urls_can_be_reduced_to_their_host() -> None:
     assert shown({"url": "https://www.example.org/a?b"}, urls="domain") == {"url": "www.example.org"}
 
 
-def test_incognito_can_be_told_by_whoever_wants_it_told() -> None:
+def test_dropping_incognito_tabs_can_be_disabled() -> None:
     data = {"url": "https://x.example/", "incognito": True}
     assert shown(data, incognito=False) == data
 
 
-def test_secrets_are_found_however_deep_they_are() -> None:
+def test_secrets_are_masked_at_any_depth() -> None:
     data = {"a": [{"b": {"c": "password: hunter2"}}], "password: hunter3": 1}
     assert "hunter" not in str(Privacy(PrivacySettings()).filter_value(data))
 
@@ -160,43 +160,43 @@ def test_the_window_of_a_private_tab_is_dropped_with_it() -> None:
     assert [event.text("title") for event in privacy.filter_events(windows, hidden)] == ["News — Mozilla Firefox"]
 
 
-def test_lines_on_the_screen_follow_every_rule() -> None:
+def test_every_rule_applies_to_screen_text() -> None:
     rules = PrivacySettings(drop_text=("salary",), drop_titles=("diary",), mask_urls=("bank",), mask_text=("Ann",))
     elements = [
         {"content": text, "type": "text"} for text in ("Salary 100", "my diary", "https://bank.x", "Hi Ann!", "ok")
     ]
-    told = Privacy(rules).filter_elements([*elements, {"type": "icon"}, "odd", {"content": 7}])
-    assert [element["content"] for element in told] == [PRIVATE, f"Hi {PRIVATE}!", "ok", None, 7]
+    disclosed = Privacy(rules).filter_elements([*elements, {"type": "icon"}, "odd", {"content": 7}])
+    assert [element["content"] for element in disclosed] == [PRIVATE, f"Hi {PRIVATE}!", "ok", None, 7]
 
 
-def test_regions_are_read_as_people_write_them() -> None:
+def test_hidden_regions_are_parsed() -> None:
     assert Privacy(PrivacySettings(regions=("300x200+10+20",))).hidden_regions() == [(10, 20, 310, 220)]
 
 
 @pytest.mark.parametrize("rules", [{"regions": ("300x200",)}, {"drop_apps": ("(",)}, {"mask_text": ("[a",)}])
-def test_rules_that_make_no_sense_are_refused(rules: dict[str, Any]) -> None:
+def test_invalid_rules_are_refused(rules: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must"):
         PrivacySettings(**rules)
 
 
-def test_a_pattern_may_say_how_it_is_to_be_read() -> None:
+def test_a_pattern_can_have_inline_flags() -> None:
     assert shown({"app": "Code", "title": "x"}, drop_apps=("(?x) nothing", "code")) is None
 
 
 @pytest.mark.parametrize("app", [["KeePassXC"], {"name": "KeePassXC"}, {"a": ["x", {"b": "keepass"}]}])
-def test_an_app_is_known_in_whatever_form_it_is_written(app: Any) -> None:
+def test_app_rules_match_apps_of_any_json_type(app: Any) -> None:
     assert shown({"app": app, "title": "x"}, drop_apps=("keepass",)) is None
     assert "eepass" not in str(shown({"app": app, "title": "x"}, mask_apps=("keepass",)))
 
 
 @pytest.mark.parametrize("rule", ["drop_titles", "mask_titles", "mask_text", "mask_urls"])
-def test_words_that_are_keys_follow_the_rules_too(rule: str) -> None:
-    told = shown({"app": "x", "diary": 1, "more": {"diary": 2}}, **{rule: ("diary",)})
-    assert "diary" not in str(told)
+def test_rules_apply_to_keys(rule: str) -> None:
+    disclosed = shown({"app": "x", "diary": 1, "more": {"diary": 2}}, **{rule: ("diary",)})
+    assert "diary" not in str(disclosed)
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "disclosed"),
     [
         ({"url": "http://[", "title": "x"}, {"url": "", "title": "x"}),
         ({"title": "See https://bank.example/account?id=7 now"}, {"title": "See bank.example now"}),
@@ -204,11 +204,11 @@ def test_words_that_are_keys_follow_the_rules_too(rule: str) -> None:
         ({"url": "file:///home/ann/letter.txt"}, {"url": ""}),
     ],
 )
-def test_only_the_site_is_told_wherever_an_address_stands(data: dict[str, Any], told: dict[str, Any]) -> None:
-    assert shown(data, urls="domain") == told
+def test_urls_anywhere_in_an_event_are_reduced_to_their_host(data: dict[str, Any], disclosed: dict[str, Any]) -> None:
+    assert shown(data, urls="domain") == disclosed
 
 
-def test_the_name_of_a_site_follows_the_rules_for_text() -> None:
+def test_text_rules_apply_to_host_names() -> None:
     assert shown({"url": "https://bank.example/x"}, urls="domain", mask_text=("bank",)) == {"url": f"{PRIVATE}.example"}
 
 
@@ -223,12 +223,12 @@ def test_the_name_of_a_site_follows_the_rules_for_text() -> None:
         "Страница - Google Chrome (Инкогнито)",
     ],
 )
-def test_private_windows_are_known_in_other_languages(title: str) -> None:
+def test_private_windows_are_detected_in_other_languages(title: str) -> None:
     assert shown({"app": "browser", "title": title}) is None
 
 
 @pytest.mark.parametrize(
-    ("name", "rules", "told"),
+    ("name", "rules", "disclosed"),
     [
         ("aw-watcher-window_desk", {"drop_apps": ("watch", "window")}, "aw-watcher-window_desk"),
         ("aw-watcher-window_desk", {"drop_titles": ("desk",)}, f"aw-watcher-window_{PRIVATE}"),
@@ -238,8 +238,8 @@ def test_private_windows_are_known_in_other_languages(title: str) -> None:
         ("aw-watcher-window", {"drop_apps": (".*",)}, "aw-watcher-window"),
     ],
 )
-def test_names_of_buckets_and_machines_follow_the_rules(name: str, rules: dict[str, Any], told: str) -> None:
-    assert Privacy(PrivacySettings(**rules)).mask_name(name) == told
+def test_rules_apply_to_names_of_buckets_and_machines(name: str, rules: dict[str, Any], disclosed: str) -> None:
+    assert Privacy(PrivacySettings(**rules)).mask_name(name) == disclosed
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_names_of_buckets_and_machines_follow_the_rules(name: str, rules: dict[s
         "security code: 482913",
     ],
 )
-def test_what_opens_a_door_once_is_a_secret_too(text: str) -> None:
-    told = mask_secrets(text)
-    assert SECRET_MASK in told
-    assert not [word for word in ("abc.def", "tok1234567", "dXNlcjpw", "482913") if word in told]
+def test_bearer_tokens_and_verification_codes_are_masked(text: str) -> None:
+    disclosed = mask_secrets(text)
+    assert SECRET_MASK in disclosed
+    assert not [word for word in ("abc.def", "tok1234567", "dXNlcjpw", "482913") if word in disclosed]

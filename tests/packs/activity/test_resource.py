@@ -1,4 +1,4 @@
-"""`activity://now`: read it, watch it in both eras, and hear of changes only."""
+"""`activity://now` can be read and subscribed to in both eras; only changes are notified."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ async def wait_for_update(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["2024-11-05", "2025-11-25", MODERN])
-async def test_whoever_watches_hears_of_changes(dialect: str, watch: ActivityWatchServer) -> None:
+async def test_subscribers_are_notified_of_changes(dialect: str, watch: ActivityWatchServer) -> None:
     watch.bucket("w", "currentwindow")
     show(watch, "first")
     server = make_server(watch.url, poll_s=0.1)
@@ -53,7 +53,7 @@ async def test_whoever_watches_hears_of_changes(dialect: str, watch: ActivityWat
     assert [note["uri"] for note in client.notifications(UPDATED)] == [URI]
 
 
-async def test_nobody_is_asked_while_nobody_watches() -> None:
+async def test_without_subscribers_activitywatch_is_not_polled() -> None:
     with run_scripted_server(ScriptedResponse(body=b"{}")) as watch:
         async with (
             run_polling_server(watch.url) as (server, clock, _),
@@ -61,13 +61,13 @@ async def test_nobody_is_asked_while_nobody_watches() -> None:
         ):
             await clock.advance()
             await clock.advance()
-            assert watch.asked == []
+            assert watch.requests == []
             await client.result("resources/subscribe", {"uri": URI})
             await clock.advance()
-            assert watch.asked
+            assert watch.requests
 
 
-async def test_an_activitywatch_that_goes_away_is_a_change_and_no_end() -> None:
+async def test_an_unreachable_activitywatch_is_a_change_and_polling_continues() -> None:
     is_well = True
 
     def answer(method: str, path: str) -> ScriptedResponse:
@@ -78,8 +78,8 @@ async def test_an_activitywatch_that_goes_away_is_a_change_and_no_end() -> None:
         async with server.running(), connect_raw_client(server, "2025-11-25") as client:
             await client.result("resources/subscribe", {"uri": URI})
             await wait_until(
-                lambda: [path for _, path, _ in watch.asked].count("/api/0/buckets/") > 1
-            )  # it looked once
+                lambda: [path for _, path, _ in watch.requests].count("/api/0/buckets/") > 1
+            )  # it polled once
             is_well = False
             await wait_for_update(client)
             client.received.clear()
@@ -88,7 +88,7 @@ async def test_an_activitywatch_that_goes_away_is_a_change_and_no_end() -> None:
 
 
 class Clock:
-    """Stands in for sleeping: time passes only when it is told to."""
+    """Replaces `asyncio.sleep`: time passes only in `advance`."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -103,7 +103,7 @@ class Clock:
         self.now_s += seconds
 
     async def advance(self) -> None:
-        """Let one sleep pass, and all that follows up to the next."""
+        """End the current sleep, and wait for the next one."""
         await self.wait_until_asleep()
         self._is_asleep.clear()
         self._wake.set()
@@ -116,18 +116,18 @@ class Clock:
 
 @asynccontextmanager
 async def run_polling_server(url: str, *, is_started: bool = True) -> AsyncIterator[tuple[Server, Clock, Any]]:
-    """A server that looks whether something has changed when its clock is told to go on."""
+    """Run a server that polls for changes when its clock is advanced."""
     server, clock = Server("desk", version="1"), Clock()
     desk = install(server, ActivitySettings(aw_url=url, time_zone="UTC"))
 
-    async def look() -> None:
+    async def poll() -> None:
         await clock.may_begin.wait()
         await resource.poll_changes(desk, clock.sleep)
 
     if is_started:
         clock.may_begin.set()
     async with server.running():
-        watching = asyncio.create_task(look())
+        watching = asyncio.create_task(poll())
         try:
             yield server, clock, desk
         finally:
@@ -137,8 +137,10 @@ async def run_polling_server(url: str, *, is_started: bool = True) -> AsyncItera
 
 
 @pytest.mark.parametrize("is_read_first", [False, True])
-async def test_a_change_is_told_within_one_interval_of_looking(is_read_first: bool, watch: ActivityWatchServer) -> None:
-    """Also one between reading and the first look."""
+async def test_a_change_is_notified_within_one_polling_interval(
+    is_read_first: bool, watch: ActivityWatchServer
+) -> None:
+    """Also a change between reading and the first poll."""
     watch.bucket("w", "currentwindow")
     show(watch, "first")
     async with (
@@ -153,7 +155,7 @@ async def test_a_change_is_told_within_one_interval_of_looking(is_read_first: bo
         await clock.wait_until_asleep()
         if not is_read_first:
             await clock.advance()
-            assert client.notifications(UPDATED) == []  # it was looked at again, and was the same
+            assert client.notifications(UPDATED) == []  # polled again, without a change
             show(watch, "second")
             await clock.advance()
         await wait_for_update(client)
@@ -165,8 +167,8 @@ async def test_a_change_is_told_within_one_interval_of_looking(is_read_first: bo
     ("tool", "place"),
     [*product(["aw.now", "aw.timeline"], ["/", "/settings", "/buckets/"]), ("aw.now", "/events")],
 )
-async def test_now_takes_no_longer_than_one_question_may(tool: str, place: str) -> None:
-    """Whatever hangs; categories are only nice to have."""
+async def test_now_takes_at_most_the_timeout_of_one_request(tool: str, place: str) -> None:
+    """Whatever request hangs; only categories are optional."""
     bucket = b'{"w": {"type": "currentwindow", "hostname": "h"}}'
 
     def answer(method: str, path: str) -> ScriptedResponse:
@@ -187,7 +189,7 @@ async def test_now_takes_no_longer_than_one_question_may(tool: str, place: str) 
 
 
 @pytest.mark.parametrize("tool", ["system.health", "nowframe.build", "doctor"])
-async def test_slow_buckets_and_events_that_hang_share_the_time_of_one_question(tool: str) -> None:
+async def test_slow_buckets_and_hanging_events_share_one_timeout(tool: str) -> None:
     def answer(method: str, path: str) -> ScriptedResponse:
         if "/buckets" not in path or "/events" in path:
             return ScriptedResponse(hangs="/events" in path)

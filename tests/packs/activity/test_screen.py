@@ -1,4 +1,4 @@
-"""A real screen: windows are found, text is read, private windows stay private, and programs describe themselves."""
+"""A real screen: windows, text recognition, private windows, and accessible programs."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ from hubbub import Secret
 from hubbub.packs.activity.sidecar import accessibility, windows
 
 CAPTURE = {"capture": True}
-TOKEN = Secret("told-to-both")
+TOKEN = Secret("shared-by-both")
 
 
 def wait_for_windows(*titles: str) -> None:
@@ -29,14 +29,14 @@ def wait_for_windows(*titles: str) -> None:
 
 
 def show_two_windows(virtual_display: VirtualScreen, private: str) -> None:
-    """One of this title that tells of an elephant, and below it an editor that tells of a fox."""
+    """Open a window with this title and the word elephant, and below it an editor with the word fox."""
     virtual_display.open_terminal(private, "The secret elephant", "60x6+40+40")
     virtual_display.open_terminal("Editor", "The quick brown fox", "60x6+40+400")
     wait_for_windows(private, "Editor")
 
 
 def wait_for_text(running_sidecar: Sidecar, text: str) -> dict[str, Any]:
-    """What is on the screen, once this is."""
+    """Wait until this text is on the screen, and return the response."""
 
     def read() -> dict[str, Any] | None:
         status, response = running_sidecar.request("POST", "/parse", CAPTURE)
@@ -56,7 +56,7 @@ def content_text(response: dict[str, Any]) -> str:
     return "\n".join(element["content"] for element in response["parsed_content_list"])
 
 
-def test_windows_are_known_with_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_are_listed_with_their_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_virtual_screen(tmp_path, monkeypatch) as virtual_display:
         virtual_display.open_terminal("First window", "one")
         wait_for_windows("First window")
@@ -67,7 +67,7 @@ def test_windows_are_known_with_their_places(tmp_path: Path, monkeypatch: pytest
     assert bottom - top > 60
 
 
-def test_what_is_written_on_the_screen_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_on_the_screen_is_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_virtual_screen(tmp_path, monkeypatch) as virtual_display:
         virtual_display.open_terminal("Editor", "The quick brown fox")
         wait_for_windows("Editor")
@@ -79,7 +79,7 @@ def test_what_is_written_on_the_screen_is_read(tmp_path: Path, monkeypatch: pyte
     assert (probe["engines"]["capture"], probe["engines"]["windows"]) == ("ok", "ok")
 
 
-def test_private_windows_are_black_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_private_windows_are_blackened_before_text_recognition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_virtual_screen(tmp_path, monkeypatch) as virtual_display:
         show_two_windows(virtual_display, "My diary")
         with run_sidecar("local") as openly:
@@ -92,7 +92,7 @@ def test_private_windows_are_black_before_anything_is_read(tmp_path: Path, monke
     assert "diary" not in everything
 
 
-async def test_the_tool_tells_what_is_on_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_tool_returns_the_text_of_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_virtual_screen(tmp_path, monkeypatch) as virtual_display:
         virtual_display.open_terminal("Editor", "password: hunter2 and more")
         wait_for_windows("Editor")
@@ -105,7 +105,7 @@ async def test_the_tool_tells_what_is_on_the_screen(tmp_path: Path, monkeypatch:
     assert "hunter2" not in json.dumps(found)
 
 
-def test_programs_that_describe_themselves_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accessible_programs_provide_their_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_virtual_screen(tmp_path, monkeypatch, has_bus=True) as virtual_display:
         virtual_display.open_dialog("Closing", "Keep the changes")
         wait_for_windows("Closing")
@@ -115,10 +115,10 @@ def test_programs_that_describe_themselves_are_asked(tmp_path: Path, monkeypatch
     buttons = [item for item in response["parsed_content_list"] if item["content"] in ("Save", "Discard")]
     assert {item["content"] for item in buttons if item["source"] == "a11y"} == {"Save", "Discard"}
     assert all(item["interactivity"] for item in buttons if item["source"] == "a11y")
-    assert len(buttons) == 2  # what was read from the picture as well is told once
+    assert len(buttons) == 2  # recognised text is not returned again
 
 
-def test_without_a_screen_there_is_a_clear_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_screen_capture_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     with run_sidecar("omniparser", "http://127.0.0.1:9") as running_sidecar:
@@ -126,9 +126,7 @@ def test_without_a_screen_there_is_a_clear_refusal(monkeypatch: pytest.MonkeyPat
     assert (status, response["error"]) == (503, "capture_unavailable")
 
 
-def test_where_no_window_is_known_rules_about_windows_forbid_to_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_window_list_window_rules_forbid_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_virtual_screen(tmp_path, monkeypatch, has_manager=False):
         with run_sidecar("local", drop_apps=("keepass",)) as running_sidecar:
             status, response = running_sidecar.request("POST", "/parse", CAPTURE)
@@ -139,13 +137,13 @@ def test_where_no_window_is_known_rules_about_windows_forbid_to_look(
     assert (status, response["error"]) == (usual_status, usual["error"]) == (503, "windows_unknown")
     assert "UNCONFIRMED_WINDOWS=show" in usual["details"]
     assert other_status == 200
-    assert "cannot be known" in other["notes"][0]
+    assert "only by the text on the screen" in other["notes"][0]
 
 
-def test_where_no_window_is_known_a_private_one_is_known_by_what_it_says(
+def test_without_a_window_list_private_windows_are_detected_by_their_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every system but X11 is such a place, for whoever wants the screen to be read there."""
+    """This applies to every system except X11, if the user allows reading the screen there."""
     with run_virtual_screen(tmp_path, monkeypatch, has_manager=False) as virtual_display:
         virtual_display.open_terminal("x", "Firefox Private Browsing", "60x6+40+40")
         with (
@@ -165,10 +163,10 @@ def test_where_no_window_is_known_a_private_one_is_known_by_what_it_says(
             other_status, other = handing_on.request("POST", "/parse", CAPTURE)
     assert (status, response["error"]) == (other_status, other["error"]) == (503, "private_window")
     assert "Browsing" not in str([response, other])
-    assert picture_status == 200  # whoever sends a picture has seen it
+    assert picture_status == 200  # the caller already has the picture
 
 
-def test_a_screen_is_told_as_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_screen_is_returned_as_a_png(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_virtual_screen(tmp_path, monkeypatch) as virtual_display:
         assert isinstance(virtual_display, VirtualScreen)
         with run_sidecar("local") as running_sidecar:
@@ -178,10 +176,10 @@ def test_a_screen_is_told_as_a_picture(tmp_path: Path, monkeypatch: pytest.Monke
     assert response["window"] is None
 
 
-async def test_the_window_of_a_private_page_is_black(
+async def test_the_window_of_a_private_page_is_blackened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: ActivityWatchServer
 ) -> None:
-    """The sidecar knows windows and no pages; the pack tells it the titles of those that nobody is to see."""
+    """The sidecar knows windows but not pages; the pack sends it the titles to hide."""
     now = datetime.now(UTC)
     tab = event(now - timedelta(seconds=60), 59, url="https://bank.example/", title="Account 123")
     watch.insert(watch.bucket("aw-watcher-web-firefox", "web.tab.current", host="unknown"), [tab])
@@ -202,7 +200,7 @@ async def test_the_window_of_a_private_page_is_black(
         assert "Account" not in each
 
 
-def test_menus_of_a_private_app_are_black_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_menus_of_a_private_app_are_blackened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from Xlib import X, display
 
     with run_virtual_screen(tmp_path, monkeypatch) as virtual_display:
@@ -225,8 +223,10 @@ def test_menus_of_a_private_app_are_black_too(tmp_path: Path, monkeypatch: pytes
     assert points == [(255, 255, 255), (0, 0, 0)]
 
 
-async def test_a_sidecar_without_rules_keeps_those_of_who_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may have been started where it found no settings."""
+async def test_a_sidecar_without_rules_applies_those_of_the_pack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been started in a folder without settings."""
     with run_virtual_screen(tmp_path, monkeypatch) as virtual_display:
         show_two_windows(virtual_display, "My diary")
         with run_sidecar("local") as openly, run_sidecar("local", token=TOKEN.reveal()) as running_sidecar:

@@ -1,4 +1,4 @@
-"""Secrets in text that was read from a picture, in commands, in addresses and in other languages are masked."""
+"""Secrets are masked in recognised text, commands, URLs and other languages."""
 
 from itertools import pairwise
 
@@ -85,7 +85,7 @@ def test_text_without_a_secret_is_unchanged(text: str) -> None:
     st.text(WORDS, min_size=36, max_size=36),
     st.sets(st.integers(1, 35), max_size=4),
 )
-def test_a_token_that_was_read_in_pieces_is_masked_to_its_end(prefix: str, token: str, cuts: set[int]) -> None:
+def test_a_token_split_by_spaces_is_masked_completely(prefix: str, token: str, cuts: set[int]) -> None:
     """Text recognition puts spaces into long words."""
     places = [0, *sorted(cuts), len(token)]
     pieces = [token[start:end] for start, end in pairwise(places)]
@@ -93,7 +93,7 @@ def test_a_token_that_was_read_in_pieces_is_masked_to_its_end(prefix: str, token
 
 
 @given(st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", min_size=16, max_size=16), st.integers(1, 15))
-def test_an_amazon_key_in_two_pieces_is_masked(token: str, cut: int) -> None:
+def test_an_aws_key_split_in_two_is_masked(token: str, cut: int) -> None:
     assert mask_secrets(f"my AKIA{token[:cut]} {token[cut:]}!") == f"my {SECRET_MASK}!"
 
 
@@ -106,8 +106,8 @@ def test_masking_is_idempotent(text: str) -> None:
 @pytest.mark.parametrize(
     "unit", [*FRAGMENTS, "a", "a-", "a.", "a_", "--a-", "-_ ", "ghp_a ", "login -", "key=abc 1ab "]
 )
-def test_no_text_takes_long_to_mask(unit: str) -> None:
-    """The time grows as the text does; that of a pattern that is not linear would grow by 256."""
+def test_masking_time_is_linear(unit: str) -> None:
+    """The time grows with the length of the text; that of a quadratic pattern would grow by a factor of 256."""
     text = (unit * limits.CHECKED_CHARACTERS)[: limits.CHECKED_CHARACTERS]
     part = text[: len(text) // 16]
     assert measure_cpu_s(lambda: mask_secrets(text)) < 64 * measure_cpu_s(lambda: mask_secrets(part))

@@ -1,4 +1,4 @@
-"""The sidecar's two routes, as the protocol has them, with each engine; and who may ask."""
+"""The two routes of the sidecar with each engine, and who may call them."""
 
 import base64
 import http.client
@@ -33,7 +33,7 @@ def picture_of(*lines: str) -> str:
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
-def test_the_mock_answers_like_the_original_s_and_says_what_it_is(slash: str) -> None:
+def test_the_mock_engine_answers_in_the_original_format_and_identifies_itself(slash: str) -> None:
     with run_sidecar() as asked:
         status, probe = asked.request("GET", f"/probe{slash}")
         parsed_status, parsed = asked.request("POST", f"/parse{slash}", b"not even JSON")
@@ -61,7 +61,7 @@ def test_other_methods_are_not_found(method: str) -> None:
 @pytest.mark.parametrize(
     "sent", [b"GARBAGE\r\n\r\n", b"GET /probe HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 70_000 + b"\r\n\r\n"]
 )
-def test_what_is_no_request_is_answered_in_json(sent: bytes) -> None:
+def test_malformed_requests_are_answered_in_json(sent: bytes) -> None:
     with run_sidecar() as asked, socket.create_connection(("127.0.0.1", asked.port), 10) as connection:
         connection.sendall(sent)
         with connection.makefile("rb") as answer:
@@ -69,7 +69,7 @@ def test_what_is_no_request_is_answered_in_json(sent: bytes) -> None:
     assert json.loads(body)["error"] == "invalid_request"
 
 
-def test_it_listens_on_the_newer_kind_of_address_too() -> None:
+def test_the_sidecar_can_listen_on_ipv6() -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     with run_sidecar(host="::1") as asked:
@@ -84,7 +84,7 @@ def test_it_listens_on_the_newer_kind_of_address_too() -> None:
         ({"Origin": "http://localhost"}, "origin_refused"),
     ],
 )
-def test_web_pages_may_not_look_at_the_screen(headers: dict[str, str], error: str) -> None:
+def test_requests_from_web_pages_are_refused(headers: dict[str, str], error: str) -> None:
     with run_sidecar() as asked:
         status, body = asked.request("GET", "/probe", **headers)
     assert (status, body["error"]) == (403, error)
@@ -117,14 +117,14 @@ def test_web_pages_may_not_look_at_the_screen(headers: dict[str, str], error: st
         ({"capture": True, "rules": {"drop_smells": ["x"]}}, 400, "invalid_option"),
     ],
 )
-def test_a_wrong_request_is_told_what_is_wrong(body: Any, status: int, error: str) -> None:
+def test_an_invalid_request_is_refused_with_a_reason(body: Any, status: int, error: str) -> None:
     with run_sidecar("local") as asked:
         answered, response = asked.request("POST", "/parse", body)
     assert (answered, response["ok"], response["error"]) == (status, False, error)
 
 
 @needs_tesseract
-def test_what_is_too_large_is_not_taken_in() -> None:
+def test_a_request_over_the_size_limit_is_refused() -> None:
     with run_sidecar("local") as asked:
         for announced in (str(limits.SIDECAR_BODY_BYTES + 1), "9" * 5000):
             connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=60)
@@ -143,7 +143,7 @@ def test_what_is_too_large_is_not_taken_in() -> None:
 
 
 @needs_tesseract
-def test_the_local_engine_says_what_works() -> None:
+def test_the_local_engine_reports_its_capabilities() -> None:
     with run_sidecar("local") as asked:
         _, probe = asked.request("GET", "/probe")
     assert (probe["ok"], probe["mode"], probe["preflight_ok"]) == (True, "local", True)
@@ -154,7 +154,7 @@ def test_the_local_engine_says_what_works() -> None:
     assert keys <= set(probe)
 
 
-def test_without_tesseract_it_says_so_before_it_takes_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_tesseract_is_reported_before_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with run_sidecar("local") as asked:
         _, probe = asked.request("GET", "/probe")
@@ -164,7 +164,7 @@ def test_without_tesseract_it_says_so_before_it_takes_a_picture(monkeypatch: pyt
 
 
 @needs_tesseract
-def test_text_is_read_with_its_place() -> None:
+def test_text_is_recognised_with_its_box() -> None:
     with run_sidecar("local") as asked:
         status, response = asked.request(
             "POST", "/parse", {"image_base64": picture_of("Hello from Hubbub", "Second line here")}
@@ -182,7 +182,7 @@ def test_text_is_read_with_its_place() -> None:
 
 
 @needs_tesseract
-def test_private_text_is_neither_told_nor_to_be_seen() -> None:
+def test_private_text_is_neither_in_the_elements_nor_in_the_picture() -> None:
     with run_sidecar("local", drop_text=("salary",), mask_text=("Ann",)) as asked:
         body = {
             "base64_image": picture_of(
@@ -201,7 +201,7 @@ def test_private_text_is_neither_told_nor_to_be_seen() -> None:
 
 
 @needs_tesseract
-def test_a_private_region_is_black_before_anything_is_read() -> None:
+def test_a_private_region_is_blackened_before_text_recognition() -> None:
     with run_sidecar("local", regions=("900x60+0+0",)) as asked:
         _, response = asked.request(
             "POST", "/parse", {"base64_image": picture_of("Top secret line", "Second line here")}
@@ -212,7 +212,7 @@ def test_a_private_region_is_black_before_anything_is_read() -> None:
 
 
 @needs_tesseract
-def test_only_a_part_of_a_picture_can_be_read() -> None:
+def test_a_part_of_a_picture_can_be_read() -> None:
     with run_sidecar("local") as asked:
         options = {"region": [0, 70, 900, 140]}
         _, response = asked.request(
@@ -235,7 +235,7 @@ def omniparser(elements: list[Any], picture: str = "") -> Any:
     return run_scripted_server(answer)
 
 
-def test_omniparser_is_asked_and_what_it_says_passes_the_rules() -> None:
+def test_privacy_rules_apply_to_omniparser_results() -> None:
     elements = [
         {"type": "text", "content": "password: hunter2", "bbox": [0, 0, 0.5, 0.5]},
         {"type": "icon", "content": "Save", "bbox": [0.5, 0.5, 1, 1]},
@@ -244,7 +244,7 @@ def test_omniparser_is_asked_and_what_it_says_passes_the_rules() -> None:
     with omniparser(elements, picture_of("hunter2")) as remote, run_sidecar("omniparser", remote.url) as asked:
         _, probe = asked.request("GET", "/probe")
         _, response = asked.request("POST", "/parse", {"base64_image": picture_of("x")})
-        posted = [path for method, path, _ in remote.asked if method == "POST"]
+        posted = [path for method, path, _ in remote.requests if method == "POST"]
     assert (probe["ok"], probe["mode"], probe["preflight_ok"]) == (True, "omniparser", True)
     assert probe["ready"] is (capture.screen_state() == capture.SCREEN_OK)
     assert [element["content"] for element in response["parsed_content_list"]] == ["password: [secret]", "Save"]
@@ -252,7 +252,7 @@ def test_omniparser_is_asked_and_what_it_says_passes_the_rules() -> None:
     assert decode_image(response["som_image_base64"]).getpixel((30, 30)) == (0, 0, 0)
 
 
-def test_an_omniparser_that_is_not_there_is_told_of() -> None:
+def test_an_unreachable_omniparser_is_reported() -> None:
     with run_sidecar("omniparser", "http://127.0.0.1:9") as asked:
         _, probe = asked.request("GET", "/probe")
         status, response = asked.request("POST", "/parse", {"base64_image": picture_of("x")})
@@ -260,7 +260,7 @@ def test_an_omniparser_that_is_not_there_is_told_of() -> None:
     assert (status, response["error"], response["kind"]) == (502, "omniparser_failed", "unreachable")
 
 
-async def test_the_pack_gets_on_with_the_sidecar() -> None:
+async def test_the_pack_works_with_the_sidecar() -> None:
     with run_sidecar() as asked:
         async with connect_tool_client(sidecar_url=asked.url) as tool_client:
             health = await tool_client.call("system.health")
@@ -273,6 +273,6 @@ async def test_the_pack_gets_on_with_the_sidecar() -> None:
     assert screen["text"] == "mock text\nmock icon"
 
 
-def test_an_address_that_strangers_reach_must_be_meant() -> None:
-    with pytest.raises(SettingsError, match="see the screen"):
+def test_a_non_loopback_address_without_insecure_is_refused() -> None:
+    with pytest.raises(SettingsError, match="could read the screen"):
         main(["--host", "0.0.0.0"])

@@ -1,4 +1,4 @@
-"""A sidecar on a TCP port: both ends prove that they know the token, and whoever is between them learns nothing."""
+"""A sidecar on a TCP port: both ends prove that they know the token, and a relay between them learns nothing."""
 
 import asyncio
 import http.client
@@ -30,14 +30,14 @@ RULES = PrivacySettings(drop_titles=("canary-rule",))
 
 
 class Relay:
-    """A program on a port that passes everything on to the true sidecar, and keeps what it sees."""
+    """Forwards everything to the real sidecar, and records it."""
 
     def __init__(self, port: int) -> None:
         self._target = ("127.0.0.1", port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.sent: list[bytes] = []
-        """What came from the pack, one piece for each connection."""
+        """Data from the pack, one item for each connection."""
         self.answered: list[bytes] = []
 
     def serve(self) -> None:
@@ -83,13 +83,13 @@ def relay(port: int) -> Iterator[Relay]:
     "headers",
     [
         {},
-        {"Authorization": f"Bearer {TOKEN}"},  # sent openly it would be known to whoever listens in between
+        {"Authorization": f"Bearer {TOKEN}"},  # sent in clear text, a relay could read it
         {"X-Hubbub-Nonce": "x" * 32, "X-Hubbub-Challenge": "x" * 64},
         {"X-Hubbub-Nonce": ""},
         {"X-Hubbub-Nonce": "\xe9" * 40},
     ],
 )
-def test_who_does_not_prove_the_token_does_not_see_the_screen(headers: dict[str, str]) -> None:
+def test_requests_without_a_proof_of_the_token_are_refused(headers: dict[str, str]) -> None:
     with run_sidecar("local", token=TOKEN) as asked:
         status, response = asked.request("POST", "/parse", {"capture": True}, **headers)
         own, _ = asked.request("POST", "/parse", {"base64_image": picture_of("Hello")})
@@ -100,7 +100,7 @@ def test_who_does_not_prove_the_token_does_not_see_the_screen(headers: dict[str,
 
 
 @needs_tesseract
-async def test_who_proves_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_with_a_proof_of_the_token_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     with run_sidecar("local", token=TOKEN) as asked:
         async with connect_tool_client(sidecar_url=asked.url, sidecar_token=Secret(TOKEN)) as tool_client:
@@ -110,7 +110,7 @@ async def test_who_proves_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
         async with connect_tool_client(sidecar_url=asked.url) as tool_client:
             without = await tool_client.failure("screen.read")
     assert (error["code"], error["data"]["status"]) == ("http_error", 503)
-    assert "the screen cannot be seen" in error["message"]
+    assert "the screen cannot be captured" in error["message"]
     assert unknown["code"] == "token_mismatch"
     assert without["code"] == "unauthorized"
     assert "HUBBUB_ACTIVITY_SIDECAR_TOKEN" in without["message"]
@@ -125,10 +125,10 @@ async def test_who_proves_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"drop_titles": ("bank",)}, False, False),
     ],
 )
-async def test_the_screen_says_where_it_cannot_know_which_pages_are_hidden(
+async def test_screen_read_notes_when_url_rules_cannot_be_applied(
     rules: dict[str, Any], is_recorded: bool, is_noted: bool, watch: ActivityWatchServer
 ) -> None:
-    """Windows do not show the addresses of their pages, so rules for addresses need the browser's watcher."""
+    """Windows do not show the URLs of their pages, so URL rules need the browser's watcher."""
     privacy = PrivacySettings(**rules)
     if is_recorded:
         watch.bucket("aw-watcher-web-firefox", "web.tab.current", host="unknown")
@@ -139,7 +139,7 @@ async def test_the_screen_says_where_it_cannot_know_which_pages_are_hidden(
             assert any("aw-watcher-web" in note for note in notes) == is_noted
 
 
-async def test_an_activitywatch_that_hangs_delays_the_screen_by_one_question() -> None:
+async def test_a_hanging_activitywatch_delays_screen_read_by_one_timeout() -> None:
     def answer(method: str, path: str) -> ScriptedResponse:
         if "/buckets" not in path or "/events" in path:
             return ScriptedResponse(hangs="/events" in path)
@@ -166,35 +166,35 @@ async def test_an_activitywatch_that_hangs_delays_the_screen_by_one_question() -
         {"ok": True, "mode": "local", "challenge": 7, "proof": 7},
     ],
 )
-async def test_a_squatter_on_the_port_is_sent_nothing(probe: dict[str, object]) -> None:
-    with run_scripted_server(ScriptedResponse(body=json.dumps(probe).encode())) as squatter:
+async def test_a_foreign_server_on_the_port_receives_only_the_probe(probe: dict[str, object]) -> None:
+    with run_scripted_server(ScriptedResponse(body=json.dumps(probe).encode())) as foreign_server:
         async with connect_tool_client(
-            sidecar_url=squatter.url, sidecar_token=Secret(TOKEN), privacy=RULES
+            sidecar_url=foreign_server.url, sidecar_token=Secret(TOKEN), privacy=RULES
         ) as tool_client:
             error = await tool_client.failure("screen.read")
     assert error["code"] == "token_mismatch"
     assert "check which program it is" in error["message"]
-    assert [method for method, _, _ in squatter.asked] == ["GET"]
-    assert TOKEN not in str(squatter.asked)
+    assert [method for method, _, _ in foreign_server.requests] == ["GET"]
+    assert TOKEN not in str(foreign_server.requests)
 
 
-async def test_a_squatter_that_asks_the_true_sidecar_learns_nothing() -> None:
-    with run_sidecar(token=TOKEN) as true, relay(true.port) as squatter:
+async def test_a_relay_to_the_real_sidecar_learns_nothing() -> None:
+    with run_sidecar(token=TOKEN) as true, relay(true.port) as foreign_server:
         async with connect_tool_client(
-            sidecar_url=squatter.url, sidecar_token=Secret(TOKEN), privacy=RULES
+            sidecar_url=foreign_server.url, sidecar_token=Secret(TOKEN), privacy=RULES
         ) as tool_client:
             screen = await tool_client.call("screen.read")
     assert screen["text"] == "mock text\nmock icon"
-    chunks = b"".join(squatter.sent + squatter.answered)
+    chunks = b"".join(foreign_server.sent + foreign_server.answered)
     assert b"POST /parse" in chunks
     assert not [word for word in (TOKEN.encode(), b"canary-rule", b"capture", b"mock text") if word in chunks]
 
 
-async def test_a_request_that_somebody_kept_is_not_answered_again() -> None:
-    with run_sidecar(token=TOKEN) as true, relay(true.port) as squatter:
-        async with connect_tool_client(sidecar_url=squatter.url, sidecar_token=Secret(TOKEN)) as tool_client:
+async def test_a_replayed_request_is_refused() -> None:
+    with run_sidecar(token=TOKEN) as true, relay(true.port) as foreign_server:
+        async with connect_tool_client(sidecar_url=foreign_server.url, sidecar_token=Secret(TOKEN)) as tool_client:
             await tool_client.call("screen.read")
-        kept = b"".join(squatter.sent)
+        kept = b"".join(foreign_server.sent)
         with socket.create_connection(("127.0.0.1", true.port), 10) as again:
             again.sendall(kept[kept.index(b"POST /parse") :])
             answer = http.client.HTTPResponse(again)
@@ -203,7 +203,7 @@ async def test_a_request_that_somebody_kept_is_not_answered_again() -> None:
     assert (answer.status, response["error"]) == (401, "proof_required")
 
 
-async def test_an_answer_of_somebody_else_is_not_taken_for_the_sidecar_s() -> None:
+async def test_a_response_not_from_the_sidecar_is_refused() -> None:
     with run_sidecar(token=TOKEN) as true:
 
         def answer(method: str, path: str) -> ScriptedResponse:
@@ -211,17 +211,17 @@ async def test_an_answer_of_somebody_else_is_not_taken_for_the_sidecar_s() -> No
                 return ScriptedResponse(
                     body=b'{"ok": true, "parsed_content_list": [{"type": "text", "content": "a lie"}]}'
                 )
-            nonce = squatter.asked[-1][2]["X-Hubbub-Nonce"]
+            nonce = foreign_server.requests[-1][2]["X-Hubbub-Nonce"]
             return ScriptedResponse(body=json.dumps(true.request("GET", path, **{"X-Hubbub-Nonce": nonce})[1]).encode())
 
-        with run_scripted_server(answer) as squatter:
-            async with connect_tool_client(sidecar_url=squatter.url, sidecar_token=Secret(TOKEN)) as tool_client:
+        with run_scripted_server(answer) as foreign_server:
+            async with connect_tool_client(sidecar_url=foreign_server.url, sidecar_token=Secret(TOKEN)) as tool_client:
                 error = await tool_client.failure("screen.read")
     assert error["code"] == "token_mismatch"
     assert "a lie" not in json.dumps(error)
 
 
-def test_a_challenge_is_good_once_for_a_while_and_where_it_was_issued() -> None:
+def test_a_challenge_is_valid_once_for_a_limited_time_and_for_its_issuer() -> None:
     now = [1000.0]
     challenges = Challenges(lambda: now[0])
     first, second, third = (challenges.issue() for _ in range(3))
@@ -237,7 +237,7 @@ def test_a_challenge_is_good_once_for_a_while_and_where_it_was_issued() -> None:
     assert not challenges.consume(first)
 
 
-def test_each_message_has_a_key_of_its_own() -> None:
+def test_each_message_has_its_own_key() -> None:
     token, nonce, challenge = Secret(TOKEN), make_nonce(), make_nonce()
     one = Exchange(token, nonce, challenge)
     sealed = one.seal("request", b"hello")
@@ -256,15 +256,15 @@ def test_each_message_has_a_key_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("probe", [b'{"message": "something else"}', b'{"ok": true, "mode": "local"}'])
-async def test_a_sidecar_of_others_that_has_no_token_is_told_only_what_to_do(probe: bytes, own_folders: None) -> None:
+async def test_a_sidecar_without_a_token_receives_no_privacy_rules(probe: bytes, own_folders: None) -> None:
     with run_scripted_server(ScriptedResponse(body=probe)) as asked:
         async with connect_tool_client(sidecar_url=asked.url, privacy=RULES) as tool_client:
             await tool_client.call("screen.read")
-    ((_, path, headers),) = asked.asked
+    ((_, path, headers),) = asked.requests
     assert (path, int(headers["Content-Length"])) == ("/parse", len(b'{"capture":true}'))
 
 
-def test_a_token_is_made_once_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_created_once_and_readable_only_by_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     settings = ActivitySettings()
     assert load_token(settings) is None
@@ -280,7 +280,7 @@ def test_a_token_is_made_once_for_its_user_alone(tmp_path: Path, monkeypatch: py
         load_token(settings, create=True)
 
 
-def test_a_token_that_was_found_is_for_this_machine_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_from_the_file_is_used_only_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     load_token(ActivitySettings(), create=True)
     urls = ("http://127.0.0.1:8000", "http://localhost:8000", "http://192.168.7.7:8000", "http://screen.example")

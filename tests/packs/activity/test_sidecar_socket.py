@@ -1,4 +1,4 @@
-"""The sidecar's Unix socket: it is found without settings, and no other user is at either end."""
+"""The Unix socket of the sidecar is found without settings, and both ends belong to the same user."""
 
 import os
 import shutil
@@ -46,7 +46,7 @@ print(connection.recv(1000), flush=True)
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The data folder of this test; its path is short, as a socket's must be."""
+    """The data folder of this test, with a short path, because socket paths are limited."""
     temporary_folder = Path(tempfile.mkdtemp(prefix="hub"))
     monkeypatch.setenv("XDG_DATA_HOME", str(temporary_folder))
     yield temporary_folder / "hubbub" / "activity"
@@ -92,7 +92,7 @@ async def failure(**settings: Any) -> Any:
         return await tool_client.failure("screen.read")
 
 
-async def test_pack_and_sidecar_find_each_other_without_settings(folder: Path) -> None:
+async def test_the_pack_finds_the_socket_without_settings(folder: Path) -> None:
     with sidecar_process() as process:
         path = folder / "sidecar.sock"
         assert (folder.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
@@ -107,7 +107,7 @@ async def test_pack_and_sidecar_find_each_other_without_settings(folder: Path) -
     assert not (folder / "sidecar_token").exists()
 
 
-async def test_a_sidecar_that_hangs_or_was_killed_is_one_clear_error_and_can_be_started_again(folder: Path) -> None:
+async def test_a_hanging_or_killed_sidecar_is_one_clear_error_and_can_be_restarted(folder: Path) -> None:
     with sidecar_process() as process:
         process.send_signal(signal.SIGSTOP)
         async with connect_tool_client(sidecar_url=None, timeout_s=0.2) as tool_client:
@@ -120,7 +120,7 @@ async def test_a_sidecar_that_hangs_or_was_killed_is_one_clear_error_and_can_be_
         assert (await read_screen())["text"] == "mock text\nmock icon"
 
 
-async def test_another_place_can_be_named_for_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_socket_path_can_be_configured(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder.parent / "own" / "socket"
     with run_socket_server(path):
         assert (await read_screen(sidecar_url=f"unix:{path}"))["text"]
@@ -130,7 +130,7 @@ async def test_another_place_can_be_named_for_both(folder: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o710, 0o702])
-async def test_a_folder_that_others_can_enter_is_refused_by_both(mode: int, folder: Path) -> None:
+async def test_a_socket_folder_accessible_to_others_is_refused(mode: int, folder: Path) -> None:
     with run_socket_server(default_path()):
         folder.chmod(mode)
         error = await failure()
@@ -139,7 +139,7 @@ async def test_a_folder_that_others_can_enter_is_refused_by_both(mode: int, fold
         Listener(default_path())
 
 
-async def test_a_folder_that_is_a_link_is_refused_by_both(folder: Path) -> None:
+async def test_a_socket_folder_that_is_a_symlink_is_refused(folder: Path) -> None:
     elsewhere = folder.parent / "elsewhere"
     with run_socket_server(elsewhere / "sidecar.sock"):
         folder.symlink_to(elsewhere)
@@ -148,7 +148,7 @@ async def test_a_folder_that_is_a_link_is_refused_by_both(folder: Path) -> None:
             Listener(default_path())
 
 
-async def test_a_folder_of_another_user_is_refused_by_both(folder: Path) -> None:
+async def test_a_socket_folder_of_another_user_is_refused(folder: Path) -> None:
     skip_without_root()
     with run_socket_server(default_path()):
         os.chown(folder, NOBODY, NOBODY)
@@ -159,7 +159,7 @@ async def test_a_folder_of_another_user_is_refused_by_both(folder: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
-async def test_what_is_no_socket_is_not_asked(kind: str, folder: Path) -> None:
+async def test_a_path_that_is_not_a_socket_is_refused(kind: str, folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True)
     path = folder / "sidecar.sock"
     if kind == "file":
@@ -171,11 +171,11 @@ async def test_what_is_no_socket_is_not_asked(kind: str, folder: Path) -> None:
     assert (await failure())["code"] == "refused"
 
 
-def test_a_process_of_another_user_is_not_answered(folder: Path) -> None:
+def test_requests_of_another_user_are_refused(folder: Path) -> None:
     skip_without_root()
     with run_socket_server(default_path()):
         assert run_as_nobody(_ASK, str(default_path())) == "PermissionError\n"
-        # Should the folder fail to keep it out, the sidecar still sees whose process it is.
+        # If the folder does not keep it out, the sidecar still checks the owner of the process.
         for each, mode in (
             (folder.parents[1], 0o755),
             (folder.parent, 0o755),
@@ -186,7 +186,7 @@ def test_a_process_of_another_user_is_not_answered(folder: Path) -> None:
         assert "mock" not in run_as_nobody(_ASK, str(default_path()))
 
 
-async def test_a_socket_on_which_another_user_listens_is_sent_nothing(folder: Path) -> None:
+async def test_nothing_is_sent_to_a_socket_of_another_user(folder: Path) -> None:
     skip_without_root()
     folder.mkdir(mode=0o700, parents=True)
     public = Path(tempfile.mkdtemp(prefix="hub"))
@@ -195,7 +195,7 @@ async def test_a_socket_on_which_another_user_listens_is_sent_nothing(folder: Pa
         with start_as_nobody(_LISTEN, str(public / "squat")) as squatter:
             assert squatter.stdout is not None
             assert squatter.stdout.readline() == "listens\n"
-            (public / "squat").rename(folder / "sidecar.sock")  # as if it had been put there
+            (public / "squat").rename(folder / "sidecar.sock")  # simulates a socket placed by another user
             error = await failure()
             assert squatter.stdout.readline() == "b''\n"
             squatter.kill()
@@ -204,19 +204,19 @@ async def test_a_socket_on_which_another_user_listens_is_sent_nothing(folder: Pa
     assert (error["code"], "another user" in error["message"]) == ("refused", True)
 
 
-def test_a_connection_to_oneself_is_one_s_own() -> None:
+def test_a_connection_within_this_process_is_of_the_same_user() -> None:
     one, other = socket.socketpair()
     with one, other:
         assert is_same_user(one)
         assert is_same_user(other)
 
 
-def test_a_path_that_no_socket_can_have_is_told(tmp_path: Path) -> None:
+def test_a_path_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="too long"):
         Listener(tmp_path / ("x" * 120))
 
 
-async def test_a_tcp_port_is_served_where_it_is_asked_for(folder: Path) -> None:
+async def test_a_tcp_port_is_used_if_configured(folder: Path) -> None:
     process = subprocess.Popen(
         [HUBBUB, "sidecar", "--engine", "mock", "--port", "0"], stderr=subprocess.PIPE, text=True, cwd="/"
     )

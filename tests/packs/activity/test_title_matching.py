@@ -1,4 +1,4 @@
-"""Titles of hidden pages are found in those of windows and the reverse, as if compared one by one, but sooner."""
+"""Titles of hidden pages are found in window titles and the reverse, as in a pairwise comparison, but faster."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ TITLES = st.lists(st.text(alphabet="ab -", max_size=8), max_size=6)
 
 
 @given(TITLES, TITLES, st.text(alphabet="ab -", max_size=12))
-def test_it_is_as_if_each_were_compared(dropped: list[str], masked: list[str], title: str) -> None:
+def test_matching_equals_pairwise_comparison(dropped: list[str], masked: list[str], title: str) -> None:
     for are_pages in (True, False):
 
         def fits(hidden: str, are_pages: bool = are_pages) -> bool:
@@ -20,7 +20,7 @@ def test_it_is_as_if_each_were_compared(dropped: list[str], masked: list[str], t
         assert HiddenTitles(dropped, masked, are_pages=are_pages).verdict(title) == expected
 
 
-def test_many_thousands_of_titles_are_no_matter() -> None:
+def test_matching_works_with_many_thousands_of_titles() -> None:
     pages = [f"All about thing number {number} and more" for number in range(30_000)]
     windows = [f"{page} - Mozilla Firefox" for page in pages]
     hidden_pages, hidden_windows = HiddenTitles(pages), HiddenTitles(windows, are_pages=False)

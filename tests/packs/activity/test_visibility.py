@@ -1,4 +1,4 @@
-"""What can be seen of overlapping windows, compared point by point."""
+"""Visible parts of overlapping windows, compared point by point."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,8 +26,8 @@ def test_each_point_belongs_to_the_foremost_window_there(stack: list[Box]) -> No
 
 
 @given(st.lists(st.tuples(BOX, st.lists(BOX, max_size=3)), max_size=5))
-def test_what_can_be_seen_through_covers_nothing(stack: list[tuple[Box, list[Box]]]) -> None:
-    """A window may have several solid parts, or none: a shape, a shadow, a translucent one."""
+def test_transparent_parts_of_a_window_cover_nothing(stack: list[tuple[Box, list[Box]]]) -> None:
+    """A window may have several opaque parts, or none: shaped windows, shadows, translucent windows."""
     parts = visible_parts(stack, lambda each: each[0], lambda each: each[1])
     for index, (box, _) in enumerate(stack):
         for x, y in POINTS:
@@ -36,14 +36,14 @@ def test_what_can_be_seen_through_covers_nothing(stack: list[tuple[Box, list[Box
 
 
 @given(BOX, BOX)
-def test_parts_are_disjoint_and_not_empty(box: Box, cover: Box) -> None:
+def test_visible_parts_are_disjoint_and_not_empty(box: Box, cover: Box) -> None:
     parts = subtract([box] if area(box) else [], cover)
     assert all(area(part) for part in parts)
     assert all(sum(contains_point(part, x, y) for part in parts) <= 1 for x, y in POINTS)
 
 
 @given(st.lists(BOX, max_size=5), BOX)
-def test_a_box_is_visible_if_each_of_its_points_is(stack: list[Box], box: Box) -> None:
+def test_a_box_is_visible_if_all_its_points_are(stack: list[Box], box: Box) -> None:
     parts = visible_parts([(0.0, 0.0, SIDE, SIDE), *stack], lambda each: each, lambda each: (each,))[0]
     points = [(x, y) for x, y in POINTS if contains_point(box, x, y)]
     assert is_within(box, parts) == (bool(points) and all(contains(parts, x, y) for x, y in points))

@@ -1,4 +1,4 @@
-"""A watcher that stopped is told of in every answer that lacks what it would have recorded."""
+"""A stopped watcher is noted in every result that lacks its data."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,11 +13,11 @@ from hubbub.packs.activity.settings import ActivitySettings
 
 WINDOW, AFK, WEB = f"aw-watcher-window_{HOST}", f"aw-watcher-afk_{HOST}", "aw-watcher-web-firefox"
 STOPPED_MINUTES = 90
-"""How long ago the watcher that stopped wrote last; the others go on until now."""
+"""Minutes since the last event of the stopped watcher; the others record until now."""
 
 
 def insert_workday(watch: ActivityWatchServer, *, stopped: str = "", off_minutes: float = 0) -> str:
-    """Four hours in Firefox until now, recorded by three watchers, of which one stops. The period."""
+    """Insert four hours in Firefox, recorded by three watchers, one of which stops; return the period."""
     now = datetime.now(UTC) - timedelta(minutes=off_minutes)
     start = now - timedelta(hours=4)
     kinds: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -62,9 +62,9 @@ async def call_every_tool(url: str, period: str, **settings: Any) -> dict[str, A
 @pytest.mark.parametrize(
     ("stopped", "advice"), [(WINDOW, "aw-watcher-window"), (AFK, "aw-watcher-afk"), (WEB, "aw-watcher-web extension")]
 )
-async def test_every_answer_tells_which_watcher_stopped(stopped: str, advice: str, watch: ActivityWatchServer) -> None:
+async def test_every_tool_notes_a_stopped_watcher(stopped: str, advice: str, watch: ActivityWatchServer) -> None:
     period = insert_workday(watch, stopped=stopped)
-    if stopped == WINDOW:  # its last event would say that Firefox was in front, and then no more
+    if stopped == WINDOW:  # otherwise the browser watcher would be reported as well
         watch.request("DELETE", f"buckets/{WEB}?force=1")
     answers = await call_every_tool(watch.url, period)
     for name, notes in answers.items():
@@ -73,13 +73,13 @@ async def test_every_answer_tells_which_watcher_stopped(stopped: str, advice: st
         assert advice in notes[0], name
 
 
-async def test_nothing_is_told_while_all_of_them_run(watch: ActivityWatchServer) -> None:
+async def test_no_tool_has_notes_while_all_watchers_run(watch: ActivityWatchServer) -> None:
     answers = await call_every_tool(watch.url, insert_workday(watch))
     assert answers == {name: [] for name in answers}
 
 
 @pytest.mark.parametrize("prompt", ["where_was_i", "week_in_review", "what_did_i_do", "standup"])
-async def test_every_prompt_tells_which_watcher_stopped(prompt: str, watch: ActivityWatchServer) -> None:
+async def test_every_prompt_notes_a_stopped_watcher(prompt: str, watch: ActivityWatchServer) -> None:
     insert_workday(watch, stopped=AFK)
     given = {"period": "last_5h"} if prompt in ("week_in_review", "what_did_i_do") else {}
     async with connect_tool_client(watch.url) as tool_client:
@@ -87,7 +87,7 @@ async def test_every_prompt_tells_which_watcher_stopped(prompt: str, watch: Acti
     assert f"Note: {AFK} recorded nothing for " in found["messages"][0]["content"]["text"]
 
 
-async def test_a_query_tells_only_what_concerns_its_buckets_and_its_period(watch: ActivityWatchServer) -> None:
+async def test_a_query_notes_only_gaps_of_its_buckets_and_period(watch: ActivityWatchServer) -> None:
     insert_workday(watch, stopped=AFK)
     now = datetime.now(UTC)
     before = f"{(now - timedelta(hours=4)).isoformat()}/{(now - timedelta(minutes=STOPPED_MINUTES + 1)).isoformat()}"
@@ -99,7 +99,7 @@ async def test_a_query_tells_only_what_concerns_its_buckets_and_its_period(watch
     assert noted == [True, False, False]
 
 
-async def test_a_computer_that_was_off_is_no_watcher_that_stopped(watch: ActivityWatchServer) -> None:
+async def test_a_computer_that_was_off_is_not_reported_as_a_stopped_watcher(watch: ActivityWatchServer) -> None:
     answers = await call_every_tool(watch.url, insert_workday(watch, off_minutes=45))
     assert "has stopped" not in str(answers)
     assert (answers["summary"], answers["timeline"], answers["nowframe"]) == ([], [], [])
@@ -108,7 +108,7 @@ async def test_a_computer_that_was_off_is_no_watcher_that_stopped(watch: Activit
     assert "recorded nothing since" in answers["doctor"][0]
 
 
-async def test_a_browser_that_is_not_used_has_no_watcher_that_stopped(watch: ActivityWatchServer) -> None:
+async def test_the_watcher_of_an_unused_browser_is_not_reported_as_stopped(watch: ActivityWatchServer) -> None:
     period = insert_workday(watch, stopped=WEB)
     start = datetime.now(UTC) - timedelta(minutes=STOPPED_MINUTES)
     watch.insert(WINDOW, [event(start, STOPPED_MINUTES * 60, app="Code", title="x")])
@@ -116,8 +116,8 @@ async def test_a_browser_that_is_not_used_has_no_watcher_that_stopped(watch: Act
     assert answers == {name: [] for name in answers}
 
 
-async def test_another_machine_says_nothing_of_the_watchers_of_this_one(watch: ActivityWatchServer) -> None:
-    """Nor does a browser that may run on either."""
+async def test_activity_on_another_machine_does_not_make_watchers_look_stopped(watch: ActivityWatchServer) -> None:
+    """Nor does a browser that may run on either machine."""
     period = insert_workday(watch, off_minutes=45)
     watch.bucket("aw-watcher-window_laptop", "currentwindow", host="laptop")
     now = datetime.now(UTC)
@@ -127,7 +127,7 @@ async def test_another_machine_says_nothing_of_the_watchers_of_this_one(watch: A
     assert "has stopped" not in str(await call_every_tool(watch.url, period, host=HOST))
 
 
-async def test_recorded_hours_are_not_unrecorded_while_the_away_watcher_is_stopped(watch: ActivityWatchServer) -> None:
+async def test_hours_without_the_afk_watcher_are_partial(watch: ActivityWatchServer) -> None:
     period = insert_workday(watch, stopped=AFK)
     async with connect_tool_client(watch.url) as tool_client:
         timeline = await tool_client.call("aw.timeline", period=period)
@@ -138,7 +138,7 @@ async def test_recorded_hours_are_not_unrecorded_while_the_away_watcher_is_stopp
     assert "1h 30m" in summary["notes"][0]
 
 
-async def test_hours_with_input_are_not_unrecorded_while_the_window_watcher_is_stopped(
+async def test_hours_without_the_window_watcher_are_partial(
     watch: ActivityWatchServer,
 ) -> None:
     period = insert_workday(watch, stopped=WINDOW)
@@ -148,7 +148,7 @@ async def test_hours_with_input_are_not_unrecorded_while_the_window_watcher_is_s
     assert reported == [("active", "Firefox", 150), ("partial", None, 90)]
 
 
-async def test_a_watcher_that_never_recorded_anything_is_told_of(watch: ActivityWatchServer) -> None:
+async def test_a_watcher_that_never_recorded_anything_is_reported(watch: ActivityWatchServer) -> None:
     period = insert_workday(watch)
     watch.request("DELETE", f"buckets/{AFK}?force=1")
     watch.bucket(AFK, "afkstatus")
@@ -156,7 +156,7 @@ async def test_a_watcher_that_never_recorded_anything_is_told_of(watch: Activity
     assert all(f"{AFK} recorded nothing" in str(notes) for notes in answers.values())
 
 
-async def test_a_frame_has_only_the_contract_s_fields_while_all_is_well(watch: ActivityWatchServer) -> None:
+async def test_a_frame_has_notes_only_when_a_watcher_stopped(watch: ActivityWatchServer) -> None:
     insert_workday(watch)
     async with connect_tool_client(watch.url, dialect=PLAIN) as tool_client:
         well = await tool_client.client.result("nowframe.build")
@@ -166,7 +166,7 @@ async def test_a_frame_has_only_the_contract_s_fields_while_all_is_well(watch: A
     assert [*well, "notes"] == list(ill)
 
 
-async def test_what_is_told_of_watchers_keeps_to_the_rules(watch: ActivityWatchServer) -> None:
+async def test_privacy_rules_apply_to_watcher_notes(watch: ActivityWatchServer) -> None:
     period = insert_workday(watch, stopped=WEB)
     for rule in ("drop_apps", "mask_apps"):
         answers = await call_every_tool(watch.url, period, privacy=privacy_rules(**{rule: ("firefox",)}))
@@ -174,14 +174,14 @@ async def test_what_is_told_of_watchers_keeps_to_the_rules(watch: ActivityWatchS
 
 
 @pytest.mark.parametrize("rule", ["drop_apps", "drop_urls"])
-async def test_what_a_rule_leaves_out_is_no_gap_of_a_watcher(rule: str, watch: ActivityWatchServer) -> None:
+async def test_events_hidden_by_a_rule_are_not_reported_as_gaps(rule: str, watch: ActivityWatchServer) -> None:
     period = insert_workday(watch)
     pattern = {"drop_apps": "firefox", "drop_urls": "."}[rule]
     answers = await call_every_tool(watch.url, period, privacy=privacy_rules(**{rule: (pattern,)}))
     assert "recorded nothing" not in str(answers)
 
 
-async def test_a_clock_that_is_ahead_makes_no_watcher_look_stopped(watch: ActivityWatchServer) -> None:
+async def test_a_clock_ahead_does_not_make_watchers_look_stopped(watch: ActivityWatchServer) -> None:
     period = insert_workday(watch)
     watch.bucket("ahead", "app.editor.activity")
     watch.insert("ahead", [event(datetime.now(UTC) + timedelta(hours=3), 60, file="x")])

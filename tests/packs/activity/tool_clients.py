@@ -1,4 +1,4 @@
-"""Servers with the pack on them, and short ways to use its tools in any dialect."""
+"""Servers with the activity pack, and clients that call its tools in any dialect."""
 
 import json
 from collections.abc import AsyncIterator
@@ -14,30 +14,30 @@ from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
 
 LEGACY = "2025-11-25"
 UNUSED_URL = "http://127.0.0.1:9"
-"""Nobody listens on the discard port."""
+"""The discard port, on which no server listens."""
 
 
 class ToolClient:
-    """A client that calls tools."""
+    """A client of a server with the pack."""
 
     def __init__(self, client: RawClient) -> None:
         self.client = client
 
     async def call(self, tool: str, **arguments: Any) -> Any:
-        """What a tool gives, which must not fail."""
+        """Call a tool, which must succeed, and return its result."""
         result = await self.client.call(tool, arguments)
         assert not result.get("isError"), result
         return json.loads(result["content"][0]["text"])
 
     async def failure(self, tool: str, **arguments: Any) -> Any:
-        """How a tool fails, which it must."""
+        """Call a tool, which must fail, and return its error."""
         result = await self.client.call(tool, arguments)
         assert result.get("isError"), result
         return json.loads(result["content"][0]["text"])["error"]
 
 
 def make_server(aw_url: str = UNUSED_URL, sidecar_url: str | None = UNUSED_URL, **settings: Any) -> Server:
-    """A server with the pack."""
+    """Return a server with the pack; by default, neither ActivityWatch nor a sidecar is reachable."""
     server = Server("desk", version="1")
     pack_settings = ActivitySettings(**{"time_zone": "UTC", **settings, "aw_url": aw_url, "sidecar_url": sidecar_url})
     install_pack(server, pack, pack_settings)
@@ -45,7 +45,7 @@ def make_server(aw_url: str = UNUSED_URL, sidecar_url: str | None = UNUSED_URL, 
 
 
 def privacy_rules(**rules: Any) -> PrivacySettings:
-    """Rules whose names are not written out where they are used."""
+    """Build rules from keywords, for tests that choose rules by name."""
     return PrivacySettings(**rules)
 
 
@@ -53,7 +53,7 @@ def privacy_rules(**rules: Any) -> PrivacySettings:
 async def connect_tool_client(
     aw_url: str = UNUSED_URL, sidecar_url: str | None = UNUSED_URL, *, dialect: str = LEGACY, **settings: Any
 ) -> AsyncIterator[ToolClient]:
-    """A client of a server of its own."""
+    """Start a server and connect a client to it."""
     server = make_server(aw_url, sidecar_url, **settings)
     async with server.running(), connect_raw_client(server, dialect) as client:
         yield ToolClient(client)

@@ -1,4 +1,4 @@
-"""A screen that nobody sees: Xvfb with a window manager, and windows on it."""
+"""A virtual screen: Xvfb with a window manager and windows."""
 
 import os
 import shutil
@@ -41,7 +41,7 @@ def _run_process(command: list[str], environment: dict[str, str]) -> Iterator[su
 
 @contextmanager
 def _run_xvfb(size: str) -> Iterator[tuple[str, int]]:
-    """A free display; Xvfb itself finds one and says which."""
+    """Run Xvfb on a free display; yields the display and the process id."""
     read, write = os.pipe()
     process = subprocess.Popen(
         ["Xvfb", "-displayfd", str(write), "-screen", "0", f"{size}x24", "-nolisten", "tcp", "-noreset"],
@@ -67,11 +67,11 @@ class VirtualScreen:
         self.environment = environment
 
     def start(self, command: list[str]) -> None:
-        """A program that ends with the screen."""
+        """Start a program that is stopped with the screen."""
         self._stack.enter_context(_run_process(command, self.environment))
 
     def open_terminal(self, title: str, text: str, place: str = "60x6+40+40", app: str = "XTerm") -> None:
-        """A window with large letters in it."""
+        """Open a window with large text."""
         script = f"printf '%s\\n' '{text}'; exec sleep 600"
         command = [
             "xterm",
@@ -93,7 +93,7 @@ class VirtualScreen:
         self.start(command)
 
     def open_dialog(self, title: str, text: str) -> None:
-        """A window of a program that describes itself."""
+        """Open a dialog of a program with accessibility support."""
         command = [
             "zenity",
             "--question",
@@ -114,12 +114,12 @@ def run_virtual_screen(
     has_manager: bool = True,
     size: str = "1280x800",
 ) -> Iterator[VirtualScreen]:
-    """An empty one, which this process and its children look at meanwhile."""
+    """Run an empty screen, and make it the display of this process and its children."""
     skip_without_programs(*REQUIRED_PROGRAMS)
     with ExitStack() as stack:
         display, server_pid = stack.enter_context(_run_xvfb(size))
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "DISPLAY": display, "LANG": "C.UTF-8"}
-        # Where fontconfig keeps what it knows of all fonts; to find that out anew takes it long.
+        # The cache of fontconfig, which takes long to rebuild.
         environment["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
         if has_bus:
             environment |= stack.enter_context(_run_accessibility_bus(environment))
@@ -163,7 +163,7 @@ def _run_accessibility_bus(environment: dict[str, str]) -> Iterator[dict[str, st
 
 
 def wait_until(condition: object, description: str) -> object:
-    """Ask again until there is an answer."""
+    """Poll until the condition returns something true."""
     assert callable(condition)
     deadline = time.monotonic() + WAIT_TIMEOUT_S
     while not (found := condition()):

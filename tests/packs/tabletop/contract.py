@@ -1,4 +1,4 @@
-"""What contract 004 says of tools and shows of their results."""
+"""Tools and example results of contract 004."""
 
 CONTRACT_TOOLS = {
     "set_context": ["campaign_id", "session_id", "participant_id"],
@@ -76,7 +76,7 @@ EXPLANATION = OUTCOME | {
         {
             "code": "SELECT_OUTCOME",
             "message": "Select final outcome based on roll",
-            # The contract's coarse word, and beside it the outcome itself.
+            # The contract's coarse outcome, and our addition of the full one.
             "data": {"outcome": "SUCCESS", "outcome_full": "SUCCESS_WITH_HOPE"},
         },
     ],

@@ -1,4 +1,4 @@
-"""`hubbub campaign-server` and `hubbub serve` as processes of their own."""
+"""Run `hubbub campaign-server` and `hubbub serve` as subprocesses."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ def free_port() -> int:
 
 @contextmanager
 def run_command(*arguments: str, ready: str) -> Iterator[subprocess.Popen[str]]:
-    """A command of `hubbub` that has said that it is ready; killed at the end."""
+    """Run a command of `hubbub`, wait until stderr contains `ready`, and kill it at the end."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
     stderr_lines: list[str] = []
     is_up = threading.Event()
@@ -53,7 +53,7 @@ def run_command(*arguments: str, ready: str) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def run_campaign_server(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    """A campaign server on a port, with its campaigns in a folder."""
+    """Run a campaign server that stores its campaigns in this folder."""
     database = f"sqlite:///{folder}/kept.db"
     arguments = ("campaign-server", "--addr", f"localhost:{port}", "--database", database)
     with run_command(*arguments, ready="campaign server listens on") as process:
@@ -62,7 +62,7 @@ def run_campaign_server(folder: Path, port: int) -> Iterator[subprocess.Popen[st
 
 @contextmanager
 def run_tabletop_server(port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The contract's server, on a port."""
+    """Run an HTTP server with the tabletop pack."""
     flags = ("serve", "--transport", "http", "--http-addr", f"localhost:{port}", *arguments, "--pack", "tabletop")
     with run_command(*flags, ready=" serves http://") as process:
         yield process

@@ -1,4 +1,4 @@
-"""What every keeper of campaigns does, whichever it is."""
+"""Behaviour that every kind of campaign backend shares."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -26,12 +26,12 @@ from hubbub.packs.tabletop.model import (
 from hubbub.packs.tabletop.randomness import RngRequest, RollMode
 
 
-async def test_a_campaign_is_kept_as_it_was_made(open_backend: OpenBackend) -> None:
+async def test_a_created_campaign_is_stored_with_a_trimmed_name_and_its_exact_theme(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         began = datetime.now(UTC).replace(microsecond=0)
         made = await backend.create_campaign("  The Lost Expedition ", GmMode.HUMAN, " a cursed forest\n")
         assert made.name == "The Lost Expedition"
-        assert made.theme_prompt == " a cursed forest\n", "a theme is kept to the letter"
+        assert made.theme_prompt == " a cursed forest\n", "a theme is stored unchanged"
         assert (made.participant_count, made.actor_count) == (0, 0)
         assert made.created_at == made.updated_at
         assert made.created_at.microsecond == 0
@@ -41,14 +41,14 @@ async def test_a_campaign_is_kept_as_it_was_made(open_backend: OpenBackend) -> N
         assert await backend.get_campaign(f" {made.id} ") == made
 
 
-async def test_campaigns_outlive_whoever_made_them(open_backend: OpenBackend) -> None:
+async def test_campaigns_persist_after_the_backend_closes(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         made = await backend.create_campaign("A", GmMode.AI)
     async with open_backend() as backend:
         assert (await backend.list_campaigns()).items == (made,)
 
 
-async def test_lists_have_the_order_of_making_and_come_in_pages(open_backend: OpenBackend) -> None:
+async def test_lists_are_paginated_in_creation_order(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         assert (await backend.list_campaigns()).items == ()
         made = [(await backend.create_campaign(f"campaign {number}", GmMode.HYBRID)).id for number in range(7)]
@@ -60,7 +60,7 @@ async def test_lists_have_the_order_of_making_and_come_in_pages(open_backend: Op
         assert [campaign.id async for campaign in iterate_all(backend.list_campaigns, 2)] == made
 
 
-async def test_a_page_is_never_larger_than_the_largest(open_backend: OpenBackend) -> None:
+async def test_any_page_size_is_accepted_and_clamped(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("A", GmMode.AI)
         for size in (0, -1, 2**40):
@@ -69,13 +69,13 @@ async def test_a_page_is_never_larger_than_the_largest(open_backend: OpenBackend
 
 
 @pytest.mark.parametrize("token", ["x", "-1", "1.5", "9" * 30, "camp_a"])
-async def test_a_made_up_page_token_is_refused(open_backend: OpenBackend, token: str) -> None:
+async def test_an_invalid_page_token_is_refused(open_backend: OpenBackend, token: str) -> None:
     async with open_backend() as backend:
         with pytest.raises(InvalidArgument, match="page token"):
             await backend.list_campaigns(PageRequest(5, token))
 
 
-async def test_people_come_change_and_go(open_backend: OpenBackend) -> None:
+async def test_participants_are_created_updated_and_deleted(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("A", GmMode.HUMAN)
         alice = await backend.create_participant(campaign.id, " Alice ", Role.PLAYER)
@@ -96,7 +96,7 @@ async def test_people_come_change_and_go(open_backend: OpenBackend) -> None:
             await backend.get_participant(campaign.id, alice.id)
 
 
-async def test_actors_come_change_and_go(open_backend: OpenBackend) -> None:
+async def test_actors_are_created_updated_and_deleted(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("A", GmMode.HUMAN)
         hero = await backend.create_actor(campaign.id, " Thorin ", ActorKind.PC, " a dwarf ")
@@ -111,11 +111,11 @@ async def test_actors_come_change_and_go(open_backend: OpenBackend) -> None:
         assert (await backend.list_actors(campaign.id)).items == ()
 
 
-async def test_a_change_must_change_something(open_backend: OpenBackend) -> None:
+async def test_an_update_without_a_valid_change_is_refused(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("A", GmMode.HUMAN)
         hero = await backend.create_actor(campaign.id, "T", ActorKind.PC)
-        with pytest.raises(InvalidArgument, match="nothing to change"):
+        with pytest.raises(InvalidArgument, match="no change was given; pass name, kind or notes"):
             await backend.update_actor(campaign.id, hero.id, ActorChange())
         with pytest.raises(InvalidArgument, match="actor name is required"):
             await backend.update_actor(campaign.id, hero.id, ActorChange(name="  "))
@@ -133,12 +133,12 @@ async def test_an_actor_is_controlled_by_the_gm_or_by_a_participant(open_backend
         assert (await backend.get_control(campaign.id, hero.id)).controller == alice.id
         await backend.delete_participant(campaign.id, alice.id)
         assert (await backend.get_control(campaign.id, hero.id)).controller is None
-        for nobody, failure in ((" ", InvalidArgument), (alice.id, NotFound)):
+        for controller, failure in ((" ", InvalidArgument), (alice.id, NotFound)):
             with pytest.raises(failure):
-                await backend.set_control(campaign.id, hero.id, nobody)
+                await backend.set_control(campaign.id, hero.id, controller)
 
 
-async def test_one_session_at_a_time(open_backend: OpenBackend) -> None:
+async def test_a_campaign_has_at_most_one_active_session(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("A", GmMode.HUMAN)
         first = await backend.start_session(campaign.id, " Session 1 ")
@@ -148,7 +148,7 @@ async def test_one_session_at_a_time(open_backend: OpenBackend) -> None:
         ended = await backend.end_session(campaign.id)
         assert (ended.id, ended.status) == (first.id, SessionStatus.ENDED)
         assert ended.ended_at is not UNSET
-        with pytest.raises(FailedPrecondition, match="no session is active"):
+        with pytest.raises(FailedPrecondition, match="no active session"):
             await backend.end_session(campaign.id)
         with pytest.raises(FailedPrecondition, match="already ended"):
             await backend.end_session(campaign.id, first.id)
@@ -157,7 +157,7 @@ async def test_one_session_at_a_time(open_backend: OpenBackend) -> None:
         assert await backend.get_session(campaign.id, second.id) == second
 
 
-async def test_of_many_who_start_a_session_at_once_one_wins(open_backend: OpenBackend) -> None:
+async def test_concurrent_session_starts_create_one_session(open_backend: OpenBackend) -> None:
     async with open_backend() as one, open_backend() as other:
         for _ in range(5):
             campaign = await one.create_campaign("A", GmMode.HUMAN)
@@ -168,7 +168,7 @@ async def test_of_many_who_start_a_session_at_once_one_wins(open_backend: OpenBa
             assert len((await other.list_sessions(campaign.id)).items) == 1
 
 
-async def test_what_is_nowhere_is_not_found_and_what_is_elsewhere_is_a_mistake(open_backend: OpenBackend) -> None:
+async def test_unknown_ids_are_not_found_and_ids_of_another_campaign_are_invalid(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         ours, theirs = [await backend.create_campaign(name, GmMode.AI) for name in ("ours", "theirs")]
         person = await backend.create_participant(theirs.id, "P", Role.PLAYER)
@@ -199,7 +199,7 @@ async def _create_outsider(backend: Backend, campaign_id: str) -> str:
     return (await backend.create_participant(campaign_id, "S", Role.PLAYER)).id
 
 
-async def test_the_list_of_a_campaign_that_is_not_there_is_not_empty_but_missing(open_backend: OpenBackend) -> None:
+async def test_listing_an_unknown_campaign_raises_not_found(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         for listing in (backend.list_participants, backend.list_actors, backend.list_sessions, backend.list_events):
             with pytest.raises(NotFound):
@@ -209,9 +209,7 @@ async def test_the_list_of_a_campaign_that_is_not_there_is_not_empty_but_missing
 
 
 @pytest.mark.parametrize("name", ["", " \n ", "x" * (limits.MAX_NAME_CHARACTERS + 1), "a\0b", "a\ud800b"])
-async def test_a_name_that_cannot_be_kept_is_refused_and_nothing_is_written(
-    open_backend: OpenBackend, name: str
-) -> None:
+async def test_an_invalid_name_is_refused_and_nothing_is_written(open_backend: OpenBackend, name: str) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("A", GmMode.AI)
         with pytest.raises(InvalidArgument):
@@ -229,7 +227,7 @@ async def test_a_name_that_cannot_be_kept_is_refused_and_nothing_is_written(
         assert len((await backend.list_events(campaign.id)).items) == 1
 
 
-async def test_texts_of_the_largest_size_in_any_script_are_kept(open_backend: OpenBackend) -> None:
+async def test_texts_of_the_maximum_length_are_stored_unchanged(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         name, theme = "🎲" * limits.MAX_NAME_CHARACTERS, "\x01é🎲\n" * (limits.MAX_TEXT_CHARACTERS // 4)
         made = await backend.create_campaign(name, GmMode.AI, theme)
@@ -240,7 +238,7 @@ async def test_texts_of_the_largest_size_in_any_script_are_kept(open_backend: Op
             await backend.create_actor(made.id, "A", ActorKind.PC, "x" * (limits.MAX_TEXT_CHARACTERS + 1))
 
 
-async def test_everything_that_happens_is_an_event(open_backend: OpenBackend) -> None:
+async def test_every_change_and_roll_is_recorded_as_an_event(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("A", GmMode.HUMAN)
         alice = await backend.create_participant(campaign.id, "Alice", Role.PLAYER)
@@ -281,7 +279,7 @@ async def test_everything_that_happens_is_an_event(open_backend: OpenBackend) ->
         assert [event.seq for event in rolls.items] == [7]
 
 
-async def test_events_can_be_read_backwards_in_pages(open_backend: OpenBackend) -> None:
+async def test_events_are_paginated_newest_first(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("A", GmMode.HUMAN)
         scene = Scene(campaign_id=campaign.id)
@@ -298,7 +296,7 @@ async def test_events_can_be_read_backwards_in_pages(open_backend: OpenBackend) 
 
 
 @pytest.mark.parametrize("type", ["", "Note", "a b", "roll", "roll.action", "session.ended", "campaign", "x" * 65])
-async def test_an_event_of_a_kind_that_is_not_the_callers_is_refused(open_backend: OpenBackend, type: str) -> None:
+async def test_callers_cannot_write_reserved_or_invalid_event_types(open_backend: OpenBackend, type: str) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("A", GmMode.HUMAN)
         with pytest.raises(InvalidArgument):
@@ -307,7 +305,7 @@ async def test_an_event_of_a_kind_that_is_not_the_callers_is_refused(open_backen
 
 
 @pytest.mark.parametrize("data", [{"n": 2**53}, {"t": "x" * limits.MAX_EVENT_BYTES}, {"t": "\ud800"}])
-async def test_event_data_that_others_could_not_read_is_refused(
+async def test_event_data_that_is_too_large_or_not_portable_json_is_refused(
     open_backend: OpenBackend, data: dict[str, Any]
 ) -> None:
     async with open_backend() as backend:
@@ -317,7 +315,7 @@ async def test_event_data_that_others_could_not_read_is_refused(
         assert len((await backend.list_events(campaign.id)).items) == 1
 
 
-async def test_nothing_happens_in_a_session_that_has_ended(open_backend: OpenBackend) -> None:
+async def test_an_ended_session_accepts_no_rolls_or_events(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("A", GmMode.HUMAN)
         session = await backend.start_session(campaign.id)
@@ -329,7 +327,7 @@ async def test_nothing_happens_in_a_session_that_has_ended(open_backend: OpenBac
             await backend.append_event(scene, "note", {})
 
 
-async def test_a_roll_can_be_thrown_again_and_is_then_not_written(open_backend: OpenBackend) -> None:
+async def test_a_replayed_roll_has_the_same_result_and_is_not_recorded(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("A", GmMode.HUMAN)
         scene = Scene(campaign_id=campaign.id)
@@ -343,7 +341,7 @@ async def test_a_roll_can_be_thrown_again_and_is_then_not_written(open_backend: 
         assert len((await backend.list_events(campaign.id)).items) == 2
 
 
-async def test_every_keeper_knows_the_same_rules(open_backend: OpenBackend) -> None:
+async def test_every_backend_applies_the_same_rules(open_backend: OpenBackend) -> None:
     from hubbub.packs.tabletop import duality
 
     async with open_backend() as backend:
@@ -362,7 +360,7 @@ async def test_every_keeper_knows_the_same_rules(open_backend: OpenBackend) -> N
         assert await backend.probability(2, 15) == duality.probability(2, 15)
 
 
-async def test_numbers_that_do_not_fit_are_refused(open_backend: OpenBackend) -> None:
+async def test_numbers_out_of_range_are_refused(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         for modifier, difficulty in ((2**31, 1), (-(2**31) - 1, 1), (0, -1), (0, 2**31), (2**31 - 1, None)):
             with pytest.raises(InvalidArgument):
@@ -384,6 +382,6 @@ async def test_numbers_that_do_not_fit_are_refused(open_backend: OpenBackend) ->
         assert highest.resolution.total <= limits.INT32_MAX
 
 
-async def test_a_keeper_that_works_says_so(open_backend: OpenBackend) -> None:
+async def test_the_check_of_a_working_backend_passes(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         await backend.check()

@@ -1,4 +1,4 @@
-"""Whatever callers get wrong: a clear error with its word, in every dialect, and nothing written."""
+"""Invalid calls fail with a status code and a message in every dialect, and write nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ TOO_BIG = limits.INT32_MAX + 1
 
 
 class SampleCampaigns:
-    """Two campaigns, one with somebody and something in it."""
+    """Two campaigns; the first has a participant, an actor and a session."""
 
     def __init__(self, player: Player) -> None:
         self.player = player
@@ -35,7 +35,7 @@ class SampleCampaigns:
         names |= {"alice": alice["id"], "hero": hero["id"], "session": session["id"]}
 
     async def read_all(self) -> Any:
-        """All there is to see."""
+        """Return everything that a client can read."""
         contents: list[Any] = [await self.player.read("campaigns://list")]
         for campaign in (self.names["here"], self.names["there"]):
             for kind in ("participants", "actors", "sessions"):
@@ -44,7 +44,7 @@ class SampleCampaigns:
         return contents
 
     def fill_ids(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments with ids for the names of things."""
+        """Replace placeholders such as `@alice` with ids."""
         return {
             key: self.names.get(value[1:], value) if isinstance(value, str) and value.startswith("@") else value
             for key, value in arguments.items()
@@ -60,7 +60,7 @@ async def open_sample_campaigns(folder: Path, dialect: str) -> AsyncIterator[Sam
 
 
 INVALID_CALLS: list[tuple[str, str, dict[str, Any]]] = [
-    # words
+    # enum values
     ("campaign_create", "InvalidArgument", {"name": "x", "gm_mode": "ROBOT"}),
     ("campaign_create", "InvalidArgument", {"name": "x", "gm_mode": ""}),
     ("participant_create", "InvalidArgument", {"campaign_id": "@here", "display_name": "x", "role": "KING"}),
@@ -155,7 +155,7 @@ INVALID_CALLS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_nothing_wrong_is_taken_and_nothing_is_written(tmp_path: Path, dialect: str) -> None:
+async def test_invalid_calls_fail_with_their_code_and_write_nothing(tmp_path: Path, dialect: str) -> None:
     async with open_sample_campaigns(tmp_path, dialect) as samples:
         before = await samples.read_all()
         for tool, code, arguments in INVALID_CALLS:
@@ -182,14 +182,14 @@ async def test_nothing_wrong_is_taken_and_nothing_is_written(tmp_path: Path, dia
         ("campaign_import", {"document": {"sessions": [{"status": "LOST"}]}}, "'ACTIVE', 'PAUSED', 'ENDED'"),
     ],
 )
-async def test_an_unknown_word_is_answered_with_the_known_ones(
+async def test_an_unknown_enum_value_is_refused_with_the_valid_ones(
     tmp_path: Path, tool: str, arguments: dict[str, Any], words: str
 ) -> None:
     async with open_player_and_server(tmp_path) as player:
         assert words in (await player.failure(tool, **arguments))["message"]
 
 
-async def test_a_second_session_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
+async def test_a_second_session_is_refused_with_the_id_of_the_active_one(tmp_path: Path) -> None:
     async with open_sample_campaigns(tmp_path, ERAS["legacy"]) as samples:
         failure = await samples.player.failure("session_start", campaign_id=samples.names["here"])
         assert samples.names["session"] in failure["message"]
@@ -200,7 +200,9 @@ ANY = st.dictionaries(st.sampled_from(["campaign_id", "name", "kind", "notes", "
 
 @settings(max_examples=10)
 @given(attempts=st.lists(ANY, min_size=20, max_size=40))
-def test_any_arguments_are_answered(attempts: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_random_arguments_fail_with_a_status_code(
+    attempts: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     async def main() -> None:
         async with open_player_and_server(tmp_path_factory.mktemp("any")) as player:
             for arguments in attempts:

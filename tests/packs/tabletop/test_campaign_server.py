@@ -1,4 +1,4 @@
-"""`hubbub campaign-server` in a process of its own, and what its clients see when it is not there."""
+"""`hubbub campaign-server` as a subprocess, and how clients report its failures."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ from hubbub.packs.tabletop.store_backend import StoreBackend
 
 @contextmanager
 def server(folder: Path, *flags: str, address: str = "localhost:0") -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A campaign server on a file in that folder, and its address."""
+    """Run a campaign server on a database in this folder; yields the process and its address."""
     command = [sys.executable, "-m", "hubbub", "campaign-server", f"-addr={address}"]
     database = ["--database", f"sqlite:///{folder / 'table.db'}"]
     process = subprocess.Popen([*command, *database, *flags], stderr=subprocess.PIPE, text=True)
@@ -46,7 +46,7 @@ def server(folder: Path, *flags: str, address: str = "localhost:0") -> Iterator[
         process.communicate()
 
 
-def test_campaigns_of_another_process_survive_its_end(tmp_path: Path) -> None:
+def test_campaigns_persist_when_the_server_restarts(tmp_path: Path) -> None:
     async def make(address: str) -> str:
         backend = GrpcBackend(address)
         await backend.check()
@@ -68,7 +68,7 @@ def test_campaigns_of_another_process_survive_its_end(tmp_path: Path) -> None:
         assert asyncio.run(names(address)) == [made]
 
 
-def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
+def test_the_client_reconnects_to_a_restarted_server(tmp_path: Path) -> None:
     async def main() -> None:
         with server(tmp_path) as (process, address):
             backend = GrpcBackend(address, deadline_s=50)
@@ -97,7 +97,7 @@ async def _call_until_success(backend: GrpcBackend) -> Page[Campaign]:
             continue
 
 
-async def test_a_server_that_is_not_there_is_given_up_with_advice() -> None:
+async def test_an_unreachable_server_fails_with_advice_for_the_operator() -> None:
     backend = GrpcBackend("127.0.0.1:1", deadline_s=0.5)
     with pytest.raises(Unavailable) as raised:
         await backend.create_campaign("A", GmMode.AI)
@@ -110,7 +110,7 @@ async def test_a_server_that_is_not_there_is_given_up_with_advice() -> None:
     await backend.close()
 
 
-async def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+async def test_a_call_without_an_answer_times_out(tmp_path: Path) -> None:
     class Slow(StoreBackend):
         async def rules_version(self) -> Never:
             await asyncio.Event().wait()
@@ -123,7 +123,7 @@ async def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -
         await backend.close()
 
 
-async def test_what_goes_through_a_whole_campaign_may_take_longer(tmp_path: Path) -> None:
+async def test_calls_that_read_a_whole_campaign_have_a_longer_deadline(tmp_path: Path) -> None:
     is_called, is_late = asyncio.Event(), asyncio.Event()
 
     class SlowVerify(StoreBackend):
@@ -141,13 +141,13 @@ async def test_what_goes_through_a_whole_campaign_may_take_longer(tmp_path: Path
         verified = asyncio.create_task(backend.verify_events("camp_a"))
         await is_called.wait()
         with pytest.raises(DeadlineExceeded):
-            await backend.rules_version()  # Begun later, so the other call has had more than the deadline.
+            await backend.rules_version()  # Started later, so the other call has already exceeded this deadline.
         is_late.set()
         assert await verified == 7
         await backend.close()
 
 
-async def test_a_call_that_is_cut_off_says_that_it_may_have_been_done(
+async def test_an_interrupted_call_says_that_the_change_may_have_been_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_called = asyncio.Event()
@@ -168,7 +168,7 @@ async def test_a_call_that_is_cut_off_says_that_it_may_have_been_done(
     await backend.close()
 
 
-async def test_what_fits_into_no_message_is_told_as_that(tmp_path: Path) -> None:
+async def test_a_response_over_the_message_limit_is_reported(tmp_path: Path) -> None:
     class Endless(StoreBackend):
         async def get_campaign(self, campaign_id: str) -> Campaign:
             return Campaign(
@@ -184,12 +184,12 @@ async def test_what_fits_into_no_message_is_told_as_that(tmp_path: Path) -> None
 
     async with serve_backend(Endless(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=50)
-        with pytest.raises(FailedPrecondition, match="more than fits into one message of 64 MB"):
+        with pytest.raises(FailedPrecondition, match="exceeds the limit of 64 MB for one message"):
             await backend.get_campaign("camp_a")
         await backend.close()
 
 
-async def test_what_the_server_tells_of_its_database_is_passed_on(tmp_path: Path) -> None:
+async def test_database_errors_of_the_server_reach_the_client(tmp_path: Path) -> None:
     class FullDisk(StoreBackend):
         async def rules_version(self) -> Never:
             raise Unavailable("the disk is full")
@@ -201,14 +201,14 @@ async def test_what_the_server_tells_of_its_database_is_passed_on(tmp_path: Path
         await backend.close()
 
 
-async def test_a_fault_of_the_server_is_told_as_one(tmp_path: Path) -> None:
+async def test_an_unexpected_server_error_is_internal_without_details(tmp_path: Path) -> None:
     class Broken(StoreBackend):
         async def rules_version(self) -> Never:
             raise ZeroDivisionError("secret detail")
 
     async with serve_backend(Broken(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}")
-        with pytest.raises(Failure, match="has a fault") as raised:
+        with pytest.raises(Failure, match="the campaign server failed; see its log") as raised:
             await backend.rules_version()
         assert raised.value.code == "Internal"
         assert "secret detail" not in str(raised.value)
@@ -223,11 +223,11 @@ async def test_two_servers_do_not_share_a_port(tmp_path: Path) -> None:
                 pass
 
 
-def test_every_call_has_a_handler() -> None:
+def test_every_rpc_has_a_handler() -> None:
     assert set(make_handlers(StoreBackend(None))) == set(METHODS)
 
 
-def test_the_services_have_the_names_of_the_contract() -> None:
+def test_the_rpc_paths_are_those_of_the_contract() -> None:
     paths = {method.path for method in METHODS.values()}
     assert {
         "/campaign.v1.CampaignService/CreateCampaign",
@@ -238,12 +238,12 @@ def test_the_services_have_the_names_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:8080", ":8080", "[::]:8080", "example.com:8080", "192.168.1.2:80"])
-def test_an_address_for_strangers_must_be_meant(address: str) -> None:
+def test_a_non_loopback_address_without_insecure_is_refused(address: str) -> None:
     with pytest.raises(SettingsError, match="--insecure"):
         main(["--addr", address])
 
 
-async def test_the_pack_uses_the_server_that_is_named(tmp_path: Path) -> None:
+async def test_the_pack_uses_the_configured_server(tmp_path: Path) -> None:
     async with serve_backend(StoreBackend(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = choose_backend(TabletopSettings(addr=f"127.0.0.1:{port}"))
         assert isinstance(backend, GrpcBackend)
@@ -255,7 +255,7 @@ async def test_the_pack_uses_the_server_that_is_named(tmp_path: Path) -> None:
         await backend.close()
 
 
-def test_the_generated_messages_are_those_of_the_protos(tmp_path: Path) -> None:
+def test_the_generated_messages_match_the_proto_files(tmp_path: Path) -> None:
     from hubbub.packs.tabletop import wire
 
     folder = Path(wire.__file__).parent
@@ -268,7 +268,7 @@ def test_the_generated_messages_are_those_of_the_protos(tmp_path: Path) -> None:
         assert path.read_text() == (folder / path.name).read_text(), "run scripts/protos"
 
 
-def test_the_pack_loads_nothing_heavy_before_it_is_used() -> None:
+def test_installing_the_pack_imports_no_heavy_libraries() -> None:
     program = (
         "import sys; from hubbub import Server; from hubbub.packs.tabletop.pack import pack;"
         "from hubbub.packs.tabletop.settings import TabletopSettings;"
@@ -281,8 +281,10 @@ def test_the_pack_loads_nothing_heavy_before_it_is_used() -> None:
     assert done.stdout.strip() == "[]"
 
 
-async def test_texts_that_are_not_utf_8_are_the_callers_fault(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Half a surrogate pair, as some languages write it, and bytes that mean nothing."""
+async def test_invalid_utf_8_is_an_invalid_argument_and_not_a_server_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Encoded unpaired surrogates, which some languages write, and other invalid bytes."""
     document = b'{"campaign": {"name": "\xff"}}'
     requests = {
         "CreateCampaign": [b"\x0a\x03\xed\xa0\x80", b"\x0a\x01\xff", b"\xff\xff"],

@@ -1,4 +1,4 @@
-"""Who reaches a campaign server: tokens, TLS, reflection, and what a broken store says at the start."""
+"""Access to a campaign server: tokens, TLS and reflection; and the log of a broken store at startup."""
 
 import asyncio
 import datetime
@@ -26,7 +26,7 @@ from hubbub.packs.tabletop.store_backend import StoreBackend
 
 
 def make_certificate(name: str = "localhost") -> ServerTls:
-    """A certificate for this machine that signs itself."""
+    """Return a self-signed certificate for this machine."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -47,7 +47,7 @@ def make_certificate(name: str = "localhost") -> ServerTls:
     return ServerTls(signed.public_bytes(pem), key_pem)
 
 
-async def test_only_callers_with_the_token_are_answered(tmp_path: Path) -> None:
+async def test_only_clients_with_the_token_are_served(tmp_path: Path) -> None:
     store = StoreBackend(f"sqlite:///{tmp_path / 'table.db'}")
     async with serve_backend(store, "127.0.0.1:0", token="right") as port:
         for token in (None, "wrong", "righ"):
@@ -56,19 +56,19 @@ async def test_only_callers_with_the_token_are_answered(tmp_path: Path) -> None:
                 await unauthorized.create_campaign("A", GmMode.AI)
             assert "HUBBUB_TABLETOP_TOKEN" in raised.value.reason
             assert "right" not in raised.value.reason
-            await unauthorized.check()  # Health is for everybody.
+            await unauthorized.check()  # The health service needs no token.
             await unauthorized.close()
         authorized = GrpcBackend(f"127.0.0.1:{port}", token="right")
         assert (await authorized.create_campaign("A", GmMode.AI)).name == "A"
         await authorized.close()
 
 
-def test_a_token_that_cannot_be_sent_is_refused_at_the_start() -> None:
+def test_a_token_that_grpc_metadata_cannot_contain_is_refused_at_startup() -> None:
     with pytest.raises(SettingsError, match="printable ASCII"):
         choose_backend(TabletopSettings(addr="localhost:1", token=Secret("ünïcode")))
 
 
-async def test_tls_works_with_an_authority_and_refuses_other_servers(tmp_path: Path) -> None:
+async def test_a_tls_client_accepts_only_the_configured_certificate(tmp_path: Path) -> None:
     tls = make_certificate()
     ca_file = tmp_path / "ca.pem"
     ca_file.write_bytes(tls.certificate)
@@ -86,10 +86,10 @@ async def test_tls_works_with_an_authority_and_refuses_other_servers(tmp_path: P
 
 
 @pytest.mark.parametrize("token", [None, "secret"])
-async def test_tools_such_as_grpcurl_find_the_services(tmp_path: Path, token: str | None) -> None:
+async def test_reflection_lists_the_services_unless_a_token_is_required(tmp_path: Path, token: str | None) -> None:
     store = StoreBackend(f"sqlite:///{tmp_path / 'table.db'}")
     async with serve_backend(store, "127.0.0.1:0", token=token) as port:
-        # A client that nobody here wrote, and that blocks: so in a process of its own.
+        # An independent client. It blocks, so it runs in a subprocess.
         listing = (
             "import grpc, sys\n"
             "from grpc_reflection.v1alpha.proto_reflection_descriptor_database import "
@@ -113,18 +113,18 @@ async def _run(program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_address_of_the_network_needs_a_token_and_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_address_requires_a_token_and_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUBBUB_TABLETOP_TOKEN", "t")
     with pytest.raises(SettingsError, match="--insecure"):
         main(["--addr", "0.0.0.0:0"])
-    with pytest.raises(SettingsError, match="go together"):
+    with pytest.raises(SettingsError, match="must be used together"):
         main(["--addr", "0.0.0.0:0", "--tls-cert", str(tmp_path / "no.pem")])
     with pytest.raises(SettingsError, match="cannot be read"):
         main(["--addr", "0.0.0.0:0", "--tls-cert", str(tmp_path / "no.pem"), "--tls-key", str(tmp_path / "no.pem")])
 
 
 @pytest.mark.parametrize("kind", ["corrupt", "folder", "postgresql"])
-def test_a_store_that_does_not_work_is_logged_soon_after_the_start(tmp_path: Path, kind: str) -> None:
+def test_a_broken_store_is_logged_soon_after_startup(tmp_path: Path, kind: str) -> None:
     broken = tmp_path / "broken.db"
     broken.write_bytes(b"not a database at all" * 100)
     url = {

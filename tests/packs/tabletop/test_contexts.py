@@ -1,4 +1,4 @@
-"""The context of each caller: filled in where calls leave things out, and never anybody else's."""
+"""The context of each caller fills in omitted arguments and is isolated from other callers."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,7 +23,7 @@ from hubbub.security.api_keys import append_record, generate_key
 EMPTY_CONTEXT = {"context": {"campaign_id": None, "session_id": None, "participant_id": None}}
 
 
-async def test_calls_that_leave_the_campaign_out_are_about_the_context(tmp_path: Path) -> None:
+async def test_calls_without_a_campaign_use_the_context(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         other = await player.campaign()
@@ -49,7 +49,7 @@ async def test_calls_that_leave_the_campaign_out_are_about_the_context(tmp_path:
         assert (await player.call("session_end"))["id"] == session["id"]
 
 
-async def test_the_session_of_the_context_is_ended_and_forgotten(tmp_path: Path) -> None:
+async def test_ending_the_session_of_the_context_clears_it(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         session = (await player.call("session_start", campaign_id=campaign))["id"]
@@ -70,7 +70,7 @@ async def test_the_session_of_the_context_is_ended_and_forgotten(tmp_path: Path)
         assert (await player.failure("session_end"))["code"] == "FailedPrecondition"
 
 
-async def test_a_named_campaign_does_not_get_the_session_of_another(tmp_path: Path) -> None:
+async def test_the_session_of_the_context_is_not_used_for_another_campaign(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         here, there = await player.campaign(), await player.campaign()
         mine = (await player.call("session_start", campaign_id=here))["id"]
@@ -85,7 +85,7 @@ async def test_a_named_campaign_does_not_get_the_session_of_another(tmp_path: Pa
         assert event["session_id"] == mine
 
 
-async def test_rolls_outside_any_campaign_are_written_nowhere(tmp_path: Path) -> None:
+async def test_rolls_without_a_campaign_are_not_recorded(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         assert "dev.hubbub/event_seq" not in await player.meta("duality_action_roll")
         failure = await player.failure("duality_action_roll", session_id="sess_x")
@@ -93,7 +93,7 @@ async def test_rolls_outside_any_campaign_are_written_nowhere(tmp_path: Path) ->
         assert "campaign_id" in failure["message"]
 
 
-async def test_what_is_left_out_of_a_new_context_is_cleared(tmp_path: Path) -> None:
+async def test_fields_omitted_from_set_context_are_cleared(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         session = (await player.call("session_start", campaign_id=campaign))["id"]
@@ -105,7 +105,7 @@ async def test_what_is_left_out_of_a_new_context_is_cleared(tmp_path: Path) -> N
         assert again == {"context": {"campaign_id": campaign}}
 
 
-async def test_a_context_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+async def test_an_invalid_context_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign, other = await player.campaign(), await player.campaign()
         session = (await player.call("session_start", campaign_id=other))["id"]
@@ -140,7 +140,7 @@ async def test_only_a_caller_without_a_scope_gets_a_context_id(tmp_path: Path, d
         assert (failure.get("data") or failure)["code"] == "InvalidArgument"
 
 
-async def test_a_context_id_stands_for_the_context(tmp_path: Path) -> None:
+async def test_a_context_id_selects_its_context(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path, MODERN) as player:
         campaign = await player.campaign()
         session = (await player.call("session_start", campaign_id=campaign))["id"]
@@ -158,14 +158,14 @@ async def test_a_context_id_stands_for_the_context(tmp_path: Path) -> None:
             assert failure["code"] == "InvalidArgument", wrong
 
 
-async def test_a_cursor_is_no_context_id(tmp_path: Path) -> None:
+async def test_a_sealed_cursor_is_not_accepted_as_a_context_id(tmp_path: Path) -> None:
     server, _ = make_tabletop_server(tmp_path)
     async with server.running(), open_player(server, MODERN) as player:
         sealed = server.sealer.seal("tools", {"campaign_id": await player.campaign()})
         assert (await player.failure("campaign_get", context_id=sealed))["code"] == "InvalidArgument"
 
 
-# -- one caller and another ---------------------------------------------------------
+# -- isolation between callers ------------------------------------------------------
 
 SendRequest = Callable[[str, Any], Awaitable[Any]]
 
@@ -242,7 +242,7 @@ SCOPED_TRANSPORTS = [by_cookie, by_session, by_websocket, by_http_sse]
 
 
 @pytest.mark.parametrize("way", SCOPED_TRANSPORTS)
-async def test_a_caller_sees_its_own_context_and_no_other(tmp_path: Path, way: Any) -> None:
+async def test_a_caller_sees_only_its_own_context(tmp_path: Path, way: Any) -> None:
     server, service = make_tabletop_server(tmp_path)
     async with run_server(server) as here, AsyncExitStack() as stack:
         ones = await stack.enter_async_context(way(here.site))
@@ -270,12 +270,12 @@ async def test_a_context_ends_with_its_session(tmp_path: Path, way: Any) -> None
             await call_tool(ask, "set_context", campaign_id=campaign)
             assert len(service.contexts) == 1
         async with way(here.site) as ask:
-            while len(service.contexts):  # A closed connection is noticed a moment later.
+            while len(service.contexts):  # The server notices a closed connection a moment later.
                 await ask("tools/list", {})
             assert await read_context(ask) == EMPTY_CONTEXT
 
 
-async def test_a_principal_is_known_again_and_nobody_else_is(tmp_path: Path) -> None:
+async def test_a_context_belongs_to_its_authenticated_principal(tmp_path: Path) -> None:
     keys = {}
     for name in ("ada", "bob"):
         key, record = generate_key(name)
@@ -314,7 +314,7 @@ async def check_stolen_cookie(site: Site, keys: dict[str, dict[str, str]], campa
     assert json.loads(theirs.json["result"]["contents"][0]["text"]) == EMPTY_CONTEXT
 
 
-async def test_a_change_of_context_is_told_to_its_owner_alone(tmp_path: Path) -> None:
+async def test_only_the_owner_is_notified_of_a_context_change(tmp_path: Path) -> None:
     server, _ = make_tabletop_server(tmp_path)
     async with run_server(server) as here:
         one, two = await open_session(here.site), await open_session(here.site)
@@ -329,7 +329,7 @@ async def test_a_change_of_context_is_told_to_its_owner_alone(tmp_path: Path) ->
             assert [event for event in await twos.rest() if event.data] == []
 
 
-async def test_a_modern_principal_hears_of_its_context(tmp_path: Path) -> None:
+async def test_a_modern_principal_is_notified_of_its_context_change(tmp_path: Path) -> None:
     key, record = generate_key("ada")
     append_record(tmp_path / "keys.toml", record)
     server, _ = make_tabletop_server(tmp_path)
@@ -349,10 +349,10 @@ async def test_a_modern_principal_hears_of_its_context(tmp_path: Path) -> None:
             assert (await stream.message())["params"]["uri"] == "context://current"
 
 
-# -- bounds ----------------------------------------------------------------------------
+# -- limits and expiry -----------------------------------------------------------------
 
 
-def test_only_so_many_contexts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_context_is_evicted_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CONTEXTS", 3)
     contexts = Contexts(Server("x"))
     for name in "abc":
@@ -364,7 +364,7 @@ def test_only_so_many_contexts_are_remembered(monkeypatch: pytest.MonkeyPatch) -
     assert contexts.find("a") == Choice(campaign_id="a")
 
 
-def test_an_unused_context_is_forgotten() -> None:
+def test_an_unused_context_expires() -> None:
     now = 0.0
     contexts = Contexts(Server("x"), clock=lambda: now)
     contexts.save("a", Choice(campaign_id="a"))
@@ -377,7 +377,7 @@ def test_an_unused_context_is_forgotten() -> None:
     assert len(contexts) == 0
 
 
-def test_a_context_id_costs_no_memory_and_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_id_is_not_stored_and_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     contexts = Contexts(Server("x"))
     monkeypatch.setattr(limits, "CONTEXT_LIFETIME_S", -1.0)
     context_id = contexts.save(None, Choice(campaign_id="a"))
@@ -386,7 +386,7 @@ def test_a_context_id_costs_no_memory_and_grows_old(monkeypatch: pytest.MonkeyPa
         contexts.find(None, context_id)
 
 
-def test_a_caller_that_fills_the_contexts_takes_none_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_owner_with_many_contexts_evicts_only_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CONTEXTS", 16)
     contexts = Contexts(Server("x"))
     contexts.save("quiet", Choice(campaign_id="quiet"), owner="quiet")

@@ -1,4 +1,4 @@
-"""Every example of contract 004, with its keys in its order; numbers as mathematics has them."""
+"""Every example of contract 004, with its keys in order; odds are the mathematically exact ones."""
 
 import json
 import re
@@ -14,18 +14,18 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def is_exactly(actual: Any, expected: Any) -> bool:
-    """Equal, and with the keys in the same order."""
+    """Whether two values are equal, with the keys in the same order."""
     return json.dumps(actual) == json.dumps(expected)
 
 
 def mask_times(record: dict[str, Any], *names: str) -> dict[str, Any]:
-    """A record whose times are times, without their values."""
+    """Check that the times of a record are valid, and replace them with a constant."""
     for name in names:
         assert TIME.fullmatch(record[name]), record
     return {key: "…" if key in names else value for key, value in record.items()}
 
 
-async def test_every_tool_takes_what_the_contract_shows(tmp_path: Path) -> None:
+async def test_every_tool_has_the_arguments_of_the_contract(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         listed = {tool["name"]: tool for tool in (await player.client.result("tools/list"))["tools"]}
         for name, keys in CONTRACT_TOOLS.items():
@@ -38,7 +38,7 @@ async def test_every_tool_takes_what_the_contract_shows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_an_evening_goes_as_the_contract_shows(tmp_path: Path, dialect: str) -> None:
+async def test_a_game_session_matches_the_contract(tmp_path: Path, dialect: str) -> None:
     async with open_player_and_server(tmp_path, dialect) as player:
         campaign = await make_campaign(player)
         participant = await player.call(
@@ -127,7 +127,7 @@ async def read_everything(player: Player, campaign: str, participant: Any, actor
 
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_duality_answers_as_the_contract_shows(tmp_path: Path, dialect: str) -> None:
+async def test_duality_results_match_the_contract(tmp_path: Path, dialect: str) -> None:
     async with open_player_and_server(tmp_path, dialect) as player:
         dice = {"hope": 8, "fear": 5, "modifier": 2, "difficulty": 15}
         assert is_exactly(await player.call("duality_rules_version"), RULES)
@@ -147,7 +147,7 @@ async def test_duality_answers_as_the_contract_shows(tmp_path: Path, dialect: st
         assert thrown["total"] == sum(one["total"] for one in thrown["rolls"])
 
 
-async def test_without_a_difficulty_there_is_none_in_the_answer(tmp_path: Path) -> None:
+async def test_a_result_without_a_difficulty_omits_the_field(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         roll = await player.call("duality_action_roll")
         assert list(roll) == [key for key in OUTCOME if key != "difficulty"]
@@ -160,13 +160,13 @@ async def test_without_a_difficulty_there_is_none_in_the_answer(tmp_path: Path) 
         assert "difficulty" not in null
 
 
-async def test_the_result_is_text_and_data_alike(tmp_path: Path) -> None:
+async def test_text_and_structured_content_are_equal(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         result = await player.client.call("duality_probability", {"modifier": 2, "difficulty": 15})
         assert result["structuredContent"] == ODDS == json.loads(result["content"][0]["text"])
 
 
-async def test_a_request_id_comes_back_in_meta_only(tmp_path: Path) -> None:
+async def test_a_request_id_is_returned_only_in_meta(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         assert (await player.meta("duality_explain", hope=1, fear=2, request_id="req_123")) == {
             "dev.hubbub/request_id": "req_123",
@@ -175,7 +175,7 @@ async def test_a_request_id_comes_back_in_meta_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dialect", [ERAS["legacy"], ERAS["modern"]])
-async def test_every_live_roll_can_be_seen_again(tmp_path: Path, dialect: str) -> None:
+async def test_every_live_roll_can_be_replayed_from_its_seed(tmp_path: Path, dialect: str) -> None:
     async with open_player_and_server(tmp_path, dialect) as player:
         result = await player.client.call("duality_action_roll", {"modifier": 1})
         rng = result["_meta"]["dev.hubbub/rng"]

@@ -1,4 +1,4 @@
-"""What `hubbub doctor` says about where campaigns are kept."""
+"""The check of `hubbub doctor` for the campaign database."""
 
 from pathlib import Path
 
@@ -17,23 +17,23 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def test_looking_makes_no_database(data_folder: Path) -> None:
+async def test_the_check_does_not_create_a_database(data_folder: Path) -> None:
     check = await campaigns(TabletopSettings())
     assert check.ok
-    assert check.detail == f"will be kept in {default_path()}"
+    assert check.detail == f"will be stored in {default_path()}"
     assert list(data_folder.iterdir()) == []
 
 
-async def test_without_settings_campaigns_are_kept_in_the_data_folder(data_folder: Path) -> None:
+async def test_without_settings_campaigns_are_stored_in_the_data_folder(data_folder: Path) -> None:
     backend = StoreBackend(None)
     await backend.create_campaign("A", GmMode.AI)
     await backend.close()
     assert default_path().is_relative_to(data_folder)
     check = await campaigns(TabletopSettings())
-    assert (check.ok, check.detail) == (True, f"kept in {default_path()}")
+    assert (check.ok, check.detail) == (True, f"stored in {default_path()}")
 
 
-async def test_a_database_that_does_not_work_comes_with_advice(tmp_path: Path) -> None:
+async def test_a_broken_database_is_reported_with_advice(tmp_path: Path) -> None:
     (tmp_path / "a.db").write_bytes(b"x" * 5000)
     check = await campaigns(TabletopSettings(database=Secret(f"sqlite:///{tmp_path / 'a.db'}")))
     assert not check.ok

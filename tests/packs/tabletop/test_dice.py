@@ -1,4 +1,4 @@
-"""Pools of dice: what falls, what is refused, and the words that callers write."""
+"""Pools of dice: results, seeds, and refused requests."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ seeds = st.integers(0, limits.MAX_SEED)
 
 
 @given(specs, seeds)
-def test_dice_show_their_faces_add_up_and_fall_again_the_same(dice: list[DiceSpec], seed: int) -> None:
+def test_rolls_are_in_range_add_up_and_are_reproducible(dice: list[DiceSpec], seed: int) -> None:
     result = roll_dice(dice, RngRequest(seed=seed))
     assert [(roll.sides, len(roll.results)) for roll in result.rolls] == [(spec.sides, spec.count) for spec in dice]
     assert all(1 <= face <= roll.sides for roll in result.rolls for face in roll.results)
@@ -41,27 +41,27 @@ def test_dice_show_their_faces_add_up_and_fall_again_the_same(dice: list[DiceSpe
         [DiceSpec(6, 1)] * (limits.MAX_DICE_SPECS + 1),
     ],
 )
-def test_dice_that_nobody_can_throw_are_refused(dice: list[DiceSpec]) -> None:
+def test_invalid_dice_are_refused(dice: list[DiceSpec]) -> None:
     with pytest.raises(InvalidArgument):
         roll_dice(dice)
 
 
-def test_as_many_dice_as_are_allowed_can_be_thrown() -> None:
+def test_the_maximum_number_of_dice_can_be_rolled() -> None:
     assert len(roll_dice([DiceSpec(limits.MAX_DIE_SIDES, limits.MAX_DICE)]).rolls[0].results) == limits.MAX_DICE
 
 
-def test_a_die_with_one_side_always_shows_it() -> None:
+def test_a_die_with_one_side_always_shows_one() -> None:
     assert set(roll_dice([DiceSpec(1, 100)]).rolls[0].results) == {1}
 
 
-def test_one_stream_shows_every_face_equally_often() -> None:
+def test_one_random_stream_is_uniform_over_the_faces() -> None:
     faces = RollStream(7)
     counts = Counter(faces.roll(20) for _ in range(100_000))
     chi_square = sum((counts[face] - 5000) ** 2 / 5000 for face in range(1, 21))
     assert chi_square < 43.8, "what 19 degrees of freedom exceed once in a thousand times"
 
 
-def test_the_server_draws_the_seed_of_a_live_roll_and_the_client_gives_that_of_a_replay() -> None:
+def test_live_rolls_use_a_server_seed_and_replays_a_client_seed() -> None:
     live = choose_seed()
     assert (live.seed_source, live.roll_mode, live.rng_algo) == (SeedSource.SERVER, RollMode.LIVE, ALGORITHM)
     replay = choose_seed(RngRequest(seed=5))
@@ -77,12 +77,12 @@ def test_the_server_draws_the_seed_of_a_live_roll_and_the_client_gives_that_of_a
         RngRequest(seed=limits.MAX_SEED + 1),
     ],
 )
-def test_a_seed_that_does_not_go_with_the_mode_is_refused(rng: RngRequest) -> None:
+def test_a_seed_that_does_not_match_the_roll_mode_is_refused(rng: RngRequest) -> None:
     with pytest.raises(InvalidArgument):
         choose_seed(rng)
 
 
-def test_words_are_read_in_any_case_and_unknown_ones_are_refused() -> None:
+def test_enum_values_are_case_insensitive_and_unknown_ones_are_refused() -> None:
     assert GmMode(" human ") is GmMode.HUMAN
     for unknown in ("robot", " ", ""):
         with pytest.raises(ValueError, match="is not a valid GmMode"):

@@ -1,4 +1,4 @@
-"""The Duality rules against the contract and against counting."""
+"""The Duality rules, compared with the contract and with an independent count."""
 
 import hashlib
 from collections import Counter
@@ -15,20 +15,20 @@ from hubbub.packs.tabletop.duality import Outcome
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.randomness import ALGORITHM, RngRequest
 
-# Of the 66 falls with more hope than fear, how many reach a total of k without a modifier; 66 below, 0 above.
+# Rolls (of the 66 with hope above fear) with a total of at least k, without a modifier; 66 below the table, 0 above.
 SUCCESSES = {
     3: 66, 4: 65, 5: 64, 6: 62, 7: 60, 8: 57, 9: 54, 10: 50, 11: 46, 12: 41, 13: 36, 14: 30, 15: 25, 16: 20,
     17: 16, 18: 12, 19: 9, 20: 6, 21: 4, 22: 2, 23: 1,
 }  # fmt: skip
 CHI_SQUARE_143 = 200.5
-"""What chi-square with 143 degrees of freedom exceeds once in a thousand times."""
+"""The 99.9th percentile of chi-square with 143 degrees of freedom."""
 
 dice = st.integers(1, 12)
 modifiers = st.integers(-(2**31), 2**31 - 1 - 24)
 difficulties = st.none() | st.integers(0, 2**31 - 1)
 
 
-def test_the_odds_are_those_of_the_closed_table_for_every_modifier_and_difficulty() -> None:
+def test_the_odds_match_the_closed_form_for_every_modifier_and_difficulty() -> None:
     for modifier in range(-30, 31):
         for difficulty in range(61):
             needed = difficulty - modifier
@@ -47,7 +47,7 @@ def test_the_odds_are_those_of_the_closed_table_for_every_modifier_and_difficult
             assert found.failure_count == 144 - found.success_count
 
 
-def test_the_odds_are_what_resolving_every_fall_gives() -> None:
+def test_the_odds_match_resolving_every_combination() -> None:
     for modifier, difficulty in ((2, 15), (-40, 0), (0, 0), (0, 25), (2**31 - 25, 2**31 - 1), (-(2**31), 5)):
         rolls = Counter(
             duality.resolve(hope, fear, modifier, difficulty).outcome for hope in range(1, 13) for fear in range(1, 13)
@@ -56,7 +56,7 @@ def test_the_odds_are_what_resolving_every_fall_gives() -> None:
         assert {row.outcome: row.count for row in found.outcome_counts if row.count} == rolls
 
 
-def test_the_contracts_outcome_has_its_keys_in_order() -> None:
+def test_the_outcome_has_the_keys_of_the_contract_in_order() -> None:
     found = msgspec.json.encode(duality.resolve(8, 5, 2, 15))
     assert found == (
         b'{"hope":8,"fear":5,"modifier":2,"difficulty":15,"total":15,"is_crit":false,'
@@ -64,7 +64,7 @@ def test_the_contracts_outcome_has_its_keys_in_order() -> None:
     )
 
 
-def test_the_contracts_explanation_is_given_with_the_full_outcome_beside_it() -> None:
+def test_the_explanation_matches_the_contract_and_adds_the_full_outcome() -> None:
     explanation = msgspec.to_builtins(duality.explain(8, 5, 2, 15))
     assert explanation["rules_version"] == "1.0.0"
     assert explanation["intermediates"] == {
@@ -93,7 +93,7 @@ def test_the_contracts_explanation_is_given_with_the_full_outcome_beside_it() ->
     ]
 
 
-def test_a_difficulty_of_nought_is_one_and_none_is_none() -> None:
+def test_difficulty_zero_differs_from_no_difficulty() -> None:
     assert duality.resolve(5, 3, -20, 0).outcome is Outcome.FAILURE_WITH_HOPE
     without = duality.resolve(5, 3, -20)
     assert (without.outcome, without.difficulty, without.meets_difficulty) == (Outcome.ROLL_WITH_HOPE, UNSET, False)
@@ -102,7 +102,7 @@ def test_a_difficulty_of_nought_is_one_and_none_is_none() -> None:
     assert steps["SELECT_OUTCOME"]["outcome"] == "ROLL"
 
 
-def test_a_critical_beats_any_difficulty_and_needs_none() -> None:
+def test_a_critical_succeeds_at_any_difficulty_and_without_one() -> None:
     found = duality.resolve(1, 1, -100, 50)
     assert (found.total, found.is_crit, found.meets_difficulty) == (-98, True, True)
     assert found.outcome is Outcome.CRITICAL_SUCCESS
@@ -112,7 +112,7 @@ def test_a_critical_beats_any_difficulty_and_needs_none() -> None:
 
 
 @given(dice, dice, modifiers, difficulties)
-def test_every_roll_has_the_one_outcome_that_its_dice_have(
+def test_the_outcome_of_a_roll_follows_from_its_dice(
     hope: int, fear: int, modifier: int, difficulty: int | None
 ) -> None:
     found = duality.resolve(hope, fear, modifier, difficulty)
@@ -134,14 +134,16 @@ def test_every_roll_has_the_one_outcome_that_its_dice_have(
     ("hope", "fear", "modifier", "difficulty"),
     [(0, 1, 0, 1), (1, 13, 0, 1), (1, 1, 2**31 - 24, 1), (1, 1, -(2**31) - 1, 1), (1, 1, 0, -1), (1, 1, 0, 2**31)],
 )
-def test_what_no_dice_show_and_no_wire_carries_is_refused(hope: int, fear: int, modifier: int, difficulty: int) -> None:
+def test_impossible_dice_and_numbers_beyond_32_bits_are_refused(
+    hope: int, fear: int, modifier: int, difficulty: int
+) -> None:
     with pytest.raises(InvalidArgument, match="must be between"):
         duality.resolve(hope, fear, modifier, difficulty)
     with pytest.raises(InvalidArgument, match="must be between"):
         duality.explain(hope, fear, modifier, difficulty)
 
 
-def test_a_hundred_thousand_seeds_give_every_fall_equally_often() -> None:
+def test_rolls_of_100_000_seeds_are_uniform() -> None:
     rolls: Counter[tuple[int, int]] = Counter()
     for seed in range(100_000):
         roll = duality.action_roll(rng=RngRequest(seed=seed)).resolution
@@ -151,7 +153,7 @@ def test_a_hundred_thousand_seeds_give_every_fall_equally_often() -> None:
     assert chi_square < CHI_SQUARE_143
 
 
-def test_a_seed_gives_the_fall_that_anybody_can_compute() -> None:
+def test_the_roll_of_a_seed_can_be_computed_independently() -> None:
     for seed in (0, 1, 42, limits.MAX_SEED):
         block = hashlib.sha256(ALGORITHM.encode() + seed.to_bytes(8, "big") + bytes(8)).digest()
         words = [int.from_bytes(block[at : at + 4], "big") for at in range(0, 32, 4)]
@@ -160,9 +162,9 @@ def test_a_seed_gives_the_fall_that_anybody_can_compute() -> None:
         assert (roll.hope, roll.fear) == (faces[0], faces[1])
 
 
-def test_live_rolls_have_seeds_that_differ() -> None:
+def test_live_rolls_have_different_seeds() -> None:
     assert len({duality.action_roll().rng.seed_used for _ in range(100)}) == 100
 
 
-def test_the_rules_are_the_contracts() -> None:
+def test_the_rules_match_the_contract() -> None:
     assert msgspec.json.decode(msgspec.json.encode(duality.RULES)) == RULES

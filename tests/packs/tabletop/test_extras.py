@@ -1,4 +1,4 @@
-"""Advantage, notation, pictures and whole campaigns, with every kind of keeper and as tools."""
+"""Advantage, notation, charts, and export and import of campaigns, with every backend and as tools."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ from hubbub.packs.tabletop.randomness import RngRequest
 
 
 @pytest.mark.parametrize("advantage", [1, -1])
-def test_one_more_die_is_added_or_taken_away(advantage: int) -> None:
+def test_advantage_adds_a_die_and_disadvantage_subtracts_one(advantage: int) -> None:
     for seed in range(500):
         plain = duality.action_roll(2, 15, RngRequest(seed=seed)).resolution
         roll = duality.action_roll(2, 15, RngRequest(seed=seed), advantage)
@@ -36,7 +36,7 @@ def test_one_more_die_is_added_or_taken_away(advantage: int) -> None:
 
 
 @pytest.mark.parametrize("advantage", [1, -1])
-def test_the_odds_with_one_more_die_are_those_of_each_of_its_faces(advantage: int) -> None:
+def test_the_odds_with_advantage_sum_over_the_faces_of_the_extra_die(advantage: int) -> None:
     for difficulty in range(0, 40):
         odds = duality.probability(2, difficulty, advantage)
         assert odds.total_outcomes == 864 == odds.success_count + odds.failure_count
@@ -52,14 +52,14 @@ def test_the_odds_with_one_more_die_are_those_of_each_of_its_faces(advantage: in
     ("modifier", "advantage"),
     [(0, 2), (0, -2), (limits.INT32_MAX - 24, 1), (-limits.INT32_MAX - 1, -1)],
 )
-def test_what_does_not_fit_is_refused(modifier: int, advantage: int) -> None:
+def test_advantage_and_totals_out_of_range_are_refused(modifier: int, advantage: int) -> None:
     with pytest.raises(InvalidArgument):
         duality.action_roll(modifier, None, advantage=advantage)
     with pytest.raises(InvalidArgument):
         duality.probability(modifier, 5, advantage)
 
 
-async def test_every_keeper_knows_advantage_and_notation(open_backend: OpenBackend) -> None:
+async def test_every_backend_supports_advantage_and_notation(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("Storm", GmMode.AI)
         scene = Scene(campaign_id=campaign.id)
@@ -85,7 +85,7 @@ async def test_every_keeper_knows_advantage_and_notation(open_backend: OpenBacke
         assert len((await backend.list_events(campaign.id)).items) == 3
 
 
-async def test_advantage_and_disadvantage_outweigh_each_other(tmp_path: Path) -> None:
+async def test_advantage_and_disadvantage_cancel_out(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         assert (await player.call("duality_action_roll", advantage=True))["advantage"] > 0
         assert (await player.call("duality_action_roll", disadvantage=True))["advantage"] < 0
@@ -95,7 +95,7 @@ async def test_advantage_and_disadvantage_outweigh_each_other(tmp_path: Path) ->
         assert both["total_outcomes"] == 144
 
 
-async def test_a_notation_is_rolled_as_a_tool(tmp_path: Path) -> None:
+async def test_the_tool_rolls_a_notation(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         rolled = await player.call("roll_notation", notation="2d20kl1 + 3")
         assert list(rolled) == ["notation", "terms", "total"]
@@ -105,10 +105,10 @@ async def test_a_notation_is_rolled_as_a_tool(tmp_path: Path) -> None:
         assert failure["code"] == "InvalidArgument"
 
 
-# -- the picture ---------------------------------------------------------------------
+# -- charts --------------------------------------------------------------------------
 
 
-async def test_the_odds_can_be_looked_at(tmp_path: Path) -> None:
+async def test_the_odds_are_drawn_as_a_chart(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         result = await player.client.call("duality_chart", {"modifier": 2, "difficulty": 15})
         picture, text = result["content"]
@@ -122,7 +122,7 @@ async def test_the_odds_can_be_looked_at(tmp_path: Path) -> None:
         assert (await player.failure("duality_chart", difficulty=-1))["code"] == "InvalidArgument"
 
 
-async def test_without_the_library_a_picture_is_refused_with_advice(
+async def test_without_matplotlib_a_chart_is_refused_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -132,7 +132,7 @@ async def test_without_the_library_a_picture_is_refused_with_advice(
         assert "its extra 'charts'" in failure["message"]
 
 
-def test_every_outcome_that_is_counted_is_drawn() -> None:
+def test_every_counted_outcome_is_drawn() -> None:
     odds = duality.probability(0, 0)
     _, text = chart.draw(odds, "Odds")
     drawn = [line.partition(":")[0] for line in text.splitlines()[1:]]
@@ -140,11 +140,11 @@ def test_every_outcome_that_is_counted_is_drawn() -> None:
     assert "- Critical success" in drawn
 
 
-# -- whole campaigns -----------------------------------------------------------------
+# -- export and import ---------------------------------------------------------------
 
 
 async def create_full_campaign(player: Player) -> str:
-    """A campaign with some of everything."""
+    """Create a campaign with records of every kind and return its id."""
     campaign = await player.campaign(theme_prompt='Fog & "debts"\n– old ones')
     where = {"campaign_id": campaign}
     alice = (await player.call("participant_create", **where, display_name="Alice", role="PLAYER"))["id"]
@@ -161,12 +161,12 @@ async def create_full_campaign(player: Player) -> str:
 
 
 async def read_campaign(player: Player, campaign: str) -> Any:
-    """What can be seen of a campaign, but for its events."""
+    """Return everything that clients can read of a campaign, except its events."""
     kinds = ("", "/participants", "/actors", "/sessions")
     return [await player.read(f"campaign://{campaign}{kind}") for kind in kinds]
 
 
-async def test_a_campaign_moves_to_another_server_whole(tmp_path: Path) -> None:
+async def test_an_exported_campaign_is_imported_completely_on_another_server(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     async with (
@@ -192,7 +192,7 @@ async def test_a_campaign_moves_to_another_server_whole(tmp_path: Path) -> None:
         assert (await here.failure("campaign_import", document=document))["code"] == "FailedPrecondition"
 
 
-async def test_a_campaign_without_its_events_begins_new_ones(tmp_path: Path) -> None:
+async def test_a_campaign_imported_without_events_starts_a_new_chain(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     async with open_player_and_server(tmp_path / "a") as here, open_player_and_server(tmp_path / "b") as there:
@@ -204,7 +204,7 @@ async def test_a_campaign_without_its_events_begins_new_ones(tmp_path: Path) -> 
         assert (await there.call("events_verify", campaign_id=campaign))["is_whole"]
 
 
-async def test_every_keeper_gives_and_takes_whole_campaigns(open_backend: OpenBackend, tmp_path: Path) -> None:
+async def test_every_backend_exports_and_imports_campaigns(open_backend: OpenBackend, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     async with open_player_and_server(tmp_path / "a") as here:
         campaign = await create_full_campaign(here)
@@ -225,7 +225,7 @@ async def test_every_keeper_gives_and_takes_whole_campaigns(open_backend: OpenBa
 
 
 def replace_value(document: Any, *path: Any) -> Any:
-    """A copy of a document with one value replaced."""
+    """Return a copy of a document with one value replaced."""
     *where, value = path
     copy = json.loads(json.dumps(document))
     place = copy
@@ -236,12 +236,14 @@ def replace_value(document: Any, *path: Any) -> Any:
 
 
 def with_hash(event: dict[str, Any]) -> dict[str, Any]:
-    """A first event with the hash that it should have."""
+    """Return a first event with its correct hash."""
     return link({key: value for key, value in event.items() if key != "hash"}, GENESIS)
 
 
 @pytest.mark.parametrize("character", ["\x01", "🐉"])
-async def test_the_longest_texts_can_be_moved(character: str, open_backend: OpenBackend, tmp_path: Path) -> None:
+async def test_campaigns_with_the_longest_texts_can_be_imported(
+    character: str, open_backend: OpenBackend, tmp_path: Path
+) -> None:
     longest = character * limits.MAX_TEXT_CHARACTERS
     async with open_store_backend(f"sqlite:///{tmp_path / 'other.db'}") as other:
         campaign = await other.create_campaign("Long", GmMode.AI, longest)
@@ -252,7 +254,7 @@ async def test_the_longest_texts_can_be_moved(character: str, open_backend: Open
         assert await backend.verify_events(campaign.id) is None
 
 
-async def test_a_document_that_does_not_fit_is_refused_whole(tmp_path: Path) -> None:
+async def test_an_invalid_document_is_refused_completely(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     server, _ = make_tabletop_server(tmp_path)
     async with server.running(), open_player(server) as here, open_player_and_server(tmp_path / "b") as there:
@@ -273,7 +275,7 @@ async def test_a_document_that_does_not_fit_is_refused_whole(tmp_path: Path) -> 
             replace_value(document, "participants", 0, "display_name", ""),
             replace_value(document, "participants", 0, "role", "KING"),
             replace_value(document, "participants", [participant, participant]),
-            replace_value(document, "participants", []),  # whom an actor's controller is looked for among
+            replace_value(document, "participants", []),  # then the controller of an actor is unknown
             replace_value(document, "actors", 0, "kind", "DRAGON"),
             replace_value(document, "actors", 0, "created_at", "yesterday"),
             replace_value(document, "actors", []),
@@ -308,7 +310,7 @@ async def test_a_document_that_does_not_fit_is_refused_whole(tmp_path: Path) -> 
         await there.call("campaign_import", document=document)
 
 
-async def test_ids_that_another_campaign_has_are_refused(open_backend: OpenBackend) -> None:
+async def test_an_import_with_ids_of_another_campaign_is_refused(open_backend: OpenBackend) -> None:
     async with open_backend() as backend:
         campaign = await backend.create_campaign("One", GmMode.AI)
         await backend.create_participant(campaign.id, "Alice", Role.GM)

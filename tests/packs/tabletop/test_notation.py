@@ -1,4 +1,4 @@
-"""Dice as people write them: what is understood, how they fall, and where it ends."""
+"""Dice notation: parsing, rolling, and limits."""
 
 import re
 
@@ -20,7 +20,7 @@ def roll(notation: str, seed: int = 1) -> list[tuple[tuple[int, ...], tuple[int,
     return [(term.results, term.kept, term.total) for term in result.terms]
 
 
-def test_dice_and_numbers_are_added_and_taken_away() -> None:
+def test_dice_and_numbers_are_added_and_subtracted() -> None:
     for seed in SEEDS:
         two, flat, minus = roll("2d6 + 3 - d4", seed)
         assert two[0] == two[1]
@@ -31,7 +31,7 @@ def test_dice_and_numbers_are_added_and_taken_away() -> None:
         assert 1 <= minus[0][0] <= 4
 
 
-def test_the_notation_comes_back_in_its_usual_form() -> None:
+def test_the_notation_is_returned_in_canonical_form() -> None:
     result = roll_notation(" 4D6 KH3 +\t2 ")
     assert result.notation == "4d6kh3+2"
     assert [term.text for term in result.terms] == ["4d6kh3", "2"]
@@ -49,7 +49,7 @@ def test_the_notation_comes_back_in_its_usual_form() -> None:
         ("dl9", lambda dice: []),
     ],
 )
-def test_the_right_dice_are_kept(rule: str, chosen: object) -> None:
+def test_keep_and_drop_select_the_right_dice(rule: str, chosen: object) -> None:
     for seed in SEEDS:
         ((results, kept, total),) = roll(f"4d6{rule}", seed)
         assert len(results) == 4
@@ -57,7 +57,7 @@ def test_the_right_dice_are_kept(rule: str, chosen: object) -> None:
         assert total == sum(kept)
 
 
-def test_percent_dice_have_a_hundred_sides() -> None:
+def test_percentile_dice_have_100_sides() -> None:
     assert {
         sides
         for term in parse_notation("d%+2d100")[1]
@@ -75,7 +75,7 @@ def test_a_die_explodes_as_long_as_it_shows_its_highest_face() -> None:
     assert extra
 
 
-def test_a_die_is_thrown_again_once_or_until_it_fits() -> None:
+def test_a_die_is_rerolled_once_or_until_it_no_longer_matches() -> None:
     once = [roll("20d6ro<3", seed)[0][0] for seed in SEEDS]
     assert any(min(results) < 3 for results in once)
     until = [roll("20d6rr<3", seed)[0][0] for seed in SEEDS]
@@ -85,14 +85,14 @@ def test_a_die_is_thrown_again_once_or_until_it_fits() -> None:
     assert len(once[0]) == len(until[0]) == 20
 
 
-def test_the_same_seed_gives_the_same_fall() -> None:
+def test_the_same_seed_gives_the_same_roll() -> None:
     first = roll_notation("10d20!kh3ro1+4d6")
     again = roll_notation("10d20!kh3ro1+4d6", RngRequest(seed=first.rng.seed_used))
     assert again.terms == first.terms
     assert roll_notation("10d20", RngRequest(seed=1)).terms != roll_notation("10d20", RngRequest(seed=2)).terms
 
 
-def test_no_more_dice_fall_than_there_are() -> None:
+def test_exploding_dice_and_rerolls_stop_at_the_dice_limit() -> None:
     for seed in range(20):
         ((results, _, _),) = roll("900d2!", seed)
         assert 900 < len(results) <= limits.MAX_DICE
@@ -109,14 +109,14 @@ INVALID_NOTATIONS = [
 
 
 @pytest.mark.parametrize("notation", INVALID_NOTATIONS)
-def test_what_is_no_notation_is_refused(notation: str) -> None:
+def test_an_invalid_notation_is_refused(notation: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         roll_notation(notation)
     assert len(refused.value.message) < 200
 
 
 @given(st.text(alphabet="0123456789d%khlro!<>=+- ", max_size=60))
-def test_any_text_is_a_roll_or_refused(text: str) -> None:
+def test_any_text_is_rolled_or_refused(text: str) -> None:
     try:
         result = roll_notation(text)
     except InvalidArgument:

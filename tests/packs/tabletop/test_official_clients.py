@@ -1,4 +1,4 @@
-"""The official SDK's client at the table, in both eras, on stdio and over HTTP: tools, resources, updates."""
+"""The official SDK's client with the tabletop pack, in both eras, on stdio and over HTTP."""
 
 import json
 from collections.abc import Iterator
@@ -37,9 +37,9 @@ async def read(client: Client, uri: str) -> Any:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_it_plays_an_evening(target: ServerAddress, mode: str) -> None:
+async def test_the_official_client_plays_a_session(target: ServerAddress, mode: str) -> None:
     async with connect_sdk_client(target, mode) as (client, _):
-        await client.list_tools()  # from here on it checks results against their schemas
+        await client.list_tools()  # after this, the client validates results against their schemas
         campaign = (await call(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
         alice = await call(client, "participant_create", campaign_id=campaign, display_name="Alice", role="PLAYER")
         hero = await call(client, "actor_create", campaign_id=campaign, name="Hero", kind="PC")
@@ -65,7 +65,7 @@ async def test_it_plays_an_evening(target: ServerAddress, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_it_reads_every_resource(target: ServerAddress, mode: str) -> None:
+async def test_the_official_client_reads_every_resource(target: ServerAddress, mode: str) -> None:
     async with connect_sdk_client(target, mode) as (client, _):
         campaign = (await call(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
         templates = (await client.list_resource_templates()).resource_templates
@@ -82,7 +82,7 @@ async def test_it_reads_every_resource(target: ServerAddress, mode: str) -> None
         assert completed.completion.values == [campaign]
 
 
-async def test_a_legacy_client_hears_of_what_it_subscribed_to(target: ServerAddress) -> None:
+async def test_a_legacy_client_is_notified_of_its_subscriptions(target: ServerAddress) -> None:
     async with connect_sdk_client(target, LEGACY) as (client, wire):
         campaign = (await call(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
         actors = f"campaign://{campaign}/actors"
@@ -99,7 +99,7 @@ async def test_a_legacy_client_hears_of_what_it_subscribed_to(target: ServerAddr
         assert (await read(client, "context://current"))["context"]["campaign_id"] == campaign
 
 
-async def test_a_modern_client_hears_of_what_it_listens_to(target: ServerAddress) -> None:
+async def test_a_modern_client_is_notified_on_its_listen_stream(target: ServerAddress) -> None:
     async with connect_sdk_client(target, "auto") as (client, _):
         campaign = (await call(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
         sessions = f"campaign://{campaign}/sessions"

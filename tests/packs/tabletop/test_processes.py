@@ -1,4 +1,4 @@
-"""The contract's commands, pasted: a campaign server, a server over HTTP in front of it, curl, and stdio."""
+"""The commands of the contract: a campaign server, an HTTP server that uses it, curl, and stdio."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ def parse_responses(printed: str) -> list[Any]:
 
 
 @needs_curl
-def test_the_contracts_script_works_when_pasted(tmp_path: Path) -> None:
+def test_the_commands_of_the_contract_work(tmp_path: Path) -> None:
     backend, port = free_port(), free_port()
     with run_campaign_server(tmp_path, backend), run_tabletop_server(port, "--addr", f"localhost:{backend}"):
         opened, listed, health = parse_responses(run_script(COOKIE_SESSION, port, tmp_path / "cookies.txt"))
@@ -51,14 +51,14 @@ curl -sS -b /tmp/mcp-cookies.txt -X POST http://localhost:8081/mcp -H "Content-T
         assert json.loads(odds["result"]["content"][0]["text"]) == ODDS
 
 
-async def test_health_follows_the_campaign_server(tmp_path: Path) -> None:
+async def test_health_reflects_the_campaign_server(tmp_path: Path) -> None:
     backend, port = free_port(), free_port()
     with run_tabletop_server(port, "--addr", f"localhost:{backend}"):
         site = Site(port)
         down = await site.get("/mcp/health")
         assert down.status == 503
         assert down.json["problems"][0].startswith("tabletop: ")
-        # Hello and the list of tools never wait for it.
+        # `initialize` and `tools/list` never wait for the campaign server.
         assert (await site.post(request("tools/list"))).status == 200
         failed = await site.post(call("campaign_create", {"name": "x", "gm_mode": "AI"}))
         assert failed.json["error"]["data"] == {"code": "Unavailable"}
@@ -74,10 +74,10 @@ async def test_health_follows_the_campaign_server(tmp_path: Path) -> None:
 
 async def _wait_for_health(status: int, site: Site) -> None:
     while (await site.get("/mcp/health")).status != status:
-        pass  # Each look takes as long as the check of the campaign server does.
+        pass  # Each request takes as long as the check of the campaign server.
 
 
-async def test_two_servers_share_the_campaigns_of_one_keeper(tmp_path: Path) -> None:
+async def test_two_servers_share_one_campaign_server(tmp_path: Path) -> None:
     backend, first, second = free_port(), free_port(), free_port()
     where = ("--addr", f"localhost:{backend}")
     with (
@@ -99,7 +99,7 @@ async def test_two_servers_share_the_campaigns_of_one_keeper(tmp_path: Path) -> 
 
 
 def test_the_script_starts_stdio_from_any_directory(tmp_path: Path) -> None:
-    """With a set-up that is already done, as `make test` leaves it; only then the script asks nothing of a network."""
+    """Needs a finished setup, as `make test` leaves it: otherwise the script would use the network."""
     checkout = tmp_path / "checkout"
     (checkout / "scripts").mkdir(parents=True)
     shutil.copy(ROOT / "scripts/mcp.sh", checkout / "scripts/mcp.sh")
@@ -116,7 +116,7 @@ def test_the_script_starts_stdio_from_any_directory(tmp_path: Path) -> None:
         assert b"set up" in done.stderr
 
 
-def test_go_style_flags_are_taken(tmp_path: Path) -> None:
+def test_go_style_flags_are_accepted(tmp_path: Path) -> None:
     message = b'{"jsonrpc":"2.0","id":1,"method":"duality_rules_version"}\n'
     hubbub = Path(sys.executable).with_name("hubbub")
     done = subprocess.run(

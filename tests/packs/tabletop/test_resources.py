@@ -1,4 +1,4 @@
-"""What can be read of campaigns: complete, in order, as indented JSON; and who hears when it changes."""
+"""Resources of campaigns: complete lists in order, as indented JSON; and notifications of changes."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ async def test_two_resources_and_four_templates_are_listed(tmp_path: Path) -> No
         assert {entry["mimeType"] for entry in templates} == {"application/json"}
 
 
-async def test_text_is_json_with_two_blanks_of_indent(tmp_path: Path) -> None:
+async def test_text_is_json_with_an_indent_of_two_spaces(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         for uri in ("campaigns://list", f"campaign://{campaign}", f"campaign://{campaign}/actors", "context://current"):
@@ -44,7 +44,7 @@ async def test_text_is_json_with_two_blanks_of_indent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
 @pytest.mark.parametrize("size", [1, 2, 3])
-async def test_a_list_of_many_pages_is_one_text(count: int, size: int) -> None:
+async def test_a_list_of_many_pages_is_read_as_one_text(count: int, size: int) -> None:
     things = [{"name": f'"{number}\n, {{}}', "more": [number, {}]} for number in range(count)]
     asked: list[PageRequest] = []
 
@@ -59,7 +59,7 @@ async def test_a_list_of_many_pages_is_one_text(count: int, size: int) -> None:
     assert len(asked) == max(1, -(-count // size))
 
 
-async def test_lists_are_complete_and_in_the_order_of_creation(tmp_path: Path) -> None:
+async def test_lists_are_complete_and_in_creation_order(tmp_path: Path) -> None:
     server, service = make_tabletop_server(tmp_path)
     count = limits.MAX_PAGE_SIZE + 20
     async with server.running(), open_player(server) as player:
@@ -86,7 +86,7 @@ async def test_lists_are_complete_and_in_the_order_of_creation(tmp_path: Path) -
 
 @pytest.mark.parametrize(("dialect", "code"), [("plain", -32001), ("2025-11-25", -32002), (MODERN, -32602)])
 @pytest.mark.parametrize("path", ["", "/participants", "/actors", "/sessions"])
-async def test_a_campaign_that_is_not_there_is_not_found(tmp_path: Path, dialect: str, code: int, path: str) -> None:
+async def test_an_unknown_campaign_is_not_found(tmp_path: Path, dialect: str, code: int, path: str) -> None:
     async with open_player_and_server(tmp_path, dialect) as player:
         uri = f"campaign://camp_nowhere{path}"
         error = await player.client.error("resources/read", {"uri": uri})
@@ -119,7 +119,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_a_malformed_address_is_an_invalid_argument(tmp_path: Path, dialect: str) -> None:
+async def test_a_malformed_uri_is_an_invalid_argument(tmp_path: Path, dialect: str) -> None:
     async with open_player_and_server(tmp_path, dialect) as player:
         for uri in MALFORMED:
             error = await player.client.error("resources/read", {"uri": uri})
@@ -127,13 +127,13 @@ async def test_a_malformed_address_is_an_invalid_argument(tmp_path: Path, dialec
             assert error["data"]["uri"], uri
 
 
-async def test_other_addresses_are_unknown(tmp_path: Path) -> None:
+async def test_other_uris_are_not_found(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         for uri in ("campaigns://", "campaigns://other", "context://", "context://other", "session://x", "x"):
             assert (await player.client.error("resources/read", {"uri": uri}))["code"] == -32002, uri
 
 
-async def test_ids_of_campaigns_are_completed(tmp_path: Path) -> None:
+async def test_campaign_ids_are_completed(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         first = await player.campaign(name="The Lost Expedition")
         second = await player.campaign(name="Storm over Ys")
@@ -152,11 +152,11 @@ async def complete_campaign_id(player: Player, reference: Any, value: str) -> li
     return list(result["completion"]["values"])
 
 
-# -- who hears of what -------------------------------------------------------------
+# -- notifications -----------------------------------------------------------------
 
 
 class ResourceSubscriber:
-    """A client that watches some addresses."""
+    """A client that subscribes to some URIs."""
 
     def __init__(self, player: Player, uris: list[str]) -> None:
         self.player = player
@@ -166,7 +166,7 @@ class ResourceSubscriber:
         client = self.player.client
         if client.dialect == MODERN:
             client.send_request(
-                "subscriptions/listen", {"notifications": {"resourceSubscriptions": self.uris}}, id="ear"
+                "subscriptions/listen", {"notifications": {"resourceSubscriptions": self.uris}}, id="listen"
             )
             await client.wait_until_idle()
         else:
@@ -174,7 +174,7 @@ class ResourceSubscriber:
                 await client.result("resources/subscribe", {"uri": uri})
 
     async def updated_uris(self) -> list[str]:
-        """What was told since the last time."""
+        """Return the URIs of the notifications since the last call."""
         await self.player.client.wait_until_idle()
         uris = [note["uri"] for note in self.player.client.notifications(UPDATED)]
         self.player.client.received.clear()
@@ -182,7 +182,7 @@ class ResourceSubscriber:
 
 
 @pytest.mark.parametrize("dialect", [ERAS["legacy"], ERAS["modern"]])
-async def test_whoever_watches_hears_of_every_change(tmp_path: Path, dialect: str) -> None:
+async def test_subscribers_are_notified_of_every_change(tmp_path: Path, dialect: str) -> None:
     server, _ = make_tabletop_server(tmp_path)
     async with server.running(), open_player(server) as actor, open_player(server, dialect) as watcher:
         campaign = await actor.campaign()
@@ -212,7 +212,7 @@ async def test_whoever_watches_hears_of_every_change(tmp_path: Path, dialect: st
         assert await subscriber.updated_uris() == [root, actors, people, "campaigns://list"]
 
 
-async def test_what_failed_is_not_told(tmp_path: Path) -> None:
+async def test_failed_calls_notify_no_subscriber(tmp_path: Path) -> None:
     server, _ = make_tabletop_server(tmp_path)
     async with server.running(), open_player(server) as actor, open_player(server) as watcher:
         campaign = await actor.campaign()
@@ -223,7 +223,7 @@ async def test_what_failed_is_not_told(tmp_path: Path) -> None:
         assert await subscriber.updated_uris() == []
 
 
-async def test_reading_while_others_write_gives_whole_lists(tmp_path: Path) -> None:
+async def test_concurrent_writes_do_not_break_lists(tmp_path: Path) -> None:
     server, _ = make_tabletop_server(tmp_path)
     async with server.running(), open_player(server) as writer, open_player(server) as reader:
         made: list[str] = []

@@ -1,4 +1,4 @@
-"""The keeper on a database: its invariants, its tables, its event log, and databases that do not work."""
+"""The store backend: invariants, schema, event chain, and databases that do not work."""
 
 import asyncio
 import os
@@ -73,7 +73,7 @@ async def _check_invariants(backend: Backend, campaign_id: str, done: int) -> No
         assert (await backend.get_control(campaign_id, actor.id)).controller in known
 
 
-def test_whatever_callers_do_the_records_fit_together(tmp_path: Path) -> None:
+def test_random_operations_keep_the_records_consistent(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'table.db'}"
 
     @given(STEPS)
@@ -95,7 +95,7 @@ def test_whatever_callers_do_the_records_fit_together(tmp_path: Path) -> None:
     check()
 
 
-async def test_migrations_make_what_the_tables_declare(database_url: str) -> None:
+async def test_migrations_create_the_declared_schema(database_url: str) -> None:
     database = await open_database(read_url(database_url), SCHEMA)
     try:
         found = await database.write(lambda connection: differences(connection, metadata, SCHEMA.version_table))
@@ -104,7 +104,7 @@ async def test_migrations_make_what_the_tables_declare(database_url: str) -> Non
         await database.close()
 
 
-async def test_the_database_itself_lets_no_second_session_be_active(database_url: str) -> None:
+async def test_the_database_enforces_one_active_session(database_url: str) -> None:
     from hubbub import StoreConflict
 
     async with open_store_backend(database_url) as backend:
@@ -142,7 +142,7 @@ async def test_the_database_itself_lets_no_second_session_be_active(database_url
         ("UPDATE tabletop_campaigns SET event_count = 4", 5),
     ],
 )
-async def test_a_changed_event_is_found(database_url: str, tampering: str, found: int) -> None:
+async def test_a_modified_event_is_detected(database_url: str, tampering: str, found: int) -> None:
     async with open_store_backend(database_url) as backend:
         campaign = await backend.create_campaign("A", GmMode.AI)
         for number in range(4):
@@ -157,7 +157,7 @@ async def test_a_changed_event_is_found(database_url: str, tampering: str, found
         assert await backend.verify_events(campaign.id) == found
 
 
-async def test_anybody_can_check_the_chain_with_what_they_were_told(database_url: str) -> None:
+async def test_clients_can_verify_the_event_chain_from_listed_events(database_url: str) -> None:
     import msgspec
 
     async with open_store_backend(database_url) as backend:
@@ -169,7 +169,7 @@ async def test_anybody_can_check_the_chain_with_what_they_were_told(database_url
     assert all(chain.holds(entry) for entry in msgspec.json.decode(encoded_events))
 
 
-async def test_a_thousand_campaigns_are_listed_without_gaps(tmp_path: Path) -> None:
+async def test_300_concurrently_created_campaigns_are_listed_completely(tmp_path: Path) -> None:
     async with open_store_backend(f"sqlite:///{tmp_path / 'table.db'}") as backend:
         made = await asyncio.gather(*(backend.create_campaign(f"{number}", GmMode.AI) for number in range(300)))
         listed = [campaign.id async for campaign in iterate_all(backend.list_campaigns, 7)]
@@ -177,7 +177,7 @@ async def test_a_thousand_campaigns_are_listed_without_gaps(tmp_path: Path) -> N
         assert len(set(listed)) == 300
 
 
-async def test_a_caller_that_gives_up_leaves_whole_records(database_url: str) -> None:
+async def test_a_cancelled_call_leaves_consistent_records(database_url: str) -> None:
     async with open_store_backend(database_url) as backend:
         campaign = await backend.create_campaign("A", GmMode.AI)
         for number in range(20):
@@ -186,14 +186,14 @@ async def test_a_caller_that_gives_up_leaves_whole_records(database_url: str) ->
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-        # What was begun is not stopped, and whoever writes next comes after it.
+        # A started transaction is not interrupted, and the next write waits for it.
         await backend.append_event(Scene(campaign_id=campaign.id), "note", {})
         people = (await backend.list_participants(campaign.id)).items
         assert (await backend.get_campaign(campaign.id)).participant_count == len(people)
         assert await backend.verify_events(campaign.id) is None
 
 
-async def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_reported_and_not_modified(tmp_path: Path) -> None:
     path = tmp_path / "table.db"
     path.write_bytes(b"This is not a database, but somebody may need it." * 100)
     before = path.read_bytes()
@@ -205,7 +205,7 @@ async def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path)
     assert path.read_bytes() == before
 
 
-async def test_a_database_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+async def test_a_database_of_a_later_version_is_not_modified(tmp_path: Path) -> None:
     path = tmp_path / "table.db"
     async with open_store_backend(f"sqlite:///{path}") as backend:
         await backend.create_campaign("A", GmMode.AI)
@@ -218,7 +218,7 @@ async def test_a_database_of_a_later_version_is_left_alone(tmp_path: Path) -> No
     assert "later version" in raised.value.reason
 
 
-async def test_a_server_that_is_not_there_is_logged_once_without_the_password_and_callers_see_no_address(
+async def test_an_unreachable_database_is_logged_once_without_its_password_and_hidden_from_callers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with open_store_backend("postgresql://user:hunter2@127.0.0.1:1/table") as backend:
@@ -234,7 +234,7 @@ async def test_a_server_that_is_not_there_is_logged_once_without_the_password_an
     assert "hunter2" not in reason
 
 
-async def test_health_follows_writes_that_fail_and_recovery_is_logged(
+async def test_failed_writes_make_the_store_unhealthy_and_recovery_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "SQL_WAIT_S", 0.1)
@@ -242,7 +242,7 @@ async def test_health_follows_writes_that_fail_and_recovery_is_logged(
     async with open_store_backend(f"sqlite:///{path}") as backend:
         await backend.check()
         other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")  # Reads go on, writes do not.
+        other.execute("BEGIN IMMEDIATE")  # Blocks writes, but not reads.
         with pytest.raises(Unavailable):
             await backend.create_campaign("A", GmMode.AI)
         assert (await backend.list_campaigns()).items == ()
@@ -257,20 +257,20 @@ async def test_health_follows_writes_that_fail_and_recovery_is_logged(
     assert [record.getMessage() for record in caplog.records] == ["store_failed", "store_recovered"]
 
 
-async def test_a_check_makes_no_database_and_sees_a_folder_that_is_not_writable(
+async def test_the_check_creates_no_database_and_detects_a_read_only_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     async with open_store_backend(None) as backend:
         await backend.check()
         assert list(tmp_path.iterdir()) == []
-        monkeypatch.setattr(os, "access", lambda path, mode: False)  # Root may write everywhere.
+        monkeypatch.setattr(os, "access", lambda path, mode: False)  # Root may write to any folder.
         with pytest.raises(Unavailable) as raised:
             await backend.check()
     assert "not writable" in raised.value.reason
 
 
-async def test_nothing_ends_before_it_began_when_the_clock_is_set_back(
+async def test_a_clock_set_back_does_not_produce_ends_before_starts(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_store_backend(database_url) as backend:
@@ -291,7 +291,7 @@ async def test_nothing_ends_before_it_began_when_the_clock_is_set_back(
         assert now.updated_at >= campaign.created_at
 
 
-async def test_a_closed_keeper_says_so(database_url: str) -> None:
+async def test_a_closed_backend_says_so(database_url: str) -> None:
     backend = StoreBackend(database_url)
     await backend.check()
     await backend.close()
@@ -300,7 +300,7 @@ async def test_a_closed_keeper_says_so(database_url: str) -> None:
         await backend.check()
 
 
-async def test_the_file_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
+async def test_the_database_file_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     async with open_store_backend(f"sqlite:///{folder / 'table.db'}") as backend:
         await backend.create_campaign("A", GmMode.AI)
@@ -308,7 +308,7 @@ async def test_the_file_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
     assert modes == {"table.db": 0o600, "table.db-wal": 0o600, "table.db-shm": 0o600}
 
 
-async def test_the_embedded_database_is_written_to_the_disk_before_it_answers(tmp_path: Path) -> None:
+async def test_writes_to_sqlite_are_synchronous(tmp_path: Path) -> None:
     database = await open_database(read_url(f"sqlite:///{tmp_path / 'table.db'}"), SCHEMA)
     try:
         for run in (database.read, database.write):

@@ -1,4 +1,4 @@
-"""What a table needs besides the contract: ends of sessions, changes, departures, controllers, the events."""
+"""Tools beyond the contract: ending sessions, updating and deleting records, events, prompts, schemas."""
 
 import asyncio
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.packs.tabletop.players import Player, make_tabletop_server, open_play
 from hubbub.packs.tabletop.duality import RULES
 
 
-async def test_words_are_read_in_any_case_and_texts_are_trimmed(tmp_path: Path) -> None:
+async def test_enum_values_are_case_insensitive_and_texts_are_trimmed(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         made = await player.call("campaign_create", name="  Storm  ", gm_mode=" hybrid ")
         assert (made["name"], made["gm_mode"], made["theme_prompt"]) == ("Storm", "HYBRID", "")
@@ -24,7 +24,7 @@ async def test_words_are_read_in_any_case_and_texts_are_trimmed(tmp_path: Path) 
         assert (await player.call("roll_dice", dice=[{"sides": 6, "count": 1}], rng={"roll_mode": " live "}))["rng"]
 
 
-async def test_sessions_follow_each_other(tmp_path: Path) -> None:
+async def test_a_session_can_start_after_the_previous_one_ended(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         first = await player.call("session_start", campaign_id=campaign, name="One")
@@ -38,7 +38,7 @@ async def test_sessions_follow_each_other(tmp_path: Path) -> None:
         assert [session["id"] for session in listed] == [first["id"], second["id"]]
 
 
-async def test_two_who_start_at_once_get_one_session(tmp_path: Path) -> None:
+async def test_concurrent_session_start_calls_create_one_session(tmp_path: Path) -> None:
     server, _ = make_tabletop_server(tmp_path)
     async with server.running(), open_player(server) as one, open_player(server) as two:
         campaign = await one.campaign()
@@ -49,7 +49,7 @@ async def test_two_who_start_at_once_get_one_session(tmp_path: Path) -> None:
         assert len((await one.call("session_list", campaign_id=campaign))["sessions"]) == 1
 
 
-async def test_people_change_and_leave(tmp_path: Path) -> None:
+async def test_participants_are_updated_and_deleted(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         alice = await player.call("participant_create", campaign_id=campaign, display_name="Alice", role="PLAYER")
@@ -70,7 +70,7 @@ async def test_people_change_and_leave(tmp_path: Path) -> None:
         assert (await player.call("actor_control_set", **control, controller="gM"))["controller"] == "GM"
 
 
-async def test_actors_change_and_leave(tmp_path: Path) -> None:
+async def test_actors_are_updated_and_deleted(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         hero = await player.call("actor_create", campaign_id=campaign, name="Hero", kind="PC")
@@ -83,7 +83,7 @@ async def test_actors_change_and_leave(tmp_path: Path) -> None:
         assert (await player.failure("actor_delete", **where))["code"] == "NotFound"
 
 
-async def test_lists_have_pages(tmp_path: Path) -> None:
+async def test_lists_are_paginated(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         for number in range(5):
@@ -112,7 +112,7 @@ async def all_pages(player: Player, tool: str, key: str, **arguments: Any) -> li
         token = page["next_page_token"]
 
 
-async def test_rolls_in_a_campaign_are_events_that_can_be_checked(tmp_path: Path) -> None:
+async def test_rolls_in_a_campaign_are_recorded_and_verifiable(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         hero = (await player.call("actor_create", campaign_id=campaign, name="Hero", kind="PC"))["id"]
@@ -128,7 +128,7 @@ async def test_rolls_in_a_campaign_are_events_that_can_be_checked(tmp_path: Path
         assert verified == {"campaign_id": campaign, "is_whole": True}
 
 
-async def test_every_change_is_an_event(tmp_path: Path) -> None:
+async def test_every_change_is_recorded_as_an_event(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign()
         alice = (await player.call("participant_create", campaign_id=campaign, display_name="A", role="GM"))["id"]
@@ -152,7 +152,7 @@ async def test_every_change_is_an_event(tmp_path: Path) -> None:
         assert [event["previous_hash"] for event in events[1:]] == [event["hash"] for event in events[:-1]]
 
 
-async def test_prompts_tell_a_game_master_what_there_is(tmp_path: Path) -> None:
+async def test_prompts_contain_the_state_of_the_campaign(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         campaign = await player.campaign(theme_prompt="Fog and old debts")
         await player.call("participant_create", campaign_id=campaign, display_name="Alice", role="PLAYER")
@@ -176,7 +176,7 @@ async def get_prompt_text(player: Player, name: str, campaign: str) -> str:
     return str(got["messages"][0]["content"]["text"])
 
 
-async def test_hints_tell_what_a_tool_changes(tmp_path: Path) -> None:
+async def test_annotations_match_what_a_tool_changes(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         tools = (await player.client.result("tools/list"))["tools"]
         reading = {tool["name"] for tool in tools if tool["annotations"].get("readOnlyHint")}
@@ -186,7 +186,7 @@ async def test_hints_tell_what_a_tool_changes(tmp_path: Path) -> None:
         assert destroying == {"actor_delete", "participant_delete"}
 
 
-async def test_schemas_tell_the_words_and_limits_that_hold(tmp_path: Path) -> None:
+async def test_schemas_contain_the_enum_values_and_limits(tmp_path: Path) -> None:
     async with open_player_and_server(tmp_path) as player:
         listed = (await player.client.result("tools/list"))["tools"]
     arguments = {tool["name"]: tool["inputSchema"]["properties"] for tool in listed}

@@ -1,8 +1,8 @@
 """Kills writers of campaigns at random moments: `python writers.py URL KILLS SEED`.
 
-Loads everything once and forks from there, since a fresh Python would spend more time on
-imports than on writing. Each child writes campaigns as fast as it can and tells of each when
-it is acknowledged. Prints the ids of all that were; not one may be missing afterwards.
+Imports everything once and forks, because a new interpreter would spend more time on imports than
+on writing. Each child writes campaigns as fast as it can and reports each acknowledged write.
+Prints the ids of all acknowledged records; none may be missing afterwards.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from hubbub.packs.tabletop.store_backend import StoreBackend
 from hubbub.store import migrate
 
 MAX_WRITES = 3
-"""How many writes a writer may live to see acknowledged."""
+"""Maximum number of acknowledged writes before a writer is killed."""
 MAX_WAIT_S = 0.03
-"""How long it goes on after the last of them: long enough for a few more, at whatever point they are."""
+"""Maximum time after the last of them: long enough for a few more writes, so that the kill hits any step."""
 HANG_TIMEOUT_S = 60
 
 

@@ -36,12 +36,10 @@ class SnapshotComparison(msgspec.Struct, frozen=True):
 
 
 def snapshot_folder(settings: ActivitySettings) -> Path:
-    """Return the folder of the snapshots."""
     return Path(settings.protected_folder) if settings.protected_folder else data_folder() / "activity"
 
 
 def snapshot_path(folder: Path, stage: Stage) -> Path:
-    """Return the path of one snapshot."""
     return folder / f"protect_{stage}.json"
 
 

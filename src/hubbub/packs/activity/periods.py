@@ -54,7 +54,7 @@ def parse_period(text: str, zone: tzinfo, now: datetime) -> Period:
     if start >= now:
         raise BadRequest(f"the period {text[:80]!r} is in the future; it is now {local_now:%Y-%m-%d %H:%M}")
     if end <= start:
-        raise BadRequest(f"the period {text[:80]!r} ends before it begins, or is empty")
+        raise BadRequest(f"the period {text[:80]!r} is empty: its end is not after its start")
     if _wall_time(period.end) - _wall_time(period.start) > timedelta(days=limits.PERIOD_DAYS):
         raise BadRequest(f"the period {text[:80]!r} is longer than {limits.PERIOD_DAYS} days; ask for a shorter one")
     return Period(period.start, min(end, now).astimezone(zone))

@@ -87,7 +87,6 @@ def total_away_s(records: Records) -> float:
 
 
 def away_times(records: Records) -> list[Event]:
-    """Return the times away."""
     away = (
         event
         for device in records.devices

@@ -31,15 +31,11 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class FunctionCall(msgspec.Struct, frozen=True):
-    """A function call."""
-
     function: str
     arguments: tuple[Expression, ...]
 
 
 class ListLiteral(msgspec.Struct, frozen=True):
-    """A list."""
-
     items: tuple[Expression, ...]
 
 

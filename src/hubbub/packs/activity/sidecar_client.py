@@ -32,8 +32,6 @@ class _SealedResponse(msgspec.Struct):
 
 
 class SidecarClient:
-    """A client of one sidecar."""
-
     def __init__(self, url: str, *, timeout_s: float | None = None) -> None:
         """`url` begins with http, or with `unix:` for a socket.
 

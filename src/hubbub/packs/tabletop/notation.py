@@ -36,8 +36,6 @@ class NotationTerm(msgspec.Struct, frozen=True):
 
 
 class NotationResult(msgspec.Struct, frozen=True):
-    """The result of a notation."""
-
     notation: str
     """The normalized notation: lower case, without spaces."""
     terms: tuple[NotationTerm, ...]

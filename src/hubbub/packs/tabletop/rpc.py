@@ -273,7 +273,6 @@ class RpcChannel:
         self.status.record_success("read")
 
     async def close(self) -> None:
-        """Close the channel."""
         channel, self._channel = self._channel, None
         self._calls.clear()
         if channel is not None:

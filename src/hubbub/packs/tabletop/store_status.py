@@ -46,7 +46,6 @@ class StoreStatus:
 
 
 def make_store_metrics(status: StoreStatus) -> list[Metric]:
-    """Return the metrics of a store."""
     return [
         Metric("store_up", "1 while the store works.", "store", lambda: {"tabletop": float(status.is_ok)}),
         Metric(

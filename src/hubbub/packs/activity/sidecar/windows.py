@@ -22,8 +22,6 @@ _CONTROL_CHARACTERS: Final = dict.fromkeys((*range(32), *range(127, 160), *range
 
 
 class Window(msgspec.Struct, frozen=True):
-    """One window."""
-
     app: str
     title: str
     box: Box

@@ -31,7 +31,6 @@ class Members(Generic[T]):
         self._validators = validators
 
     def add(self, connection: Connection, campaign_id: str, **fields: Any) -> T:
-        """Add a member."""
         campaign_id = checks.validate_id(campaign_id, "campaign")
         columns = self._validate(fields)
         campaign = find_campaign(connection, campaign_id, for_update=True)
@@ -48,7 +47,6 @@ class Members(Generic[T]):
         return read_record(self._kind, values)
 
     def get(self, connection: Connection, campaign_id: str, member_id: str) -> T:
-        """Return one member."""
         return read_record(self._kind, self.find(connection, campaign_id, member_id)._mapping)
 
     def page(self, connection: Connection, campaign_id: str, page: PageRequest) -> Page[T]:

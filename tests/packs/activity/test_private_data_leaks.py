@@ -1,4 +1,4 @@
-"""A word that nobody may be told is put in every field of every event, and looked for in every output."""
+"""A hidden word is inserted into every field of every event, and searched in every output."""
 
 import base64
 import json
@@ -53,7 +53,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 
 def insert_canary(watch: ActivityWatchServer, canary: str) -> None:
-    """Into every field that a watcher writes, one event for each; the newest ones too."""
+    """Insert one event for each field that a watcher writes, also among the newest."""
     now = datetime.now(UTC)
     kinds: dict[str, tuple[str, tuple[str, ...]]] = {
         "window": ("currentwindow", ("app", "title")),
@@ -91,11 +91,11 @@ def insert_canary(watch: ActivityWatchServer, canary: str) -> None:
 
 
 async def collect_outputs(tool_client: ToolClient) -> dict[str, str]:
-    """What each call says, by what was called."""
+    """Call everything, and return the outputs by name."""
     texts = {f"{tool} {given}": json.dumps(await tool_client.client.call(tool, given)) for tool, given in CALLS}
     texts["resource"] = json.dumps(await tool_client.client.result("resources/read", {"uri": "activity://now"}))
     for prompt in (await tool_client.client.result("prompts/list"))["prompts"]:
-        # Of a whole day, so that it does not matter when the day began.
+        # A period of 24 hours, so that the time of day does not matter.
         period = {"period": "last_1d"} if prompt.get("arguments") else {}
         asked = {"name": prompt["name"], "arguments": period}
         texts[prompt["name"]] = json.dumps(await tool_client.client.result("prompts/get", asked))
@@ -126,7 +126,7 @@ def screen(canary: str) -> Any:
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
 @pytest.mark.parametrize("dialect", ["2025-11-25", MODERN])
-async def test_what_the_rules_hide_is_in_no_output(
+async def test_hidden_text_is_in_no_output(
     rules: dict[str, Any], dialect: str, watch: ActivityWatchServer, caplog: pytest.LogCaptureFixture
 ) -> None:
 
@@ -143,7 +143,7 @@ async def test_what_the_rules_hide_is_in_no_output(
 
 
 async def draw_chart(watch: ActivityWatchServer, by: str, **rules: Any) -> tuple[bytes, str]:
-    """A chart, and what can be read on it and beside it."""
+    """Draw a chart, and return the text recognised in it and its text alternative."""
 
     async with connect_tool_client(watch.url, privacy=privacy_rules(**rules)) as tool_client:
         image, caption = (await tool_client.client.call("aw.chart", {"period": "last_3h", "by": by}))["content"]
@@ -154,7 +154,7 @@ async def draw_chart(watch: ActivityWatchServer, by: str, **rules: Any) -> tuple
 
 @pytest.mark.skipif(version() is None, reason="no tesseract here: scripts/system-packages installs it")
 @pytest.mark.parametrize("by", ["app", "title", "domain"])
-async def test_what_the_rules_hide_is_on_no_picture(by: str, watch: ActivityWatchServer) -> None:
+async def test_hidden_text_is_in_no_chart(by: str, watch: ActivityWatchServer) -> None:
     insert_canary(watch, CANARY)
     _, without_rules = await draw_chart(watch, by)
     assert CANARY in without_rules, "or else the search below would find nothing whatever happened"
@@ -166,7 +166,7 @@ async def test_what_the_rules_hide_is_on_no_picture(by: str, watch: ActivityWatc
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
-async def test_what_the_rules_hide_is_not_told_by_the_doctor(rules: dict[str, Any]) -> None:
+async def test_hidden_text_is_not_in_doctor_output(rules: dict[str, Any]) -> None:
     from hubbub.packs.activity.settings import ActivitySettings
 
     now = json.dumps([event(datetime.now(UTC), 1, app=CANARY)]).encode()
@@ -188,18 +188,18 @@ async def test_what_the_rules_hide_is_not_told_by_the_doctor(rules: dict[str, An
     assert CANARY not in str(checks)
 
 
-async def test_without_rules_the_same_outputs_tell_it(watch: ActivityWatchServer) -> None:
-    """Each of them, or else the search above would find nothing whatever happened."""
+async def test_without_rules_the_same_outputs_contain_the_text(watch: ActivityWatchServer) -> None:
+    """Verifies the search: every output contains the word if no rule hides it."""
     insert_canary(watch, CANARY)
     with screen(CANARY) as sidecar:
         async with connect_tool_client(watch.url, sidecar.url) as tool_client:
             texts = await collect_outputs(tool_client)
     silent = [name for name, text in texts.items() if CANARY not in text.lower()]
-    # Of categories only names are told; a standup has what was done today, which may have begun just now.
+    # Categories disclose only names; a standup covers today, which may have just started.
     assert [name for name in silent if "category" not in name and name != "standup"] == []
 
 
-async def test_what_looks_like_a_secret_is_in_no_output_by_itself(watch: ActivityWatchServer) -> None:
+async def test_secrets_are_masked_in_every_output_by_default(watch: ActivityWatchServer) -> None:
     secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
     insert_canary(watch, secret)
     with screen(secret) as sidecar:
@@ -209,7 +209,7 @@ async def test_what_looks_like_a_secret_is_in_no_output_by_itself(watch: Activit
     assert "[secret]" in texts
 
 
-async def test_a_private_tab_is_in_no_output_by_itself(watch: ActivityWatchServer) -> None:
+async def test_private_tabs_are_in_no_output_by_default(watch: ActivityWatchServer) -> None:
     now = datetime.now(UTC)
     watch.bucket("web", "web.tab.current", host="unknown")
     watch.bucket("window", "currentwindow")
@@ -226,7 +226,7 @@ async def test_a_private_tab_is_in_no_output_by_itself(watch: ActivityWatchServe
     assert (current["window"], current["tab"], current["private"]) == (None, None, ["window", "tab"])
 
 
-async def test_errors_quote_nothing_that_the_rules_hide() -> None:
+async def test_errors_do_not_quote_hidden_text() -> None:
 
     with run_scripted_server(
         ScriptedResponse(400, json.dumps({"message": f"no bucket named {CANARY}"}).encode())
@@ -238,7 +238,7 @@ async def test_errors_quote_nothing_that_the_rules_hide() -> None:
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
-async def test_what_servers_say_of_themselves_and_their_buckets_follows_the_rules(rules: dict[str, Any]) -> None:
+async def test_rules_apply_to_server_info_and_bucket_metadata(rules: dict[str, Any]) -> None:
 
     about = {"hostname": HARMLESS, "version": CANARY, f"a {CANARY}": {f"the {CANARY}": [CANARY]}}
     bucket = {"type": CANARY, "client": HARMLESS, f"a {CANARY}": 1, "data": {f"a {CANARY}": CANARY}, "created": CANARY}
@@ -253,7 +253,7 @@ async def test_what_servers_say_of_themselves_and_their_buckets_follows_the_rule
     assert CANARY not in str(texts)
 
 
-async def test_the_names_of_categories_follow_the_rules(watch: ActivityWatchServer) -> None:
+async def test_rules_apply_to_category_names(watch: ActivityWatchServer) -> None:
     from tests.packs.activity.activitywatch_proxies import run_proxy_with_categories
 
     now = datetime.now(UTC)
@@ -269,8 +269,8 @@ async def test_the_names_of_categories_follow_the_rules(watch: ActivityWatchServ
             assert CANARY not in texts
 
 
-def test_only_the_sources_hold_the_two_servers() -> None:
-    """Everything else gets what has passed the rules."""
+def test_only_filtered_sources_uses_the_two_clients() -> None:
+    """All other modules get filtered data."""
     allowed = {"filtered_sources.py", "activitywatch_client.py", "sidecar_client.py", "omniparser.py"}
     for path in (SOURCE / "hubbub/packs/activity").rglob("*.py"):
         servers = {
