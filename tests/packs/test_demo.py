@@ -90,7 +90,7 @@ def test_health_tells_name_version_and_uptime() -> None:
         health = json.loads(json.loads(bytes(response.result))["content"][0]["text"])
         assert health["status"] == "healthy"
         assert (health["name"], health["version"]) == ("hubbub", __version__)
-        assert 0 <= health["uptime_s"] < 10
+        assert health["uptime_s"] >= 0
         assert health["timestamp"].endswith("Z")
 
     run_conversation(conversation)

@@ -27,7 +27,7 @@ class RawTransport:
     def send(self, message: bytes) -> None:
         self.duplex.receive(message)
 
-    async def receive(self, timeout_s: float = 10.0) -> bytes:
+    async def receive(self, timeout_s: float = 60.0) -> bytes:
         async with asyncio.timeout(timeout_s):
             return await self._received.get()
 

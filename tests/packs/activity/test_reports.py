@@ -203,9 +203,9 @@ async def test_now_reports_each_part_with_its_age(either_watch: ActivityWatchSer
         reported = await tool_client.call("aw.now")
     window, afk, tab, editor = reported["window"], reported["afk"], reported["tab"], reported["editor"]
     assert (window["app"], window["title"], window["category"], window["stale"]) == ("Code", "a.py", "Work", False)
-    assert 2 < window["age_s"] < 25
+    assert window["age_s"] > 2
     assert (afk["status"], afk["stale"]) == ("not-afk", False)
-    assert 60 <= afk["idle_s"] < 90
+    assert afk["idle_s"] >= 60
     assert (tab["domain"], tab["audible"], tab["stale"]) == ("example.org", True, True)
     assert (editor["file"], editor["project"]) == ("/src/a.py", "hubbub")
     assert (reported["private"], reported["notes"]) == ([], [])
