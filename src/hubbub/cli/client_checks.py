@@ -41,7 +41,7 @@ def _check_client(client: Client, machine: Machine) -> list[Check | tuple[Client
     advice = f"hubbub install --client {client.name}"
     try:
         servers = _read(client, machine, "user")
-        in_project = [each for each in _read(client, machine, "project") if _is_own(each)] if client.project else []
+        in_project = [each for each in _read_project(client, machine) if _is_own(each)]
     except SettingsError as error:
         return [Check(client.name, False, error.message, "correct the file, then run `hubbub install` again")]
     own = [each for each in servers if _is_own(each)]
@@ -61,6 +61,12 @@ def _read(client: Client, machine: Machine, scope: str) -> list[ServerEntry]:
         return list(read_entries(client, parse(file.text, client.format)))
     except SettingsError as error:
         raise SettingsError(f"{file.path}: {error.message}") from None
+
+
+def _read_project(client: Client, machine: Machine) -> list[ServerEntry]:
+    if not client.project or client.path(machine, "project").resolve() == client.path(machine).resolve():
+        return []  # The second: in the home folder, some clients have the same file for both.
+    return _read(client, machine, "project")
 
 
 def _is_own(server: ServerEntry) -> bool:
