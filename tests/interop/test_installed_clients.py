@@ -109,7 +109,7 @@ def serve_script() -> Iterator[tuple[str, list[dict[str, Any]]]]:
                     "tool_calls": [{"index": 0, "id": "1", "type": "function", "function": call}],
                 }
             reason = "tool_calls" if "tool_calls" in delta else "stop"
-            chunks = [{"delta": delta}, {"delta": {}, "finish_reason": reason}]
+            chunks: list[dict[str, Any]] = [{"delta": delta}, {"delta": {}, "finish_reason": reason}]
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
