@@ -389,6 +389,17 @@ SCHEMA_ALTERNATIVES: Final = 64
 CHECK_TIMEOUT_S: Final = 10.0
 """One check of `hubbub doctor`."""
 
+CLIENT_START_TIMEOUT_S: Final = 20.0
+"""How long `hubbub doctor` waits for a server that is registered in a client."""
+
+# -- configuration files of MCP clients ------------------------------------------
+CLIENT_FILE_BYTES: Final = 16 * 1024 * 1024
+"""One such file; that of Claude Code also holds a history."""
+CLIENT_FILE_DEPTH: Final = 200
+"""How deep its values may nest."""
+CLIENT_COMMAND_TIMEOUT_S: Final = 60.0
+"""One run of a client's own command, such as `claude mcp add`."""
+
 # -- one agent -----------------------------------------------------------------
 TOOL_DEFINITIONS: Final = 128
 """Tools that a model gets in one request."""

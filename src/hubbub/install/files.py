@@ -1,0 +1,180 @@
+"""Reads and replaces the configuration files of clients without losing anything.
+
+A file is replaced by renaming a temporary file in the same folder, so that a reader sees the old or the new one.
+Symbolic links are followed: their target is replaced and the link stays.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Final
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.errors import SettingsError
+
+BACKUP_SUFFIX: Final = ".hubbub-backup"
+_BOM: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
+
+
+class ClientFile(msgspec.Struct, frozen=True):
+    """A file as it was read; `data` is None if it did not exist."""
+
+    path: Path
+    """As the client opens it."""
+    target: Path
+    """Where it is, without symbolic links."""
+    data: bytes | None
+
+    @property
+    def text(self) -> str:
+        """The text without a byte order mark."""
+        return (self.data or b"").decode().removeprefix(_BOM)
+
+    def encode(self, text: str) -> bytes:
+        """Encode a new text; with a byte order mark if the file had one."""
+        return (_BOM.encode() if (self.data or b"").startswith(_BOM.encode()) else b"") + text.encode()
+
+
+def read_file(path: Path) -> ClientFile:
+    """Read a file; one that does not exist has no data.
+
+    Raises: SettingsError, if it cannot be read, is too large, or is not UTF-8.
+    """
+    try:
+        target = path.resolve()
+        if not target.exists():
+            return ClientFile(path, target, None)
+        if not target.is_file():
+            raise SettingsError(f"{path} is not a file")
+        with target.open("rb") as file:
+            data = file.read(bounds.CLIENT_FILE_BYTES + 1)
+    except (OSError, RuntimeError) as error:  # RuntimeError: symbolic links in a circle
+        raise SettingsError(f"{path} cannot be read: {_reason(error)}") from None
+    if len(data) > bounds.CLIENT_FILE_BYTES:
+        raise SettingsError(f"{path} is larger than {bounds.CLIENT_FILE_BYTES} bytes, so it is not edited")
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
+        raise SettingsError(f"{path} line {line}, column {column}: not UTF-8") from None
+    return ClientFile(path, target, data)
+
+
+def check_writable(file: ClientFile) -> None:
+    """Fail now if the file could not be replaced later.
+
+    Raises: SettingsError.
+    """
+    folder = file.target.parent
+    while not folder.exists():
+        folder = folder.parent
+    # The administrator may write every file, so the mode says whether this one is meant to stay as it is.
+    if file.data is not None and not (os.access(file.target, os.W_OK) and file.target.stat().st_mode & 0o222):
+        raise SettingsError(f"{file.path} is read-only; change its permissions, or use --client to leave it out")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise SettingsError(f"the folder {folder} is read-only, so {file.path} cannot be replaced")
+
+
+def write_file(file: ClientFile, data: bytes) -> list[Path]:
+    """Replace a file that was read before, keeping a backup and its permissions; return the folders that were made.
+
+    Raises: SettingsError, if it has changed since it was read or cannot be written. The file is then unchanged.
+    """
+    made: list[Path] = []
+    temporary = file.target.with_name(f".{file.target.name}.{token_hex(4)}.tmp")
+    try:
+        made = _make_folders(file.target.parent)
+        mode = stat.S_IMODE(file.target.stat().st_mode) if file.data is not None else 0o600
+        _write_new(temporary, data, mode)
+        _check_unchanged(file)
+        if file.data is not None:
+            _write_backup(file, mode)
+        temporary.replace(file.target)
+    except OSError as error:
+        _remove(temporary, *reversed(made))
+        raise SettingsError(f"{file.path} cannot be written: {_reason(error)}; it is unchanged") from None
+    except BaseException:
+        _remove(temporary, *reversed(made))
+        raise
+    _sync_folder(file.target.parent)
+    return made
+
+
+def delete_file(file: ClientFile, folders: list[Path]) -> None:
+    """Delete a file that was read before, its backup, and these folders as far as they are empty.
+
+    Raises: SettingsError.
+    """
+    _check_unchanged(file)
+    try:
+        file.target.unlink()
+    except OSError as error:
+        raise SettingsError(f"{file.path} cannot be deleted: {_reason(error)}") from None
+    _remove(backup_path(file), *sorted(folders, reverse=True))
+
+
+def backup_path(file: ClientFile) -> Path:
+    """Where the last version of a file is kept."""
+    return file.target.with_name(file.target.name + BACKUP_SUFFIX)
+
+
+def _check_unchanged(file: ClientFile) -> None:
+    now = read_file(file.path)
+    if now.data != file.data or now.target != file.target:
+        raise SettingsError(f"{file.path} was changed by another program meanwhile; nothing was written, try again")
+
+
+def _write_backup(file: ClientFile, mode: int) -> None:
+    backup = backup_path(file)
+    temporary = backup.with_name(f"{backup.name}.{token_hex(4)}.tmp")
+    try:
+        _write_new(temporary, file.data or b"", mode)
+        temporary.replace(backup)
+    except BaseException:
+        _remove(temporary)
+        raise
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    path.chmod(mode)
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    missing: list[Path] = []
+    while not folder.exists():
+        missing.insert(0, folder)
+        folder = folder.parent
+    for each in missing:
+        each.mkdir(exist_ok=True)
+    return missing
+
+
+def _sync_folder(folder: Path) -> None:
+    with suppress(OSError):  # Windows cannot open folders.
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _remove(*paths: Path) -> None:
+    for path in paths:
+        with suppress(OSError):  # not there, or a folder that is not empty
+            path.rmdir() if path.is_dir() else path.unlink()
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
