@@ -156,7 +156,7 @@ if TYPE_CHECKING:
     from hubbub.server.declared_inputs import Ask
     from hubbub.server.events import Events, ToolChange, ToolChangeMetadata
     from hubbub.server.middleware import CallNext, Middleware
-    from hubbub.server.pack import Check, Health, Pack, Standalone
+    from hubbub.server.pack import Check, Health, Pack, Preset, Standalone
     from hubbub.server.registry import ToolRegistry
     from hubbub.server.resources import ProvidedResource, ResourceDetails, ResourceProvider
     from hubbub.server.server import CacheHint, Server
@@ -261,6 +261,7 @@ __all__ = [
     "Peer",
     "PendingCall",
     "PolicyFailed",
+    "Preset",
     "Principal",
     "ProgressParams",
     "PromptArgument",
@@ -406,7 +407,7 @@ _HOMES = {
     "hubbub.server.context": "Context Elicited LogLevel SamplingMessage SamplingResult",
     "hubbub.server.events": "Events ToolChange ToolChangeMetadata",
     "hubbub.server.middleware": "CallNext Middleware",
-    "hubbub.server.pack": "Check Health Pack Standalone",
+    "hubbub.server.pack": "Check Health Pack Preset Standalone",
     "hubbub.server.registry": "ToolRegistry",
     "hubbub.server.resources": "ProvidedResource ResourceDetails ResourceProvider",
     "hubbub.server.server": "CacheHint Server",

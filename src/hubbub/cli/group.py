@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "agent": "hubbub.cli.agent:command",
     "call": "hubbub.cli.call:command",
     "doctor": "hubbub.cli.doctor:command",
+    "install": "hubbub.cli.install:command",
     "key": "hubbub.cli.key:command",
     "plan": "hubbub.cli.plan:command",
     "prompts": "hubbub.cli.prompts:command",
@@ -77,6 +78,7 @@ def hubbub() -> None:
     hubbub serve                                serve every pack that can run
     hubbub tools https://example.com/mcp        list the tools of a server
     hubbub call weather.py forecast city=Lima   call one
+    hubbub install                              register it in the MCP clients on this machine
     hubbub doctor                               check the installation
     """
 

@@ -30,12 +30,19 @@ _CLINE_CLI: Final = "{home}/.cline/data/settings/cline_mcp_settings.json"
 
 
 class OwnCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """How to register with the client's own program. Placeholders as in a shape, and `{name}`, `{scope}`, `{json}`."""
+    """How to register with the client's own program.
+
+    Placeholders as in a shape, and `{scope}`, `{json}` for the entry, `{options}` for variables and headers.
+    """
 
     add: tuple[str, ...]
     add_remote: tuple[str, ...]
     remove: tuple[str, ...] | None = None
     get: tuple[str, ...] | None = None
+    """Succeeds if there is an entry, which is then removed before it is added again."""
+    env_option: str | None = None
+    header_option: str | None = None
+    key_option: str | None = None
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,10 +144,12 @@ CLIENTS: Final = (
         remote={"url": "{url}", "bearer_token_env_var": "{key_variable}"},
         names_variables=True,
         own_command=OwnCommand(
-            add=("codex", "mcp", "add", "{name}", "--", "{command}", "{args}"),
-            add_remote=("codex", "mcp", "add", "{name}", "--url", "{url}"),
+            add=("codex", "mcp", "add", "{name}", "{options}", "--", "{command}", "{args}"),
+            add_remote=("codex", "mcp", "add", "{name}", "--url", "{url}", "{options}"),
             remove=("codex", "mcp", "remove", "{name}"),
             get=("codex", "mcp", "get", "{name}"),
+            env_option="--env",
+            key_option="--bearer-token-env-var",
         ),
     ),
     Client(
@@ -180,9 +189,11 @@ CLIENTS: Final = (
         remote={"httpUrl": "{url}", "headers": "{headers}"},
         reference="${NAME}",
         own_command=OwnCommand(
-            add=("gemini", "mcp", "add", "-s", "{scope}", "{name}", "{command}", "--", "{args}"),
-            add_remote=("gemini", "mcp", "add", "-s", "{scope}", "-t", "http", "{name}", "{url}"),
+            add=("gemini", "mcp", "add", "-s", "{scope}", "{options}", "{name}", "{command}", "--", "{args}"),
+            add_remote=("gemini", "mcp", "add", "-s", "{scope}", "-t", "http", "{options}", "{name}", "{url}"),
             remove=("gemini", "mcp", "remove", "-s", "{scope}", "{name}"),
+            env_option="-e",
+            header_option="-H",
         ),
     ),
     Client(

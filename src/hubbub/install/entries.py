@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -46,7 +47,7 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     def is_hubbub(self) -> bool:
         """Whether the command runs Hubbub."""
         programs = {part.replace("\\", "/").rpartition("/")[2].removesuffix(".exe") for part in self.command[:1]}
-        return bool(programs & {"hubbub", "vdo-mcp-server"}) or self.command[1:3] == ("-m", "hubbub")
+        return bool(programs & {"hubbub", "vdo-mcp-server"}) or ("-m", "hubbub") in pairwise(self.command[1:5])
 
 
 def format_entry(client: Client, server: ServerEntry) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def format_entry(client: Client, server: ServerEntry) -> dict[str, Any]:
     shape = client.remote if server.is_remote else client.stdio
     if shape is None:
         raise SettingsError(f"{client.title} takes no remote servers from its file; leave out --url for it")
-    entry: dict[str, Any] = _fill(shape, _values(client, server))
+    entry: dict[str, Any] = _fill(shape, placeholder_values(client, server))
     return entry
 
 
@@ -66,7 +67,11 @@ def missing_variables(client: Client, server: ServerEntry) -> tuple[str, ...]:
     return () if client.reference or client.names_variables else server.variables
 
 
-def _values(client: Client, server: ServerEntry) -> dict[str, Any]:
+def placeholder_values(client: Client, server: ServerEntry) -> dict[str, Any]:
+    """Return the values of the placeholders in shapes.
+
+    Raises: SettingsError, if the client cannot refer to the variable that holds the key.
+    """
     env = dict(server.env)
     if client.reference is not None and not client.names_variables:
         env |= {name: client.reference.replace("NAME", name) for name in server.variables}

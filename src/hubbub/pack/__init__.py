@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hubbub.pack.service import run_service
     from hubbub.protocol.host_origin import network_prefix
     from hubbub.protocol.meta_keys import own_meta
-    from hubbub.server.pack import Check, Command, Health, Pack, Standalone
+    from hubbub.server.pack import Check, Command, Health, Pack, Preset, Standalone
     from hubbub.settings import Secret, read_pack_settings, setting
     from hubbub.settings.folders import data_folder, make_private_folder
     from hubbub.settings.serve import HostAndPort
@@ -37,6 +37,7 @@ __all__ = [
     "Metric",
     "Metrics",
     "Pack",
+    "Preset",
     "Secret",
     "Shares",
     "Standalone",
@@ -59,7 +60,7 @@ _MODULES = {
     "hubbub.pack.service": ("run_service",),
     "hubbub.protocol.host_origin": ("network_prefix",),
     "hubbub.protocol.meta_keys": ("own_meta",),
-    "hubbub.server.pack": ("Check", "Command", "Health", "Pack", "Standalone"),
+    "hubbub.server.pack": ("Check", "Command", "Health", "Pack", "Preset", "Standalone"),
     "hubbub.settings": ("Secret", "read_pack_settings", "setting"),
     "hubbub.settings.folders": ("data_folder", "make_private_folder"),
     "hubbub.settings.serve": ("HostAndPort",),

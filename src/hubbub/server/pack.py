@@ -53,6 +53,21 @@ class Command(msgspec.Struct, frozen=True):
 _NO_COMMANDS: Mapping[str, Command] = {}
 
 
+class Preset(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to register a pack in clients: `hubbub install --preset NAME`."""
+
+    summary: str
+    arguments: tuple[str, ...] = ()
+    """Arguments of `hubbub serve`, in addition to the pack and the transport."""
+    secret: str | None = None
+    """A variable with a secret that must be set. The server must read it from the file `<secret>_FILE`, too."""
+    keyring: str | None = None
+    """A variable that names the keyring entry with that secret instead, as `SERVICE/NAME`."""
+
+
+_NO_PRESETS: Mapping[str, Preset] = {}
+
+
 class Standalone(msgspec.Struct, frozen=True, kw_only=True):
     """Protocol extensions that a pack's contract requires of a server with no other packs.
 
@@ -91,6 +106,8 @@ class Pack(msgspec.Struct, frozen=True, kw_only=True):
     """Commands that it adds to `hubbub`, by name."""
     profiles: Mapping[str, View] = _NO_PROFILES
     """Named selections of its tools, for `--tool-profile`."""
+    presets: Mapping[str, Preset] = _NO_PRESETS
+    """Ways to register it in clients, by name."""
     standalone: Standalone | None = None
     """Protocol extensions for a server that serves only this pack."""
     variable_aliases: Mapping[str, str] = _NO_ALIASES

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from hubbub import Pack, Standalone
+from hubbub import Pack, Preset, Standalone
 from hubbub.pack import Command
 from hubbub.packs.peers import limits
 from hubbub.packs.peers.owner import owner_from_context
@@ -54,6 +54,24 @@ async def lifespan(sessions: Sessions) -> AsyncIterator[None]:
         await sessions.close()
 
 
+def _secure_preset(profile: str, summary: str) -> Preset:
+    return Preset(
+        summary=f"{summary}, only with peers that prove a shared secret",
+        arguments=("--tool-profile", profile, "--enforce-join-token", "true", "--require-session-mac", "true"),
+        secret="VDON_MCP_JOIN_TOKEN_SECRET",
+        keyring="VDON_MCP_JOIN_TOKEN_KEYRING",
+    )
+
+
+PRESETS: Final = {
+    "core": Preset(summary="messages", arguments=("--tool-profile", "core")),
+    "file": Preset(summary="messages and files", arguments=("--tool-profile", "file")),
+    "state": Preset(summary="messages and shared state", arguments=("--tool-profile", "state")),
+    "full": Preset(summary="messages, files and shared state"),
+    "secure-core": _secure_preset("core", "messages"),
+    "secure-full": _secure_preset("full", "messages, files and shared state"),
+}
+
 pack = Pack(
     name="peers",
     summary="messages, files and shared state between agents, over WebRTC",
@@ -61,6 +79,7 @@ pack = Pack(
     settings=PeersSettings,
     lifespan=lifespan,
     profiles=PROFILES,
+    presets=PRESETS,
     checks=tuple(f"hubbub.packs.peers.diagnosis:{name}" for name in ("engine", "addresses", "signalling")),
     commands={
         "signal": Command("hubbub.packs.peers.signal_command:main", "Run a signalling server, which connects peers")

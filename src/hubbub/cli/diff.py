@@ -1,0 +1,33 @@
+"""Shows the change of a file: a unified diff, coloured in a terminal, with secrets masked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from difflib import unified_diff
+from typing import Final
+
+import click
+
+from hubbub.cli.exit_codes import replace_controls
+from hubbub.security.redact import redact
+
+_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
+_CONTEXT_LINES: Final = 1
+
+
+def write_diff(path: str, before: str, after: str) -> None:
+    """Write the difference of two texts of a file to stdout. Lines around it may be of others, so few are shown."""
+    has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for line in _diff_lines(path, before, after):
+        shown = replace_controls(line.expandtabs(4))
+        if not line.startswith("+"):  # New lines are ours; the others may have secrets of other servers.
+            shown = redact(shown)
+        colour = _COLOURS.get(line[:1]) if has_colour and not line.startswith(("+++", "---")) else None
+        click.echo(click.style(shown, fg=colour) if colour else shown)
+
+
+def _diff_lines(path: str, before: str, after: str) -> Iterator[str]:
+    old, new = before.splitlines(), after.splitlines()
+    yield from unified_diff(old, new, path, f"{path} (new)", lineterm="", n=_CONTEXT_LINES)

@@ -1,0 +1,187 @@
+"""`hubbub install`: registers Hubbub in MCP clients, and removes it again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Final, Literal, get_args
+
+import click
+
+from hubbub.cli.install_steps import CommandStep, FileStep, SecretStep, Step, run_steps
+from hubbub.cli.output import write_lines
+from hubbub.cli.terminal import note
+from hubbub.errors import SettingsError
+from hubbub.install import links
+from hubbub.install.clients import CLIENTS, Client, detect_clients, find_client
+from hubbub.install.entries import ServerEntry, format_entry, missing_variables
+from hubbub.install.join_secrets import SecretPlace
+from hubbub.install.machine import Machine, this_machine
+from hubbub.install.own_commands import add_command, get_command, remove_command
+from hubbub.install.own_entry import DEFAULT_NAME, Choice, check_name, find_preset, make_entry
+from hubbub.install.registration import plan_install, plan_uninstall
+
+_NAMES: Final = ", ".join(client.name for client in CLIENTS)
+_HELP: Final = f"""Register Hubbub in MCP clients: {_NAMES}.
+
+Finds the clients that are installed, shows how their files would change, and asks. Other
+entries, comments and the layout of a file stay as they are; its last version is kept beside it
+with the ending .hubbub-backup. Without a terminal and without --client or --yes, only shows
+the changes, and exits with 2.
+
+\b
+hubbub install                                    every client that is found
+hubbub install --client cursor --client codex     only these
+hubbub install --pack tabletop --scope project    one pack, for this folder
+hubbub install --preset core                      the pack peers, messages only
+hubbub install --url https://hub.example/mcp --key-env HUB_KEY
+hubbub install --uninstall                        remove it again
+
+The registered command starts this Python by its absolute path, so it works in any folder.
+Secrets are never written: entries refer to variables, in the form of each client.
+"""
+
+Printed = Literal["codex", "claude-code", "cursor-link", "cursor-badge", "vscode-link", "vscode-badge"]
+
+
+@click.command(help=_HELP, short_help="Register Hubbub in MCP clients.")
+@click.option("--client", "names", multiple=True, metavar="NAME", help="Only this client; may be repeated.")
+@click.option("--scope", type=click.Choice(["user", "project"]), default="user", show_default=True,
+              help="For you, or in the file of the project in the current folder.")  # fmt: skip
+@click.option("--preset", metavar="NAME", help="Arguments that a pack proposes; of the pack peers: core, file, state, "
+              "full, secure-core, secure-full.")  # fmt: skip
+@click.option("--pack", "packs", multiple=True, metavar="NAME", help="Serve only this pack; may be repeated.")
+@click.option("--url", metavar="URL", help="Register a hub that runs at this address, instead of a command.")
+@click.option("--key-env", "key_variable", metavar="VARIABLE", help="The variable that holds the key for --url.")
+@click.option("--name", default=DEFAULT_NAME, show_default=True, help="The name of the entry.")
+@click.option("--create-secret", "secret_place", type=click.Choice(["keyring", "file"]),
+              help="Create the secret of a secure preset there, unless there is one; the server reads it.")  # fmt: skip
+@click.option("--uninstall", is_flag=True, help="Remove the entry.")
+@click.option("--use-cli", is_flag=True, help="Call the client's own command instead of editing its file.")
+@click.option("--print", "printed", type=click.Choice(get_args(Printed)),
+              help="Print an entry, an installation link or a badge, and change nothing.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@click.option("--yes", "says_yes", is_flag=True, help="Change the files without asking.")
+def command(
+    *,
+    names: tuple[str, ...],
+    scope: str,
+    preset: str | None,
+    packs: tuple[str, ...],
+    url: str | None,
+    key_variable: str | None,
+    name: str,
+    secret_place: SecretPlace | None,
+    uninstall: bool,
+    use_cli: bool,
+    printed: Printed | None,
+    dry_run: bool,
+    says_yes: bool,
+) -> int:
+    """Run the command; the options are those of `--help`."""
+    machine = this_machine()
+    check_name(name)
+    is_chosen = bool(names) or says_yes
+    if uninstall:
+        clients = _choose_clients(names, machine)
+        steps = _plan_removals(clients, machine, name, scope, use_cli=use_cli, is_named=bool(names))
+        if not steps:
+            write_lines([f"{name!r} is not registered in any of these clients."])
+        return run_steps(steps, is_dry_run=dry_run, is_chosen=is_chosen, says_yes=says_yes)
+    choice = Choice(
+        name=name, packs=packs, preset=preset, url=url, key_variable=key_variable, secret_place=secret_place
+    )
+    server = make_entry(choice)
+    if printed is not None:
+        write_lines([format_printed(printed, server)])
+        return 0
+    clients = _choose_clients(names, machine)
+    _write_notes(server, clients)
+    steps = _plan_entries(clients, machine, server, scope, use_cli=use_cli, is_named=bool(names))
+    if secret_place is not None and preset is not None and steps:
+        steps.insert(0, SecretStep(find_preset(preset, packs).preset, secret_place))
+    return run_steps(steps, is_dry_run=dry_run, is_chosen=is_chosen, says_yes=says_yes)
+
+
+def format_printed(form: Printed, server: ServerEntry) -> str:
+    """Return an entry in the form of `--print`."""
+    match form:
+        case "cursor-link":
+            return links.cursor_link(server)
+        case "cursor-badge":
+            return links.cursor_badge(server)
+        case "vscode-link":
+            return links.vscode_link(server)
+        case "vscode-badge":
+            return links.vscode_badge(server)
+    if server.is_remote:
+        raise SettingsError("--print codex and --print claude-code show a command; leave out --url")
+    entry = {"command": server.command[0], "args": list(server.command[1:])}
+    shown = {"name": server.name, **entry} if form == "codex" else {"mcpServers": {server.name: entry}}
+    return json.dumps(shown, indent=2, ensure_ascii=False)
+
+
+def _choose_clients(names: Sequence[str], machine: Machine) -> list[Client]:
+    if names:
+        return [find_client(name) for name in dict.fromkeys(names)]
+    found = detect_clients(machine)
+    if not found:
+        known = ", ".join(client.name for client in CLIENTS)
+        raise SettingsError(f"no MCP client was found; name one with --client: {known}")
+    return found
+
+
+def _plan_entries(
+    clients: Sequence[Client], machine: Machine, server: ServerEntry, scope: str, *, use_cli: bool, is_named: bool
+) -> list[Step]:
+    """Plan all changes. Clients that were found, but cannot have this entry, are left out with a note."""
+    steps: list[Step] = []
+    for client in clients:
+        try:
+            if use_cli:
+                remove = remove_command(client, server.name, scope) if get_command(client, "", scope) else None
+                get = get_command(client, server.name, scope)
+                steps.append(CommandStep(client, add_command(client, server, scope), get=get, remove=remove))
+                continue
+            format_entry(client, server)
+            client.path(machine, scope)
+        except SettingsError as error:
+            if is_named:
+                raise
+            note(f"{client.title} is left out: {error.message}")
+            continue
+        change = plan_install(client, machine, server, scope)
+        if change.is_needed:
+            steps.append(FileStep(change, is_removal=False))
+        else:
+            write_lines([f"{client.title}: {server.name!r} is already registered in {change.file.path}"])
+    return steps
+
+
+def _plan_removals(
+    clients: Sequence[Client], machine: Machine, name: str, scope: str, *, use_cli: bool, is_named: bool
+) -> list[Step]:
+    steps: list[Step] = []
+    for client in clients:
+        if use_cli:
+            if client.own_command is not None or is_named:
+                steps.append(CommandStep(client, remove_command(client, name, scope), get=None, remove=None))
+        elif scope == "user" or client.project or is_named:
+            change = plan_uninstall(client, machine, name, scope)
+            if change is not None:
+                steps.append(FileStep(change, is_removal=True))
+    return steps
+
+
+def _write_notes(server: ServerEntry, clients: Sequence[Client]) -> None:
+    """Say which variables must be set, and which clients cannot pass them on."""
+    needed = [*server.variables, *([server.key_variable] if server.key_variable else [])]
+    for variable in needed:
+        if not os.environ.get(variable):
+            note(f"Set the variable {variable} where the client starts; it is not set here.")
+    unable = [client.title for client in clients if missing_variables(client, server)]
+    if unable:
+        note(f"{', '.join(unable)}: entries there cannot refer to a variable; use --create-secret keyring or file.")
+    if any(mark in "".join(server.command[:1]) for mark in ("/uv/archive-v", "/uv/environments-v")):
+        note("This Python is in the cache of uv, which may be cleaned; install Hubbub with `uv tool install` first.")

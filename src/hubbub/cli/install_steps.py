@@ -1,0 +1,117 @@
+"""What `hubbub install` does: steps that are all planned and shown before the first one is made."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Protocol
+
+import click
+
+from hubbub.cli.diff import write_diff
+from hubbub.cli.errors import FAILED, WRONG_USAGE, print_message
+from hubbub.cli.output import write_lines
+from hubbub.cli.terminal import is_interactive
+from hubbub.install.clients import Client
+from hubbub.install.files import backup_path
+from hubbub.install.join_secrets import SecretPlace, create_secret, secret_variables
+from hubbub.install.own_commands import run_command
+from hubbub.install.registration import Change, apply_install, apply_uninstall
+from hubbub.server.pack import Preset
+
+
+class Step(Protocol):
+    """One change."""
+
+    def show(self) -> None:
+        """Write what it would do to stdout."""
+
+    def make(self) -> str:
+        """Do it; return one line about it.
+
+        Raises: SettingsError.
+        """
+
+
+class FileStep:
+    """Replaces or deletes the file of a client."""
+
+    def __init__(self, change: Change, *, is_removal: bool) -> None:
+        self._change = change
+        self._is_removal = is_removal
+
+    def show(self) -> None:
+        change = self._change
+        write_diff(str(change.file.path), change.before, change.after or "")
+        if change.after is None:
+            write_lines([f"{change.file.path} is deleted: `hubbub install` made it."])
+
+    def make(self) -> str:
+        change = self._change
+        if self._is_removal:
+            apply_uninstall(change)
+            return f"{change.client.title}: removed {change.name!r} from {change.file.path}"
+        apply_install(change)
+        backup = f" (backup: {backup_path(change.file).name})" if change.file.data is not None else ""
+        return f"{change.client.title}: registered {change.name!r} in {change.file.path}{backup}"
+
+
+class CommandStep:
+    """Runs the own command of a client."""
+
+    def __init__(
+        self, client: Client, command: Sequence[str], *, get: Sequence[str] | None, remove: Sequence[str] | None
+    ) -> None:
+        self._client = client
+        self._command = command
+        self._get = get
+        self._remove = remove
+
+    def show(self) -> None:
+        write_lines([shlex.join(self._command)])
+
+    def make(self) -> str:
+        if (
+            self._get is not None
+            and self._remove is not None
+            and not run_command(self._get, must_succeed=False).returncode
+        ):
+            run_command(self._remove)
+        run_command(self._command)
+        return f"{self._client.title}: ran `{' '.join(self._command[:3])}`"
+
+
+class SecretStep:
+    """Creates the secret of a preset."""
+
+    def __init__(self, preset: Preset, place: SecretPlace) -> None:
+        self._preset = preset
+        self._place = place
+
+    def show(self) -> None:
+        write_lines([f"The secret is created in {self._where()}, unless there is one."])
+
+    def make(self) -> str:
+        verb = "created" if create_secret(self._preset, self._place) else "kept"
+        return f"Secret {verb} in {self._where()}; give the same one to all peers"
+
+    def _where(self) -> str:
+        ((_, value),) = secret_variables(self._preset, self._place).items()
+        return f"the file {value}" if self._place == "file" else f"the keyring entry {value}"
+
+
+def run_steps(steps: Sequence[Step], *, is_dry_run: bool, is_chosen: bool, says_yes: bool) -> int:
+    """Show all steps, ask if there is a terminal, and make them; return the exit code."""
+    for step in steps:
+        step.show()
+    if is_dry_run or not steps:
+        return 0
+    if is_interactive() and not says_yes:
+        if not click.confirm("Make these changes?", err=True):
+            return FAILED
+    elif not is_chosen:
+        print_message("nothing was changed; choose clients with --client NAME, or use --yes for all of these")
+        return WRONG_USAGE
+    for step in steps:
+        write_lines([step.make()])
+    return 0

@@ -1,0 +1,77 @@
+"""Creates the secret that a preset needs, where the server reads it: in the system's keyring or in a private file.
+
+The only module of the core that imports keyring, an optional library.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import Final, Literal, TypeAlias
+
+from hubbub.errors import SettingsError
+from hubbub.server.pack import Preset
+from hubbub.settings.folders import data_folder, make_private_folder
+
+SecretPlace: TypeAlias = Literal["keyring", "file"]
+
+_SERVICE: Final = "hubbub"
+
+
+def secret_variables(preset: Preset, place: SecretPlace) -> dict[str, str]:
+    """Return the variables that tell the server where its secret is. They hold no secret themselves.
+
+    Raises: SettingsError, if the preset needs none, or the server cannot read it from there.
+    """
+    if preset.secret is None:
+        raise SettingsError("--create-secret is for presets that need a secret, such as secure-core")
+    if place == "file":
+        return {f"{preset.secret}_FILE": str(_secret_file(preset.secret))}
+    if preset.keyring is None:
+        raise SettingsError("the server of this preset cannot read the keyring; use --create-secret file")
+    return {preset.keyring: f"{_SERVICE}/{preset.secret}"}
+
+
+def create_secret(preset: Preset, place: SecretPlace) -> bool:
+    """Create the secret; False if there is one already, which is kept because other peers may share it.
+
+    Raises: SettingsError.
+    """
+    variable = str(preset.secret)
+    return _create_in_keyring(variable) if place == "keyring" else _create_file(_secret_file(variable))
+
+
+def _secret_file(variable: str) -> Path:
+    return data_folder() / "secrets" / variable.lower()
+
+
+def _create_file(path: Path) -> bool:
+    try:
+        make_private_folder(path.parent)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise SettingsError(f"the secret {path} cannot be written: {error.strerror}") from None
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{token_urlsafe(32)}\n")
+    return True
+
+
+def _create_in_keyring(variable: str) -> bool:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError:
+        raise SettingsError(
+            "--create-secret keyring needs the keyring library: install Hubbub with its extra 'keyring' "
+            "(in a clone: pip install -e '.[keyring]'), or use --create-secret file"
+        ) from None
+    try:
+        if keyring.get_password(_SERVICE, variable):
+            return False
+        keyring.set_password(_SERVICE, variable, token_urlsafe(32))
+    except (KeyringError, RuntimeError) as error:
+        raise SettingsError(f"the system's keyring cannot be used: {error}; use --create-secret file") from None
+    return True

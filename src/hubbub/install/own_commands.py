@@ -1,0 +1,108 @@
+"""Registers with a client's own program, such as `claude mcp add`, instead of editing its file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from shutil import which
+
+from hubbub import bounds
+from hubbub.errors import SettingsError
+from hubbub.install.clients import Client, OwnCommand
+from hubbub.install.entries import ServerEntry, format_entry, placeholder_values
+
+
+def add_command(client: Client, server: ServerEntry, scope: str) -> list[str]:
+    """Return the command that registers a server.
+
+    Raises: SettingsError, if the client has none, or none for this server.
+    """
+    own = _own_command(client)
+    if server.variables and client.names_variables:
+        names = ", ".join(server.variables)
+        raise SettingsError(f"`{own.add[0]}` has no option for {names}; leave out --use-cli for {client.title}")
+    entry = format_entry(client, server)
+    if client.name == "vscode":
+        entry = {"name": server.name, **entry}
+    values = placeholder_values(client, server) | {"{scope}": scope, "{json}": json.dumps(entry, ensure_ascii=False)}
+    values["{options}"] = _options(own, values)
+    template = own.add_remote if server.is_remote else own.add
+    parts = [values.get(part, part) for part in template]
+    return [str(word) for part in parts for word in (part if isinstance(part, list) else [part])]
+
+
+def remove_command(client: Client, name: str, scope: str) -> list[str]:
+    """Return the command that removes a server.
+
+    Raises: SettingsError, if the client has none.
+    """
+    own = _own_command(client)
+    if own.remove is None:
+        raise SettingsError(
+            f"`{own.add[0]}` has no command that removes a server; leave out --use-cli for {client.title}"
+        )
+    return fill_words(own.remove, name, scope)
+
+
+def get_command(client: Client, name: str, scope: str) -> list[str] | None:
+    """Return the command that succeeds if a server is registered; None if the client has none."""
+    own = _own_command(client)
+    return None if own.get is None else fill_words(own.get, name, scope)
+
+
+def fill_words(template: Sequence[str], name: str, scope: str) -> list[str]:
+    """Fill in the name and scope of a command."""
+    return [{"{name}": name, "{scope}": scope}.get(word, word) for word in template]
+
+
+def find_program(name: str) -> str | None:
+    """Return the path of a client's program; None if it is not on the PATH."""
+    return which(name)
+
+
+def run_command(command: Sequence[str], *, must_succeed: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a command of a client.
+
+    Raises: SettingsError, if it is not installed, does not end in time, or fails and must not.
+    """
+    program = find_program(command[0])
+    if program is None:
+        raise SettingsError(f"{command[0]!r} is not on the PATH; leave out --use-cli to edit the file instead")
+    shown = " ".join(command[:3])
+    try:
+        done = subprocess.run(
+            [program, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=bounds.CLIENT_COMMAND_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SettingsError(f"`{shown}` did not end within {bounds.CLIENT_COMMAND_TIMEOUT_S:g} s") from None
+    except OSError as error:
+        raise SettingsError(f"`{shown}` cannot be started: {error.strerror}") from None
+    if must_succeed and done.returncode:
+        lines = [line for line in (done.stderr + "\n" + done.stdout).splitlines() if line.strip()]
+        raise SettingsError(f"`{shown}` failed with exit code {done.returncode}: {lines[0] if lines else 'no output'}")
+    return done
+
+
+def _own_command(client: Client) -> OwnCommand:
+    if client.own_command is None:
+        raise SettingsError(f"{client.title} has no command to register servers; leave out --use-cli for it")
+    return client.own_command
+
+
+def _options(own: OwnCommand, values: dict[str, object]) -> list[str]:
+    env, headers, key = values["{env}"], values["{headers}"], values["{key_variable}"]
+    options: list[str] = []
+    if own.env_option is not None and isinstance(env, dict):
+        options += [word for name, value in env.items() for word in (own.env_option, f"{name}={value}")]
+    if own.header_option is not None and isinstance(headers, dict):
+        options += [word for name, value in headers.items() for word in (own.header_option, f"{name}: {value}")]
+    if own.key_option is not None and key:
+        options += [own.key_option, str(key)]
+    return options

@@ -1,0 +1,124 @@
+"""The entry of Hubbub itself: the command that clients start, or the URL of a hub that runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from hubbub.assembly.pack_discovery import find_packs
+from hubbub.client.urls import check_url, looks_like_token
+from hubbub.errors import HubbubError, SettingsError
+from hubbub.install.entries import ServerEntry
+from hubbub.install.join_secrets import SecretPlace, secret_variables
+from hubbub.server.pack import Preset
+from hubbub.suggestions import format_suggestion
+
+DEFAULT_NAME: Final = "hubbub"
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_NAME: Final = re.compile(r"key|token|secret|passw|auth|sig", re.IGNORECASE)
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """What to register, as the user chose it."""
+
+    name: str = DEFAULT_NAME
+    packs: tuple[str, ...] = ()
+    preset: str | None = None
+    url: str | None = None
+    key_variable: str | None = None
+    secret_place: SecretPlace | None = None
+    """Where the secret of the preset is created; None if the user sets its variable."""
+
+
+class PresetEntry(msgspec.Struct, frozen=True):
+    """A preset and the pack that has it."""
+
+    pack: str
+    preset: Preset
+
+
+def make_entry(choice: Choice) -> ServerEntry:
+    """Make the entry for a choice.
+
+    Raises:
+        SettingsError: the choice has unknown names, contradicts itself, or would write a secret.
+        PackUnavailable: a pack cannot run here.
+    """
+    check_name(choice.name)
+    if choice.url is not None:
+        return _make_remote(choice)
+    if choice.key_variable is not None:
+        raise SettingsError("--key-env names the key of a running hub; it needs --url")
+    found = find_preset(choice.preset, choice.packs) if choice.preset is not None else None
+    packs = dict.fromkeys([*choice.packs, *([found.pack] if found is not None else [])])
+    known = find_packs()
+    for name in packs:
+        if name not in known:
+            raise SettingsError(f"unknown pack {name!r}{format_suggestion(name, known)}")
+        known[name].require_runnable()
+    env: dict[str, str] = {}
+    variables: tuple[str, ...] = ()
+    if choice.secret_place is not None:
+        env = secret_variables(found.preset if found is not None else Preset(summary=""), choice.secret_place)
+    elif found is not None and found.preset.secret is not None:
+        variables = (found.preset.secret,)
+    arguments = found.preset.arguments if found is not None else ()
+    return ServerEntry(name=choice.name, command=serve_command(packs, arguments), env=env, variables=variables)
+
+
+def serve_command(packs: Iterable[str], arguments: Iterable[str]) -> tuple[str, ...]:
+    """Return the command of a stdio server that works in any folder and without an activated environment."""
+    # Not resolved: the Python of a virtual environment is a symbolic link. `-P`: a folder called hubbub in the working
+    # folder of the client is not imported.
+    python = os.path.abspath(sys.executable)  # noqa: PTH100
+    named = [word for pack in packs for word in ("--pack", pack)]
+    return (python, "-P", "-m", "hubbub", "serve", *named, *arguments, "--transport", "stdio")
+
+
+def find_preset(name: str, packs: tuple[str, ...] = ()) -> PresetEntry:
+    """Find a preset among the installed packs, or among these.
+
+    Raises: SettingsError.
+    """
+    presets: dict[str, PresetEntry] = {}
+    for entry in find_packs().values():
+        try:
+            found = entry.pack.presets if not packs or entry.name in packs else {}
+        except HubbubError:
+            continue  # `hubbub doctor` shows what is wrong with it.
+        for preset_name, preset in found.items():
+            presets.setdefault(preset_name, PresetEntry(entry.name, preset))
+    if name not in presets:
+        raise SettingsError(f"unknown preset {name!r}{format_suggestion(name, presets)}")
+    return presets[name]
+
+
+def check_name(name: str) -> None:
+    """Fail if clients would not accept this name of a server.
+
+    Raises: SettingsError.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise SettingsError(f"the name {name!r} must have 1 to 64 letters, digits, '_', '-' and '.'")
+
+
+def _make_remote(choice: Choice) -> ServerEntry:
+    if choice.packs or choice.preset is not None or choice.secret_place is not None:
+        raise SettingsError("--url registers a hub that runs; --pack, --preset and --create-secret are for a command")
+    url = str(choice.url)
+    parts = check_url(url, ("https", "http"))
+    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+        if _SECRET_NAME.search(key) or looks_like_token(value):
+            raise SettingsError(
+                "the URL seems to contain a secret; put it into a variable, and name that with --key-env"
+            )
+    if choice.key_variable is not None and _VARIABLE.fullmatch(choice.key_variable) is None:
+        raise SettingsError("--key-env takes the name of a variable, not its value")
+    return ServerEntry(name=choice.name, url=url, key_variable=choice.key_variable)
