@@ -11,6 +11,7 @@ from hubbub.assembly.server_config import make_server_config
 from hubbub.errors import SettingsError
 from hubbub.install.clients import Client
 from hubbub.install.secret_values import StoredSecrets, make_variable_name
+from hubbub.protocol.http_headers import RESERVED_HEADERS
 from hubbub.settings import Sources, read_settings
 from hubbub.settings.file import SettingsFile
 from hubbub.settings.servers import ServerSettings
@@ -62,8 +63,8 @@ class EntryReader:
         kind = entry.get("type", entry.get("transport"))
         if kind in _BUILT_IN:
             raise SettingsError(f"is built into {self._client.title}")
-        if kind is not None and kind not in _TRANSPORTS:
-            raise SettingsError(f"has the unknown type {kind!r}")
+        if kind is not None and (not isinstance(kind, str) or kind not in _TRANSPORTS):
+            raise SettingsError(f"has the unknown type {str(kind)[:40]!r}")
         url = _first(entry, "httpUrl", "serverUrl", "url", "uri")
         section = self._remote_section(name, entry, url) if url is not None else self._stdio_section(name, entry)
         if isinstance(timeout := entry.get("tool_timeout_sec"), int | float) and timeout > 0:
@@ -76,7 +77,7 @@ class EntryReader:
     def _remote_section(self, name: str, entry: dict[str, Any], url: Any) -> dict[str, Any]:
         secrets = self._secrets
         section: dict[str, Any] = {"url": secrets.protect_url(name, self._translate(_require_text("url", url)))}
-        transport = _TRANSPORTS[entry.get("type", entry.get("transport", "http"))]
+        transport = _TRANSPORTS[entry.get("type", entry.get("transport")) or "http"]
         if "type" not in entry and "httpUrl" not in entry and self._client.name in _SSE_BY_DEFAULT:
             transport = "sse"
         if transport is not None:
@@ -85,6 +86,8 @@ class EntryReader:
         headers |= {key: self._refer(value) for key, value in self._read_texts(entry, "env_http_headers").items()}
         if isinstance(variable := entry.get("bearer_token_env_var"), str):
             headers["Authorization"] = f"Bearer {self._refer(variable)}"
+        # Some users write `Accept` into their entry; the transport sets it anyway, and refuses another.
+        headers = {key: text for key, text in headers.items() if key.lower() not in RESERVED_HEADERS}
         if headers:
             section["headers"] = {key: secrets.protect_header(name, key, text) for key, text in headers.items()}
         return section
@@ -159,7 +162,10 @@ class EntryReader:
             settings = read_settings(ServerSettings, sources, (SERVERS, name))
             make_server_config(name, settings, self._secrets.all())
         except SettingsError as error:
-            raise SettingsError(f"is invalid: {error.message.strip(': ')}") from None
+            problem = error.message.removeprefix(f"server {name!r}: ").removeprefix(f": {SERVERS}.{name}.")
+            raise SettingsError(f"is invalid: {problem}") from None
+        except UnicodeEncodeError:
+            raise SettingsError("is invalid: it has half of a surrogate pair") from None
 
 
 def _first(entry: dict[str, Any], *keys: str) -> Any:

@@ -15,7 +15,7 @@ _SECRET_NAME: Final = re.compile(
     r"|connection_?string|webhook",
     re.IGNORECASE,
 )
-_PLAIN_HEADERS: Final = frozenset(("accept", "accept-language", "content-type", "mcp-protocol-version", "user-agent"))
+_PLAIN_HEADERS: Final = frozenset(("accept-language", "user-agent"))
 _SCHEME: Final = re.compile(r"(?i)(bearer|basic|token)\s+(?=\S)")
 _HEADER_ARGUMENT: Final = re.compile(r"(?P<name>[A-Za-z][\w-]*):\s*(?P<value>(?!//)\S.*)", re.DOTALL)
 _PLAIN_NAME: Final = re.compile(
@@ -88,7 +88,10 @@ class StoredSecrets:
 
     def protect_url(self, server: str, url: str) -> str:
         """Replace the parts of a URL that look like a key: values of its query, and segments of its path."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return url  # It is refused later.
         segments = [self._protect_part(server, "url_token", each) for each in parts.path.split("/")]
         pairs = []
         for pair in parts.query.split("&") if parts.query else ():
