@@ -310,7 +310,20 @@ def test_the_changelog_begins_with_the_version() -> None:
 
 
 def test_the_commands_are_these() -> None:
-    assert sorted(COMMANDS) == ["agent", "call", "doctor", "key", "plan", "prompts", "read", "serve", "tools", "trust"]
+    assert sorted(COMMANDS) == [
+        "agent",
+        "call",
+        "doctor",
+        "import",
+        "install",
+        "key",
+        "plan",
+        "prompts",
+        "read",
+        "serve",
+        "tools",
+        "trust",
+    ]
 
 
 def test_the_flags_of_serve_are_these() -> None:

@@ -162,7 +162,7 @@ def test_a_file_that_another_program_changes_is_not_written(machine: Machine) ->
 @pytest.mark.parametrize(
     ("name", "data", "problem"),
     [
-        ("cursor", b'{"mcpServers": {', r"line 1, column 17: a name or text"),
+        ("cursor", b'{"mcpServers": {', r"line 1, column 17: the file ends in the middle"),
         ("cursor", b'{\n  "mcpServers": []\n}', r'line 2, column 17: "mcpServers" is not an object'),
         ("cursor", b'{\n  "a": 1\n  "b": 2\n}', r"line 3, column 3: a comma or } is missing"),
         ("cursor", b'{"a": \xff}', r"line 1, column 7: not UTF-8"),

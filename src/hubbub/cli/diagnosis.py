@@ -18,7 +18,9 @@ from hubbub.assembly.assemble import read_pack_settings
 from hubbub.assembly.pack_discovery import PackEntry, find_packs
 from hubbub.assembly.server_config import make_server_config
 from hubbub.assembly.settings_checks import check_sources
+from hubbub.cli.client_checks import check_clients
 from hubbub.errors import HubbubError, SettingsError
+from hubbub.install.machine import this_machine
 from hubbub.server.pack import Check, load_object
 from hubbub.settings import ServeSettings, Sources, collect_sources, format_suggestion, read_settings
 from hubbub.settings.servers import ServerSettings
@@ -49,6 +51,8 @@ class Diagnosis(msgspec.Struct):
     packs: list[PackDiagnosis]
     servers: list[Check] = []
     """The servers in hubbub.toml, checked without connecting to them."""
+    clients: list[Check] = []
+    """The MCP clients on this machine, with what is registered there."""
 
 
 def diagnose(needed: Sequence[str] = ()) -> Diagnosis:
@@ -66,7 +70,8 @@ def diagnose(needed: Sequence[str] = ()) -> Diagnosis:
     checks.append(settings)
     packs = asyncio.run(_diagnose_packs(list(entries.values()), sources))
     ok = all(check.ok for check in checks) and all(_is_healthy(pack) for pack in packs if pack.name in needed)
-    return Diagnosis(ok, __version__, checks, packs, _check_servers(sources, entries))
+    clients = asyncio.run(check_clients(this_machine()))
+    return Diagnosis(ok, __version__, checks, packs, _check_servers(sources, entries), clients)
 
 
 def _is_healthy(pack: PackDiagnosis) -> bool:

@@ -21,9 +21,7 @@ def write_diff(path: str, before: str, after: str) -> None:
     """Write the difference of two texts of a file to stdout. Lines around it may be of others, so few are shown."""
     has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for line in _diff_lines(path, before, after):
-        shown = replace_controls(line.expandtabs(4))
-        if not line.startswith("+"):  # New lines are ours; the others may have secrets of other servers.
-            shown = redact(shown)
+        shown = redact(replace_controls(line.expandtabs(4)))  # A line of ours may contain entries of others.
         colour = _COLOURS.get(line[:1]) if has_colour and not line.startswith(("+++", "---")) else None
         click.echo(click.style(shown, fg=colour) if colour else shown)
 

@@ -13,6 +13,7 @@ _HELP = """Check the installation, and show how to fix what does not work.
 Checks Python, the libraries, the settings and all installed packs. Problems of a pack count
 only if it is named as PACK; optional features are marked and never count.
 For the servers in hubbub.toml, checks that their programs exist, without starting them.
+For each MCP client on this machine, starts the Hubbub that is registered there.
 Exits with 1 if a required part does not work.
 """
 
@@ -46,6 +47,9 @@ def _as_text(diagnosis: Diagnosis) -> str:
     if diagnosis.servers:
         lines += ["", "servers"]
         lines += [_line(check.ok, check.name, check.detail, check.advice) for check in diagnosis.servers]
+    if diagnosis.clients:
+        lines += ["", "clients"]
+        lines += [_line(each.ok, each.name, each.detail, each.advice, each.optional) for each in diagnosis.clients]
     return "\n".join(lines)
 
 

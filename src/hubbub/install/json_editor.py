@@ -133,7 +133,8 @@ class _Parser:
         self._at = self._at if found is None else found.end()
 
     def _error(self, problem: str) -> SettingsError:
-        return syntax_error(self._text, self._at, problem)
+        is_cut = self._at >= len(self._text)
+        return syntax_error(self._text, self._at, "the file ends in the middle of a value" if is_cut else problem)
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -1,0 +1,124 @@
+"""The part of `hubbub doctor` about MCP clients: what is registered there, whether it starts, and what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from typing import Final
+
+from hubbub import bounds
+from hubbub.client.client import Client as McpClient
+from hubbub.client.config import ServerConfig
+from hubbub.errors import HubbubError, SettingsError
+from hubbub.install.clients import Client, detect_clients
+from hubbub.install.documents import parse
+from hubbub.install.entries import ServerEntry, read_entries
+from hubbub.install.files import read_file
+from hubbub.install.machine import Machine
+from hubbub.install.own_entry import DEFAULT_NAME
+from hubbub.security.redact import redact
+from hubbub.server.pack import Check
+
+_OWN_NAMES: Final = (DEFAULT_NAME, "vdo-ninja-mcp")
+_REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
+
+
+async def check_clients(machine: Machine) -> list[Check]:
+    """Check every client that is found. Entries of Hubbub in the user's own files are started, all at the same time.
+
+    Those in files of the working folder are not: they may have come with a repository that was cloned.
+    """
+    checks = [check for client in detect_clients(machine) for check in _check_client(client, machine)]
+    return list(await asyncio.gather(*(_settle(check) for check in checks)))
+
+
+async def _settle(check: Check | tuple[Client, ServerEntry]) -> Check:
+    return check if isinstance(check, Check) else await _check_entry(*check)
+
+
+def _check_client(client: Client, machine: Machine) -> list[Check | tuple[Client, ServerEntry]]:
+    advice = f"hubbub install --client {client.name}"
+    try:
+        servers = _read(client, machine, "user")
+        in_project = [each for each in _read_project(client, machine) if _is_own(each)]
+    except SettingsError as error:
+        return [Check(client.name, False, error.message, "correct the file, then run `hubbub install` again")]
+    own = [each for each in servers if _is_own(each)]
+    found: list[Check | tuple[Client, ServerEntry]] = [(client, each) for each in own]
+    for each in in_project:
+        detail = f"{each.name}: registered in the file of this folder, not started"
+        found.append(Check(client.name, True, detail))
+    if not found:
+        others = f" ({len(servers)} other server{'s' if len(servers) != 1 else ''})" if servers else ""
+        found.append(Check(client.name, False, f"hubbub is not registered{others}", advice, optional=True))
+    return found
+
+
+def _read(client: Client, machine: Machine, scope: str) -> list[ServerEntry]:
+    file = read_file(client.path(machine, scope))
+    try:
+        return list(read_entries(client, parse(file.text, client.format)))
+    except SettingsError as error:
+        raise SettingsError(f"{file.path}: {error.message}") from None
+
+
+def _read_project(client: Client, machine: Machine) -> list[ServerEntry]:
+    if not client.project or client.path(machine, "project").resolve() == client.path(machine).resolve():
+        return []  # The second: in the home folder, some clients have the same file for both.
+    return _read(client, machine, "project")
+
+
+def _is_own(server: ServerEntry) -> bool:
+    return server.name in _OWN_NAMES or server.is_hubbub()
+
+
+async def _check_entry(client: Client, server: ServerEntry) -> Check:
+    again = f"hubbub install --client {client.name} --name {server.name}"
+    if not server.is_enabled:
+        return Check(client.name, False, f"{server.name}: registered, but switched off", f"enable it in {client.title}")
+    try:
+        config = _make_config(server)
+        async with asyncio.timeout(bounds.CLIENT_START_TIMEOUT_S), McpClient(config) as connection:
+            tools = await connection.tools()
+    except _MissingVariable as error:
+        advice = f"set it where {client.title} starts"
+        return Check(client.name, False, f"{server.name}: needs the variable {error.message}, not set here", advice)
+    except TimeoutError:
+        detail = f"{server.name}: did not start within {bounds.CLIENT_START_TIMEOUT_S:g} s"
+        return Check(client.name, False, detail, again)
+    except HubbubError as error:
+        advice = "start the hub at that address" if server.is_remote else again
+        return Check(client.name, False, f"{server.name}: {redact(error.message)}", advice)
+    verb = "answers" if server.is_remote else "starts"
+    return Check(client.name, True, f"{server.name}: registered and {verb} ({len(tools)} tools)")
+
+
+class _MissingVariable(HubbubError):
+    """A variable that an entry refers to is not set; the message is its name."""
+
+
+def _make_config(server: ServerEntry) -> ServerConfig:
+    timeout_s = bounds.CLIENT_START_TIMEOUT_S
+    if server.url is not None:
+        headers = {name: _fill(value) for name, value in server.headers.items()}
+        if server.key_variable is not None:
+            headers["Authorization"] = f"Bearer {_variable(server.key_variable)}"
+        return ServerConfig(
+            id=server.name, transport="streamable_http", url=server.url, headers=headers, timeout_s=timeout_s
+        )
+    env = {name: _fill(value) for name, value in server.env.items()}
+    env |= {name: _variable(name) for name in server.variables}
+    command, *arguments = server.command
+    return ServerConfig(id=server.name, command=command, args=arguments, env=env, timeout_s=timeout_s)
+
+
+def _fill(text: str) -> str:
+    return _REFERENCE.sub(lambda found: _variable(found[1]), text)
+
+
+def _variable(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise _MissingVariable(name)
+    return value

@@ -1,0 +1,256 @@
+"""`hubbub install` as a user runs it, in a home of its own."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.pseudo_terminal import Terminal
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+SERVE = ["-P", "-m", "hubbub", "serve"]
+STDIO = ["--transport", "stdio"]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture
+def install(hubbub: Run, home: Path) -> Run:
+    """`install(*arguments, **environment)` runs `hubbub install`."""
+    return lambda *arguments, **environ: hubbub("install", *arguments, **_environment(home), **environ)
+
+
+def _environment(home: Path) -> dict[str, str]:
+    folders = {f"XDG_{kind}_HOME": str(home / f".{kind.lower()}") for kind in ("CONFIG", "DATA", "STATE")}
+    return {"HOME": str(home), "USERPROFILE": str(home), "CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "", **folders}
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def entry(home: Path) -> dict[str, Any]:
+    """The entry of Cursor."""
+    found: dict[str, Any] = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]["hubbub"]
+    return found
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """One line on stderr, exit code 2."""
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert all(word in line for word in words), line
+
+
+def test_clients_that_are_found_are_registered_and_removed(install: Run, home: Path) -> None:
+    (home / ".cursor").mkdir()
+    (home / ".codex").mkdir()
+    (home / ".codex/config.toml").write_text('model = "x"\n')
+    before = tree(home)
+    done = install("--yes")
+    assert done.returncode == 0, done.stderr
+    assert "Cursor: registered 'hubbub' in " in done.stdout
+    assert '+[mcp_servers.hubbub]\n+command = "' in done.stdout
+    assert entry(home) == {"command": sys.executable, "args": [*SERVE, *STDIO]}
+    codex = tomllib.loads((home / ".codex/config.toml").read_text())
+    assert (codex["model"], codex["mcp_servers"]["hubbub"]["args"]) == ("x", [*SERVE, *STDIO])
+    assert "already registered" in install("--yes").stdout
+    assert install("--uninstall", "--yes").returncode == 0
+    left = tree(home)
+    left.pop(".codex/config.toml.hubbub-backup")
+    assert left == before
+    assert "'hubbub' is not registered" in install("--uninstall").stdout
+
+
+def test_what_is_registered_starts_in_any_folder(install: Run, home: Path, tmp_path: Path) -> None:
+    assert install("--client", "cursor", "--pack", "demo").returncode == 0
+    hostile = tmp_path / "hostile"
+    (hostile / "hubbub").mkdir(parents=True)
+    (hostile / "hubbub/__main__.py").write_text("raise SystemExit('wrong program')")
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    registered = entry(home)
+    environ = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    done = subprocess.run(
+        [registered["command"], *registered["args"]],
+        input=json.dumps(request) + "\n", cwd=hostile, env=environ, capture_output=True, encoding="utf-8", timeout=60,
+    )  # fmt: skip
+    assert '"echo"' in done.stdout, done.stderr
+
+
+def test_without_a_choice_and_a_terminal_nothing_is_written(install: Run, home: Path) -> None:
+    (home / ".gemini").mkdir()
+    done = install()
+    assert_refused(done, "nothing was changed", "--client")
+    assert '+    "hubbub": {' in done.stdout
+    assert tree(home) == {}
+    done = install("--dry-run", "--client", "gemini")
+    assert (done.returncode, done.stderr, tree(home)) == (0, "", {})
+    assert '+    "hubbub": {' in done.stdout
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
+def test_in_a_terminal_it_asks(home: Path, tmp_path: Path, answer: str, code: int) -> None:
+    (home / ".cursor").mkdir()
+    with Terminal("install", folder=tmp_path, **_environment(home)) as terminal:
+        assert "mcpServers" in terminal.expect("Make these changes? [y/N]:")
+        terminal.type(f"{answer}\n")
+        assert terminal.end()[0] == code
+    assert (home / ".cursor/mcp.json").exists() == (code == 0)
+
+
+def test_a_diff_is_coloured_in_a_terminal(home: Path, tmp_path: Path) -> None:
+    with Terminal(
+        "install", "--dry-run", "--client", "cursor", folder=tmp_path, NO_COLOR="", **_environment(home)
+    ) as run:
+        assert "\x1b[32m+" in run.end()[1]
+
+
+def test_a_running_hub_is_registered_with_a_reference_to_its_key(install: Run, home: Path) -> None:
+    (home / ".config/zed").mkdir(parents=True)
+    (home / ".cursor").mkdir()
+    done = install("--yes", "--url", "https://hub.example/mcp", "--key-env", "HUB_KEY", HUB_KEY="s3cret-value")
+    assert done.returncode == 0
+    assert "Zed is left out: Zed cannot refer to the variable HUB_KEY" in done.stderr
+    assert entry(home) == {"url": "https://hub.example/mcp", "headers": {"Authorization": "Bearer ${env:HUB_KEY}"}}
+    assert b"s3cret-value" not in b"".join(tree(home).values()) + done.stdout.encode()
+
+
+def test_a_project_file_is_written_in_the_working_folder(install: Run, tmp_path: Path) -> None:
+    assert install("--client", "claude-code", "--scope", "project", "--name", "tools").returncode == 0
+    assert list(json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"]) == ["tools"]
+    assert install("--client", "claude-code", "--scope", "project", "--name", "tools", "--uninstall").returncode == 0
+    assert not (tmp_path / ".mcp.json").exists()
+
+
+def test_a_secure_preset_names_its_variable(install: Run, home: Path) -> None:
+    done = install("--client", "cursor", "--client", "claude-desktop", "--preset", "secure-core")
+    assert "Set the variable VDON_MCP_JOIN_TOKEN_SECRET where the client starts" in done.stderr
+    assert "Claude Desktop: entries there cannot refer to a variable; use --create-secret" in done.stderr
+    assert entry(home)["env"] == {"VDON_MCP_JOIN_TOKEN_SECRET": "${env:VDON_MCP_JOIN_TOKEN_SECRET}"}
+    flags = ["--tool-profile", "core", "--enforce-join-token", "true", "--require-session-mac", "true"]
+    assert entry(home)["args"] == [*SERVE, "--pack", "peers", *flags, *STDIO]
+
+
+def test_a_secret_is_created_once_in_a_private_file_that_the_server_reads(
+    hubbub: Run, install: Run, home: Path
+) -> None:
+    arguments = ("--client", "claude-desktop", "--preset", "secure-full", "--create-secret", "file")
+    assert "Secret created in the file" in install(*arguments).stdout
+    registered = json.loads((home / ".config/Claude/claude_desktop_config.json").read_text())["mcpServers"]["hubbub"]
+    ((variable, path),) = registered["env"].items()
+    assert variable == "VDON_MCP_JOIN_TOKEN_SECRET_FILE"
+    secret = Path(path)
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    before = secret.read_text()
+    assert len(before) > 40
+    assert "Secret kept" in install(*arguments, "--name", "second").stdout
+    assert secret.read_text() == before
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    serve = registered["args"][registered["args"].index("serve") :]
+    assert "vdo_connect" in hubbub(*serve, stdin=json.dumps(request) + "\n", **registered["env"]).stdout
+    assert before.strip() not in json.dumps(registered)
+
+
+def test_shapes_and_links_are_printed(install: Run) -> None:
+    codex = json.loads(install("--print", "codex", "--name", "vdo-ninja-mcp", "--preset", "core").stdout)
+    assert list(codex) == ["name", "command", "args"]
+    assert codex["args"] == [*SERVE, "--pack", "peers", "--tool-profile", "core", *STDIO]
+    claude = json.loads(install("--print", "claude-code", "--pack", "demo").stdout)
+    assert claude == {"mcpServers": {"hubbub": {"command": sys.executable, "args": [*SERVE, "--pack", "demo", *STDIO]}}}
+    assert install("--print", "cursor-link").stdout.startswith(
+        "cursor://anysphere.cursor-deeplink/mcp/install?name=hubbub&config="
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--client", "cursr"), ("unknown client 'cursr'", "did you mean 'cursor'?")),
+        (("--preset", "secure"), ("unknown preset 'secure'", "did you mean 'secure-")),
+        (("--pack", "dmeo"), ("unknown pack 'dmeo'", "did you mean 'demo'?")),
+        (("--preset", "core", "--pack", "demo"), ("unknown preset 'core'",)),
+        (("--name", "a b"), ("the name 'a b'",)),
+        (("--name", "", "--uninstall"), ("the name ''",)),
+        (("--scope", "project", "--client", "windsurf"), ("Windsurf has no configuration file for projects",)),
+        (("--scope", "world"), ("'world' is not one of",)),
+        (("--url", "hub.example"), ("`url` must start with https://",)),
+        (("--url", "https://a:b@hub.example/mcp"), ("must not contain a user or a password",)),
+        (("--url", "https://hub.example/mcp?api_key=1"), ("seems to contain a secret",)),
+        (("--url", "https://hub.example/mcp", "--key-env", "sk-123"), ("the name of a variable",)),
+        (("--url", "https://hub.example/mcp", "--pack", "demo"), ("--url registers a hub that runs",)),
+        (("--url", "https://hub.example/mcp", "--client", "claude-desktop"), ("takes no remote servers",)),
+        (("--url", "https://hub.example/mcp", "--client", "zed", "--key-env", "K"), ("Zed cannot refer",)),
+        (("--key-env", "K"), ("needs --url",)),
+        (("--create-secret", "file"), ("--create-secret is for presets",)),
+        (("--use-cli", "--client", "cursor"), ("Cursor has no command to register servers",)),
+        (("--use-cli", "--client", "vscode", "--uninstall"), ("`code` has no command that removes",)),
+        ((), ("no MCP client was found", "--client")),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_refused_in_one_line(
+    install: Run, home: Path, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    assert_refused(install(*arguments), *words)
+    assert tree(home) == {}
+
+
+def test_one_broken_file_stops_everything_before_it_begins(install: Run, home: Path) -> None:
+    (home / ".cursor").mkdir()
+    (home / ".gemini").mkdir()
+    (home / ".gemini/settings.json").write_text('{\n  "theme": \n}')
+    before = tree(home)
+    assert_refused(install("--yes"), "settings.json: line 3, column 1: a value is missing here")
+    assert_refused(install("--yes", "--uninstall"), "settings.json: line 3, column 1")
+    assert tree(home) == before
+
+
+def test_secrets_of_other_entries_are_not_shown(install: Run, home: Path) -> None:
+    (home / ".cursor").mkdir()
+    servers = {"mcpServers": {"a": {"command": "x", "env": {"API_KEY": "sk-abcdefghijklmnopqrstuv"}}}}
+    (home / ".cursor/mcp.json").write_text(json.dumps(servers))
+    done = install("--yes")
+    assert done.returncode == 0
+    assert "abcdefghijklmnopqrstuv" not in done.stdout
+    assert "abcdefghijklmnopqrstuv" in (home / ".cursor/mcp.json").read_text()
+
+
+def test_doctor_says_what_is_registered_and_whether_it_starts(hubbub: Run, install: Run, home: Path) -> None:
+    for folder in (".cursor", ".codex", ".codeium/windsurf", ".gemini", ".lmstudio"):
+        (home / folder).mkdir(parents=True)
+    assert install("--client", "cursor", "--pack", "demo").returncode == 0
+    assert install("--client", "codex", "--preset", "secure-core").returncode == 0
+    gone = {"mcpServers": {"hubbub": {"command": str(home / "gone"), "args": []}, "b": {"url": "https://x.example"}}}
+    (home / ".gemini/settings.json").write_text(json.dumps(gone))
+    (home / ".codeium/windsurf/mcp_config.json").write_text("{,}")
+    (home / ".lmstudio/mcp.json").write_text('{"mcpServers": {"other": {"command": "never-started"}}}')
+    checks = {
+        each["name"]: each for each in json.loads(hubbub("doctor", "--json", **_environment(home)).stdout)["clients"]
+    }
+    assert checks["cursor"]["ok"]
+    assert "hubbub: registered and starts (" in checks["cursor"]["detail"]
+    assert "needs the variable VDON_MCP_JOIN_TOKEN_SECRET" in checks["codex"]["detail"]
+    assert "hubbub install --client gemini" in checks["gemini"]["advice"]
+    assert not checks["gemini"]["ok"]
+    assert "mcp_config.json: line 1, column 2: " in checks["windsurf"]["detail"]
+    assert checks["lmstudio"]["detail"] == "hubbub is not registered (1 other server)"
+    assert "clients\n" in hubbub("doctor", **_environment(home)).stdout
+
+
+def test_doctor_starts_nothing_that_a_folder_registers(hubbub: Run, home: Path, tmp_path: Path) -> None:
+    (home / ".claude").mkdir()
+    hostile = {"hubbub": {"command": sys.executable, "args": ["-c", "open('ran', 'w')"]}}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": hostile}))
+    (check,) = json.loads(hubbub("doctor", "--json", **_environment(home)).stdout)["clients"]
+    assert "not started" in check["detail"]
+    assert not (tmp_path / "ran").exists()
