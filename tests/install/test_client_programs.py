@@ -5,36 +5,36 @@ The model of those two is an endpoint of the test. Without a login, the others o
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.conftest import clean_environment
 from tests.cli.model_endpoint import serve_model
 from tests.install.client_programs import ROOT, ClientProgram, provide_program
 from tests.install.responses_endpoint import serve_responses
 
-from hubbub.install.clients import find_client
-from hubbub.install.entries import ServerEntry
-from hubbub.install.machine import Machine
-from hubbub.install.registration import apply_install, plan_install
-
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are installed for Linux and macOS")
-SERVER = (sys.executable, "-m", "hubbub", "serve", "--pack", "demo", "--transport", "stdio")
+SERVER = (sys.executable, "-P", "-m", "hubbub", "serve", "--pack", "demo", "--transport", "stdio")
 Provide = Callable[[str], ClientProgram]
 
 
 @pytest.fixture
-def provide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provide:
-    """Return a client's program in a new home in which Hubbub is registered."""
+def provide(tmp_path: Path) -> Provide:
+    """Return a client's program in a new home in which `hubbub install` has registered the pack demo."""
 
     def register(name: str) -> ClientProgram:
         program = provide_program(name, tmp_path / "home")
-        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-        system: Any = "macos" if sys.platform == "darwin" else "linux"
-        machine = Machine(system=system, home=program.home, folder=program.folder, environ={})
-        apply_install(plan_install(find_client(name), machine, ServerEntry(name="hubbub", command=SERVER)))
+        folders = {f"XDG_{kind}_HOME": str(program.home / f".{kind.lower()}") for kind in ("CONFIG", "DATA", "STATE")}
+        done = subprocess.run(
+            [sys.executable, "-m", "hubbub", "install", "--client", name, "--pack", "demo"], cwd=program.folder,
+            env=clean_environment() | folders | {"HOME": str(program.home), "CLAUDE_CONFIG_DIR": "", "CODEX_HOME": ""},
+            stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
         return program
 
     return register
