@@ -47,7 +47,7 @@ class ClientProgram:
     """An installed program, run with a home of its own and without a network."""
 
     def __init__(self, command: list[str], home: Path) -> None:
-        self._command = command
+        self.command = command
         self.home = home
         self.folder = home / "work"
         """Where it runs."""
@@ -57,7 +57,7 @@ class ClientProgram:
         """Run it to its end. Variables of the tests, such as those of a session of the client itself, are left out."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
         return subprocess.run(
-            [*self._command, *arguments],
+            [*self.command, *arguments],
             env={**kept, "HOME": str(self.home), "NO_COLOR": "1", **OFFLINE, **environ},
             cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
             timeout=RUN_TIMEOUT_S, check=False,
