@@ -133,6 +133,15 @@ def test_a_project_file_is_written_in_the_working_folder(install: Run, tmp_path:
     assert not (tmp_path / ".mcp.json").exists()
 
 
+def test_a_program_of_the_user_is_registered_by_its_own_name(install: Run, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "my weather.py").write_text("from hubbub import Server\n\nserver = Server('weather')\n")
+    assert install("my weather.py:server", "--client", "cursor").returncode == 0
+    servers = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]
+    assert servers["my-weather"]["args"] == [*SERVE, f"{tmp_path / 'my weather.py'}:server", *STDIO]
+    assert install("my weather.py", "--client", "cursor", "--uninstall").returncode == 0
+    assert tree(home) == {}
+
+
 def test_a_secure_preset_names_its_variable(install: Run, home: Path) -> None:
     done = install("--client", "cursor", "--client", "claude-desktop", "--preset", "secure-core")
     assert "Set the variable VDON_MCP_JOIN_TOKEN_SECRET where the client starts" in done.stderr
@@ -191,6 +200,8 @@ def test_shapes_and_links_are_printed(install: Run) -> None:
         (("--url", "https://hub.example/mcp", "--pack", "demo"), ("--url registers a hub that runs",)),
         (("--url", "https://hub.example/mcp", "--client", "claude-desktop"), ("takes no remote servers",)),
         (("--url", "https://hub.example/mcp", "--client", "zed", "--key-env", "K"), ("Zed cannot refer",)),
+        (("gone.py", "--client", "cursor"), ("'gone.py' is not a file",)),
+        (("a.py", "--pack", "demo"), ("TARGET is served alone",)),
         (("--key-env", "K"), ("needs --url",)),
         (("--create-secret", "file"), ("--create-secret is for presets",)),
         (("--use-cli", "--client", "cursor"), ("Cursor has no command to register servers",)),

@@ -1,5 +1,6 @@
 """Registering in a client's file and removing it again: nothing else changes, whatever the file looks like."""
 
+import errno
 import json
 import tomllib
 from pathlib import Path
@@ -157,6 +158,37 @@ def test_a_file_that_another_program_changes_is_not_written(machine: Machine) ->
         apply_install(change)
     assert path.read_bytes() == b'{"a": 2}'
     assert [each.name for each in path.parent.iterdir()] == [".claude.json"]
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")])
+@pytest.mark.parametrize("function", ["os.fsync", "os.replace"])
+def test_an_interrupted_write_changes_nothing(
+    failure: BaseException, function: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise failure
+
+    for name, data in (("gemini", b"{}"), ("cursor", None)):
+        client = find_client(name)
+        if data is not None:
+            write(client, machine, data)
+        before = {path: path.read_bytes() for path in machine.home.rglob("*") if path.is_file()}
+        change = plan_install(client, machine, STDIO)
+        with monkeypatch.context() as patch:
+            patch.setattr(function, fail)
+            with pytest.raises((KeyboardInterrupt, SettingsError)):
+                apply_install(change)
+        assert {path: path.read_bytes() for path in machine.home.rglob("*") if path.is_file()} == before
+    assert not (machine.home / ".cursor").exists()
+
+
+def test_a_stale_record_says_nothing_about_a_new_file(machine: Machine) -> None:
+    client = find_client("cursor")
+    install(client, machine)
+    path = write(client, machine, b"// mine\n{}")
+    install(client, machine)
+    uninstall(client, machine)
+    assert path.read_bytes() == b"// mine\n{}"
 
 
 @pytest.mark.parametrize(

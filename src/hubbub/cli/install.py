@@ -19,11 +19,14 @@ from hubbub.install.entries import ServerEntry, format_entry, missing_variables
 from hubbub.install.join_secrets import SecretPlace
 from hubbub.install.machine import Machine, this_machine
 from hubbub.install.own_commands import add_command, get_command, remove_command
-from hubbub.install.own_entry import DEFAULT_NAME, Choice, check_name, find_preset, make_entry
+from hubbub.install.own_entry import DEFAULT_NAME, Choice, check_name, default_name, find_preset, make_entry
 from hubbub.install.registration import plan_install, plan_uninstall
 
 _NAMES: Final = ", ".join(client.name for client in CLIENTS)
 _HELP: Final = f"""Register Hubbub in MCP clients: {_NAMES}.
+
+TARGET is a program that defines a server, file.py or file.py:name. Without it, the installed
+packs are registered, or those named with --pack.
 
 Finds the clients that are installed, shows how their files would change, and asks. Other
 entries, comments and the layout of a file stay as they are; its last version is kept beside it
@@ -32,6 +35,7 @@ the changes, and exits with 2.
 
 \b
 hubbub install                                    every client that is found
+hubbub install weather.py                         your own server, with the name weather
 hubbub install --client cursor --client codex     only these
 hubbub install --pack tabletop --scope project    one pack, for this folder
 hubbub install --preset core                      the pack peers, messages only
@@ -46,6 +50,7 @@ Printed = Literal["codex", "claude-code", "cursor-link", "cursor-badge", "vscode
 
 
 @click.command(help=_HELP, short_help="Register Hubbub in MCP clients.")
+@click.argument("target", required=False)
 @click.option("--client", "names", multiple=True, metavar="NAME", help="Only this client; may be repeated.")
 @click.option("--scope", type=click.Choice(["user", "project"]), default="user", show_default=True,
               help="For you, or in the file of the project in the current folder.")  # fmt: skip
@@ -54,7 +59,7 @@ Printed = Literal["codex", "claude-code", "cursor-link", "cursor-badge", "vscode
 @click.option("--pack", "packs", multiple=True, metavar="NAME", help="Serve only this pack; may be repeated.")
 @click.option("--url", metavar="URL", help="Register a hub that runs at this address, instead of a command.")
 @click.option("--key-env", "key_variable", metavar="VARIABLE", help="The variable that holds the key for --url.")
-@click.option("--name", default=DEFAULT_NAME, show_default=True, help="The name of the entry.")
+@click.option("--name", help=f"The name of the entry. Default: that of TARGET, or {DEFAULT_NAME}.")
 @click.option("--create-secret", "secret_place", type=click.Choice(["keyring", "file"]),
               help="Create the secret of a secure preset there, unless there is one; the server reads it.")  # fmt: skip
 @click.option("--uninstall", is_flag=True, help="Remove the entry.")
@@ -65,13 +70,14 @@ Printed = Literal["codex", "claude-code", "cursor-link", "cursor-badge", "vscode
 @click.option("--yes", "says_yes", is_flag=True, help="Change the files without asking.")
 def command(
     *,
+    target: str | None,
     names: tuple[str, ...],
     scope: str,
     preset: str | None,
     packs: tuple[str, ...],
     url: str | None,
     key_variable: str | None,
-    name: str,
+    name: str | None,
     secret_place: SecretPlace | None,
     uninstall: bool,
     use_cli: bool,
@@ -81,6 +87,7 @@ def command(
 ) -> int:
     """Run the command; the options are those of `--help`."""
     machine = this_machine()
+    name = default_name(target) if name is None else name
     check_name(name)
     is_chosen = bool(names) or says_yes
     if uninstall:
@@ -90,7 +97,13 @@ def command(
             write_lines([f"{name!r} is not registered in any of these clients."])
         return run_steps(steps, is_dry_run=dry_run, is_chosen=is_chosen, says_yes=says_yes)
     choice = Choice(
-        name=name, packs=packs, preset=preset, url=url, key_variable=key_variable, secret_place=secret_place
+        name=name,
+        target=target,
+        packs=packs,
+        preset=preset,
+        url=url,
+        key_variable=key_variable,
+        secret_place=secret_place,
     )
     server = make_entry(choice)
     if printed is not None:

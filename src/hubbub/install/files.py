@@ -91,11 +91,11 @@ def write_file(file: ClientFile, data: bytes) -> list[Path]:
     temporary = file.target.with_name(f".{file.target.name}.{token_hex(4)}.tmp")
     try:
         made = _make_folders(file.target.parent)
-        mode = stat.S_IMODE(file.target.stat().st_mode) if file.data is not None else 0o600
-        _write_new(temporary, data, mode)
+        like = file.target.stat() if file.data is not None else None
+        _write_new(temporary, data, like)
         _check_unchanged(file)
-        if file.data is not None:
-            _write_backup(file, mode)
+        if like is not None:
+            _write_backup(file, like)
         temporary.replace(file.target)
     except OSError as error:
         _remove(temporary, *reversed(made))
@@ -131,24 +131,29 @@ def _check_unchanged(file: ClientFile) -> None:
         raise SettingsError(f"{file.path} was changed by another program meanwhile; nothing was written, try again")
 
 
-def _write_backup(file: ClientFile, mode: int) -> None:
+def _write_backup(file: ClientFile, like: os.stat_result) -> None:
     backup = backup_path(file)
     temporary = backup.with_name(f"{backup.name}.{token_hex(4)}.tmp")
     try:
-        _write_new(temporary, file.data or b"", mode)
+        _write_new(temporary, file.data or b"", like)
         temporary.replace(backup)
     except BaseException:
         _remove(temporary)
         raise
 
 
-def _write_new(path: Path, data: bytes, mode: int) -> None:
+def _write_new(path: Path, data: bytes, like: os.stat_result | None) -> None:
+    """Write a file that does not exist; with the permissions and the owner of another one, or private."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    path.chmod(mode)
+    if like is not None:
+        if hasattr(os, "chown") and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+            with suppress(OSError):  # Only the administrator may, who must not take the file from its user.
+                os.chown(path, like.st_uid, like.st_gid)
+        path.chmod(stat.S_IMODE(like.st_mode))
 
 
 def _make_folders(folder: Path) -> list[Path]:

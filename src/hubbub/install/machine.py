@@ -10,6 +10,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from hubbub.errors import SettingsError
+
 System: TypeAlias = Literal["linux", "macos", "windows"]
 
 
@@ -53,6 +55,14 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def this_machine() -> Machine:
-    """Return the system that this process runs on."""
+    """Return the system that this process runs on.
+
+    Raises: SettingsError, if the home or the working folder is not known.
+    """
     system: System = "windows" if sys.platform == "win32" else "macos" if sys.platform == "darwin" else "linux"
-    return Machine(system=system, home=Path.home(), folder=Path.cwd(), environ=dict(os.environ))
+    try:
+        return Machine(system=system, home=Path.home(), folder=Path.cwd(), environ=dict(os.environ))
+    except (OSError, RuntimeError):
+        raise SettingsError(
+            "the home folder or the current folder does not exist; set HOME, or change the folder"
+        ) from None

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -29,6 +30,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """What to register, as the user chose it."""
 
     name: str = DEFAULT_NAME
+    target: str | None = None
+    """A program with a server, `file.py` or `file.py:name`."""
     packs: tuple[str, ...] = ()
     preset: str | None = None
     url: str | None = None
@@ -56,6 +59,8 @@ def make_entry(choice: Choice) -> ServerEntry:
         return _make_remote(choice)
     if choice.key_variable is not None:
         raise SettingsError("--key-env names the key of a running hub; it needs --url")
+    if choice.target is not None:
+        return _make_program(choice)
     found = find_preset(choice.preset, choice.packs) if choice.preset is not None else None
     packs = dict.fromkeys([*choice.packs, *([found.pack] if found is not None else [])])
     known = find_packs()
@@ -80,6 +85,11 @@ def serve_command(packs: Iterable[str], arguments: Iterable[str]) -> tuple[str, 
     python = os.path.abspath(sys.executable)  # noqa: PTH100
     named = [word for pack in packs for word in ("--pack", pack)]
     return (python, "-P", "-m", "hubbub", "serve", *named, *arguments, "--transport", "stdio")
+
+
+def default_name(target: str | None) -> str:
+    """Return the name of an entry that the user did not name: that of the program, or `hubbub`."""
+    return DEFAULT_NAME if target is None else re.sub(r"[^A-Za-z0-9_-]", "-", _split_target(target)[0].stem)[:64]
 
 
 def find_preset(name: str, packs: tuple[str, ...] = ()) -> PresetEntry:
@@ -109,9 +119,26 @@ def check_name(name: str) -> None:
         raise SettingsError(f"the name {name!r} must have 1 to 64 letters, digits, '_', '-' and '.'")
 
 
-def _make_remote(choice: Choice) -> ServerEntry:
+def _make_program(choice: Choice) -> ServerEntry:
     if choice.packs or choice.preset is not None or choice.secret_place is not None:
-        raise SettingsError("--url registers a hub that runs; --pack, --preset and --create-secret are for a command")
+        raise SettingsError("TARGET is served alone; leave out --pack, --preset and --create-secret")
+    path, suffix = _split_target(str(choice.target))
+    if not path.is_file():
+        raise SettingsError(f"{choice.target!r} is not a file; clients start it from other folders, so name a file")
+    command = serve_command([], [f"{path.absolute()}{suffix}"])
+    return ServerEntry(name=choice.name, command=command)
+
+
+def _split_target(target: str) -> tuple[Path, str]:
+    file, separator, name = target.rpartition(".py:")
+    return (Path(f"{file}.py"), f":{name}") if separator else (Path(target), "")
+
+
+def _make_remote(choice: Choice) -> ServerEntry:
+    if choice.target or choice.packs or choice.preset is not None or choice.secret_place is not None:
+        raise SettingsError(
+            "--url registers a hub that runs; TARGET, --pack, --preset and --create-secret do not go with it"
+        )
     url = str(choice.url)
     parts = check_url(url, ("https", "http"))
     for key, value in parse_qsl(parts.query, keep_blank_values=True):

@@ -91,7 +91,9 @@ class Records:
             temporary.write_bytes(msgspec.json.encode(records))
             temporary.replace(self._file)
         except OSError as error:
-            raise SettingsError(f"the record of {self._path} cannot be written: {error.strerror}") from None
+            raise SettingsError(
+                f"{self._path} was written, but the record for --uninstall was not: {error.strerror}; see {self._file}"
+            ) from None
 
 
 def digest_of(text: str) -> str:

@@ -40,13 +40,13 @@ def plan_install(client: Client, machine: Machine, server: ServerEntry, scope: s
     """
     entry = format_entry(client, server)
     file = read_file(client.path(machine, scope))
-    records = Records(file.target)
-    record = records.find(server.name)
     text = file.text
     try:
         values = parse(text, client.format)
         path = (*container_path(client, values), server.name)
         existing = find_entry(values, path)
+        # A record of an entry that is not there any more says nothing about this file.
+        record = Records(file.target).find(server.name) if existing is not None else None
         # An update starts from the text before the first registration, so that the record stays complete.
         original = restore(record, text) if record is not None else None
         base = text if original is None else original

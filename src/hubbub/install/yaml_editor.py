@@ -38,22 +38,22 @@ def set_member(text: str, path: Sequence[str], value: dict[str, Any]) -> list[Ed
     """
     container, name = path
     newline, unit = newline_of(text), indent_unit(text)
-    key_node, node = _find(_compose(text), container)
+    root = _compose(text)
+    key_node, node = _find(root, container)
     if key_node is None:
         lead = "" if not text or text.endswith("\n") else newline
         block = newline.join([f"{_format_key(container)}:", *_format_member(name, value, unit, unit)])
         return [Edit(len(text), len(text), f"{lead}{block}{newline}")]
-    if not hasattr(node, "flow_style"):
-        if node.start_mark.index != node.end_mark.index:
-            raise syntax_error(text, node.start_mark.index, f"{container!r} is not a mapping")
-        at = _line_end(text, key_node.end_mark.index)
-        return [Edit(at, at, newline + newline.join(_format_member(name, value, unit, unit)))]
-    if not isinstance(node.value, list) or (node.value and not isinstance(node.value[0], tuple)):
-        raise syntax_error(text, node.start_mark.index, f"{container!r} is not a mapping")
     flow = f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}"
-    if not node.value:
+    is_null = node.tag == "tag:yaml.org,2002:null"
+    if not is_null and node.id != "mapping":
+        raise syntax_error(text, node.start_mark.index, f"{container!r} is not a mapping")
+    if is_null or not node.value:
         block = newline + newline.join(_format_member(name, value, unit, unit))
-        return [Edit(node.start_mark.index, node.end_mark.index, block)]
+        start, end = node.start_mark.index, node.end_mark.index
+        if start == end:  # nothing after the colon, except perhaps a comment
+            start = end = _line_end(text, key_node.end_mark.index)
+        return [Edit(start, end, f" {{{flow}}}" if root.flow_style else block)]
     member_key, member = _find(node, name)
     if node.flow_style:
         if member_key is not None:
