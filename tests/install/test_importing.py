@@ -127,6 +127,17 @@ def test_a_variable_of_the_environment_with_another_value_is_not_used(make_machi
     assert read_variables() == {"ONE_API_KEY": "mine"}
 
 
+def test_claude_codes_servers_for_the_current_folder_are_read_too(machine: Machine, target: Path) -> None:
+    projects = {
+        str(machine.folder): {"mcpServers": {"local": {"command": "b"}}},
+        "/elsewhere": {"mcpServers": {"other": {"command": "c"}}},
+    }
+    text = json.dumps({"mcpServers": {"user": {"command": "a"}}, "projects": projects})
+    write_servers(find_client("claude-code"), machine, {}, text=text)
+    apply_import(plan(machine, target, "claude-code"))
+    assert set(read_servers(target)) == {"user", "local"}
+
+
 def test_own_entries_are_left_out(machine: Machine, target: Path) -> None:
     client = find_client("cursor")
     servers = {

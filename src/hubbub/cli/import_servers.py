@@ -81,7 +81,7 @@ def _choose_clients(names: Sequence[str], machine: Machine) -> list[Client]:
 
 def _show(plan: ImportPlan) -> None:
     if plan.added:
-        write_diff(str(plan.file.path), plan.before, plan.after)
+        write_diff(str(plan.file.path), plan.before, plan.after, masks_additions=False)
     write_lines(_notes(plan))
 
 

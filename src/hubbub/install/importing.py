@@ -167,10 +167,13 @@ def _read_client(client: Client, machine: Machine) -> list[tuple[str, Any, bool]
         values = parse(file.text, client.format)
     except SettingsError as error:
         raise SettingsError(f"{file.path}: {error.message}") from None
-    servers = find_entry(values, container_path(client, values))
+    paths = [container_path(client, values)]
+    if client.name == "claude-code":  # The scope `local`, where `claude mcp add` writes by default.
+        paths.append(("projects", str(machine.folder), *client.key))
     records = Records(file.target)
     return [
         (str(name), entry, records.find(str(name)) is not None or _is_hubbub(entry))
+        for servers in (find_entry(values, path) for path in paths)
         for name, entry in (servers if isinstance(servers, dict) else {}).items()
     ]
 
