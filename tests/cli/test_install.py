@@ -206,6 +206,8 @@ def test_shapes_and_links_are_printed(install: Run) -> None:
         (("--create-secret", "file"), ("--create-secret is for presets",)),
         (("--use-cli", "--client", "cursor"), ("Cursor has no command to register servers",)),
         (("--use-cli", "--client", "vscode", "--uninstall"), ("`code` has no command that removes",)),
+        (("--use-cli", "--client", "codex", "--scope", "project"), ("`codex` registers for the user only",)),
+        (("--name", "-x"), ("the name '-x'",)),
         ((), ("no MCP client was found", "--client")),
     ],
 )  # fmt: skip

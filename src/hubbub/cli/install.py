@@ -112,7 +112,7 @@ def command(
     clients = _choose_clients(names, machine)
     steps = _plan_entries(clients, machine, server, scope, use_cli=use_cli, is_named=bool(names))
     _write_notes(server, clients)
-    if secret_place is not None and preset is not None and steps:
+    if secret_place is not None and preset is not None:
         steps.insert(0, SecretStep(find_preset(preset, packs).preset, secret_place))
     return run_steps(steps, is_dry_run=dry_run, is_chosen=is_chosen, says_yes=says_yes)
 

@@ -18,7 +18,7 @@ def add_command(client: Client, server: ServerEntry, scope: str) -> list[str]:
 
     Raises: SettingsError, if the client has none, or none for this server.
     """
-    own = _own_command(client)
+    own = _own_command(client, scope)
     if server.variables and client.names_variables:
         names = ", ".join(server.variables)
         raise SettingsError(f"`{own.add[0]}` has no option for {names}; leave out --use-cli for {client.title}")
@@ -37,7 +37,7 @@ def remove_command(client: Client, name: str, scope: str) -> list[str]:
 
     Raises: SettingsError, if the client has none.
     """
-    own = _own_command(client)
+    own = _own_command(client, scope)
     if own.remove is None:
         raise SettingsError(
             f"`{own.add[0]}` has no command that removes a server; leave out --use-cli for {client.title}"
@@ -47,7 +47,7 @@ def remove_command(client: Client, name: str, scope: str) -> list[str]:
 
 def get_command(client: Client, name: str, scope: str) -> list[str] | None:
     """Return the command that succeeds if a server is registered; None if the client has none."""
-    own = _own_command(client)
+    own = _own_command(client, "user")
     return None if own.get is None else fill_words(own.get, name, scope)
 
 
@@ -90,9 +90,11 @@ def run_command(command: Sequence[str], *, must_succeed: bool = True) -> subproc
     return done
 
 
-def _own_command(client: Client) -> OwnCommand:
+def _own_command(client: Client, scope: str) -> OwnCommand:
     if client.own_command is None:
         raise SettingsError(f"{client.title} has no command to register servers; leave out --use-cli for it")
+    if scope == "project" and "{scope}" not in client.own_command.add:
+        raise SettingsError(f"`{client.own_command.add[0]}` registers for the user only; leave out --use-cli")
     return client.own_command
 
 

@@ -21,7 +21,7 @@ from hubbub.server.pack import Preset
 from hubbub.suggestions import format_suggestion
 
 DEFAULT_NAME: Final = "hubbub"
-_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_NAME: Final = re.compile(r"key|token|secret|passw|auth|sig", re.IGNORECASE)
 
@@ -89,7 +89,8 @@ def serve_command(packs: Iterable[str], arguments: Iterable[str]) -> tuple[str, 
 
 def default_name(target: str | None) -> str:
     """Return the name of an entry that the user did not name: that of the program, or `hubbub`."""
-    return DEFAULT_NAME if target is None else re.sub(r"[^A-Za-z0-9_-]", "-", _split_target(target)[0].stem)[:64]
+    stem = "" if target is None else re.sub(r"[^A-Za-z0-9_-]", "-", _split_target(target)[0].stem)
+    return stem.lstrip("-")[:64] or DEFAULT_NAME
 
 
 def find_preset(name: str, packs: tuple[str, ...] = ()) -> PresetEntry:
@@ -116,7 +117,9 @@ def check_name(name: str) -> None:
     Raises: SettingsError.
     """
     if _NAME.fullmatch(name) is None:
-        raise SettingsError(f"the name {name!r} must have 1 to 64 letters, digits, '_', '-' and '.'")
+        raise SettingsError(
+            f"the name {name!r} must have 1 to 64 letters, digits, '_', '-' and '.', and no '-' or '.' first"
+        )
 
 
 def _make_program(choice: Choice) -> ServerEntry:
