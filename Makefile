@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test check coverage format bench lock clean
+.PHONY: help setup run test check coverage format bench bundle lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ format: setup ## fix formatting and import order
 
 bench: setup ## compare with other implementations
 	bench/run $(ARGS)
+
+bundle: ## write dist/hubbub-VERSION.mcpb, for clients that install bundles, and dist/server.json
+	@scripts/setup run
+	$(BIN)/python scripts/bundle.py
 
 lock: ## update the lock files; ARGS=--upgrade for newer versions
 	scripts/lock $(ARGS)

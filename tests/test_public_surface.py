@@ -314,6 +314,7 @@ def test_the_commands_are_these() -> None:
         "agent",
         "call",
         "doctor",
+        "import",
         "install",
         "key",
         "plan",

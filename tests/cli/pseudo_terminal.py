@@ -6,6 +6,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,11 +19,13 @@ DEADLINE_S = 60.0
 class Terminal:
     """One run; as a context manager it ends the process."""
 
-    def __init__(self, *arguments: str, folder: Path, **environ: str) -> None:
+    def __init__(
+        self, *arguments: str, folder: Path, command: Sequence[str] = (sys.executable, "-m", "hubbub"), **environ: str
+    ) -> None:
         self._controller, terminal_end = pty.openpty()
         self.screen = ""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "hubbub", *arguments],
+            [*command, *arguments],
             cwd=folder, env=clean_environment() | {"TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"} | environ,
             stdin=terminal_end, stdout=terminal_end, stderr=terminal_end, start_new_session=True,
         )  # fmt: skip

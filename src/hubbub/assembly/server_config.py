@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,8 +16,10 @@ from hubbub.hub.config import without_nested_hub
 from hubbub.settings.servers import ServerSettings
 
 
-def make_server_config(name: str, settings: ServerSettings) -> ServerConfig:
+def make_server_config(name: str, settings: ServerSettings, variables: Mapping[str, str] | None = None) -> ServerConfig:
     """Convert a section with a URL or a command; its variables are expanded as in `mcpServers` files.
+
+    Their values come from the environment, then from the stored variables; or from `variables` only.
 
     Raises: SettingsError.
     """
@@ -29,7 +33,12 @@ def make_server_config(name: str, settings: ServerSettings) -> ServerConfig:
         "cwd": settings.cwd,
     }
     entry_fields = {key: value for key, value in entry.items() if value}
-    (config,) = parse_mcp_json(msgspec.json.encode({"mcpServers": {name: entry_fields}}))
+    text = msgspec.json.encode({"mcpServers": {name: entry_fields}})
+    if variables is None and b"${" in text:
+        from hubbub.settings.variables import read_variables  # Most sections refer to none.
+
+        variables = {**read_variables(), **os.environ}
+    (config,) = parse_mcp_json(text, variables)
     try:
         return replace(
             without_nested_hub(config),

@@ -17,11 +17,17 @@ _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 _CONTEXT_LINES: Final = 1
 
 
-def write_diff(path: str, before: str, after: str) -> None:
-    """Write the difference of two texts of a file to stdout. Lines around it may be of others, so few are shown."""
+def write_diff(path: str, before: str, after: str, *, masks_additions: bool = True) -> None:
+    """Write the difference of two texts of a file to stdout. Lines around it may be of others, so few are shown.
+
+    Without `masks_additions`, new lines are shown as they are: they have references where secrets would be, and these
+    look like secrets themselves (`API_KEY = "${API_KEY}"`).
+    """
     has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for line in _diff_lines(path, before, after):
-        shown = redact(replace_controls(line.expandtabs(4)))  # A line of ours may contain entries of others.
+        shown = replace_controls(line.expandtabs(4))
+        if masks_additions or not line.startswith("+"):
+            shown = redact(shown)  # A line of ours may contain entries of others.
         colour = _COLOURS.get(line[:1]) if has_colour and not line.startswith(("+++", "---")) else None
         click.echo(click.style(shown, fg=colour) if colour else shown)
 

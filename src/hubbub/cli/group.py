@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "agent": "hubbub.cli.agent:command",
     "call": "hubbub.cli.call:command",
     "doctor": "hubbub.cli.doctor:command",
+    "import": "hubbub.cli.import_servers:command",
     "install": "hubbub.cli.install:command",
     "key": "hubbub.cli.key:command",
     "plan": "hubbub.cli.plan:command",
