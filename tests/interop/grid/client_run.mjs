@@ -97,7 +97,9 @@ const plain = ({ _meta = {}, resultType, ...found }) => {
 async function traced(name, given, options, meta) {
   events.length = 0;
   const result = await call(name, given, options, meta);
-  return [...events.filter(([kind]) => kind !== "progress" || options?.onprogress), text(result)];
+  // Notices that a list has changed belong to no call: a hub sends them whenever it has refreshed its lists.
+  const ofCall = events.filter(([kind]) => kind !== "changed" && (kind !== "progress" || options?.onprogress));
+  return [...ofCall, text(result)];
 }
 
 // -- features ------------------------------------------------------------------------------------

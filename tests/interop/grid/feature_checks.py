@@ -108,11 +108,14 @@ class ClientRun:
         return await self.client.call_tool(self.target.prefix + tool, arguments)
 
     async def call_and_record(self, tool: str, arguments: Any = None, meta: Any = None) -> list[Any]:
-        """Return the events during a call, followed by its text."""
+        """Return the events of a call, followed by its text.
+
+        Notices that a list has changed belong to no call: a hub sends them whenever it has refreshed its lists.
+        """
         self.events.clear()
         named = self.target.prefix + tool
         result = await self.client.call_tool(named, arguments or {}, progress_callback=self.progress, meta=meta)
-        return [*self.events, result_text(result)]
+        return [*(event for event in self.events if event[0] != "changed"), result_text(result)]
 
 
 @asynccontextmanager
