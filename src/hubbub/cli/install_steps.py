@@ -53,7 +53,8 @@ class FileStep:
             return f"{change.client.title}: removed {change.name!r} from {change.file.path}"
         apply_install(change)
         backup = f" (backup: {backup_path(change.file).name})" if change.file.data is not None else ""
-        return f"{change.client.title}: registered {change.name!r} in {change.file.path}{backup}"
+        verb = "updated" if change.is_update else "registered"
+        return f"{change.client.title}: {verb} {change.name!r} in {change.file.path}{backup}"
 
 
 class CommandStep:
