@@ -17,6 +17,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
+from hubbub.install.machine import path_exists
 
 BACKUP_SUFFIX: Final = ".hubbub-backup"
 _BOM: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
@@ -73,9 +74,7 @@ def check_writable(file: ClientFile) -> None:
 
     Raises: SettingsError.
     """
-    folder = file.target.parent
-    while not folder.exists():
-        folder = folder.parent
+    folder = next(folder for folder in file.target.parents if path_exists(folder))
     # The administrator may write every file, so the mode says whether this one is meant to stay as it is.
     if file.data is not None and not (os.access(file.target, os.W_OK) and file.target.stat().st_mode & 0o222):
         raise SettingsError(f"{file.path} is read-only; change its permissions, or choose other clients with --client")
@@ -85,7 +84,7 @@ def check_writable(file: ClientFile) -> None:
 
 def missing_folders(file: ClientFile) -> list[Path]:
     """Return the folders that `write_file` will make, the outermost first."""
-    return [folder for folder in reversed(file.target.parents) if not folder.exists()]
+    return [folder for folder in reversed(file.target.parents) if not path_exists(folder)]
 
 
 def write_file(file: ClientFile, data: bytes) -> None:
