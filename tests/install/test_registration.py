@@ -18,7 +18,7 @@ from hubbub.install.entries import ServerEntry, container_path, format_entry, re
 from hubbub.install.files import BACKUP_SUFFIX
 from hubbub.install.machine import Machine
 from hubbub.install.registration import apply_install, apply_uninstall, plan_install, plan_uninstall
-from hubbub.settings.folders import data_folder
+from hubbub.pack import data_folder
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
