@@ -188,15 +188,19 @@ def test_shapes_and_links_are_printed(install: Run) -> None:
         (("--client", "cursr"), ("unknown client 'cursr'", "did you mean 'cursor'?")),
         (("--preset", "secure"), ("unknown preset 'secure'", "did you mean 'secure-")),
         (("--pack", "dmeo"), ("unknown pack 'dmeo'", "did you mean 'demo'?")),
-        (("--preset", "core", "--pack", "demo"), ("unknown preset 'core'",)),
+        (("--preset", "core", "--pack", "demo"), ("unknown preset 'core' in the pack demo",)),
         (("--name", "a b"), ("the name 'a b'",)),
         (("--name", "", "--uninstall"), ("the name ''",)),
         (("--scope", "project", "--client", "windsurf"), ("Windsurf has no configuration file for projects",)),
         (("--scope", "world"), ("'world' is not one of",)),
         (("--url", "hub.example"), ("`url` must start with https://",)),
-        (("--url", "https://a:b@hub.example/mcp"), ("must not contain a user or a password",)),
+        (("--url", "https://a:b@hub.example/mcp"), ("seems to contain a secret", "--key-env")),
+        (("--url", "https://hub.example/ghp_abcdefghij0123456789abcdefghij012345/mcp"), ("seems to contain a secret",)),
         (("--url", "https://hub.example/mcp?api_key=1"), ("seems to contain a secret",)),
         (("--url", "https://hub.example/mcp", "--key-env", "sk-123"), ("the name of a variable",)),
+        (("--url", "https://hub.example/mcp", "--key-env", "ghp_abcdefghij0123456789abcdefghij012345"),
+         ("the name of a variable",)),
+        (("--print", "codex", "--uninstall"), ("--print shows an entry and --uninstall removes one",)),
         (("--url", "https://hub.example/mcp", "--pack", "demo"), ("--url registers a hub that runs",)),
         (("--url", "https://hub.example/mcp", "--client", "claude-desktop"), ("takes no remote servers",)),
         (("--url", "https://hub.example/mcp", "--client", "zed", "--key-env", "K"), ("Zed cannot refer",)),
@@ -216,6 +220,30 @@ def test_wrong_arguments_are_refused_in_one_line(
 ) -> None:
     assert_refused(install(*arguments), *words)
     assert tree(home) == {}
+
+
+def test_a_path_that_cannot_be_reached_is_refused_in_one_line(hubbub: Run, home: Path) -> None:
+    """A name that is too long fails for the administrator too, as a folder without permission does for others."""
+    unreachable = {"CLAUDE_CONFIG_DIR": f"/{'a' * 300}"}
+    (home / ".claude").mkdir()
+    run = hubbub("install", "--yes", **_environment(home) | unreachable)
+    assert_refused(run, ".claude.json cannot be read: File name too long")
+    done = hubbub("doctor", "--json", **_environment(home) | unreachable)
+    assert "cannot be read" in json.loads(done.stdout)["clients"][0]["detail"]
+
+
+def test_an_update_is_called_one(install: Run, home: Path) -> None:
+    assert "registered 'hubbub'" in install("--client", "cursor", "--pack", "demo").stdout
+    assert "updated 'hubbub'" in install("--client", "cursor", "--preset", "core").stdout
+
+
+def test_clients_that_cannot_have_the_entry_are_left_out(install: Run, home: Path) -> None:
+    (home / ".config/Claude").mkdir(parents=True)
+    done = install("--url", "https://hub.example/mcp", "--yes")
+    assert done.returncode == 2
+    left_out, failed = done.stderr.splitlines()
+    assert left_out.startswith("Claude Desktop is left out: ")
+    assert failed == "hubbub: none of the clients that were found can have this entry"
 
 
 def test_one_broken_file_stops_everything_before_it_begins(install: Run, home: Path) -> None:
@@ -253,7 +281,7 @@ def test_doctor_says_what_is_registered_and_whether_it_starts(hubbub: Run, insta
     assert checks["cursor"]["ok"]
     assert "hubbub: registered and starts (" in checks["cursor"]["detail"]
     assert "needs the variable VDON_MCP_JOIN_TOKEN_SECRET" in checks["codex"]["detail"]
-    assert "hubbub install --client gemini" in checks["gemini"]["advice"]
+    assert "hubbub install --uninstall --client gemini`" in checks["gemini"]["advice"]
     assert not checks["gemini"]["ok"]
     assert "mcp_config.json: line 1, column 2: " in checks["windsurf"]["detail"]
     assert checks["lmstudio"]["detail"] == "hubbub is not registered (1 other server)"

@@ -154,6 +154,20 @@ def test_wrong_arguments_are_a_failure(vdon: Run, programs: Programs, arguments:
     assert programs.calls("codex", "claude") == []
 
 
+def test_an_entry_of_another_scope_does_not_stop_the_installer(vdon: Run, hubbub: Run, programs: Programs) -> None:
+    """`claude mcp get` finds entries of all scopes, `remove` only those of one."""
+    programs.add("claude")
+    path = programs.folder / "claude"
+    fails = 'if arguments[:2] == ["mcp", "remove"]:\n    sys.exit("not in this scope")\n'
+    path.write_text(
+        path.read_text().replace("names = ", f"{fails}if arguments[:2] == ['mcp', 'get']:\n    sys.exit()\nnames = ")
+    )
+    assert vdon().returncode == 0
+    assert [call[2] for call in programs.calls("claude")] == ["remove", "add"]
+    done = hubbub("install", "--use-cli", "--client", "claude-code", PATH=str(programs.folder))
+    assert done.returncode == 0, done.stderr
+
+
 def test_help_shows_the_flags_of_the_original(vdon: Run) -> None:
     done = vdon("-h")
     flags = (
@@ -190,7 +204,23 @@ def test_hubbub_install_calls_the_programs_of_clients(hubbub: Run, programs: Pro
     done = hubbub("install", "--use-cli", "--uninstall", *chosen[:6], **environ)
     assert done.returncode == 0, done.stderr
     assert not list(programs.folder.glob("*.hubbub.entry"))
+    done = hubbub("install", "--use-cli", "--uninstall", *chosen[:4], **environ)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("nothing is registered with this name") == 2
     assert not (tmp_path / "home").exists()
+
+
+def test_programs_that_are_missing_are_left_out(hubbub: Run, programs: Programs, tmp_path: Path) -> None:
+    programs.add("claude")
+    for folder in (".claude", ".codex", ".config/Code/User"):
+        (tmp_path / "home" / folder).mkdir(parents=True)
+    environ = {"PATH": str(programs.folder), "HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": ""}
+    done = hubbub("install", "--use-cli", "--yes", **environ)
+    assert (done.returncode, len(programs.calls("claude"))) == (0, 1)
+    assert "Codex is left out: 'codex' is not on the PATH" in done.stderr
+    done = hubbub("install", "--use-cli", "--uninstall", "--yes", **environ)
+    assert (done.returncode, len(programs.calls("claude"))) == (0, 2)
+    assert "VS Code is left out: `code` has no command that removes a server" in done.stderr
 
 
 def test_a_failing_program_is_reported_in_one_line(hubbub: Run, programs: Programs, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The table of clients: paths on each operating system, detection, and the form of entries."""
 
+from pathlib import Path
+
 import pytest
 from tests.install.conftest import MakeMachine
 
@@ -66,6 +68,13 @@ def test_variables_move_files(make_machine: MakeMachine) -> None:
     assert str(find_client("zed").path(machine)) == "/xdg/zed/settings.json"
     assert find_client("claude-code").path(machine) == machine.home / ".claude.json"
     assert str(find_client("vscode").path(make_machine("windows", APPDATA="/r"))) == "/r/Code/User/mcp.json"
+
+
+def test_a_variable_counts_even_if_only_the_usual_file_exists(make_machine: MakeMachine, tmp_path: Path) -> None:
+    machine = make_machine("linux", CLAUDE_CONFIG_DIR=str(tmp_path / "elsewhere"))
+    machine.home.mkdir(parents=True, exist_ok=True)
+    (machine.home / ".claude.json").write_text("{}")
+    assert find_client("claude-code").path(machine) == tmp_path / "elsewhere/.claude.json"
 
 
 def test_an_existing_file_goes_before_a_folder(make_machine: MakeMachine) -> None:

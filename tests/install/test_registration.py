@@ -13,11 +13,12 @@ from tests.install.samples import SAMPLES, client_files
 
 from hubbub import SettingsError
 from hubbub.install.clients import CLIENTS, Client, find_client
-from hubbub.install.documents import find_entry, parse
+from hubbub.install.documents import find_entry, parse, set_entry
 from hubbub.install.entries import ServerEntry, container_path, format_entry, read_entries
 from hubbub.install.files import BACKUP_SUFFIX
 from hubbub.install.machine import Machine
 from hubbub.install.registration import apply_install, apply_uninstall, plan_install, plan_uninstall
+from hubbub.pack import data_folder
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -114,12 +115,89 @@ def test_a_second_install_changes_nothing(machine: Machine) -> None:
 
 def test_an_entry_written_by_hand_is_replaced_and_nothing_else(machine: Machine) -> None:
     client = find_client("vscode")
-    text = '{\n  "servers": {\n    "hubbub": {"command": "old"}, // mine\n    "b": {"command": "b"}\n  }\n}\n'
+    text = '{\n  "servers": {\n    "hubbub": {"command": "old/hubbub"}, // mine\n    "b": {"command": "b"}\n  }\n}\n'
     path = write(client, machine, text.encode())
     install(client, machine)
     assert path.read_text().endswith(', // mine\n    "b": {"command": "b"}\n  }\n}\n')
     uninstall(client, machine)
     assert list(entries(client, path)) == ["b"]
+
+
+@pytest.mark.parametrize("entry", [{"command": "/usr/bin/gh", "env": {"A": "b"}}, "text", {"url": "https://x.example"}])
+def test_an_entry_of_another_server_is_neither_replaced_nor_removed(entry: object, machine: Machine) -> None:
+    client = find_client("cursor")
+    path = write(client, machine, json.dumps({"mcpServers": {"other": entry}}).encode())
+    before = path.read_bytes()
+    with pytest.raises(SettingsError, match=r"mcp\.json: the entry 'other' there is not one of `hubbub install`"):
+        plan_install(client, machine, ServerEntry(name="other", command=("hubbub",)))
+    with pytest.raises(SettingsError, match="remove it by hand"):
+        plan_uninstall(client, machine, "other")
+    assert path.read_bytes() == before
+
+
+def test_an_entry_that_the_user_wrote_in_place_of_ours_is_not_removed(machine: Machine) -> None:
+    client = find_client("cursor")
+    install(client, machine)
+    write(client, machine, b'{"mcpServers": {"hubbub": {"command": "mine"}}}')
+    with pytest.raises(SettingsError, match="is not one of"):
+        plan_uninstall(client, machine, "hubbub")
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("cline", {"autoApprove": ["a"], "disabled": True}),
+        ("codex", {"startup_timeout_sec": 99, "tools": {"a": {"approval_mode": "auto"}}}),
+        ("goose", {"enabled": False, "timeout": 7, "bundled": None}),
+    ],
+)
+def test_what_the_user_added_to_the_entry_stays_when_it_is_updated(
+    name: str, changed: dict[str, Any], machine: Machine
+) -> None:
+    client = find_client(name)
+    install(client, machine)
+    path = client.path(machine)
+    edited = set_entry(path.read_text(), client.format, (*client.key, "hubbub"), format_entry(client, STDIO) | changed)
+    path.write_text(edited)
+    assert not plan_install(client, machine, STDIO).is_needed
+    other = ServerEntry(name="hubbub", command=("/usr/bin/hubbub", "serve"))
+    install(client, machine, other)
+    assert entries(client, path)["hubbub"] == format_entry(client, other) | changed
+
+
+def test_a_server_may_have_the_name_of_the_nested_key(machine: Machine) -> None:
+    client = find_client("opencode")
+    mine = {"servers": {"type": "local", "command": ["x"]}}
+    path = write(client, machine, json.dumps({"mcp": mine}).encode())
+    install(client, machine)
+    assert json.loads(path.read_text())["mcp"] == mine | {"hubbub": format_entry(client, STDIO)}
+
+
+def test_a_file_that_was_made_is_kept_if_the_user_commented_it(machine: Machine) -> None:
+    client = find_client("cursor")
+    install(client, machine)
+    path = client.path(machine)
+    path.write_text("// mine\n" + path.read_text())
+    uninstall(client, machine)
+    assert path.read_text().startswith("// mine\n{")
+
+
+def test_without_a_record_nothing_is_written(machine: Machine) -> None:
+    folder = data_folder()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("not a folder")
+    with pytest.raises(SettingsError, match=r"--uninstall needs it, so .*mcp\.json is unchanged"):
+        install(find_client("cursor"), machine)
+    assert list(machine.home.rglob("*")) == []
+
+
+def test_a_failed_write_leaves_no_record(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = find_client("cursor")
+    change = plan_install(client, machine, STDIO)
+    write(client, machine, b"{}")
+    with pytest.raises(SettingsError, match="changed by another program"):
+        apply_install(change)
+    assert [path for path in data_folder().rglob("*") if path.is_file()] == []
 
 
 def test_the_last_version_is_kept_as_a_backup(machine: Machine) -> None:
@@ -147,6 +225,28 @@ def test_a_symbolic_link_stays_one(machine: Machine, tmp_path: Path) -> None:
     uninstall(client, machine)
     assert link.is_symlink()
     assert (dotfiles / "zed.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [("mcp.json", "cannot be read: (Symlink loop|Too many levels)"), (".", "is not a file")],
+)
+def test_a_link_that_leads_to_no_file_is_refused(target: str, reason: str, machine: Machine) -> None:
+    client = find_client("cursor")
+    link = client.path(machine)
+    link.parent.mkdir(parents=True)
+    link.symlink_to(target)
+    with pytest.raises(SettingsError, match=reason):
+        plan_install(client, machine, STDIO)
+    assert link.is_symlink()
+
+
+def test_a_file_in_place_of_the_folder_is_reported(machine: Machine) -> None:
+    client = find_client("cursor")
+    machine.home.mkdir(parents=True, exist_ok=True)
+    (machine.home / ".cursor").write_text("")
+    with pytest.raises(SettingsError, match=r"mcp\.json cannot be read: Not a directory"):
+        plan_install(client, machine, STDIO)
 
 
 def test_a_file_that_another_program_changes_is_not_written(machine: Machine) -> None:
@@ -198,6 +298,8 @@ def test_a_stale_record_says_nothing_about_a_new_file(machine: Machine) -> None:
         ("cursor", b'{\n  "mcpServers": []\n}', r'line 2, column 17: "mcpServers" is not an object'),
         ("cursor", b'{\n  "a": 1\n  "b": 2\n}', r"line 3, column 3: a comma or } is missing"),
         ("cursor", b'{"a": \xff}', r"line 1, column 7: not UTF-8"),
+        ("cursor", b'{"a": ' + b"1" * 5000 + b"}", r"line 1, column 7: a number of 5000 digits is too long"),
+        ("goose", b"a: &a [*a]\n", r"in a form that cannot be edited safely"),
         ("cursor", b"[" * 100_000, r"column 202: nested deeper than 200"),
         ("codex", b"a = 1\nb = = 2\n", r"line 2, column 5: Invalid value"),
         ("codex", b'mcp_servers = { a = { command = "b" } }\n', r"cannot be edited safely"),

@@ -74,7 +74,11 @@ def _is_own(server: ServerEntry) -> bool:
 
 
 async def _check_entry(client: Client, server: ServerEntry) -> Check:
-    again = f"hubbub install --client {client.name} --name {server.name}"
+    name = "" if server.name == DEFAULT_NAME else f" --name {server.name}"
+    again = (
+        "register it again with `hubbub install` and the same options, or remove it with "
+        f"`hubbub install --uninstall --client {client.name}{name}`"
+    )
     if not server.is_enabled:
         return Check(client.name, False, f"{server.name}: registered, but switched off", f"enable it in {client.title}")
     try:
@@ -91,7 +95,9 @@ async def _check_entry(client: Client, server: ServerEntry) -> Check:
         advice = "start the hub at that address" if server.is_remote else again
         return Check(client.name, False, f"{server.name}: {redact(error.message)}", advice)
     verb = "answers" if server.is_remote else "starts"
-    return Check(client.name, True, f"{server.name}: registered and {verb} ({len(tools)} tools)")
+    return Check(
+        client.name, True, f"{server.name}: registered and {verb} ({len(tools)} tool{'s' if len(tools) != 1 else ''})"
+    )
 
 
 class _MissingVariable(HubbubError):

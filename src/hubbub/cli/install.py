@@ -90,6 +90,8 @@ def command(
     name = default_name(target) if name is None else name
     check_name(name)
     is_chosen = bool(names) or says_yes
+    if uninstall and printed is not None:
+        raise SettingsError("--print shows an entry and --uninstall removes one; use one of them")
     if uninstall:
         clients = _choose_clients(names, machine)
         steps = _plan_removals(clients, machine, name, scope, use_cli=use_cli, is_named=bool(names))
@@ -150,12 +152,13 @@ def _plan_entries(
 ) -> list[Step]:
     """Plan all changes. Clients that were found, but cannot have this entry, are left out with a note."""
     steps: list[Step] = []
+    left_out = 0
     for client in clients:
         try:
             if use_cli:
-                remove = remove_command(client, server.name, scope) if get_command(client, "", scope) else None
-                get = get_command(client, server.name, scope)
-                steps.append(CommandStep(client, add_command(client, server, scope), get=get, remove=remove))
+                add, get = add_command(client, server, scope), get_command(client, server.name, scope)
+                remove = remove_command(client, server.name, scope) if get is not None else []
+                steps.append(CommandStep(client, get=get, remove=remove, add=add))
                 continue
             format_entry(client, server)
             client.path(machine, scope)
@@ -163,12 +166,15 @@ def _plan_entries(
             if is_named:
                 raise
             note(f"{client.title} is left out: {error.message}")
+            left_out += 1
             continue
         change = plan_install(client, machine, server, scope)
         if change.is_needed:
             steps.append(FileStep(change, is_removal=False))
         else:
             write_lines([f"{client.title}: {server.name!r} is already registered in {change.file.path}"])
+    if left_out == len(clients):
+        raise SettingsError("none of the clients that were found can have this entry")
     return steps
 
 
@@ -178,8 +184,14 @@ def _plan_removals(
     steps: list[Step] = []
     for client in clients:
         if use_cli:
-            if client.own_command is not None or is_named:
-                steps.append(CommandStep(client, remove_command(client, name, scope), get=None, remove=None))
+            try:
+                remove, get = remove_command(client, name, scope), get_command(client, name, scope)
+            except SettingsError as error:
+                if is_named:
+                    raise
+                note(f"{client.title} is left out: {error.message}")
+                continue
+            steps.append(CommandStep(client, get=get, remove=remove))
         elif scope == "user" or client.project or is_named:
             change = plan_uninstall(client, machine, name, scope)
             if change is not None:

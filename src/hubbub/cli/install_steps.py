@@ -53,32 +53,35 @@ class FileStep:
             return f"{change.client.title}: removed {change.name!r} from {change.file.path}"
         apply_install(change)
         backup = f" (backup: {backup_path(change.file).name})" if change.file.data is not None else ""
-        return f"{change.client.title}: registered {change.name!r} in {change.file.path}{backup}"
+        verb = "updated" if change.is_update else "registered"
+        return f"{change.client.title}: {verb} {change.name!r} in {change.file.path}{backup}"
 
 
 class CommandStep:
-    """Runs the own command of a client."""
+    """Runs the own command of a client: to add an entry, or without `add` to remove it."""
 
     def __init__(
-        self, client: Client, command: Sequence[str], *, get: Sequence[str] | None, remove: Sequence[str] | None
+        self, client: Client, *, get: Sequence[str] | None, remove: Sequence[str], add: Sequence[str] | None = None
     ) -> None:
         self._client = client
-        self._command = command
         self._get = get
         self._remove = remove
+        self._add = add
 
     def show(self) -> None:
-        write_lines([shlex.join(self._command)])
+        write_lines([shlex.join(self._add or self._remove)])
 
     def make(self) -> str:
-        if (
-            self._get is not None
-            and self._remove is not None
-            and not run_command(self._get, must_succeed=False).returncode
-        ):
+        is_registered = self._get is not None and not run_command(self._get, must_succeed=False).returncode
+        if self._add is not None:
+            if is_registered:  # perhaps in another scope, where `remove` fails and `add` does not mind
+                run_command(self._remove, must_succeed=False)
+            run_command(self._add)
+        elif is_registered or self._get is None:
             run_command(self._remove)
-        run_command(self._command)
-        return f"{self._client.title}: ran `{' '.join(self._command[:3])}`"
+        else:
+            return f"{self._client.title}: nothing is registered with this name"
+        return f"{self._client.title}: ran `{' '.join((self._add or self._remove)[:3])}`"
 
 
 class SecretStep:

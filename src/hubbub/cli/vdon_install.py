@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from shutil import which
 from typing import Final
 
 import click
@@ -18,7 +19,7 @@ from hubbub.cli.errors import FAILED, INTERRUPTED
 from hubbub.cli.output import write_lines
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.install.clients import find_client
-from hubbub.install.own_commands import find_program, get_command, run_command
+from hubbub.install.own_commands import get_command, run_command
 from hubbub.install.own_entry import check_name, find_preset, serve_command
 
 _PACK: Final = "peers"
@@ -100,7 +101,8 @@ def _install(options: _Options) -> int:
     if not programs:
         if options.uninstall:
             return 0
-        raise SettingsError("neither codex nor claude can be used; install one of them, or use `hubbub install`")
+        wanted = " or ".join(program for program in adds if program not in skipped)
+        raise SettingsError(f"cannot run {wanted}; install it, or register other clients with `hubbub install`")
     for program in programs:
         _register(program, options, [] if options.uninstall else adds[program])
     return 0
@@ -121,9 +123,7 @@ def _server_command(options: _Options) -> list[str]:
 
 
 def _is_installed(program: str) -> bool:
-    is_found = (
-        find_program(program) is not None and not run_command([program, "--version"], must_succeed=False).returncode
-    )
+    is_found = which(program) is not None and not run_command([program, "--version"], must_succeed=False).returncode
     if not is_found:
         _warn(f"{program} was not found and is skipped")
     return is_found
@@ -143,7 +143,8 @@ def _register(program: str, options: _Options, add: list[str]) -> None:
         if options.dry_run:
             write_lines([f"[dry-run] {shlex.join(each)}"])
         else:
-            run_command(each)
+            # `get` also finds entries of other scopes, which `remove` cannot remove and `add` does not mind.
+            run_command(each, must_succeed=each is add or not add)
             write_lines([f"{client.title}: {shlex.join(each[:3])} {options.name}"])
     if add and not options.dry_run:
         write_lines(run_command(get, must_succeed=False).stdout.splitlines())

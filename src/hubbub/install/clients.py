@@ -14,7 +14,7 @@ import msgspec
 
 from hubbub.errors import SettingsError
 from hubbub.install.documents import Format
-from hubbub.install.machine import Machine
+from hubbub.install.machine import Machine, path_exists
 from hubbub.suggestions import format_suggestion
 
 Shape = Mapping[str, Any]
@@ -52,7 +52,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     user: Mapping[str, tuple[str, ...]]
     """Templates of paths for each operating system, `""` for all: the first that exists is used, else the first whose
-    folder exists, else the first. One that begins with `?` counts only if its folder exists."""
+    folder exists, else the first. One that begins with `?` counts only if its folder exists, and
+    one that begins with a variable is the only one if that is set."""
     project: tuple[str, ...] = ()
     """The same below a project's folder; empty if it has no such file."""
     markers: tuple[str, ...] = ()
@@ -79,10 +80,11 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
         if not templates:
             raise SettingsError(f"{self.title} has no configuration file for projects; use --scope user")
         found = {template: machine.resolve(template.removeprefix("?")) for template in templates}
-        return [
+        moved = [path for template, path in found.items() if path is not None and template[1:2].isupper()]
+        return moved or [
             path
             for template, path in found.items()
-            if path is not None and (path.parent.is_dir() or not template.startswith("?"))
+            if path is not None and (path_exists(path.parent) or not template.startswith("?"))
         ]
 
     def path(self, machine: Machine, scope: str = "user") -> Path:
@@ -91,14 +93,14 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
         Raises: SettingsError, if it has no file of this scope.
         """
         paths = self.paths(machine, scope)
-        found = [path for path in paths if path.exists()] or [path for path in paths if path.parent.is_dir()]
+        found = [path for path in paths if path_exists(path)] or [path for path in paths if path_exists(path.parent)]
         return (found or paths)[0]
 
     def is_found(self, machine: Machine) -> bool:
         """Whether it seems to be installed: its file, the folder of its file, or a marker exists."""
         places = [place for path in self.paths(machine) for place in (path, path.parent) if place != machine.home]
         places += [place for marker in self.markers if (place := machine.resolve(marker)) is not None]
-        return any(place.exists() for place in places)
+        return any(map(path_exists, places))
 
 
 CLIENTS: Final = (

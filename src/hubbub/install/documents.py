@@ -78,7 +78,7 @@ def _verified(text: str, form: Format, edits: list[Edit], allowed: list[dict[str
     after = apply_edits(text, edits)
     try:
         is_right = parse(after, form) in allowed
-    except SettingsError:
+    except (SettingsError, RecursionError):  # the second: YAML aliases in a circle
         is_right = False
     if not is_right:
         raise SettingsError("the servers are written in a form that cannot be edited safely; edit the file by hand")

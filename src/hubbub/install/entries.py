@@ -20,6 +20,8 @@ from hubbub.install.documents import find_entry
 _REFERENCE: Final = re.compile(
     r"(?:\$\{\s*(?:env:)?|\{env:)(?P<name>[A-Za-z_]\w*)(?::-[^{}]*)?\s*\}|(?:^|(?<=\s))\$(?P<bare>[A-Za-z_]\w*)$"
 )
+_URL_KEYS: Final = ("url", "serverUrl", "httpUrl", "uri")
+_COMMAND_KEYS: Final = ("command", "cmd")
 _EMPTY: Final[tuple[Any, ...]] = ({}, [], None, "")
 
 
@@ -47,7 +49,7 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     def is_hubbub(self) -> bool:
         """Whether the command runs Hubbub."""
         programs = {part.replace("\\", "/").rpartition("/")[2].removesuffix(".exe") for part in self.command[:1]}
-        return bool(programs & {"hubbub", "vdo-mcp-server"}) or ("-m", "hubbub") in pairwise(self.command[1:5])
+        return bool(programs & {"hubbub", "vdo-mcp-server"}) or ("-m", "hubbub") in pairwise(self.command)
 
 
 def format_entry(client: Client, server: ServerEntry) -> dict[str, Any]:
@@ -60,6 +62,13 @@ def format_entry(client: Client, server: ServerEntry) -> dict[str, Any]:
         raise SettingsError(f"{client.title} takes no remote servers from its file; leave out --url for it")
     entry: dict[str, Any] = _fill(shape, placeholder_values(client, server))
     return entry
+
+
+def keep_user_keys(client: Client, existing: Any, entry: dict[str, Any]) -> dict[str, Any]:
+    """Add to a new entry what the user set in the old one: unknown keys, numbers and switches."""
+    written = {**client.stdio, **(client.remote or {}), **dict.fromkeys((*_URL_KEYS, *_COMMAND_KEYS, "args"), "")}
+    items = existing.items() if isinstance(existing, dict) else ()
+    return entry | {key: value for key, value in items if isinstance(written.get(key, 0), int)}
 
 
 def missing_variables(client: Client, server: ServerEntry) -> tuple[str, ...]:
@@ -109,8 +118,10 @@ def _fill(shape: Any, values: Mapping[str, Any]) -> Any:
 
 def container_path(client: Client, values: Mapping[str, Any]) -> tuple[str, ...]:
     """Return where the servers are in a parsed file of this client."""
-    nested = client.nested_key
-    return nested if nested is not None and isinstance(find_entry(values, nested), dict) else client.key
+    nested = find_entry(values, client.nested_key) if client.nested_key is not None else None
+    # A server may have the name of the nested key; then its members are not all objects.
+    is_nested = isinstance(nested, dict) and all(isinstance(each, dict) for each in nested.values())
+    return client.nested_key if client.nested_key is not None and is_nested else client.key
 
 
 def read_entries(client: Client, values: Mapping[str, Any]) -> Iterator[ServerEntry]:
@@ -126,8 +137,8 @@ def read_entry(name: str, entry: Any) -> ServerEntry | None:
     """Read an entry of any client; None if it has neither a command nor a URL."""
     if not isinstance(entry, dict):
         return None
-    url = _first(entry, "url", "serverUrl", "httpUrl", "uri")
-    command = _first(entry, "command", "cmd")
+    url = _first(entry, *_URL_KEYS)
+    command = _first(entry, *_COMMAND_KEYS)
     if not isinstance(url, str):
         url = None
         command = list(command) if isinstance(command, list) else [command] if isinstance(command, str) else []

@@ -17,6 +17,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
+from hubbub.install.machine import path_exists
 
 BACKUP_SUFFIX: Final = ".hubbub-backup"
 _BOM: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
@@ -47,9 +48,10 @@ def read_file(path: Path) -> ClientFile:
     Raises: SettingsError, if it cannot be read, is too large, or is not UTF-8.
     """
     try:
-        target = path.resolve()
-        if not target.exists():
-            return ClientFile(path, target, None)
+        try:
+            target = path.resolve(strict=True)
+        except FileNotFoundError:  # also a link to a file that does not exist, which is then made
+            return ClientFile(path, path.resolve(), None)
         if not target.is_file():
             raise SettingsError(f"{path} is not a file")
         with target.open("rb") as file:
@@ -63,7 +65,7 @@ def read_file(path: Path) -> ClientFile:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
-        raise SettingsError(f"{path} line {line}, column {column}: not UTF-8") from None
+        raise SettingsError(f"{path}: line {line}, column {column}: not UTF-8") from None
     return ClientFile(path, target, data)
 
 
@@ -72,25 +74,28 @@ def check_writable(file: ClientFile) -> None:
 
     Raises: SettingsError.
     """
-    folder = file.target.parent
-    while not folder.exists():
-        folder = folder.parent
+    folder = next(folder for folder in file.target.parents if path_exists(folder))
     # The administrator may write every file, so the mode says whether this one is meant to stay as it is.
     if file.data is not None and not (os.access(file.target, os.W_OK) and file.target.stat().st_mode & 0o222):
-        raise SettingsError(f"{file.path} is read-only; change its permissions, or use --client to leave it out")
+        raise SettingsError(f"{file.path} is read-only; change its permissions, or choose other clients with --client")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise SettingsError(f"the folder {folder} is read-only, so {file.path} cannot be replaced")
 
 
-def write_file(file: ClientFile, data: bytes) -> list[Path]:
-    """Replace a file that was read before, keeping a backup and its permissions; return the folders that were made.
+def missing_folders(file: ClientFile) -> list[Path]:
+    """Return the folders that `write_file` will make, the outermost first."""
+    return [folder for folder in reversed(file.target.parents) if not path_exists(folder)]
+
+
+def write_file(file: ClientFile, data: bytes) -> None:
+    """Replace a file that was read before, keeping a backup and its permissions.
 
     Raises: SettingsError, if it has changed since it was read or cannot be written. The file is then unchanged.
     """
-    made: list[Path] = []
+    made = missing_folders(file)
     temporary = file.target.with_name(f".{file.target.name}.{token_hex(4)}.tmp")
     try:
-        made = _make_folders(file.target.parent)
+        file.target.parent.mkdir(parents=True, exist_ok=True)
         like = file.target.stat() if file.data is not None else None
         _write_new(temporary, data, like)
         _check_unchanged(file)
@@ -104,7 +109,6 @@ def write_file(file: ClientFile, data: bytes) -> list[Path]:
         _remove(temporary, *reversed(made))
         raise
     _sync_folder(file.target.parent)
-    return made
 
 
 def delete_file(file: ClientFile, folders: list[Path]) -> None:
@@ -154,16 +158,6 @@ def _write_new(path: Path, data: bytes, like: os.stat_result | None) -> None:
             with suppress(OSError):  # Only the administrator may, who must not take the file from its user.
                 os.chown(path, like.st_uid, like.st_gid)
         path.chmod(stat.S_IMODE(like.st_mode))
-
-
-def _make_folders(folder: Path) -> list[Path]:
-    missing: list[Path] = []
-    while not folder.exists():
-        missing.insert(0, folder)
-        folder = folder.parent
-    for each in missing:
-        each.mkdir(exist_ok=True)
-    return missing
 
 
 def _sync_folder(folder: Path) -> None:

@@ -70,12 +70,16 @@ class _Parser:
             return Node(self._string(), start, self._at, None)
         number = _NUMBER.match(self._text, start)
         if number is not None:
+            try:
+                value = json.loads(number[0])
+            except ValueError:
+                raise self._error(f"a number of {len(number[0])} digits is too long") from None
             self._at = number.end()
-            return Node(json.loads(number[0]), start, self._at, None)
-        for word, value in _WORDS.items():
+            return Node(value, start, self._at, None)
+        for word, meaning in _WORDS.items():
             if self._text.startswith(word, start):
                 self._at += len(word)
-                return Node(value, start, self._at, None)
+                return Node(meaning, start, self._at, None)
         raise self._error("a value is missing here" if mark in ("", ",", "}", "]", ":") else "not a JSON value")
 
     def _object(self, start: int, depth: int) -> Node:

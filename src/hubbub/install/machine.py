@@ -54,6 +54,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return Path(value) if value and Path(value).is_absolute() else None
 
 
+def path_exists(path: Path) -> bool:
+    """Whether a path exists and can be reached. `Path.exists` raises PermissionError before Python 3.14."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
 def this_machine() -> Machine:
     """Return the system that this process runs on.
 

@@ -19,6 +19,7 @@ def add_command(client: Client, server: ServerEntry, scope: str) -> list[str]:
     Raises: SettingsError, if the client has none, or none for this server.
     """
     own = _own_command(client, scope)
+    _require_program(own.add[0])
     if server.variables and client.names_variables:
         names = ", ".join(server.variables)
         raise SettingsError(f"`{own.add[0]}` has no option for {names}; leave out --use-cli for {client.title}")
@@ -42,23 +43,18 @@ def remove_command(client: Client, name: str, scope: str) -> list[str]:
         raise SettingsError(
             f"`{own.add[0]}` has no command that removes a server; leave out --use-cli for {client.title}"
         )
-    return fill_words(own.remove, name, scope)
+    _require_program(own.remove[0])
+    return _fill_words(own.remove, name, scope)
 
 
 def get_command(client: Client, name: str, scope: str) -> list[str] | None:
     """Return the command that succeeds if a server is registered; None if the client has none."""
     own = _own_command(client, "user")
-    return None if own.get is None else fill_words(own.get, name, scope)
+    return None if own.get is None else _fill_words(own.get, name, scope)
 
 
-def fill_words(template: Sequence[str], name: str, scope: str) -> list[str]:
-    """Fill in the name and scope of a command."""
+def _fill_words(template: Sequence[str], name: str, scope: str) -> list[str]:
     return [{"{name}": name, "{scope}": scope}.get(word, word) for word in template]
-
-
-def find_program(name: str) -> str | None:
-    """Return the path of a client's program; None if it is not on the PATH."""
-    return which(name)
 
 
 def run_command(command: Sequence[str], *, must_succeed: bool = True) -> subprocess.CompletedProcess[str]:
@@ -66,9 +62,7 @@ def run_command(command: Sequence[str], *, must_succeed: bool = True) -> subproc
 
     Raises: SettingsError, if it is not installed, does not end in time, or fails and must not.
     """
-    program = find_program(command[0])
-    if program is None:
-        raise SettingsError(f"{command[0]!r} is not on the PATH; leave out --use-cli to edit the file instead")
+    program = _require_program(command[0])
     shown = " ".join(command[:3])
     try:
         done = subprocess.run(
@@ -88,6 +82,13 @@ def run_command(command: Sequence[str], *, must_succeed: bool = True) -> subproc
         lines = [line for line in (done.stderr + "\n" + done.stdout).splitlines() if line.strip()]
         raise SettingsError(f"`{shown}` failed with exit code {done.returncode}: {lines[0] if lines else 'no output'}")
     return done
+
+
+def _require_program(name: str) -> str:
+    program = which(name)
+    if program is None:
+        raise SettingsError(f"{name!r} is not on the PATH; leave out --use-cli to edit the file instead")
+    return program
 
 
 def _own_command(client: Client, scope: str) -> OwnCommand:

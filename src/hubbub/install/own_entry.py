@@ -17,6 +17,7 @@ from hubbub.client.urls import check_url, looks_like_token
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.install.entries import ServerEntry
 from hubbub.install.join_secrets import SecretPlace, secret_variables
+from hubbub.security.redact import redact
 from hubbub.server.pack import Preset
 from hubbub.suggestions import format_suggestion
 
@@ -90,7 +91,7 @@ def serve_command(packs: Iterable[str], arguments: Iterable[str]) -> tuple[str, 
 def default_name(target: str | None) -> str:
     """Return the name of an entry that the user did not name: that of the program, or `hubbub`."""
     stem = "" if target is None else re.sub(r"[^A-Za-z0-9_-]", "-", _split_target(target)[0].stem)
-    return stem.lstrip("-")[:64] or DEFAULT_NAME
+    return stem[:64].strip("-") or DEFAULT_NAME
 
 
 def find_preset(name: str, packs: tuple[str, ...] = ()) -> PresetEntry:
@@ -107,7 +108,8 @@ def find_preset(name: str, packs: tuple[str, ...] = ()) -> PresetEntry:
         for preset_name, preset in found.items():
             presets.setdefault(preset_name, PresetEntry(entry.name, preset))
     if name not in presets:
-        raise SettingsError(f"unknown preset {name!r}{format_suggestion(name, presets)}")
+        place = f" in the pack{'s' if len(packs) > 1 else ''} {', '.join(packs)}" if packs else ""
+        raise SettingsError(f"unknown preset {name!r}{place}{format_suggestion(name, presets)}")
     return presets[name]
 
 
@@ -142,13 +144,22 @@ def _make_remote(choice: Choice) -> ServerEntry:
         raise SettingsError(
             "--url registers a hub that runs; TARGET, --pack, --preset and --create-secret do not go with it"
         )
-    url = str(choice.url)
-    parts = check_url(url, ("https", "http"))
-    for key, value in parse_qsl(parts.query, keep_blank_values=True):
-        if _SECRET_NAME.search(key) or looks_like_token(value):
-            raise SettingsError(
-                "the URL seems to contain a secret; put it into a variable, and name that with --key-env"
-            )
-    if choice.key_variable is not None and _VARIABLE.fullmatch(choice.key_variable) is None:
+    url, variable = str(choice.url), choice.key_variable
+    if _has_secret(url):
+        raise SettingsError("the URL seems to contain a secret; put it into a variable, and name that with --key-env")
+    check_url(url, ("https", "http"))
+    if variable is not None and (_VARIABLE.fullmatch(variable) is None or redact(variable) != variable):
         raise SettingsError("--key-env takes the name of a variable, not its value")
-    return ServerEntry(name=choice.name, url=url, key_variable=choice.key_variable)
+    return ServerEntry(name=choice.name, url=url, key_variable=variable)
+
+
+def _has_secret(url: str) -> bool:
+    """Whether a URL has a user or password, a query such as `token=...`, or something in the form of a known key."""
+    address, _, query = url.partition("?")
+    host = address.partition("//")[2].partition("/")[0]
+    items = parse_qsl(query.partition("#")[0], keep_blank_values=True)
+    return (
+        "@" in host
+        or any(_SECRET_NAME.search(key) or looks_like_token(value) for key, value in items)
+        or redact(address) != address
+    )

@@ -8,8 +8,9 @@ in the user's data folder for each file of a client; it is as private as the fil
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from contextlib import suppress
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,10 +27,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One entry that was written."""
 
     name: str
-    digest: str
+    digest: str = ""
     """Of the text that was written."""
-    undo: tuple[tuple[int, int, str], ...]
+    undo: tuple[tuple[int, int, str], ...] = ()
     """Edits of that text that restore the one before."""
+    entry: str = ""
+    """Digest of the entry, to tell it from one that the user wrote later with the same name."""
     created_levels: int = 0
     """How many objects around the entry were added with it."""
     created_file: bool = False
@@ -47,18 +50,23 @@ class Records:
         """Return the record of an entry, if there is a readable one."""
         return next((record for record in self._read() if record.name == name), None)
 
-    def store(self, record: Record) -> None:
-        """Store a record; it replaces that of the same name.
+    @contextmanager
+    def storing(self, record: Record) -> Iterator[None]:
+        """Store a record before its file is written; take it back if that fails.
 
         Raises: SettingsError.
         """
-        self._write([each for each in self._read() if each.name != record.name] + [record])
+        before = self._read()
+        self._write([each for each in before if each.name != record.name] + [record])
+        try:
+            yield
+        except BaseException:
+            with suppress(SettingsError):
+                self._write(before)
+            raise
 
     def forget(self, name: str) -> None:
-        """Remove the record of an entry. What it had created is removed with the last entry.
-
-        Raises: SettingsError.
-        """
+        """Remove the record of an entry. What it had created is removed with the last entry."""
         record = self.find(name)
         if record is None:
             return
@@ -70,7 +78,8 @@ class Records:
                 created_file=others[0].created_file or record.created_file,
                 created_folders=(*record.created_folders, *others[0].created_folders),
             )
-        self._write(others)
+        with suppress(SettingsError):  # A record without its entry is ignored.
+            self._write(others)
 
     def _read(self) -> list[Record]:
         try:
@@ -92,13 +101,18 @@ class Records:
             temporary.replace(self._file)
         except OSError as error:
             raise SettingsError(
-                f"{self._path} was written, but the record for --uninstall was not: {error.strerror}; see {self._file}"
+                f"{self._file} cannot be written: {error.strerror}; --uninstall needs it, so {self._path} is unchanged"
             ) from None
 
 
 def digest_of(text: str) -> str:
     """Return the digest by which a record recognizes the text that it belongs to."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def entry_digest(entry: object) -> str:
+    """Return the digest of a parsed entry."""
+    return digest_of(json.dumps(entry, sort_keys=True, default=str))
 
 
 def undo_edit(before: str, after: str) -> tuple[int, int, str]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
 from hubbub.errors import SettingsError
 from hubbub.install.clients import Client
 from hubbub.install.documents import find_entry, parse, remove_entry, set_entry
-from hubbub.install.entries import ServerEntry, container_path, format_entry
-from hubbub.install.files import ClientFile, check_writable, delete_file, read_file, write_file
+from hubbub.install.entries import ServerEntry, container_path, format_entry, keep_user_keys, read_entry
+from hubbub.install.files import ClientFile, check_writable, delete_file, missing_folders, read_file, write_file
 from hubbub.install.machine import Machine
-from hubbub.install.records import Record, Records, digest_of, restore, undo_edit
+from hubbub.install.own_entry import DEFAULT_NAME
+from hubbub.install.records import Record, Records, digest_of, entry_digest, restore, undo_edit
+
+_EMPTY_FILE: Final = frozenset("{} \t\r\n")
+"""All that is left in a file that we made, unless the user added something."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,9 +28,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     before: str
     after: str | None
     """None: the file is deleted, because `hubbub install` made it."""
-    record: Record | None
-    """What to remember; None after an entry was removed."""
+    record: Record
+    """What `--uninstall` needs."""
     name: str
+    is_update: bool
+    """Whether there was an entry of this name."""
 
     @property
     def is_needed(self) -> bool:
@@ -38,7 +45,7 @@ def plan_install(client: Client, machine: Machine, server: ServerEntry, scope: s
 
     Raises: SettingsError, if the file cannot be read, parsed or written; it names the file, line and column.
     """
-    entry = format_entry(client, server)
+    new_entry = format_entry(client, server)
     file = read_file(client.path(machine, scope))
     text = file.text
     try:
@@ -47,24 +54,36 @@ def plan_install(client: Client, machine: Machine, server: ServerEntry, scope: s
         existing = find_entry(values, path)
         # A record of an entry that is not there any more says nothing about this file.
         record = Records(file.target).find(server.name) if existing is not None else None
+        _check_own(existing, record, server.name)
+        entry = keep_user_keys(client, existing, new_entry)
         # An update starts from the text before the first registration, so that the record stays complete.
         original = restore(record, text) if record is not None else None
         base = text if original is None else original
         after = text if existing == entry else set_entry(base, client.format, path, entry)
         if original is None and existing is not None:  # written by hand, or the file has changed since
-            record = msgspec.structs.replace(record, digest="", undo=()) if record is not None else None
+            record = record or Record(name=server.name)
+            record = msgspec.structs.replace(record, digest="", undo=(), entry=entry_digest(entry))
         else:
             record = Record(
                 name=server.name,
                 digest=digest_of(after),
                 undo=(undo_edit(base, after),),
+                entry=entry_digest(entry),
                 created_levels=_count_missing(parse(base, client.format), path),
                 created_file=record.created_file if record is not None else file.data is None,
                 created_folders=record.created_folders if record is not None else (),
             )
     except SettingsError as error:
         raise SettingsError(f"{file.path}: {error.message}") from None
-    change = Change(client=client, file=file, before=text, after=after, record=record, name=server.name)
+    change = Change(
+        client=client,
+        file=file,
+        before=text,
+        after=after,
+        record=record,
+        name=server.name,
+        is_update=existing is not None,
+    )
     if change.is_needed:
         check_writable(file)
     return change
@@ -81,17 +100,20 @@ def plan_uninstall(client: Client, machine: Machine, name: str, scope: str = "us
     try:
         values = parse(text, client.format)
         path = (*container_path(client, values), name)
-        if find_entry(values, path) is None:
+        existing = find_entry(values, path)
+        if existing is None:
             return None
+        _check_own(existing, record, name)
         after: str | None = restore(record, text) if record is not None else None
         if after is None:
             after = remove_entry(text, client.format, path, record.created_levels if record is not None else 0)
-        if record is not None and record.created_file and not parse(after, client.format):
+        if record is not None and record.created_file and not set(after) - _EMPTY_FILE:
             after = None
     except SettingsError as error:
         raise SettingsError(f"{file.path}: {error.message}") from None
     check_writable(file)
-    return Change(client=client, file=file, before=text, after=after, record=record, name=name)
+    record = record or Record(name=name)
+    return Change(client=client, file=file, before=text, after=after, record=record, name=name, is_update=True)
 
 
 def apply_install(change: Change) -> None:
@@ -101,13 +123,10 @@ def apply_install(change: Change) -> None:
     """
     if change.after is None or not change.is_needed:
         return
-    made = write_file(change.file, change.file.encode(change.after))
-    records = Records(change.file.target)
-    if change.record is None:
-        records.forget(change.name)
-        return
-    folders = (*change.record.created_folders, *map(str, made))
-    records.store(msgspec.structs.replace(change.record, created_folders=folders))
+    folders = (*change.record.created_folders, *map(str, missing_folders(change.file)))
+    # The record first: without one, an interruption would leave an entry that --uninstall cannot remove completely.
+    with Records(change.file.target).storing(msgspec.structs.replace(change.record, created_folders=folders)):
+        write_file(change.file, change.file.encode(change.after))
 
 
 def apply_uninstall(change: Change) -> None:
@@ -116,11 +135,27 @@ def apply_uninstall(change: Change) -> None:
     Raises: SettingsError. The file is then unchanged.
     """
     if change.after is None:
-        folders = change.record.created_folders if change.record is not None else ()
-        delete_file(change.file, [Path(folder) for folder in folders])
+        delete_file(change.file, [Path(folder) for folder in change.record.created_folders])
     else:
         write_file(change.file, change.file.encode(change.after))
     Records(change.file.target).forget(change.name)
+
+
+def _check_own(existing: Any, record: Record | None, name: str) -> None:
+    """Fail if an entry is of a server that is not Hubbub's.
+
+    Raises: SettingsError.
+    """
+    if existing is None or (record is not None and record.entry == entry_digest(existing)):
+        return
+    found = read_entry(name, existing)
+    is_own = found is not None and (
+        found.is_hubbub() or (found.is_remote and (record is not None or name == DEFAULT_NAME))
+    )
+    if not is_own:
+        raise SettingsError(
+            f"the entry {name!r} there is not one of `hubbub install`; choose another --name, or remove it by hand"
+        )
 
 
 def _count_missing(values: object, path: tuple[str, ...]) -> int:
