@@ -266,6 +266,16 @@ def test_the_forms_of_all_clients_are_read(client: str, entry: Any, section: dic
         ({"url": "https://e.example/mcp?api_key=zz&v=1"}, {"SERVER_API_KEY": "zz"}),
         ({"url": "https://e.example/s/a1b2c3d4e5f6g7h8i9/mcp"}, {"SERVER_URL_TOKEN": "a1b2c3d4e5f6g7h8i9"}),
         ({"url": "https://e.example", "headers": {"Authorization": "Bearer abc"}}, {"SERVER_AUTHORIZATION": "abc"}),
+        ({"command": "x", "env": {"JIRA_PAT": "abcd", "SIM_PIN": "1234"}}, {"JIRA_PAT": "abcd", "SIM_PIN": "1234"}),
+        ({"command": "x", "args": ["--header", "Authorization:Bearer tok"]}, {"SERVER_AUTHORIZATION": "tok"}),
+        ({"command": "x", "args": ["-e", "MY_AUTH=abc", "A=b"]}, {"SERVER_MY_AUTH": "abc"}),
+        ({"command": "x", "args": ["--env=API_KEY=abc"]}, {"SERVER_API_KEY": "abc"}),
+        ({"command": "x", "env": {"DSN": "postgres://u:hunter@db/${DB}"}}, {"DSN": "postgres://u:hunter@db/"}),
+        ({"command": "x", "args": ["postgres://u:hunter@${H}/x"]}, {"SERVER_ARGUMENT": "postgres://u:hunter@"}),
+        ({"command": "x", "env": {"DSN": "postgres://${U}:${PW}@db/x", "API_KEY": "ApiKey ${K}"}}, {}),
+        ({"url": "https://e.example", "headers": {"Authorization": "Bearer ab-${X}"}}, {"SERVER_AUTHORIZATION": "ab-"}),
+        ({"url": "https://e.example?key=ab-${X}"}, {"SERVER_KEY": "ab-"}),
+        ({"command": "x", "env": {"A": "${API_KEY:-hunter}", "B": "${LEVEL:-debug}"}}, {"API_KEY": "hunter"}),
     ],
 )  # fmt: skip
 def test_secrets_are_found_wherever_clients_write_them(entry: Any, secrets: dict[str, str]) -> None:
@@ -275,6 +285,11 @@ def test_secrets_are_found_wherever_clients_write_them(entry: Any, secrets: dict
     for name, value in secrets.items():
         assert f"${{{name}}}" in str(section)
         assert value not in str(section).replace(name, "")
+
+
+def test_a_thousand_secrets_of_one_name_are_stored() -> None:
+    stored = StoredSecrets({}, {})
+    assert len({stored.refer("server", "token", str(number)) for number in range(1100)}) == 1100
 
 
 TEXTS = st.text(max_size=8) | st.sampled_from(

@@ -135,7 +135,10 @@ class EntryReader:
                 return str(self._home)
             raise self._foreign_error(found[0])  # Such names are of the client: `${workspaceFolder}`.
         name = found["name"] or found["brace"] or make_variable_name(found["input"])
-        return f"${{{name}{found['default']}}}" if found["default"] else self._refer(name)
+        if not found["default"]:
+            return self._refer(name)
+        stored = self._secrets.store_default(name, found["default"].removeprefix(":-"))
+        return stored or f"${{{name}{found['default']}}}"
 
     def _translate_plain(self, text: str) -> str:
         foreign = _FOREIGN.search(text)
