@@ -161,10 +161,10 @@ def test_own_entries_are_left_out(machine: Machine, target: Path) -> None:
         ("cursor", "text", "is not an object"),
         ("cursor", {"url": "ftp://example.com"}, "is invalid: `url` must start with https:// or http://"),
         ("cursor", {"url": "https://u:p@example.com"}, "is invalid: `url` must not contain a user or a password"),
-        ("cursor", {"url": ["https://example.com"]}, "has a url that is not text"),
+        ("cursor", {"url": ["https://example.com"]}, "has a value of `url` that is not text"),
         ("cursor", {"url": "http://["}, "is invalid"),
         ("cursor", {"command": "x", "args": "-y"}, "has args that are not a list"),
-        ("cursor", {"command": "x", "env": {"A": ["b"]}}, "has a env.A that is not text"),
+        ("cursor", {"command": "x", "env": {"A": ["b"]}}, "has a value of `env.A` that is not text"),
         ("cursor", {"command": "x", "env": ["A=b"]}, "has env that is not an object"),
         ("cursor", {"type": ["stdio"], "command": "x"}, "has the unknown type \"['stdio']\""),
         ("vscode", {"command": "x", "args": ["${workspaceFolder}"]}, "uses ${workspaceFolder}, which only VS Code"),
@@ -174,6 +174,8 @@ def test_own_entries_are_left_out(machine: Machine, target: Path) -> None:
             "uses {file:~/.key}, which only opencode",
         ),
         ("goose", {"type": "builtin", "name": "developer"}, "is built into Goose"),
+        ("cursor", {"command": "x", "args": ["a\0b"]}, "has a value of `args` with a NUL character"),
+        ("cursor", {"command": "x", "args": ["a"] * 1001}, "has more than 1000 arguments, variables and headers"),
         ("cursor", {"command": "x", "args": ["\ud800"]}, "is invalid: it has half of a surrogate pair"),
     ],
 )
@@ -322,11 +324,35 @@ def test_a_broken_file_is_named_and_others_are_read(machine: Machine, target: Pa
     clients = [find_client("cursor"), find_client("gemini")]
     planned = plan_import(clients, machine, target, is_strict=False)
     assert len(planned.added) == 1
-    (line,) = planned.left_out
+    (line,) = planned.unreadable
     assert "mcp.json: line 1, column" in line
     with pytest.raises(SettingsError, match="line 1, column"):
         plan_import(clients, machine, target, is_strict=True)
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"mcpServers": [1]}', "mcp.json: `mcpServers` is not an object"),
+        (json.dumps({"mcpServers": {f"s{number}": {"command": "x"} for number in range(201)}}), "has 201 servers"),
+    ],
+)
+def test_a_file_whose_servers_cannot_be_read_is_refused(
+    machine: Machine, target: Path, text: str, problem: str
+) -> None:
+    write_servers(find_client("cursor"), machine, {}, text=text)
+    with pytest.raises(SettingsError, match=problem):
+        plan(machine, target, "cursor")
+
+
+@pytest.mark.parametrize("text", ["servers = 3\n", "[[servers]]\nname = 'x'\n"])
+def test_settings_whose_servers_are_not_a_table_stay(machine: Machine, target: Path, text: str) -> None:
+    target.parent.mkdir(parents=True)
+    target.write_text(text, encoding="utf-8")
+    write_servers(find_client("cursor"), machine, {"x": {"command": "x"}})
+    with pytest.raises(SettingsError, match=r"hubbub\.toml: `servers` is not a table"):
+        plan(machine, target, "cursor")
 
 
 def test_a_settings_file_that_cannot_be_parsed_stays(machine: Machine, target: Path) -> None:

@@ -33,7 +33,8 @@ hubbub import --config hub.toml --yes         into another file
 
 Secrets are not written into the settings: they become references such as ${{GITHUB_TOKEN}},
 and their values are stored in a file that only you can read. Entries of Hubbub itself, and
-those that a hub cannot serve, are left out and named.
+those that a hub cannot serve, are left out and named. If the file of a client cannot be read,
+the others are imported, and the exit code is 2.
 """
 
 
@@ -48,11 +49,12 @@ def command(names: tuple[str, ...], config: str | None, dry_run: bool, says_yes:
     target = Path(config if config is not None else user_settings_path()).expanduser()
     plan = plan_import(clients, machine, target, is_strict=bool(names))
     _show(plan)
+    code = WRONG_USAGE if plan.unreadable else 0
     if not plan.added:
         write_lines(["There is no server to import."])
-        return 0
+        return code
     if dry_run:
-        return 0
+        return code
     if is_interactive() and not says_yes:
         if not click.confirm(f"Write {_count_servers(plan)} to {plan.file.path}?", err=True):
             return FAILED
@@ -67,7 +69,7 @@ def command(names: tuple[str, ...], config: str | None, dry_run: bool, says_yes:
             "To use them through Hubbub only, remove them from the clients and run `hubbub install`.",
         ]
     )
-    return 0
+    return code
 
 
 def _choose_clients(names: Sequence[str], machine: Machine) -> list[Client]:
@@ -83,6 +85,8 @@ def _show(plan: ImportPlan) -> None:
     if plan.added:
         write_diff(str(plan.file.path), plan.before, plan.after, masks_additions=False)
     write_lines(_notes(plan))
+    for line in plan.unreadable:
+        print_message(line)
 
 
 def _notes(plan: ImportPlan) -> Iterator[str]:

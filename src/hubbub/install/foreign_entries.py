@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from hubbub import bounds
 from hubbub.assembly.server_config import make_server_config
 from hubbub.errors import SettingsError
 from hubbub.install.clients import Client
@@ -60,6 +61,7 @@ class EntryReader:
         """
         if not isinstance(entry, dict):
             raise SettingsError("is not an object")
+        self._check_size(entry)
         kind = entry.get("type", entry.get("transport"))
         if kind in _BUILT_IN:
             raise SettingsError(f"is built into {self._client.title}")
@@ -73,6 +75,12 @@ class EntryReader:
             section["enabled"] = False
         self._check(name, section)
         return section
+
+    def _check_size(self, entry: dict[str, Any]) -> None:
+        """Fail if it has too many values. Secrets are named one after the other, which takes quadratic time."""
+        lists = [value for value in entry.values() if isinstance(value, dict | list)]
+        if sum(map(len, lists)) > bounds.IMPORTED_VALUES:
+            raise SettingsError(f"has more than {bounds.IMPORTED_VALUES} arguments, variables and headers")
 
     def _remote_section(self, name: str, entry: dict[str, Any], url: Any) -> dict[str, Any]:
         secrets = self._secrets
@@ -185,5 +193,7 @@ def _require_text(key: str, value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     if not isinstance(value, str):
-        raise SettingsError(f"has a {key} that is not text")
+        raise SettingsError(f"has a value of `{key}` that is not text")
+    if "\0" in value:
+        raise SettingsError(f"has a value of `{key}` with a NUL character")
     return value
