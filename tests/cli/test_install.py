@@ -247,16 +247,15 @@ def test_doctor_says_what_is_registered_and_whether_it_starts(hubbub: Run, insta
     (home / ".gemini/settings.json").write_text(json.dumps(gone))
     (home / ".codeium/windsurf/mcp_config.json").write_text("{,}")
     (home / ".lmstudio/mcp.json").write_text('{"mcpServers": {"other": {"command": "never-started"}}}')
-    checks = {
-        each["name"]: each for each in json.loads(hubbub("doctor", "--json", **_environment(home)).stdout)["clients"]
-    }
+    found = json.loads(hubbub("doctor", "--json", **_environment(home)).stdout)["clients"]
+    checks = {each["name"]: each for each in reversed(found)}
     assert checks["cursor"]["ok"]
     assert "hubbub: registered and starts (" in checks["cursor"]["detail"]
     assert "needs the variable VDON_MCP_JOIN_TOKEN_SECRET" in checks["codex"]["detail"]
     assert "hubbub install --client gemini" in checks["gemini"]["advice"]
     assert not checks["gemini"]["ok"]
     assert "mcp_config.json: line 1, column 2: " in checks["windsurf"]["detail"]
-    assert checks["lmstudio"]["detail"] == "hubbub is not registered (1 other server)"
+    assert checks["lmstudio"]["detail"] == "hubbub is not registered (1 other server: other)"
     assert "clients\n" in hubbub("doctor", **_environment(home)).stdout
 
 
