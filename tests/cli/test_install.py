@@ -182,6 +182,23 @@ def test_shapes_and_links_are_printed(install: Run) -> None:
     )
 
 
+@pytest.mark.parametrize("form", ["codex", "claude-code", "cursor-link", "vscode-badge"])
+def test_a_printed_secure_preset_names_its_variable(install: Run, form: str) -> None:
+    done = install("--print", form, "--preset", "secure-core")
+    assert done.returncode == 0
+    assert done.stderr == "Set the variable VDON_MCP_JOIN_TOKEN_SECRET where the client starts; it is not set here.\n"
+
+
+@pytest.mark.parametrize("arguments", [("--uninstall",), ("--preset", "secure-core", "--create-secret", "file")])
+def test_printing_changes_nothing(install: Run, home: Path, arguments: tuple[str, ...]) -> None:
+    (home / ".cursor").mkdir()
+    assert install("--client", "cursor", "--pack", "demo").returncode == 0
+    before = tree(home)
+    done = install("--print", "codex", "--client", "cursor", *arguments)
+    assert (done.returncode, done.stdout, tree(home)) == (2, "", before)
+    assert done.stderr == "hubbub: --print changes nothing; leave out --uninstall and --create-secret\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

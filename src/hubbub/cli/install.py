@@ -89,6 +89,8 @@ def command(
     machine = this_machine()
     name = default_name(target) if name is None else name
     check_name(name)
+    if printed is not None and (uninstall or secret_place is not None):
+        raise SettingsError("--print changes nothing; leave out --uninstall and --create-secret")
     is_chosen = bool(names) or says_yes
     if uninstall:
         clients = _choose_clients(names, machine)
@@ -108,6 +110,7 @@ def command(
     server = make_entry(choice)
     if printed is not None:
         write_lines([format_printed(printed, server)])
+        _write_notes(server, [])
         return 0
     clients = _choose_clients(names, machine)
     steps = _plan_entries(clients, machine, server, scope, use_cli=use_cli, is_named=bool(names))
