@@ -1,4 +1,4 @@
-"""Secrets of presets in the system's keyring, and what is wrong with files; more of these is tested with the command."""
+"""Secrets of presets in the keyring and in files; more about files is tested with the command."""
 
 import sys
 from collections.abc import Iterator
