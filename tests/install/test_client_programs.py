@@ -18,7 +18,7 @@ from tests.install.client_programs import ROOT, ClientProgram, provide_program
 from tests.install.responses_endpoint import serve_responses
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are installed for Linux and macOS")
-SERVER = (sys.executable, "-P", "-m", "hubbub", "serve", "--pack", "demo", "--transport", "stdio")
+SERVER = (sys.executable, "-P", "-m", "hubbub", "serve", "--pack", "demo", "--alone", "--transport", "stdio")
 Provide = Callable[[str], ClientProgram]
 
 

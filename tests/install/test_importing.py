@@ -17,6 +17,7 @@ from hubbub.install.entries import ServerEntry
 from hubbub.install.foreign_entries import EntryReader
 from hubbub.install.importing import ImportPlan, apply_import, plan_import
 from hubbub.install.machine import Machine
+from hubbub.install.own_entry import serve_command
 from hubbub.install.registration import apply_install, plan_install
 from hubbub.install.secret_values import StoredSecrets
 from hubbub.settings.trust import read_folder_file
@@ -152,6 +153,15 @@ def test_own_entries_are_left_out(machine: Machine, target: Path) -> None:
     planned = plan(machine, target, "cursor")
     assert planned.added == ()
     assert planned.left_out == tuple(f"Cursor: {name!r} is Hubbub itself" for name in (*"abcd", "registered"))
+
+
+def test_a_program_of_the_user_that_hubbub_serves_is_imported(machine: Machine, target: Path) -> None:
+    client = find_client("cursor")
+    command = serve_command([], ["/home/ann/weather.py:server"])
+    client.path(machine).parent.mkdir(parents=True)
+    apply_install(plan_install(client, machine, ServerEntry(name="weather", command=command)))
+    apply_import(plan(machine, target, "cursor"))
+    assert read_servers(target)["weather"] == {"command": command[0], "args": list(command[1:])}
 
 
 @pytest.mark.parametrize(

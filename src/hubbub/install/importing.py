@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -183,7 +183,10 @@ def _read_client(client: Client, machine: Machine) -> list[tuple[str, Any, bool]
             f"{file.path} has {len(entries)} servers, and at most {bounds.IMPORTED_SERVERS} can be imported"
         )
     records = Records(file.target)
-    return [(name, entry, records.find(name) is not None or _is_hubbub(entry)) for name, entry in entries]
+    return [
+        (name, entry, (records.find(name) is not None or _is_hubbub(entry)) and not _serves_program(entry))
+        for name, entry in entries
+    ]
 
 
 def _read_servers(file: ClientFile, values: dict[str, Any], path: Sequence[str]) -> list[tuple[str, Any]]:
@@ -201,6 +204,16 @@ def _is_hubbub(entry: Any) -> bool:
     runner = re.split(r"[\\/]", server.command[0])[-1].removesuffix(".exe")
     packages = {re.split(r"[\[@=<>~!]", part)[0] for part in server.command[1:]} if runner in _RUNNERS else set()
     return server.is_hubbub() or bool(packages & {"hubbub", "vdo-mcp-server"})
+
+
+def _serves_program(entry: Any) -> bool:
+    """Whether an entry serves a program of the user, `hubbub serve weather.py`, and not Hubbub itself."""
+    server = read_entry("", entry)
+    command = server.command if server is not None else ()
+    return any(
+        word == "serve" and not following.startswith("-") and ".py" in following
+        for word, following in pairwise(command)
+    )
 
 
 def _clean_name(name: str) -> str:
