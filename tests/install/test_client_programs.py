@@ -146,7 +146,7 @@ def test_claude_code_connects_to_the_server(provide: Provide) -> None:
     shown = program.run("mcp", "get", "hubbub")
     assert shown.returncode == 0, shown.stderr
     assert "User config" in shown.stdout
-    assert "serve --pack demo --transport stdio" in shown.stdout
+    assert "serve --pack demo --alone --transport stdio" in shown.stdout
 
 
 def test_gemini_connects_to_the_server(provide: Provide) -> None:
