@@ -126,6 +126,7 @@ def test_another_file_is_trusted_in_its_folder_too(home: Path, run_hubbub: Impor
     done = run_hubbub("import", "--config", "hubbub.toml", "--yes")
     assert done.returncode == 0, done.stderr
     assert "hubbub serve --config hubbub.toml" in done.stdout
+    assert "hubbub install" not in done.stdout  # It would register another file.
     assert "trusted" in run_hubbub("trust", "--list").stdout
     called = run_hubbub("call", "vault", "read_key")
     assert KEY[::-1] in called.stdout, called.stderr

@@ -241,6 +241,11 @@ def test_the_secrets_of_entries_that_are_left_out_are_not_stored(machine: Machin
         ),
         ("zed", {"source": "custom", "command": "x", "args": [], "env": {}}, {"command": "x"}),
         (
+            "zed",
+            {"source": "custom", "command": {"path": "x", "args": ["-y"], "env": {"A": "b"}}, "settings": {}},
+            {"command": "x", "args": ["-y"], "env": {"A": "b"}},
+        ),
+        (
             "goose",
             {"type": "stdio", "cmd": "x", "args": [1, True], "envs": {"A": 1}, "env_keys": ["K"], "enabled": False},
             {"command": "x", "args": ["1", "true"], "env": {"A": "1", "K": "${K:-}"}, "enabled": False},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -62,13 +63,11 @@ def command(names: tuple[str, ...], config: str | None, dry_run: bool, says_yes:
         print_message("nothing was changed; choose clients with --client NAME, or use --yes for all of these")
         return WRONG_USAGE
     apply_import(plan)
-    flag = "" if config is None else f" --config {config}"
-    write_lines(
-        [
-            f"Imported {_count_servers(plan)} into {plan.file.path}. Serve them: hubbub serve{flag}",
-            "To use them through Hubbub only, remove them from the clients and run `hubbub install`.",
-        ]
-    )
+    flag = "" if config is None else f" --config {shlex.quote(config)}"
+    lines = [f"Imported {_count_servers(plan)} into {plan.file.path}. Serve them: hubbub serve{flag}"]
+    if config is None:  # What `hubbub install` registers reads no other file.
+        lines.append("To use them through Hubbub only, remove them from the clients and run `hubbub install`.")
+    write_lines(lines)
     return code
 
 

@@ -102,6 +102,9 @@ class EntryReader:
 
     def _stdio_section(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
         command = _first(entry, "command", "cmd")
+        if isinstance(command, dict):  # Zed wrote such entries before 2025.
+            entry = {**entry, **command}
+            command = command.get("path")
         if not command:
             raise SettingsError("has neither a command nor a URL")
         program, *rest = command if isinstance(command, list) else [command]
