@@ -186,6 +186,12 @@ def test_a_program_of_the_user_that_hubbub_serves_is_imported(machine: Machine, 
         ("goose", {"type": "builtin", "name": "developer"}, "is built into Goose"),
         ("cursor", {"command": "x", "args": ["a\0b"]}, "has a value of `args` with a NUL character"),
         ("cursor", {"command": "x", "args": ["a"] * 1001}, "has more than 1000 arguments, variables and headers"),
+        (
+            "zed",
+            {"command": {"path": "x", "args": ["a"] * 1001}},
+            "has more than 1000 arguments, variables and headers",
+        ),
+        ("zed", {"command": {"args": ["a"]}}, "has neither a command nor a URL"),
         ("cursor", {"command": "x", "args": ["\ud800"]}, "is invalid: it has half of a surrogate pair"),
     ],
 )

@@ -61,6 +61,8 @@ class EntryReader:
         """
         if not isinstance(entry, dict):
             raise SettingsError("is not an object")
+        if isinstance(command := entry.get("command"), dict):  # The form of older versions of Zed.
+            entry = {**entry, **command, "command": command.get("path")}
         self._check_size(entry)
         kind = entry.get("type", entry.get("transport"))
         if kind in _BUILT_IN:
@@ -102,9 +104,6 @@ class EntryReader:
 
     def _stdio_section(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
         command = _first(entry, "command", "cmd")
-        if isinstance(command, dict):  # Zed wrote such entries before 2025.
-            entry = {**entry, **command}
-            command = command.get("path")
         if not command:
             raise SettingsError("has neither a command nor a URL")
         program, *rest = command if isinstance(command, list) else [command]
