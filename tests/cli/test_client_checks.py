@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from hubbub import Check
 from hubbub.cli.client_checks import check_clients
 from hubbub.install.clients import find_client
 from hubbub.install.entries import ServerEntry
 from hubbub.install.machine import Machine
 from hubbub.install.registration import apply_install, plan_install
-from hubbub.server.pack import Check
 
 DEMO = ["-P", "-m", "hubbub", "serve", "--pack", "demo", "--transport", "stdio"]
 
@@ -58,5 +58,5 @@ async def test_servers_of_others_are_named_and_not_started(machine: Machine) -> 
     write(machine.home / ".cursor" / "mcp.json", {"mcpServers": own})
     broken, rest = await check_clients(machine)
     assert not broken.ok
-    assert "--client cursor --name hubbub` again, with the options of this entry" in broken.advice
+    assert "with `hubbub install` and the same options" in broken.advice
     assert rest == Check("cursor", True, "1 other server: notes, not started")

@@ -99,8 +99,11 @@ def _is_own(server: ServerEntry) -> bool:
 
 
 async def _check_entry(client: Client, server: ServerEntry) -> Check:
-    # Without its options, a secure preset would be replaced by an entry that is not.
-    again = f"run `hubbub install --client {client.name} --name {server.name}` again, with the options of this entry"
+    name = "" if server.name == DEFAULT_NAME else f" --name {server.name}"
+    again = (
+        "register it again with `hubbub install` and the same options, or remove it with "
+        f"`hubbub install --uninstall --client {client.name}{name}`"
+    )
     if not server.is_enabled:
         return Check(client.name, False, f"{server.name}: registered, but switched off", f"enable it in {client.title}")
     try:
