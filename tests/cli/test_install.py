@@ -281,7 +281,7 @@ def test_doctor_says_what_is_registered_and_whether_it_starts(hubbub: Run, insta
     assert checks["cursor"]["ok"]
     assert "hubbub: registered and starts (" in checks["cursor"]["detail"]
     assert "needs the variable VDON_MCP_JOIN_TOKEN_SECRET" in checks["codex"]["detail"]
-    assert "hubbub install --uninstall --client gemini" in checks["gemini"]["advice"]
+    assert "hubbub install --uninstall --client gemini`" in checks["gemini"]["advice"]
     assert not checks["gemini"]["ok"]
     assert "mcp_config.json: line 1, column 2: " in checks["windsurf"]["detail"]
     assert checks["lmstudio"]["detail"] == "hubbub is not registered (1 other server: other)"
