@@ -89,9 +89,9 @@ def command(
     machine = this_machine()
     name = default_name(target) if name is None else name
     check_name(name)
-    if printed is not None and (uninstall or secret_place is not None):
-        raise SettingsError("--print changes nothing; leave out --uninstall and --create-secret")
     is_chosen = bool(names) or says_yes
+    if uninstall and printed is not None:
+        raise SettingsError("--print shows an entry and --uninstall removes one; use one of them")
     if uninstall:
         clients = _choose_clients(names, machine)
         steps = _plan_removals(clients, machine, name, scope, use_cli=use_cli, is_named=bool(names))
@@ -109,6 +109,8 @@ def command(
     )
     server = make_entry(choice)
     if printed is not None:
+        if secret_place is not None:
+            raise SettingsError("--print changes nothing, so it creates no secret; leave out --create-secret")
         write_lines([format_printed(printed, server)])
         _write_notes(server, [])
         return 0
