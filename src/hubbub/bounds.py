@@ -397,6 +397,10 @@ CLIENT_FILE_BYTES: Final = 16 * 1024 * 1024
 """One such file; that of Claude Code also holds a history."""
 CLIENT_FILE_DEPTH: Final = 200
 """How deep its values may nest."""
+IMPORTED_SERVERS: Final = 200
+"""Servers in one file that `hubbub import` reads."""
+IMPORTED_VALUES: Final = 1000
+"""Arguments, variables and headers of one of them."""
 CLIENT_COMMAND_TIMEOUT_S: Final = 60.0
 """One run of a client's own command, such as `claude mcp add`."""
 

@@ -126,6 +126,7 @@ def test_another_file_is_trusted_in_its_folder_too(home: Path, run_hubbub: Impor
     done = run_hubbub("import", "--config", "hubbub.toml", "--yes")
     assert done.returncode == 0, done.stderr
     assert "hubbub serve --config hubbub.toml" in done.stdout
+    assert "hubbub install" not in done.stdout  # It would register another file.
     assert "trusted" in run_hubbub("trust", "--list").stdout
     called = run_hubbub("call", "vault", "read_key")
     assert KEY[::-1] in called.stdout, called.stderr
@@ -148,3 +149,17 @@ def test_wrong_usage_is_one_line(home: Path, run_hubbub: Import) -> None:
     (home / ".cursor/mcp.json").unlink()
     (home / ".cursor").rmdir()
     assert_refused(run_hubbub("import"), 2, "no MCP client was found", "--client")
+
+
+def test_a_broken_file_among_others_is_one_line_and_exit_code_2(home: Path, run_hubbub: Import) -> None:
+    (home / ".gemini").mkdir()
+    (home / ".gemini/settings.json").write_text("{", encoding="utf-8")
+    done = run_hubbub("import", "--yes")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hubbub: Gemini CLI is left out: ")
+    assert "settings.json: line 1, column 2" in line
+    assert "Imported 1 server into" in done.stdout
+    assert settings_file(home).exists()
+    (home / ".cursor/mcp.json").unlink()
+    assert run_hubbub("import", "--dry-run").returncode == 2

@@ -16,6 +16,7 @@ from tests.cli.pseudo_terminal import Terminal
 Run = Callable[..., subprocess.CompletedProcess[str]]
 SERVE = ["-P", "-m", "hubbub", "serve"]
 STDIO = ["--transport", "stdio"]
+ALONE = ["--alone", *STDIO]
 
 
 @pytest.fixture
@@ -137,9 +138,20 @@ def test_a_program_of_the_user_is_registered_by_its_own_name(install: Run, home:
     (tmp_path / "my weather.py").write_text("from hubbub import Server\n\nserver = Server('weather')\n")
     assert install("my weather.py:server", "--client", "cursor").returncode == 0
     servers = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]
-    assert servers["my-weather"]["args"] == [*SERVE, f"{tmp_path / 'my weather.py'}:server", *STDIO]
+    assert servers["my-weather"]["args"] == [*SERVE, f"{tmp_path / 'my weather.py'}:server", *ALONE]
     assert install("my weather.py", "--client", "cursor", "--uninstall").returncode == 0
     assert tree(home) == {}
+
+
+def test_servers_of_a_settings_file_do_not_join_a_registered_pack(hubbub: Run, install: Run, home: Path) -> None:
+    settings = home / ".config" / "hubbub" / "hubbub.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[servers.games]\npack = 'tabletop'\n", encoding="utf-8")
+    assert install("--client", "cursor", "--pack", "demo").returncode == 0
+    arguments = entry(home)["args"]
+    request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}})
+    done = hubbub(*arguments[arguments.index("serve") :], stdin=f"{request}\n", **_environment(home))
+    assert {each["name"] for each in json.loads(done.stdout)["result"]["tools"]} == {"hello-world", "echo", "health"}
 
 
 def test_a_secure_preset_names_its_variable(install: Run, home: Path) -> None:
@@ -148,7 +160,7 @@ def test_a_secure_preset_names_its_variable(install: Run, home: Path) -> None:
     assert "Claude Desktop: entries there cannot refer to a variable; use --create-secret" in done.stderr
     assert entry(home)["env"] == {"VDON_MCP_JOIN_TOKEN_SECRET": "${env:VDON_MCP_JOIN_TOKEN_SECRET}"}
     flags = ["--tool-profile", "core", "--enforce-join-token", "true", "--require-session-mac", "true"]
-    assert entry(home)["args"] == [*SERVE, "--pack", "peers", *flags, *STDIO]
+    assert entry(home)["args"] == [*SERVE, "--pack", "peers", *flags, *ALONE]
 
 
 def test_a_secret_is_created_once_in_a_private_file_that_the_server_reads(
@@ -174,12 +186,30 @@ def test_a_secret_is_created_once_in_a_private_file_that_the_server_reads(
 def test_shapes_and_links_are_printed(install: Run) -> None:
     codex = json.loads(install("--print", "codex", "--name", "vdo-ninja-mcp", "--preset", "core").stdout)
     assert list(codex) == ["name", "command", "args"]
-    assert codex["args"] == [*SERVE, "--pack", "peers", "--tool-profile", "core", *STDIO]
+    assert codex["args"] == [*SERVE, "--pack", "peers", "--tool-profile", "core", *ALONE]
     claude = json.loads(install("--print", "claude-code", "--pack", "demo").stdout)
-    assert claude == {"mcpServers": {"hubbub": {"command": sys.executable, "args": [*SERVE, "--pack", "demo", *STDIO]}}}
+    assert claude == {"mcpServers": {"hubbub": {"command": sys.executable, "args": [*SERVE, "--pack", "demo", *ALONE]}}}
     assert install("--print", "cursor-link").stdout.startswith(
         "cursor://anysphere.cursor-deeplink/mcp/install?name=hubbub&config="
     )
+
+
+@pytest.mark.parametrize("form", ["codex", "claude-code", "cursor-link", "vscode-badge"])
+def test_a_printed_secure_preset_names_its_variable(install: Run, form: str) -> None:
+    done = install("--print", form, "--preset", "secure-core")
+    assert done.returncode == 0
+    assert done.stderr == "Set the variable VDON_MCP_JOIN_TOKEN_SECRET where the client starts; it is not set here.\n"
+
+
+@pytest.mark.parametrize("arguments", [("--uninstall",), ("--preset", "secure-core", "--create-secret", "file")])
+def test_printing_changes_nothing(install: Run, home: Path, arguments: tuple[str, ...]) -> None:
+    (home / ".cursor").mkdir()
+    assert install("--client", "cursor", "--pack", "demo").returncode == 0
+    before = tree(home)
+    done = install("--print", "codex", "--client", "cursor", *arguments)
+    assert (done.returncode, done.stdout, tree(home)) == (2, "", before)
+    assert done.stderr.startswith("hubbub: --print ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -275,16 +305,15 @@ def test_doctor_says_what_is_registered_and_whether_it_starts(hubbub: Run, insta
     (home / ".gemini/settings.json").write_text(json.dumps(gone))
     (home / ".codeium/windsurf/mcp_config.json").write_text("{,}")
     (home / ".lmstudio/mcp.json").write_text('{"mcpServers": {"other": {"command": "never-started"}}}')
-    checks = {
-        each["name"]: each for each in json.loads(hubbub("doctor", "--json", **_environment(home)).stdout)["clients"]
-    }
+    found = json.loads(hubbub("doctor", "--json", **_environment(home)).stdout)["clients"]
+    checks = {each["name"]: each for each in reversed(found)}
     assert checks["cursor"]["ok"]
     assert "hubbub: registered and starts (" in checks["cursor"]["detail"]
     assert "needs the variable VDON_MCP_JOIN_TOKEN_SECRET" in checks["codex"]["detail"]
     assert "hubbub install --uninstall --client gemini`" in checks["gemini"]["advice"]
     assert not checks["gemini"]["ok"]
     assert "mcp_config.json: line 1, column 2: " in checks["windsurf"]["detail"]
-    assert checks["lmstudio"]["detail"] == "hubbub is not registered (1 other server)"
+    assert checks["lmstudio"]["detail"] == "hubbub is not registered (1 other server: other)"
     assert "clients\n" in hubbub("doctor", **_environment(home)).stdout
 
 

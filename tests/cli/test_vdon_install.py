@@ -34,7 +34,7 @@ elif arguments[1:2] and arguments[1].startswith("add"):
     entry.write_text("registered")
 """
 FULL = [sys.executable, "-P", "-m", "hubbub", "serve", "--pack", "peers"]
-STDIO = ["--transport", "stdio"]
+STDIO = ["--alone", "--transport", "stdio"]
 SECURE = ["--enforce-join-token", "true", "--require-session-mac", "true"]
 
 

@@ -18,7 +18,7 @@ from tests.install.client_programs import ROOT, ClientProgram, provide_program
 from tests.install.responses_endpoint import serve_responses
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are installed for Linux and macOS")
-SERVER = (sys.executable, "-P", "-m", "hubbub", "serve", "--pack", "demo", "--transport", "stdio")
+SERVER = (sys.executable, "-P", "-m", "hubbub", "serve", "--pack", "demo", "--alone", "--transport", "stdio")
 Provide = Callable[[str], ClientProgram]
 
 
@@ -146,7 +146,7 @@ def test_claude_code_connects_to_the_server(provide: Provide) -> None:
     shown = program.run("mcp", "get", "hubbub")
     assert shown.returncode == 0, shown.stderr
     assert "User config" in shown.stdout
-    assert "serve --pack demo --transport stdio" in shown.stdout
+    assert "serve --pack demo --alone --transport stdio" in shown.stdout
 
 
 def test_gemini_connects_to_the_server(provide: Provide) -> None:

@@ -17,6 +17,7 @@ from hubbub.install.entries import ServerEntry
 from hubbub.install.foreign_entries import EntryReader
 from hubbub.install.importing import ImportPlan, apply_import, plan_import
 from hubbub.install.machine import Machine
+from hubbub.install.own_entry import serve_command
 from hubbub.install.registration import apply_install, plan_install
 from hubbub.install.secret_values import StoredSecrets
 from hubbub.settings.trust import read_folder_file
@@ -154,6 +155,15 @@ def test_own_entries_are_left_out(machine: Machine, target: Path) -> None:
     assert planned.left_out == tuple(f"Cursor: {name!r} is Hubbub itself" for name in (*"abcd", "registered"))
 
 
+def test_a_program_of_the_user_that_hubbub_serves_is_imported(machine: Machine, target: Path) -> None:
+    client = find_client("cursor")
+    command = serve_command([], ["/home/ann/weather.py:server"])
+    client.path(machine).parent.mkdir(parents=True)
+    apply_install(plan_install(client, machine, ServerEntry(name="weather", command=command)))
+    apply_import(plan(machine, target, "cursor"))
+    assert read_servers(target)["weather"] == {"command": command[0], "args": list(command[1:])}
+
+
 @pytest.mark.parametrize(
     ("client", "entry", "reason"),
     [
@@ -161,10 +171,10 @@ def test_own_entries_are_left_out(machine: Machine, target: Path) -> None:
         ("cursor", "text", "is not an object"),
         ("cursor", {"url": "ftp://example.com"}, "is invalid: `url` must start with https:// or http://"),
         ("cursor", {"url": "https://u:p@example.com"}, "is invalid: `url` must not contain a user or a password"),
-        ("cursor", {"url": ["https://example.com"]}, "has a url that is not text"),
+        ("cursor", {"url": ["https://example.com"]}, "has a value of `url` that is not text"),
         ("cursor", {"url": "http://["}, "is invalid"),
         ("cursor", {"command": "x", "args": "-y"}, "has args that are not a list"),
-        ("cursor", {"command": "x", "env": {"A": ["b"]}}, "has a env.A that is not text"),
+        ("cursor", {"command": "x", "env": {"A": ["b"]}}, "has a value of `env.A` that is not text"),
         ("cursor", {"command": "x", "env": ["A=b"]}, "has env that is not an object"),
         ("cursor", {"type": ["stdio"], "command": "x"}, "has the unknown type \"['stdio']\""),
         ("vscode", {"command": "x", "args": ["${workspaceFolder}"]}, "uses ${workspaceFolder}, which only VS Code"),
@@ -174,6 +184,14 @@ def test_own_entries_are_left_out(machine: Machine, target: Path) -> None:
             "uses {file:~/.key}, which only opencode",
         ),
         ("goose", {"type": "builtin", "name": "developer"}, "is built into Goose"),
+        ("cursor", {"command": "x", "args": ["a\0b"]}, "has a value of `args` with a NUL character"),
+        ("cursor", {"command": "x", "args": ["a"] * 1001}, "has more than 1000 arguments, variables and headers"),
+        (
+            "zed",
+            {"command": {"path": "x", "args": ["a"] * 1001}},
+            "has more than 1000 arguments, variables and headers",
+        ),
+        ("zed", {"command": {"args": ["a"]}}, "has neither a command nor a URL"),
         ("cursor", {"command": "x", "args": ["\ud800"]}, "is invalid: it has half of a surrogate pair"),
     ],
 )
@@ -229,6 +247,11 @@ def test_the_secrets_of_entries_that_are_left_out_are_not_stored(machine: Machin
         ),
         ("zed", {"source": "custom", "command": "x", "args": [], "env": {}}, {"command": "x"}),
         (
+            "zed",
+            {"source": "custom", "command": {"path": "x", "args": ["-y"], "env": {"A": "b"}}, "settings": {}},
+            {"command": "x", "args": ["-y"], "env": {"A": "b"}},
+        ),
+        (
             "goose",
             {"type": "stdio", "cmd": "x", "args": [1, True], "envs": {"A": 1}, "env_keys": ["K"], "enabled": False},
             {"command": "x", "args": ["1", "true"], "env": {"A": "1", "K": "${K:-}"}, "enabled": False},
@@ -266,6 +289,16 @@ def test_the_forms_of_all_clients_are_read(client: str, entry: Any, section: dic
         ({"url": "https://e.example/mcp?api_key=zz&v=1"}, {"SERVER_API_KEY": "zz"}),
         ({"url": "https://e.example/s/a1b2c3d4e5f6g7h8i9/mcp"}, {"SERVER_URL_TOKEN": "a1b2c3d4e5f6g7h8i9"}),
         ({"url": "https://e.example", "headers": {"Authorization": "Bearer abc"}}, {"SERVER_AUTHORIZATION": "abc"}),
+        ({"command": "x", "env": {"JIRA_PAT": "abcd", "SIM_PIN": "1234"}}, {"JIRA_PAT": "abcd", "SIM_PIN": "1234"}),
+        ({"command": "x", "args": ["--header", "Authorization:Bearer tok"]}, {"SERVER_AUTHORIZATION": "tok"}),
+        ({"command": "x", "args": ["-e", "MY_AUTH=abc", "A=b"]}, {"SERVER_MY_AUTH": "abc"}),
+        ({"command": "x", "args": ["--env=API_KEY=abc"]}, {"SERVER_API_KEY": "abc"}),
+        ({"command": "x", "env": {"DSN": "postgres://u:hunter@db/${DB}"}}, {"DSN": "postgres://u:hunter@db/"}),
+        ({"command": "x", "args": ["postgres://u:hunter@${H}/x"]}, {"SERVER_ARGUMENT": "postgres://u:hunter@"}),
+        ({"command": "x", "env": {"DSN": "postgres://${U}:${PW}@db/x", "API_KEY": "ApiKey ${K}"}}, {}),
+        ({"url": "https://e.example", "headers": {"Authorization": "Bearer ab-${X}"}}, {"SERVER_AUTHORIZATION": "ab-"}),
+        ({"url": "https://e.example?key=ab-${X}"}, {"SERVER_KEY": "ab-"}),
+        ({"command": "x", "env": {"A": "${API_KEY:-hunter}", "B": "${LEVEL:-debug}"}}, {"API_KEY": "hunter"}),
     ],
 )  # fmt: skip
 def test_secrets_are_found_wherever_clients_write_them(entry: Any, secrets: dict[str, str]) -> None:
@@ -275,6 +308,11 @@ def test_secrets_are_found_wherever_clients_write_them(entry: Any, secrets: dict
     for name, value in secrets.items():
         assert f"${{{name}}}" in str(section)
         assert value not in str(section).replace(name, "")
+
+
+def test_a_thousand_secrets_of_one_name_are_stored() -> None:
+    stored = StoredSecrets({}, {})
+    assert len({stored.refer("server", "token", str(number)) for number in range(1100)}) == 1100
 
 
 TEXTS = st.text(max_size=8) | st.sampled_from(
@@ -307,11 +345,35 @@ def test_a_broken_file_is_named_and_others_are_read(machine: Machine, target: Pa
     clients = [find_client("cursor"), find_client("gemini")]
     planned = plan_import(clients, machine, target, is_strict=False)
     assert len(planned.added) == 1
-    (line,) = planned.left_out
+    (line,) = planned.unreadable
     assert "mcp.json: line 1, column" in line
     with pytest.raises(SettingsError, match="line 1, column"):
         plan_import(clients, machine, target, is_strict=True)
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"mcpServers": [1]}', "mcp.json: `mcpServers` is not an object"),
+        (json.dumps({"mcpServers": {f"s{number}": {"command": "x"} for number in range(201)}}), "has 201 servers"),
+    ],
+)
+def test_a_file_whose_servers_cannot_be_read_is_refused(
+    machine: Machine, target: Path, text: str, problem: str
+) -> None:
+    write_servers(find_client("cursor"), machine, {}, text=text)
+    with pytest.raises(SettingsError, match=problem):
+        plan(machine, target, "cursor")
+
+
+@pytest.mark.parametrize("text", ["servers = 3\n", "[[servers]]\nname = 'x'\n"])
+def test_settings_whose_servers_are_not_a_table_stay(machine: Machine, target: Path, text: str) -> None:
+    target.parent.mkdir(parents=True)
+    target.write_text(text, encoding="utf-8")
+    write_servers(find_client("cursor"), machine, {"x": {"command": "x"}})
+    with pytest.raises(SettingsError, match=r"hubbub\.toml: `servers` is not a table"):
+        plan(machine, target, "cursor")
 
 
 def test_a_settings_file_that_cannot_be_parsed_stays(machine: Machine, target: Path) -> None:

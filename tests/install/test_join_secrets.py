@@ -1,7 +1,8 @@
-"""Secrets of presets in the system's keyring; those in files are tested with the command."""
+"""Secrets of presets in the keyring and in files; more about files is tested with the command."""
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import keyring
 import pytest
@@ -59,3 +60,24 @@ def test_a_keyring_that_cannot_be_used_is_reported(memory: MemoryKeyring, monkey
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(SettingsError, match="extra 'keyring'"):
         create_secret(PRESET, "keyring")
+
+
+def test_an_empty_file_is_not_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    ((_, path),) = secret_variables(PRESET, "file").items()
+    secret = Path(path)
+    secret.parent.mkdir(parents=True)
+    secret.touch()
+    assert create_secret(PRESET, "file")
+    assert len(secret.read_text(encoding="ascii")) > 40
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert not create_secret(PRESET, "file")
+    assert [each.name for each in secret.parent.iterdir()] == [secret.name]
+
+
+def test_a_folder_in_the_place_of_the_secret_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    ((_, path),) = secret_variables(PRESET, "file").items()
+    Path(path).mkdir(parents=True)
+    with pytest.raises(SettingsError, match="cannot be read or written: Is a directory"):
+        create_secret(PRESET, "file")

@@ -79,7 +79,7 @@ def test_a_clients_own_command_registers_and_removes_hubbub(name: str, provide: 
     run(*install)
     listed = program.run("mcp", "list")
     shown = listed.stdout + listed.stderr
-    assert shown.count("serve --pack demo --transport stdio") == 1, shown
+    assert shown.count("serve --pack demo --alone --transport stdio") == 1, shown
     if name != "codex":  # which does not start servers to list them
         assert "Connected" in shown
     run(*HUBBUB, "install", "--use-cli", "--client", name, "--uninstall")

@@ -5,22 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from typing import Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from hubbub import bounds
+from hubbub.cli.exit_codes import replace_controls
 from hubbub.client.client import Client as McpClient
 from hubbub.client.config import ServerConfig
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.install.clients import Client, detect_clients
-from hubbub.install.documents import parse
-from hubbub.install.entries import ServerEntry, read_entries
+from hubbub.install.documents import find_entry, parse
+from hubbub.install.entries import ServerEntry, read_entries, read_entry
 from hubbub.install.files import read_file
 from hubbub.install.machine import Machine
 from hubbub.install.own_entry import DEFAULT_NAME
+from hubbub.install.records import Records
 from hubbub.security.redact import redact
 from hubbub.server.pack import Check
 
 _OWN_NAMES: Final = (DEFAULT_NAME, "vdo-ninja-mcp")
+_SHOWN_NAMES: Final = 5
 _REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
 
 
@@ -38,35 +43,55 @@ async def _settle(check: Check | tuple[Client, ServerEntry]) -> Check:
 
 
 def _check_client(client: Client, machine: Machine) -> list[Check | tuple[Client, ServerEntry]]:
-    advice = f"hubbub install --client {client.name}"
     try:
-        servers = _read(client, machine, "user")
+        own, others = _read_user_file(client, machine)
         in_project = [each for each in _read_project(client, machine) if _is_own(each)]
     except SettingsError as error:
         return [Check(client.name, False, error.message, "correct the file, then run `hubbub install` again")]
-    own = [each for each in servers if _is_own(each)]
     found: list[Check | tuple[Client, ServerEntry]] = [(client, each) for each in own]
     for each in in_project:
         detail = f"{each.name}: registered in the file of this folder, not started"
         found.append(Check(client.name, True, detail))
     if not found:
-        others = f" ({len(servers)} other server{'s' if len(servers) != 1 else ''})" if servers else ""
-        found.append(Check(client.name, False, f"hubbub is not registered{others}", advice, optional=True))
+        detail = f"hubbub is not registered{f' ({_list_names(others)})' if others else ''}"
+        return [Check(client.name, False, detail, f"hubbub install --client {client.name}", optional=True)]
+    if others:
+        found.append(Check(client.name, True, f"{_list_names(others)}, not started"))
     return found
 
 
-def _read(client: Client, machine: Machine, scope: str) -> list[ServerEntry]:
-    file = read_file(client.path(machine, scope))
-    try:
-        return list(read_entries(client, parse(file.text, client.format)))
-    except SettingsError as error:
-        raise SettingsError(f"{file.path}: {error.message}") from None
+def _list_names(servers: Sequence[ServerEntry]) -> str:
+    names = [replace_controls(each.name[:40]) for each in servers[:_SHOWN_NAMES]]
+    more = f" and {len(servers) - _SHOWN_NAMES} more" if len(servers) > _SHOWN_NAMES else ""
+    return f"{len(servers)} other server{'s' if len(servers) != 1 else ''}: {', '.join(names)}{more}"
+
+
+def _read_user_file(client: Client, machine: Machine) -> tuple[list[ServerEntry], list[ServerEntry]]:
+    """Return the entries of Hubbub in the user's own file, and those of others."""
+    path = client.path(machine)
+    values = _parse_file(client, path)
+    servers = list(read_entries(client, values))
+    if client.name == "claude-code":  # The scope `local`, where `vdon-mcp-install` registers by default.
+        local = find_entry(values, ("projects", str(machine.folder), *client.key))
+        entries = local.items() if isinstance(local, dict) else ()
+        servers += [found for name, entry in entries if (found := read_entry(str(name), entry)) is not None]
+    records = Records(read_file(path).target)
+    own = [each for each in servers if _is_own(each) or records.find(each.name) is not None]
+    return own, [each for each in servers if each not in own]
 
 
 def _read_project(client: Client, machine: Machine) -> list[ServerEntry]:
     if not client.project or client.path(machine, "project").resolve() == client.path(machine).resolve():
         return []  # The second: in the home folder, some clients have the same file for both.
-    return _read(client, machine, "project")
+    return list(read_entries(client, _parse_file(client, client.path(machine, "project"))))
+
+
+def _parse_file(client: Client, path: Path) -> dict[str, Any]:
+    file = read_file(path)
+    try:
+        return parse(file.text, client.format)
+    except SettingsError as error:
+        raise SettingsError(f"{file.path}: {error.message}") from None
 
 
 def _is_own(server: ServerEntry) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -33,7 +34,8 @@ hubbub import --config hub.toml --yes         into another file
 
 Secrets are not written into the settings: they become references such as ${{GITHUB_TOKEN}},
 and their values are stored in a file that only you can read. Entries of Hubbub itself, and
-those that a hub cannot serve, are left out and named.
+those that a hub cannot serve, are left out and named. If the file of a client cannot be read,
+the others are imported, and the exit code is 2.
 """
 
 
@@ -48,11 +50,12 @@ def command(names: tuple[str, ...], config: str | None, dry_run: bool, says_yes:
     target = Path(config if config is not None else user_settings_path()).expanduser()
     plan = plan_import(clients, machine, target, is_strict=bool(names))
     _show(plan)
+    code = WRONG_USAGE if plan.unreadable else 0
     if not plan.added:
         write_lines(["There is no server to import."])
-        return 0
+        return code
     if dry_run:
-        return 0
+        return code
     if is_interactive() and not says_yes:
         if not click.confirm(f"Write {_count_servers(plan)} to {plan.file.path}?", err=True):
             return FAILED
@@ -60,14 +63,12 @@ def command(names: tuple[str, ...], config: str | None, dry_run: bool, says_yes:
         print_message("nothing was changed; choose clients with --client NAME, or use --yes for all of these")
         return WRONG_USAGE
     apply_import(plan)
-    flag = "" if config is None else f" --config {config}"
-    write_lines(
-        [
-            f"Imported {_count_servers(plan)} into {plan.file.path}. Serve them: hubbub serve{flag}",
-            "To use them through Hubbub only, remove them from the clients and run `hubbub install`.",
-        ]
-    )
-    return 0
+    flag = "" if config is None else f" --config {shlex.quote(config)}"
+    lines = [f"Imported {_count_servers(plan)} into {plan.file.path}. Serve them: hubbub serve{flag}"]
+    if config is None:  # What `hubbub install` registers reads no other file.
+        lines.append("To use them through Hubbub only, remove them from the clients and run `hubbub install`.")
+    write_lines(lines)
+    return code
 
 
 def _choose_clients(names: Sequence[str], machine: Machine) -> list[Client]:
@@ -83,6 +84,8 @@ def _show(plan: ImportPlan) -> None:
     if plan.added:
         write_diff(str(plan.file.path), plan.before, plan.after, masks_additions=False)
     write_lines(_notes(plan))
+    for line in plan.unreadable:
+        print_message(line)
 
 
 def _notes(plan: ImportPlan) -> Iterator[str]:

@@ -109,7 +109,10 @@ def command(
     )
     server = make_entry(choice)
     if printed is not None:
+        if secret_place is not None:
+            raise SettingsError("--print changes nothing, so it creates no secret; leave out --create-secret")
         write_lines([format_printed(printed, server)])
+        _write_notes(server, [])
         return 0
     clients = _choose_clients(names, machine)
     steps = _plan_entries(clients, machine, server, scope, use_cli=use_cli, is_named=bool(names))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from hubbub import bounds
 from hubbub.assembly.server_config import make_server_config
 from hubbub.errors import SettingsError
 from hubbub.install.clients import Client
@@ -60,6 +61,9 @@ class EntryReader:
         """
         if not isinstance(entry, dict):
             raise SettingsError("is not an object")
+        if isinstance(command := entry.get("command"), dict):  # The form of older versions of Zed.
+            entry = {**entry, **command, "command": command.get("path")}
+        self._check_size(entry)
         kind = entry.get("type", entry.get("transport"))
         if kind in _BUILT_IN:
             raise SettingsError(f"is built into {self._client.title}")
@@ -73,6 +77,12 @@ class EntryReader:
             section["enabled"] = False
         self._check(name, section)
         return section
+
+    def _check_size(self, entry: dict[str, Any]) -> None:
+        """Fail if it has too many values. Secrets are named one after the other, which takes quadratic time."""
+        lists = [value for value in entry.values() if isinstance(value, dict | list)]
+        if sum(map(len, lists)) > bounds.IMPORTED_VALUES:
+            raise SettingsError(f"has more than {bounds.IMPORTED_VALUES} arguments, variables and headers")
 
     def _remote_section(self, name: str, entry: dict[str, Any], url: Any) -> dict[str, Any]:
         secrets = self._secrets
@@ -135,7 +145,10 @@ class EntryReader:
                 return str(self._home)
             raise self._foreign_error(found[0])  # Such names are of the client: `${workspaceFolder}`.
         name = found["name"] or found["brace"] or make_variable_name(found["input"])
-        return f"${{{name}{found['default']}}}" if found["default"] else self._refer(name)
+        if not found["default"]:
+            return self._refer(name)
+        stored = self._secrets.store_default(name, found["default"].removeprefix(":-"))
+        return stored or f"${{{name}{found['default']}}}"
 
     def _translate_plain(self, text: str) -> str:
         foreign = _FOREIGN.search(text)
@@ -182,5 +195,7 @@ def _require_text(key: str, value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     if not isinstance(value, str):
-        raise SettingsError(f"has a {key} that is not text")
+        raise SettingsError(f"has a value of `{key}` that is not text")
+    if "\0" in value:
+        raise SettingsError(f"has a value of `{key}` with a NUL character")
     return value

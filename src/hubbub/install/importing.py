@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.hub.config import HUB_ID
 from hubbub.install.clients import Client
@@ -41,6 +42,8 @@ class ImportPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One line for each server that the file has already."""
     left_out: tuple[str, ...]
     """One line for each entry that is left out, with the reason."""
+    unreadable: tuple[str, ...]
+    """One line for each client whose file cannot be read."""
     variables: dict[str, str]
     """Secrets to be stored, by the variable that refers to them."""
     missing: tuple[str, ...]
@@ -74,7 +77,9 @@ class _Draft:
             servers = find_entry(parse(self.text, "toml"), (SERVERS,))
         except SettingsError as error:
             raise SettingsError(f"{self._path}: {error.message}") from None
-        return dict(servers) if isinstance(servers, dict) else {}
+        if servers is not None and not isinstance(servers, dict):
+            raise SettingsError(f"{self._path}: `{SERVERS}` is not a table; write [{SERVERS}.NAME] for each server")
+        return dict(servers or {})
 
 
 def plan_import(clients: Sequence[Client], machine: Machine, target: Path, *, is_strict: bool) -> ImportPlan:
@@ -91,6 +96,7 @@ def plan_import(clients: Sequence[Client], machine: Machine, target: Path, *, is
     added: list[str] = []
     present: list[str] = []
     left_out: list[str] = []
+    unreadable: list[str] = []
     missing: list[str] = []
     for client in clients:
         reader = EntryReader(client, secrets, machine.home)
@@ -99,7 +105,7 @@ def plan_import(clients: Sequence[Client], machine: Machine, target: Path, *, is
         except SettingsError as error:
             if is_strict:
                 raise
-            left_out.append(f"{client.title}: {error.message}")
+            unreadable.append(f"{client.title} is left out: {error.message}")
             continue
         for name, entry, is_own in entries:
             if is_own:
@@ -124,6 +130,7 @@ def plan_import(clients: Sequence[Client], machine: Machine, target: Path, *, is
         added=tuple(added),
         present=tuple(present),
         left_out=tuple(left_out),
+        unreadable=tuple(unreadable),
         variables=_used_variables(secrets.added, draft.text),
         missing=tuple(missing),
     )
@@ -170,12 +177,23 @@ def _read_client(client: Client, machine: Machine) -> list[tuple[str, Any, bool]
     paths = [container_path(client, values)]
     if client.name == "claude-code":  # The scope `local`, where `claude mcp add` writes by default.
         paths.append(("projects", str(machine.folder), *client.key))
+    entries = [item for path in paths for item in _read_servers(file, values, path)]
+    if len(entries) > bounds.IMPORTED_SERVERS:
+        raise SettingsError(
+            f"{file.path} has {len(entries)} servers, and at most {bounds.IMPORTED_SERVERS} can be imported"
+        )
     records = Records(file.target)
     return [
-        (str(name), entry, records.find(str(name)) is not None or _is_hubbub(entry))
-        for servers in (find_entry(values, path) for path in paths)
-        for name, entry in (servers if isinstance(servers, dict) else {}).items()
+        (name, entry, (records.find(name) is not None or _is_hubbub(entry)) and not _serves_program(entry))
+        for name, entry in entries
     ]
+
+
+def _read_servers(file: ClientFile, values: dict[str, Any], path: Sequence[str]) -> list[tuple[str, Any]]:
+    servers = find_entry(values, path)
+    if servers is not None and not isinstance(servers, dict):
+        raise SettingsError(f"{file.path}: `{'.'.join(path)}` is not an object")
+    return [(str(name), entry) for name, entry in (servers or {}).items()]
 
 
 def _is_hubbub(entry: Any) -> bool:
@@ -186,6 +204,16 @@ def _is_hubbub(entry: Any) -> bool:
     runner = re.split(r"[\\/]", server.command[0])[-1].removesuffix(".exe")
     packages = {re.split(r"[\[@=<>~!]", part)[0] for part in server.command[1:]} if runner in _RUNNERS else set()
     return server.is_hubbub() or bool(packages & {"hubbub", "vdo-mcp-server"})
+
+
+def _serves_program(entry: Any) -> bool:
+    """Whether an entry serves a program of the user, `hubbub serve weather.py`, and not Hubbub itself."""
+    server = read_entry("", entry)
+    command = server.command if server is not None else ()
+    return any(
+        word == "serve" and not following.startswith("-") and ".py" in following
+        for word, following in pairwise(command)
+    )
 
 
 def _clean_name(name: str) -> str:

@@ -80,12 +80,17 @@ def make_entry(choice: Choice) -> ServerEntry:
 
 
 def serve_command(packs: Iterable[str], arguments: Iterable[str]) -> tuple[str, ...]:
-    """Return the command of a stdio server that works in any folder and without an activated environment."""
+    """Return the command of a stdio server that works in any folder and without an activated environment.
+
+    Packs or a program that are named are served alone: the servers of a settings file do not join them.
+    """
     # Not resolved: the Python of a virtual environment is a symbolic link. `-P`: a folder called hubbub in the working
     # folder of the client is not imported.
     python = os.path.abspath(sys.executable)  # noqa: PTH100
     named = [word for pack in packs for word in ("--pack", pack)]
-    return (python, "-P", "-m", "hubbub", "serve", *named, *arguments, "--transport", "stdio")
+    served = [*named, *arguments]
+    alone = ["--alone"] if served else []
+    return (python, "-P", "-m", "hubbub", "serve", *served, *alone, "--transport", "stdio")
 
 
 def default_name(target: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain, count
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -12,18 +13,23 @@ from hubbub.security.redact import redact
 
 _SECRET_NAME: Final = re.compile(
     r"key|token|secret|passw|passphrase|pwd|credential|auth|bearer|cookie|session|signature|\bsig\b|dsn|(database|db)_url"
-    r"|connection_?string|webhook",
+    r"|connection_?string|webhook|(^|[_-])(pat|pin)$",
     re.IGNORECASE,
 )
 _PLAIN_HEADERS: Final = frozenset(("accept-language", "user-agent"))
 _SCHEME: Final = re.compile(r"(?i)(bearer|basic|token)\s+(?=\S)")
-_HEADER_ARGUMENT: Final = re.compile(r"(?P<name>[A-Za-z][\w-]*):\s*(?P<value>(?!//)\S.*)", re.DOTALL)
+_HEADER_ARGUMENT: Final = re.compile(r"(?P<name>[A-Za-z][\w-]*)(?P<colon>:\s*)(?P<value>(?!//)\S.*)", re.DOTALL)
+_ASSIGNMENT: Final = re.compile(r"(?P<option>-[\w-]+=)?(?P<name>[A-Za-z_]\w*)=(?P<value>.+)", re.DOTALL)
+"""As in `docker run -e NAME=VALUE` or `--env=NAME=VALUE`."""
 _PLAIN_NAME: Final = re.compile(
     r"(^|[_-])(dir|enabled|endpoint|file|folder|host|mode|name|path|port|scheme|timeout|tokens|ttl|type|user|username)$",
     re.IGNORECASE,
 )
 _SWITCH: Final = re.compile(r"(true|false|yes|no|on|off|none|null|[01])?", re.IGNORECASE)
 _REFERENCE: Final = "${"
+_REFERENCES: Final = re.compile(r"(\$\{[^{}]*\})")
+_SCHEME_WORD: Final = re.compile(r"([A-Za-z-]+\s+)?\s*")
+"""Text around a reference that is not a secret: none, or a word such as `ApiKey`."""
 
 
 class StoredSecrets:
@@ -46,30 +52,41 @@ class StoredSecrets:
     def refer(self, server: str, name: str, value: str) -> str:
         """Return a reference to a variable with this value, which is stored unless it is."""
         wanted = make_variable_name(name)
-        prefixed = make_variable_name(f"{server}_{name}")
-        numbered = (f"{prefixed}_{number}" for number in range(2, 1000))
-        for variable in (wanted, prefixed, *numbered):
-            if self.find(variable) in (None, value):
-                if self._stored.get(variable) != value:
-                    self.added[variable] = value
-                return f"${{{variable}}}"
-        raise AssertionError("unreachable: a thousand values of one name")
+        prefix = make_variable_name(server)
+        prefixed = wanted if wanted.startswith(f"{prefix}_") else f"{prefix}_{wanted}"
+        names = chain((wanted, prefixed), (f"{prefixed}_{number}" for number in count(2)))
+        variable = next(name for name in names if self.find(name) in (None, value))
+        if self._stored.get(variable) != value:
+            self.added[variable] = value
+        return f"${{{variable}}}"
+
+    def store_default(self, name: str, default: str) -> str | None:
+        """Store the default of `${NAME:-default}` if it seems to be a secret; return the reference, or None if not.
+
+        A hub uses stored variables where the environment has none, so the meaning stays the same.
+        """
+        if not (_has_secret_name(name, default) or _looks_secret(default)):
+            return None
+        if name not in self._stored and name not in self.added:
+            self.added[name] = default
+        return f"${{{name}}}"
 
     # -- the parts of an entry -----------------------------------------------------
 
     def protect_variable(self, server: str, name: str, value: str) -> str:
         """Replace the value of an environment variable if it seems to be a secret."""
-        if _REFERENCE in value or not (_has_secret_name(name, value) or _looks_secret(value)):
-            return value
-        return self.refer(server, name, value)
+        is_named = _has_secret_name(name, value)
+        if _REFERENCE in value:
+            return self._protect_literals(server, name, value, is_secret=is_named)
+        return self.refer(server, name, value) if is_named or _looks_secret(value) else value
 
     def protect_header(self, server: str, name: str, value: str) -> str:
         """Replace the value of a header, after `Bearer`, unless the header never holds a secret."""
-        if _REFERENCE in value or not value or name.lower() in _PLAIN_HEADERS:
+        if not value or name.lower() in _PLAIN_HEADERS:
             return value
         scheme = _SCHEME.match(value)
         start = scheme.end() if scheme is not None else 0
-        return value[:start] + self.refer(server, f"{server}_{name}", value[start:])
+        return value[:start] + self._protect_named(server, name, value[start:])
 
     def protect_arguments(self, server: str, arguments: list[str]) -> list[str]:
         """Replace the values of options with names of secrets, and arguments that look like a secret."""
@@ -78,9 +95,9 @@ class StoredSecrets:
         for argument in arguments:
             name, equals, value = argument.partition("=")
             if argument.startswith("-") and equals and _has_secret_name(name, value):
-                protected.append(f"{name}={self._protect_option(server, name, value)}")
+                protected.append(f"{name}={self._protect_named(server, name.lstrip('-'), value)}")
             elif not argument.startswith("-") and _has_secret_name(option, argument):
-                protected.append(self._protect_option(server, option, argument))
+                protected.append(self._protect_named(server, option.lstrip("-"), argument))
             else:
                 protected.append(self._protect_argument(server, argument))
             option = argument if argument.startswith("-") and not equals else ""
@@ -96,8 +113,8 @@ class StoredSecrets:
         pairs = []
         for pair in parts.query.split("&") if parts.query else ():
             name, equals, value = pair.partition("=")
-            if _has_secret_name(name, value) and _REFERENCE not in value:
-                value = self.refer(server, f"{server}_{name}", value)
+            if _has_secret_name(name, value):
+                value = self._protect_named(server, name, value)
             else:
                 value = self._protect_part(server, name, value)
             pairs.append(f"{name}{equals}{value}")
@@ -107,19 +124,38 @@ class StoredSecrets:
         is_token = looks_like_token(text) and _REFERENCE not in text and text.isascii() and "." not in text
         return self.refer(server, f"{server}_{name}", text) if is_token else text
 
-    def _protect_option(self, server: str, option: str, value: str) -> str:
-        if _REFERENCE in value:
-            return value
-        return self.refer(server, f"{server}_{option.lstrip('-')}", value)
-
     def _protect_argument(self, server: str, argument: str) -> str:
-        if _REFERENCE in argument or redact(argument) == argument:
-            return argument
         header = _HEADER_ARGUMENT.fullmatch(argument)
-        if header is not None:
-            name, value = header["name"], header["value"]
-            return f"{name}: {self.protect_header(server, name, value)}"
-        return self.refer(server, f"{server}_argument", argument)
+        if header is not None and (_has_secret_name(header["name"], header["value"]) or _looks_secret(header["value"])):
+            name = header["name"]
+            return f"{name}{header['colon']}{self.protect_header(server, name, header['value'])}"
+        assignment = _ASSIGNMENT.fullmatch(argument)
+        if assignment is not None and _has_secret_name(assignment["name"], assignment["value"]):
+            name, value = assignment["name"], assignment["value"]
+            return f"{assignment['option'] or ''}{name}={self._protect_named(server, name, value)}"
+        if _REFERENCE in argument:
+            return self._protect_literals(server, f"{server}_argument", argument, is_secret=False)
+        return argument if redact(argument) == argument else self.refer(server, f"{server}_argument", argument)
+
+    def _protect_named(self, server: str, name: str, value: str) -> str:
+        """Replace a value whose name says that it is a secret."""
+        if _REFERENCE in value:
+            return self._protect_literals(server, f"{server}_{name}", value, is_secret=True)
+        return self.refer(server, f"{server}_{name}", value)
+
+    def _protect_literals(self, server: str, name: str, value: str, *, is_secret: bool) -> str:
+        """Replace the text around references if it holds a secret, as in `postgres://me:hunter2@${HOST}`."""
+        parts = _REFERENCES.split(value)
+        literal = "".join(parts[::2])
+        if redact(literal) == literal and not (is_secret and "://" not in literal):
+            return value
+        is_found = any(redact(part) != part for part in parts[::2])
+        return "".join(
+            part
+            if index % 2 or _SCHEME_WORD.fullmatch(part) or (is_found and redact(part) == part)
+            else self.refer(server, name, part)
+            for index, part in enumerate(parts)
+        )
 
 
 def make_variable_name(text: str) -> str:
