@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import signal
 
 import pytest
 from tests import clock
@@ -9,6 +10,12 @@ from tests import clock
 DEADLINE_S = 120.0
 # Set by `coverage run`, under which tests take twice the CPU time.
 DEADLINE_FACTOR = 4 if "COVERAGE_RUN" in os.environ else 1
+
+
+def pytest_configure() -> None:
+    # A shell starts background jobs with SIGINT ignored, which programs started by the tests would inherit.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -395,6 +395,8 @@ CLIENT_START_TIMEOUT_S: Final = 20.0
 # -- configuration files of MCP clients ------------------------------------------
 CLIENT_FILE_BYTES: Final = 16 * 1024 * 1024
 """One such file; that of Claude Code also holds a history."""
+CLIENT_YAML_CHARACTERS: Final = 512 * 1024
+"""Of a YAML file, which takes seconds per MiB to parse."""
 CLIENT_FILE_DEPTH: Final = 200
 """How deep its values may nest."""
 IMPORTED_SERVERS: Final = 200

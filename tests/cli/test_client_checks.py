@@ -35,7 +35,7 @@ async def test_a_hub_that_was_registered_under_any_name_is_checked(machine: Mach
     apply_install(plan_install(find_client("gemini"), machine, remote))
     (check,) = await check_clients(machine)
     assert check.detail.startswith("work: ")
-    assert (check.ok, check.advice) == (False, "start the hub at that address")
+    assert (check.ok, check.advice) == (False, "check that the hub runs at this URL")
 
 
 async def test_claude_codes_entry_for_the_current_folder_is_checked(machine: Machine) -> None:

@@ -157,7 +157,7 @@ def test_servers_of_a_settings_file_do_not_join_a_registered_pack(hubbub: Run, i
 def test_a_secure_preset_names_its_variable(install: Run, home: Path) -> None:
     done = install("--client", "cursor", "--client", "claude-desktop", "--preset", "secure-core")
     assert "Set the variable VDON_MCP_JOIN_TOKEN_SECRET where the client starts" in done.stderr
-    assert "Claude Desktop: entries there cannot refer to a variable; use --create-secret" in done.stderr
+    assert "Claude Desktop: entries cannot refer to environment variables; use --create-secret" in done.stderr
     assert entry(home)["env"] == {"VDON_MCP_JOIN_TOKEN_SECRET": "${env:VDON_MCP_JOIN_TOKEN_SECRET}"}
     flags = ["--tool-profile", "core", "--enforce-join-token", "true", "--require-session-mac", "true"]
     assert entry(home)["args"] == [*SERVE, "--pack", "peers", *flags, *ALONE]
@@ -231,12 +231,12 @@ def test_printing_changes_nothing(install: Run, home: Path, arguments: tuple[str
         (("--url", "https://hub.example/mcp", "--key-env", "ghp_abcdefghij0123456789abcdefghij012345"),
          ("the name of a variable",)),
         (("--print", "codex", "--uninstall"), ("--print shows an entry and --uninstall removes one",)),
-        (("--url", "https://hub.example/mcp", "--pack", "demo"), ("--url registers a hub that runs",)),
-        (("--url", "https://hub.example/mcp", "--client", "claude-desktop"), ("takes no remote servers",)),
+        (("--url", "https://hub.example/mcp", "--pack", "demo"), ("--url registers a running hub",)),
+        (("--url", "https://hub.example/mcp", "--client", "claude-desktop"), ("does not support remote servers",)),
         (("--url", "https://hub.example/mcp", "--client", "zed", "--key-env", "K"), ("Zed cannot refer",)),
         (("gone.py", "--client", "cursor"), ("'gone.py' is not a file",)),
-        (("a.py", "--pack", "demo"), ("TARGET is served alone",)),
-        (("--key-env", "K"), ("needs --url",)),
+        (("a.py", "--pack", "demo"), ("TARGET cannot be combined",)),
+        (("--key-env", "K"), ("use it together with --url",)),
         (("--create-secret", "file"), ("--create-secret is for presets",)),
         (("--use-cli", "--client", "cursor"), ("Cursor has no command to register servers",)),
         (("--use-cli", "--client", "vscode", "--uninstall"), ("`code` has no command that removes",)),
@@ -309,7 +309,7 @@ def test_doctor_says_what_is_registered_and_whether_it_starts(hubbub: Run, insta
     checks = {each["name"]: each for each in reversed(found)}
     assert checks["cursor"]["ok"]
     assert "hubbub: registered and starts (" in checks["cursor"]["detail"]
-    assert "needs the variable VDON_MCP_JOIN_TOKEN_SECRET" in checks["codex"]["detail"]
+    assert "the variable VDON_MCP_JOIN_TOKEN_SECRET is not set" in checks["codex"]["detail"]
     assert "hubbub install --uninstall --client gemini`" in checks["gemini"]["advice"]
     assert not checks["gemini"]["ok"]
     assert "mcp_config.json: line 1, column 2: " in checks["windsurf"]["detail"]

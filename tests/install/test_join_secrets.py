@@ -10,7 +10,7 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
 from hubbub import Preset, SettingsError
-from hubbub.install.join_secrets import create_secret, secret_variables
+from hubbub.install.join_secrets import create_secret, make_secret_variables
 
 PRESET = Preset(summary="", secret="TIDES_SECRET", keyring="TIDES_KEYRING")
 
@@ -43,7 +43,7 @@ def memory() -> Iterator[MemoryKeyring]:
 
 
 def test_a_secret_is_created_once(memory: MemoryKeyring) -> None:
-    assert secret_variables(PRESET, "keyring") == {"TIDES_KEYRING": "hubbub/TIDES_SECRET"}
+    assert make_secret_variables(PRESET, "keyring") == {"TIDES_KEYRING": "hubbub/TIDES_SECRET"}
     assert create_secret(PRESET, "keyring")
     ((place, secret),) = memory.entries.items()
     assert (place, len(secret) >= 40) == (("hubbub", "TIDES_SECRET"), True)
@@ -56,7 +56,7 @@ def test_a_keyring_that_cannot_be_used_is_reported(memory: MemoryKeyring, monkey
     with pytest.raises(SettingsError, match="cannot be used: locked; use --create-secret file"):
         create_secret(PRESET, "keyring")
     with pytest.raises(SettingsError, match="cannot read the keyring"):
-        secret_variables(Preset(summary="", secret="A"), "keyring")
+        make_secret_variables(Preset(summary="", secret="A"), "keyring")
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(SettingsError, match="extra 'keyring'"):
         create_secret(PRESET, "keyring")
@@ -64,7 +64,7 @@ def test_a_keyring_that_cannot_be_used_is_reported(memory: MemoryKeyring, monkey
 
 def test_an_empty_file_is_not_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    ((_, path),) = secret_variables(PRESET, "file").items()
+    ((_, path),) = make_secret_variables(PRESET, "file").items()
     secret = Path(path)
     secret.parent.mkdir(parents=True)
     secret.touch()
@@ -77,7 +77,7 @@ def test_an_empty_file_is_not_a_secret(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_folder_in_the_place_of_the_secret_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    ((_, path),) = secret_variables(PRESET, "file").items()
+    ((_, path),) = make_secret_variables(PRESET, "file").items()
     Path(path).mkdir(parents=True)
     with pytest.raises(SettingsError, match="cannot be read or written: Is a directory"):
         create_secret(PRESET, "file")

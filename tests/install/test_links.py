@@ -8,7 +8,7 @@ import pytest
 
 from hubbub import SettingsError
 from hubbub.install.entries import ServerEntry
-from hubbub.install.links import cursor_badge, cursor_link, vscode_badge, vscode_link
+from hubbub.install.links import make_cursor_badge, make_cursor_link, make_vscode_badge, make_vscode_link
 
 LOCAL = ServerEntry(name="hub", command=("/a b/python", "-m", "hubbub"))
 REMOTE = ServerEntry(name="hub", url="https://h.example/mcp?a=1&b=2", key_variable="KEY")
@@ -21,9 +21,9 @@ def read_cursor(link: str) -> tuple[str, object]:
 
 def test_a_link_for_cursor() -> None:
     entry = {"command": "/a b/python", "args": ["-m", "hubbub"]}
-    assert read_cursor(cursor_link(LOCAL)) == ("hub", entry)
-    assert cursor_link(LOCAL).startswith("cursor://anysphere.cursor-deeplink/mcp/install?")
-    badge = cursor_badge(REMOTE)
+    assert read_cursor(make_cursor_link(LOCAL)) == ("hub", entry)
+    assert make_cursor_link(LOCAL).startswith("cursor://anysphere.cursor-deeplink/mcp/install?")
+    badge = make_cursor_badge(REMOTE)
     assert badge.startswith("[![Add to Cursor](https://")
     link = badge.rpartition("](")[2].removesuffix(")")
     headers = {"Authorization": "Bearer ${env:KEY}"}
@@ -31,16 +31,16 @@ def test_a_link_for_cursor() -> None:
 
 
 def test_a_link_for_vscode() -> None:
-    prefix, _, config = vscode_link(LOCAL).partition("?")
+    prefix, _, config = make_vscode_link(LOCAL).partition("?")
     assert prefix == "vscode:mcp/install"
     assert json.loads(unquote(config)) == {
         "name": "hub", "type": "stdio", "command": "/a b/python", "args": ["-m", "hubbub"]
     }  # fmt: skip
-    link = vscode_badge(REMOTE).rpartition("](")[2].removesuffix(")")
+    link = make_vscode_badge(REMOTE).rpartition("](")[2].removesuffix(")")
     (target,) = parse_qs(urlsplit(link).query)["url"]
-    assert target == vscode_link(REMOTE)
+    assert target == make_vscode_link(REMOTE)
 
 
 def test_a_link_that_cursor_would_refuse() -> None:
-    with pytest.raises(SettingsError, match="Cursor accepts 8000"):
-        cursor_link(ServerEntry(name="hub", command=("x" * 8000,)))
+    with pytest.raises(SettingsError, match="Cursor accepts at most 8000"):
+        make_cursor_link(ServerEntry(name="hub", command=("x" * 8000,)))

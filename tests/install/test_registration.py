@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.install.samples import SAMPLES, client_files
 
-from hubbub import SettingsError
+from hubbub import SettingsError, bounds
 from hubbub.install.clients import CLIENTS, Client, find_client
 from hubbub.install.documents import find_entry, parse, set_entry
 from hubbub.install.entries import ServerEntry, container_path, format_entry, read_entries
@@ -254,7 +254,7 @@ def test_a_file_that_another_program_changes_is_not_written(machine: Machine) ->
     path = write(client, machine, b'{"a": 1}')
     change = plan_install(client, machine, STDIO)
     path.write_bytes(b'{"a": 2}')
-    with pytest.raises(SettingsError, match="was changed by another program meanwhile"):
+    with pytest.raises(SettingsError, match="was changed by another program; nothing was written"):
         apply_install(change)
     assert path.read_bytes() == b'{"a": 2}'
     assert [each.name for each in path.parent.iterdir()] == [".claude.json"]
@@ -354,7 +354,9 @@ def test_what_was_written_can_be_read_back() -> None:
     for client in CLIENTS:
         for each in (server, remote):
             if each.is_remote and (client.remote is None or not (client.reference or client.names_variables)):
-                with pytest.raises(SettingsError, match=f"{client.title} (takes no remote servers|cannot refer)"):
+                with pytest.raises(
+                    SettingsError, match=f"{client.title} (does not support remote servers|cannot refer)"
+                ):
                     format_entry(client, each)
                 continue
             (read,) = read_entries(client, _nested(client, format_entry(client, each)))
@@ -369,3 +371,10 @@ def _nested(client: Client, entry: dict[str, Any]) -> dict[str, Any]:
     for key in reversed(client.key):
         values = {key: values}
     return values
+
+
+def test_a_yaml_file_that_would_take_long_to_parse_is_refused(machine: Machine) -> None:
+    client = find_client("goose")
+    write(client, machine, b"# " + b"x" * bounds.CLIENT_YAML_CHARACTERS)
+    with pytest.raises(SettingsError, match="has more than 524288 characters; edit it by hand"):
+        plan_install(client, machine, STDIO)

@@ -18,8 +18,8 @@ from hubbub.install.clients import Client, detect_clients
 from hubbub.install.documents import find_entry, parse
 from hubbub.install.entries import ServerEntry, read_entries, read_entry
 from hubbub.install.files import read_file
+from hubbub.install.hubbub_entry import DEFAULT_NAME
 from hubbub.install.machine import Machine
-from hubbub.install.own_entry import DEFAULT_NAME
 from hubbub.install.records import Records
 from hubbub.security.redact import redact
 from hubbub.server.pack import Check
@@ -35,10 +35,10 @@ async def check_clients(machine: Machine) -> list[Check]:
     Those in files of the working folder are not: they may have come with a repository that was cloned.
     """
     checks = [check for client in detect_clients(machine) for check in _check_client(client, machine)]
-    return list(await asyncio.gather(*(_settle(check) for check in checks)))
+    return list(await asyncio.gather(*(_complete_check(check) for check in checks)))
 
 
-async def _settle(check: Check | tuple[Client, ServerEntry]) -> Check:
+async def _complete_check(check: Check | tuple[Client, ServerEntry]) -> Check:
     return check if isinstance(check, Check) else await _check_entry(*check)
 
 
@@ -50,7 +50,7 @@ def _check_client(client: Client, machine: Machine) -> list[Check | tuple[Client
         return [Check(client.name, False, error.message, "correct the file, then run `hubbub install` again")]
     found: list[Check | tuple[Client, ServerEntry]] = [(client, each) for each in own]
     for each in in_project:
-        detail = f"{each.name}: registered in the file of this folder, not started"
+        detail = f"{each.name}: registered in the project file of this folder, not started"
         found.append(Check(client.name, True, detail))
     if not found:
         detail = f"hubbub is not registered{f' ({_list_names(others)})' if others else ''}"
@@ -82,7 +82,7 @@ def _read_user_file(client: Client, machine: Machine) -> tuple[list[ServerEntry]
 
 def _read_project(client: Client, machine: Machine) -> list[ServerEntry]:
     if not client.project or client.path(machine, "project").resolve() == client.path(machine).resolve():
-        return []  # The second: in the home folder, some clients have the same file for both.
+        return []  # In the home folder, both scopes of some clients use the same file.
     return list(read_entries(client, _parse_file(client, client.path(machine, "project"))))
 
 
@@ -105,19 +105,19 @@ async def _check_entry(client: Client, server: ServerEntry) -> Check:
         f"`hubbub install --uninstall --client {client.name}{name}`"
     )
     if not server.is_enabled:
-        return Check(client.name, False, f"{server.name}: registered, but switched off", f"enable it in {client.title}")
+        return Check(client.name, False, f"{server.name}: registered, but disabled", f"enable it in {client.title}")
     try:
         config = _make_config(server)
         async with asyncio.timeout(bounds.CLIENT_START_TIMEOUT_S), McpClient(config) as connection:
             tools = await connection.tools()
     except _MissingVariable as error:
-        advice = f"set it where {client.title} starts"
-        return Check(client.name, False, f"{server.name}: needs the variable {error.message}, not set here", advice)
+        advice = f"set it in the environment of {client.title}"
+        return Check(client.name, False, f"{server.name}: the variable {error.message} is not set", advice)
     except TimeoutError:
         detail = f"{server.name}: did not start within {bounds.CLIENT_START_TIMEOUT_S:g} s"
         return Check(client.name, False, detail, again)
     except HubbubError as error:
-        advice = "start the hub at that address" if server.is_remote else again
+        advice = "check that the hub runs at this URL" if server.is_remote else again
         return Check(client.name, False, f"{server.name}: {redact(error.message)}", advice)
     verb = "answers" if server.is_remote else "starts"
     return Check(

@@ -33,7 +33,7 @@ _LOG_LEVELS: Final = ("warning", "info", "debug")
 
 ClientWork = Callable[[Client], Awaitable[int]]
 PauseOutput = Callable[[], AbstractContextManager[None]]
-"""Clears the screen for a question, until it is answered."""
+"""Hides progress output while the user answers a question."""
 
 
 def run_with_client(

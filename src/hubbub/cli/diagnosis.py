@@ -106,7 +106,7 @@ def _check_settings() -> tuple[Check, Sources]:
         read_settings(ServeSettings, sources)
         warning = check_sources(sources)
     except SettingsError as error:
-        return Check("settings", False, error.message, "correct or remove it"), Sources()
+        return Check("settings", False, error.message, "correct or remove the setting"), Sources()
     if sources.refused:
         return Check("settings", False, sources.refusal, "hubbub trust"), sources
     if warning:
@@ -161,7 +161,7 @@ async def _diagnose_pack(entry: PackEntry, sources: Sources) -> PackDiagnosis:
     try:
         settings = read_pack_settings(pack, sources)
     except SettingsError as error:
-        diagnosis.detail, diagnosis.advice = error.message, "correct or remove it"
+        diagnosis.detail, diagnosis.advice = error.message, "correct or remove the setting"
         return diagnosis
     diagnosis.ok = True
     diagnosis.checks = [await _run_check(check, settings) for check in pack.checks]

@@ -18,7 +18,7 @@ _CONTEXT_LINES: Final = 1
 
 
 def write_diff(path: str, before: str, after: str, *, masks_additions: bool = True) -> None:
-    """Write the difference of two texts of a file to stdout. Lines around it may be of others, so few are shown.
+    """Write the difference of two texts of a file to stdout. Shows few context lines: they may be of other entries.
 
     Without `masks_additions`, new lines are shown as they are: they have references where secrets would be, and these
     look like secrets themselves (`API_KEY = "${API_KEY}"`).
@@ -27,7 +27,7 @@ def write_diff(path: str, before: str, after: str, *, masks_additions: bool = Tr
     for line in _diff_lines(path, before, after):
         shown = replace_controls(line.expandtabs(4))
         if masks_additions or not line.startswith("+"):
-            shown = redact(shown)  # A line of ours may contain entries of others.
+            shown = redact(shown)  # A changed line may also contain other entries.
         colour = _COLOURS.get(line[:1]) if has_colour and not line.startswith(("+++", "---")) else None
         click.echo(click.style(shown, fg=colour) if colour else shown)
 

@@ -13,7 +13,7 @@ _HELP = """Check the installation, and show how to fix what does not work.
 Checks Python, the libraries, the settings and all installed packs. Problems of a pack count
 only if it is named as PACK; optional features are marked and never count.
 For the servers in hubbub.toml, checks that their programs exist, without starting them.
-For each MCP client on this machine, starts the Hubbub that is registered there.
+For each MCP client on this machine, connects to the Hubbub servers that are registered there.
 Exits with 1 if a required part does not work.
 """
 

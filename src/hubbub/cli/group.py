@@ -79,7 +79,7 @@ def hubbub() -> None:
     hubbub serve                                serve every pack that can run
     hubbub tools https://example.com/mcp        list the tools of a server
     hubbub call weather.py forecast city=Lima   call one
-    hubbub install                              register it in the MCP clients on this machine
+    hubbub install                              register Hubbub in the MCP clients on this machine
     hubbub import                               put a hub in front of the servers that they have
     hubbub doctor                               check the installation
     """

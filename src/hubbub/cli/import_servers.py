@@ -15,13 +15,15 @@ from hubbub.cli.output import write_lines
 from hubbub.cli.terminal import is_interactive
 from hubbub.errors import SettingsError
 from hubbub.install.clients import CLIENTS, Client, detect_clients, find_client
-from hubbub.install.importing import ImportPlan, apply_import, plan_import
+from hubbub.install.import_plan import ImportPlan, apply_import, plan_import
 from hubbub.install.machine import Machine, this_machine
 from hubbub.settings.folders import user_settings_path
 from hubbub.settings.variables import variables_path
 
 _NAMES: Final = ", ".join(client.name for client in CLIENTS)
-_HELP: Final = f"""Copy the servers of MCP clients into your settings file: {_NAMES}.
+_HELP: Final = f"""Copy the servers of MCP clients into your settings file.
+
+Clients: {_NAMES}.
 
 `hubbub serve` then serves all of them at one endpoint. The files of the clients stay as they
 are. Shows the new sections and asks; without a terminal and without --client or --yes, only
@@ -29,12 +31,12 @@ shows them, and exits with 2.
 
 \b
 hubbub import                                 every client that is found
-hubbub import --client cursor --dry-run       show what Cursor has
+hubbub import --client cursor --dry-run       show the servers of Cursor
 hubbub import --config hub.toml --yes         into another file
 
 Secrets are not written into the settings: they become references such as ${{GITHUB_TOKEN}},
 and their values are stored in a file that only you can read. Entries of Hubbub itself, and
-those that a hub cannot serve, are left out and named. If the file of a client cannot be read,
+entries that a hub cannot serve, are left out and listed with the reason. If the file of a client cannot be read,
 the others are imported, and the exit code is 2.
 """
 
@@ -43,8 +45,8 @@ the others are imported, and the exit code is 2.
 @click.option("--client", "names", multiple=True, metavar="NAME", help="Only this client; may be repeated.")
 @click.option("--config", metavar="FILE", help="The settings file. Default: your own.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
-@click.option("--yes", "says_yes", is_flag=True, help="Write the file without asking.")
-def command(names: tuple[str, ...], config: str | None, dry_run: bool, says_yes: bool) -> int:
+@click.option("--yes", "assume_yes", is_flag=True, help="Write the file without asking.")
+def command(names: tuple[str, ...], config: str | None, dry_run: bool, assume_yes: bool) -> int:
     machine = this_machine()
     clients = _choose_clients(names, machine)
     target = Path(config if config is not None else user_settings_path()).expanduser()
@@ -56,10 +58,10 @@ def command(names: tuple[str, ...], config: str | None, dry_run: bool, says_yes:
         return code
     if dry_run:
         return code
-    if is_interactive() and not says_yes:
+    if is_interactive() and not assume_yes:
         if not click.confirm(f"Write {_count_servers(plan)} to {plan.file.path}?", err=True):
             return FAILED
-    elif not names and not says_yes:
+    elif not names and not assume_yes:
         print_message("nothing was changed; choose clients with --client NAME, or use --yes for all of these")
         return WRONG_USAGE
     apply_import(plan)
@@ -95,7 +97,7 @@ def _notes(plan: ImportPlan) -> Iterator[str]:
     if plan.variables:
         yield f"Secrets are stored in {variables_path()}: {', '.join(plan.variables)}"
     if plan.added and plan.missing:
-        yield f"Not set here; servers get an empty value until you set them: {', '.join(plan.missing)}"
+        yield f"These variables are not set, so servers get empty values: {', '.join(plan.missing)}"
 
 
 def _count_servers(plan: ImportPlan) -> str:

@@ -14,23 +14,25 @@ from hubbub.cli.output import write_lines
 from hubbub.cli.terminal import note
 from hubbub.errors import SettingsError
 from hubbub.install import links
+from hubbub.install.client_commands import make_add_command, make_get_command, make_remove_command
 from hubbub.install.clients import CLIENTS, Client, detect_clients, find_client
 from hubbub.install.entries import ServerEntry, format_entry, missing_variables
+from hubbub.install.hubbub_entry import DEFAULT_NAME, Choice, check_name, find_preset, make_default_name, make_entry
 from hubbub.install.join_secrets import SecretPlace
 from hubbub.install.machine import Machine, this_machine
-from hubbub.install.own_commands import add_command, get_command, remove_command
-from hubbub.install.own_entry import DEFAULT_NAME, Choice, check_name, default_name, find_preset, make_entry
 from hubbub.install.registration import plan_install, plan_uninstall
 
 _NAMES: Final = ", ".join(client.name for client in CLIENTS)
-_HELP: Final = f"""Register Hubbub in MCP clients: {_NAMES}.
+_HELP: Final = f"""Register Hubbub in MCP clients.
+
+Clients: {_NAMES}.
 
 TARGET is a program that defines a server, file.py or file.py:name. Without it, the installed
 packs are registered, or those named with --pack.
 
 Finds the clients that are installed, shows how their files would change, and asks. Other
-entries, comments and the layout of a file stay as they are; its last version is kept beside it
-with the ending .hubbub-backup. Without a terminal and without --client or --yes, only shows
+entries, comments and the layout of a file stay as they are; the previous version is saved next
+to it with the suffix .hubbub-backup. Without a terminal and without --client or --yes, only shows
 the changes, and exits with 2.
 
 \b
@@ -43,31 +45,33 @@ hubbub install --url https://hub.example/mcp --key-env HUB_KEY
 hubbub install --uninstall                        remove it again
 
 The registered command starts this Python by its absolute path, so it works in any folder.
-Secrets are never written: entries refer to variables, in the form of each client.
+Secrets are never written: entries refer to environment variables, in the syntax of each client.
 """
 
-Printed = Literal["codex", "claude-code", "cursor-link", "cursor-badge", "vscode-link", "vscode-badge"]
+PrintFormat = Literal["codex", "claude-code", "cursor-link", "cursor-badge", "vscode-link", "vscode-badge"]
 
 
 @click.command(help=_HELP, short_help="Register Hubbub in MCP clients.")
 @click.argument("target", required=False)
 @click.option("--client", "names", multiple=True, metavar="NAME", help="Only this client; may be repeated.")
 @click.option("--scope", type=click.Choice(["user", "project"]), default="user", show_default=True,
-              help="For you, or in the file of the project in the current folder.")  # fmt: skip
-@click.option("--preset", metavar="NAME", help="Arguments that a pack proposes; of the pack peers: core, file, state, "
-              "full, secure-core, secure-full.")  # fmt: skip
+              help="Edit your own file, or that of the project in the current folder.")  # fmt: skip
+@click.option("--preset", metavar="NAME", help="A named set of arguments from a pack. The pack peers has core, file, "
+              "state, full, secure-core and secure-full.")  # fmt: skip
 @click.option("--pack", "packs", multiple=True, metavar="NAME", help="Serve only this pack; may be repeated.")
-@click.option("--url", metavar="URL", help="Register a hub that runs at this address, instead of a command.")
-@click.option("--key-env", "key_variable", metavar="VARIABLE", help="The variable that holds the key for --url.")
+@click.option("--url", metavar="URL", help="Register the running hub at this URL, instead of a command.")
+@click.option(
+    "--key-env", "key_variable", metavar="VARIABLE", help="The environment variable with the API key for --url."
+)
 @click.option("--name", help=f"The name of the entry. Default: that of TARGET, or {DEFAULT_NAME}.")
 @click.option("--create-secret", "secret_place", type=click.Choice(["keyring", "file"]),
-              help="Create the secret of a secure preset there, unless there is one; the server reads it.")  # fmt: skip
+              help="Where to create the secret of a secure preset, unless it exists.")  # fmt: skip
 @click.option("--uninstall", is_flag=True, help="Remove the entry.")
 @click.option("--use-cli", is_flag=True, help="Call the client's own command instead of editing its file.")
-@click.option("--print", "printed", type=click.Choice(get_args(Printed)),
+@click.option("--print", "print_format", type=click.Choice(get_args(PrintFormat)),
               help="Print an entry, an installation link or a badge, and change nothing.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
-@click.option("--yes", "says_yes", is_flag=True, help="Change the files without asking.")
+@click.option("--yes", "assume_yes", is_flag=True, help="Change the files without asking.")
 def command(
     *,
     target: str | None,
@@ -81,23 +85,23 @@ def command(
     secret_place: SecretPlace | None,
     uninstall: bool,
     use_cli: bool,
-    printed: Printed | None,
+    print_format: PrintFormat | None,
     dry_run: bool,
-    says_yes: bool,
+    assume_yes: bool,
 ) -> int:
     """Run the command; the options are those of `--help`."""
     machine = this_machine()
-    name = default_name(target) if name is None else name
+    name = make_default_name(target) if name is None else name
     check_name(name)
-    is_chosen = bool(names) or says_yes
-    if uninstall and printed is not None:
+    is_confirmed = bool(names) or assume_yes
+    if uninstall and print_format is not None:
         raise SettingsError("--print shows an entry and --uninstall removes one; use one of them")
     if uninstall:
         clients = _choose_clients(names, machine)
         steps = _plan_removals(clients, machine, name, scope, use_cli=use_cli, is_named=bool(names))
         if not steps:
             write_lines([f"{name!r} is not registered in any of these clients."])
-        return run_steps(steps, is_dry_run=dry_run, is_chosen=is_chosen, says_yes=says_yes)
+        return run_steps(steps, is_dry_run=dry_run, is_confirmed=is_confirmed, assume_yes=assume_yes)
     choice = Choice(
         name=name,
         target=target,
@@ -108,10 +112,10 @@ def command(
         secret_place=secret_place,
     )
     server = make_entry(choice)
-    if printed is not None:
+    if print_format is not None:
         if secret_place is not None:
             raise SettingsError("--print changes nothing, so it creates no secret; leave out --create-secret")
-        write_lines([format_printed(printed, server)])
+        write_lines([render_entry(print_format, server)])
         _write_notes(server, [])
         return 0
     clients = _choose_clients(names, machine)
@@ -119,20 +123,20 @@ def command(
     _write_notes(server, clients)
     if secret_place is not None and preset is not None:
         steps.insert(0, SecretStep(find_preset(preset, packs).preset, secret_place))
-    return run_steps(steps, is_dry_run=dry_run, is_chosen=is_chosen, says_yes=says_yes)
+    return run_steps(steps, is_dry_run=dry_run, is_confirmed=is_confirmed, assume_yes=assume_yes)
 
 
-def format_printed(form: Printed, server: ServerEntry) -> str:
+def render_entry(form: PrintFormat, server: ServerEntry) -> str:
     """Return an entry in the form of `--print`."""
     match form:
         case "cursor-link":
-            return links.cursor_link(server)
+            return links.make_cursor_link(server)
         case "cursor-badge":
-            return links.cursor_badge(server)
+            return links.make_cursor_badge(server)
         case "vscode-link":
-            return links.vscode_link(server)
+            return links.make_vscode_link(server)
         case "vscode-badge":
-            return links.vscode_badge(server)
+            return links.make_vscode_badge(server)
     if server.is_remote:
         raise SettingsError("--print codex and --print claude-code show a command; leave out --url")
     entry = {"command": server.command[0], "args": list(server.command[1:])}
@@ -159,8 +163,8 @@ def _plan_entries(
     for client in clients:
         try:
             if use_cli:
-                add, get = add_command(client, server, scope), get_command(client, server.name, scope)
-                remove = remove_command(client, server.name, scope) if get is not None else []
+                add, get = make_add_command(client, server, scope), make_get_command(client, server.name, scope)
+                remove = make_remove_command(client, server.name, scope) if get is not None else []
                 steps.append(CommandStep(client, get=get, remove=remove, add=add))
                 continue
             format_entry(client, server)
@@ -188,7 +192,7 @@ def _plan_removals(
     for client in clients:
         if use_cli:
             try:
-                remove, get = remove_command(client, name, scope), get_command(client, name, scope)
+                remove, get = make_remove_command(client, name, scope), make_get_command(client, name, scope)
             except SettingsError as error:
                 if is_named:
                     raise
@@ -210,6 +214,8 @@ def _write_notes(server: ServerEntry, clients: Sequence[Client]) -> None:
             note(f"Set the variable {variable} where the client starts; it is not set here.")
     unable = [client.title for client in clients if missing_variables(client, server)]
     if unable:
-        note(f"{', '.join(unable)}: entries there cannot refer to a variable; use --create-secret keyring or file.")
+        note(
+            f"{', '.join(unable)}: entries cannot refer to environment variables; use --create-secret keyring or file."
+        )
     if any(mark in "".join(server.command[:1]) for mark in ("/uv/archive-v", "/uv/environments-v")):
-        note("This Python is in the cache of uv, which may be cleaned; install Hubbub with `uv tool install` first.")
+        note("This Python is in uv's cache and may be deleted; install Hubbub with `uv tool install` first.")

@@ -1,4 +1,4 @@
-"""What `hubbub install` does: steps that are all planned and shown before the first one is made."""
+"""The steps of `hubbub install`, which are all planned and shown before the first one is applied."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hubbub.cli.diff import write_diff
 from hubbub.cli.errors import FAILED, WRONG_USAGE, print_message
 from hubbub.cli.output import write_lines
 from hubbub.cli.terminal import is_interactive
+from hubbub.install.client_commands import run_command
 from hubbub.install.clients import Client
 from hubbub.install.files import backup_path
-from hubbub.install.join_secrets import SecretPlace, create_secret, secret_variables
-from hubbub.install.own_commands import run_command
+from hubbub.install.join_secrets import SecretPlace, create_secret, make_secret_variables
 from hubbub.install.registration import Change, apply_install, apply_uninstall
 from hubbub.server.pack import Preset
 
@@ -26,7 +26,7 @@ class Step(Protocol):
     def show(self) -> None:
         """Write what it would do to stdout."""
 
-    def make(self) -> str:
+    def apply(self) -> str:
         """Do it; return one line about it.
 
         Raises: SettingsError.
@@ -44,9 +44,9 @@ class FileStep:
         change = self._change
         write_diff(str(change.file.path), change.before, change.after or "")
         if change.after is None:
-            write_lines([f"{change.file.path} is deleted: `hubbub install` made it."])
+            write_lines([f"{change.file.path} will be deleted, because `hubbub install` created it."])
 
-    def make(self) -> str:
+    def apply(self) -> str:
         change = self._change
         if self._is_removal:
             apply_uninstall(change)
@@ -71,7 +71,7 @@ class CommandStep:
     def show(self) -> None:
         write_lines([shlex.join(self._add or self._remove)])
 
-    def make(self) -> str:
+    def apply(self) -> str:
         is_registered = self._get is not None and not run_command(self._get, must_succeed=False).returncode
         if self._add is not None:
             if is_registered:  # perhaps in another scope, where `remove` fails and `add` does not mind
@@ -92,29 +92,29 @@ class SecretStep:
         self._place = place
 
     def show(self) -> None:
-        write_lines([f"The secret is created in {self._where()}, unless there is one."])
+        write_lines([f"The secret will be created in {self._describe_place()}, unless it exists."])
 
-    def make(self) -> str:
+    def apply(self) -> str:
         verb = "created" if create_secret(self._preset, self._place) else "kept"
-        return f"Secret {verb} in {self._where()}; give the same one to all peers"
+        return f"Secret {verb} in {self._describe_place()}; give the same one to all peers"
 
-    def _where(self) -> str:
-        ((_, value),) = secret_variables(self._preset, self._place).items()
+    def _describe_place(self) -> str:
+        ((_, value),) = make_secret_variables(self._preset, self._place).items()
         return f"the file {value}" if self._place == "file" else f"the keyring entry {value}"
 
 
-def run_steps(steps: Sequence[Step], *, is_dry_run: bool, is_chosen: bool, says_yes: bool) -> int:
-    """Show all steps, ask if there is a terminal, and make them; return the exit code."""
+def run_steps(steps: Sequence[Step], *, is_dry_run: bool, is_confirmed: bool, assume_yes: bool) -> int:
+    """Show all steps, ask if there is a terminal, and apply them; return the exit code."""
     for step in steps:
         step.show()
     if is_dry_run or not steps:
         return 0
-    if is_interactive() and not says_yes:
+    if is_interactive() and not assume_yes:
         if not click.confirm("Make these changes?", err=True):
             return FAILED
-    elif not is_chosen:
+    elif not is_confirmed:
         print_message("nothing was changed; choose clients with --client NAME, or use --yes for all of these")
         return WRONG_USAGE
     for step in steps:
-        write_lines([step.make()])
+        write_lines([step.apply()])
     return 0

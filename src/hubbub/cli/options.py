@@ -61,7 +61,7 @@ class ServerCommand(click.Command):
 
 
 _OPTIONS: Final = (
-    click.option("--json", "as_json", is_flag=True, help="Write the server's JSON to stdout."),
+    click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout instead of text."),
     click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="The timeout of each request."),
     click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of requests; repeatable."),
     click.option(
@@ -76,7 +76,9 @@ _OPTIONS: Final = (
     click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder."),
     click.option("--protocol-version", metavar="YYYY-MM-DD", help="Use only this protocol version."),
     click.option("--allow-private-network", is_flag=True, help="Allow addresses in private networks."),
-    click.option("-v", "--verbose", "verbosity", count=True, help="Show logs of the server; -vv: also debug logs."),
+    click.option(
+        "-v", "--verbose", "verbosity", count=True, help="Show the server's logs and stderr; -vv: also debug logs.",
+    ),
 )  # fmt: skip
 
 

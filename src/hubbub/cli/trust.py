@@ -41,7 +41,7 @@ hubbub trust --list           list the trusted folders and their state
 hubbub trust --remove         stop trusting this folder
 
 A file named with --config or HUBBUB_CONFIG, and your own settings file, are always trusted.
-Exit code 1: you answered no. Exit code 2: there is no terminal to ask at.
+Exit code 1: you answered no. Exit code 2: there is no terminal for the question.
 """
 
 

@@ -16,7 +16,7 @@ from hubbub.cli.errors import FAILED, INTERRUPTED
 from hubbub.errors import HubbubError, SettingsError
 
 _BANNER_SWITCH: Final = "VDON_MCP_NO_STARTUP_BANNER"
-_SERVED: Final = {"--pack": "peers", "--alone": "true", "--transport": "stdio"}
+_FIXED_FLAGS: Final = {"--pack": "peers", "--alone": "true", "--transport": "stdio"}
 _TEXT_FLAGS: Final = frozenset(("--max-message-bytes", "--join-token-secret", "--allow-peer-stream-ids"))
 _BOOLEAN_FLAGS: Final = frozenset(("--enforce-join-token", "--require-session-mac"))
 _PROFILE_FLAG: Final = "--tool-profile"
@@ -27,7 +27,7 @@ _BOOLEAN_WORDS: Final = {
 _HELP: Final = """\
 Usage: vdo-mcp-server [options]
 
-Serves messages, files and shared state between agents to an MCP client on stdio.
+Serve tools for messages, files and shared state between agents to an MCP client on stdio.
 
   --tool-profile <core|file|state|full>   tools to offer                        VDON_MCP_TOOL_PROFILE (full)
   --max-message-bytes <bytes>             largest message                       VDON_MCP_MAX_MESSAGE_BYTES (1048576)
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         gc.disable()  # Nothing that is loaded at start is garbage; `serve` turns collecting on again.
         from hubbub.cli.server_runner import serve
 
-        return serve({**flags, **_SERVED})
+        return serve({**flags, **_FIXED_FLAGS})
     except HubbubError as error:
         return _report_fatal(error.message)
     except KeyboardInterrupt:
@@ -85,11 +85,11 @@ def parse_flags(arguments: Sequence[str]) -> dict[str, str] | None:
             if given is None or given.startswith("--"):
                 raise SettingsError(f"missing value for {flag}")
             value = given
-        flags[flag] = _normalise(flag, value)
+        flags[flag] = _normalize(flag, value)
     return flags
 
 
-def _normalise(flag: str, value: str) -> str:
+def _normalize(flag: str, value: str) -> str:
     """Accept the words for true and false, and profiles, in any case; `serve` refuses other words."""
     if flag == _PROFILE_FLAG:
         return value.strip().lower()

@@ -18,9 +18,9 @@ import msgspec
 from hubbub.cli.errors import FAILED, INTERRUPTED
 from hubbub.cli.output import write_lines
 from hubbub.errors import HubbubError, SettingsError
+from hubbub.install.client_commands import make_get_command, run_command
 from hubbub.install.clients import find_client
-from hubbub.install.own_commands import get_command, run_command
-from hubbub.install.own_entry import check_name, find_preset, serve_command
+from hubbub.install.hubbub_entry import check_name, find_preset, make_serve_command
 
 _PACK: Final = "peers"
 _PROGRAM: Final = "vdon-mcp-install"
@@ -28,7 +28,8 @@ _SCOPES: Final = ("local", "user", "project")
 _HELP: Final = """Register the VDO.Ninja tools (the pack peers) in Codex and Claude Code.
 
 Calls the programs `codex` and `claude`; one that is not installed is skipped. An existing entry
-of the same name is replaced. Exits with 1 if neither is installed.
+of the same name is replaced. Exits with 1 on every failure, also if neither is
+installed.
 
 \b
 vdon-mcp-install
@@ -55,13 +56,17 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--name", default="vdo-ninja-mcp", show_default=True, help="The name of the entry.")
 @click.option("--server-script", metavar="FILE", help="Start this script instead of Hubbub.")
 @click.option(
-    "--node-cmd", metavar="PROGRAM", help="The program that starts it. Default: this Python, or node for a script."
+    "--node-cmd", metavar="PROGRAM", help="The interpreter of the server. Default: this Python, or node for a script."
 )
 @click.option(
     "--preset", default="full", show_default=True, help="core, file, state, full, secure-core or secure-full."
 )
 @click.option(
-    "--server-arg", "server_args", multiple=True, metavar="TEXT", help="An argument after those of the preset."
+    "--server-arg",
+    "server_args",
+    multiple=True,
+    metavar="TEXT",
+    help="An additional argument of the server; may be repeated.",
 )
 @click.option("--codex-only", is_flag=True, help="Only Codex.")
 @click.option("--claude-only", is_flag=True, help="Only Claude Code.")
@@ -90,7 +95,7 @@ def _install(options: _Options) -> int:
     if options.claude_scope not in _SCOPES:
         raise SettingsError(f"unknown scope {options.claude_scope!r}; known: {', '.join(_SCOPES)}")
     if options.codex_only and options.claude_only:
-        raise SettingsError("--codex-only and --claude-only exclude each other")
+        raise SettingsError("--codex-only and --claude-only cannot be combined")
     server = [] if options.uninstall else _server_command(options)
     adds = {
         "codex": ["codex", "mcp", "add", options.name, "--", *server],
@@ -113,12 +118,10 @@ def _server_command(options: _Options) -> list[str]:
     if preset.secret is not None and not any(
         os.environ.get(name) for name in (preset.secret, f"{preset.secret}_FILE", preset.keyring) if name
     ):
-        _warn(
-            f"the preset {options.preset} needs {preset.secret}; set it where the client starts, it is never registered"
-        )
+        _warn(f"the preset {options.preset} needs {preset.secret}; set it in the client's environment")
     if options.server_script is not None:
         return [options.node_cmd or "node", options.server_script, *preset.arguments, *options.server_args]
-    own = serve_command([_PACK], [*preset.arguments, *options.server_args])
+    own = make_serve_command([_PACK], [*preset.arguments, *options.server_args])
     return [options.node_cmd or own[0], *own[1:]]
 
 
@@ -132,7 +135,7 @@ def _is_installed(program: str) -> bool:
 def _register(program: str, options: _Options, add: list[str]) -> None:
     """Replace or remove the entry of one client, and show it."""
     client = find_client("codex" if program == "codex" else "claude-code")
-    get = get_command(client, options.name, options.claude_scope) or []
+    get = make_get_command(client, options.name, options.claude_scope) or []
     scope = ["-s", options.claude_scope] if program == "claude" else []
     is_registered = run_command(get, must_succeed=False).returncode == 0
     commands = [[program, "mcp", "remove", *scope, options.name]] if is_registered else []

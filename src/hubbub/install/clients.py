@@ -1,7 +1,7 @@
 """The table of MCP clients: where their configuration files are, and what an entry looks like there.
 
-Facts are from the clients' documentation and source, checked in November 2026. A client whose way to refer to a
-variable is not documented has none here, so that a text that it would not expand is never written.
+Checked against the clients' documentation and source in November 2026. If a client does not document how entries refer
+to environment variables, `reference` is None, so that no reference is written that the client would not expand.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ CLIENTS: Final = (
                 _CLINE_CLI,
             ),
         },
-        # Without a type, Cline takes a URL for one of HTTP+SSE.
+        # Without a type, Cline uses HTTP+SSE for a URL.
         remote={"type": "streamableHttp", **_REMOTE},
         reference="${env:NAME}",
     ),

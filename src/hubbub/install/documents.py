@@ -44,7 +44,7 @@ def set_entry(text: str, form: Format, path: Sequence[str], entry: dict[str, Any
     """
     expected = copy.deepcopy(parse(text, form))
     _expect(expected, path, entry)
-    return _verified(text, form, _EDITORS[form].set_member(text, path, entry), [expected])
+    return _apply_verified(text, form, _EDITORS[form].set_member(text, path, entry), [expected])
 
 
 def remove_entry(text: str, form: Format, path: Sequence[str], prunable: int = 0) -> str:
@@ -63,7 +63,7 @@ def remove_entry(text: str, form: Format, path: Sequence[str], prunable: int = 0
         parent = find_entry(expected, path[: depth - 1])
         del parent[path[depth - 1]]
         allowed.append(copy.deepcopy(expected))
-    return _verified(text, form, _EDITORS[form].remove_member(text, path, prunable), allowed)
+    return _apply_verified(text, form, _EDITORS[form].remove_member(text, path, prunable), allowed)
 
 
 def _expect(values: dict[str, Any], path: Sequence[str], entry: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def _expect(values: dict[str, Any], path: Sequence[str], entry: dict[str, Any]) 
     values[path[-1]] = entry
 
 
-def _verified(text: str, form: Format, edits: list[Edit], allowed: list[dict[str, Any]]) -> str:
+def _apply_verified(text: str, form: Format, edits: list[Edit], allowed: list[dict[str, Any]]) -> str:
     after = apply_edits(text, edits)
     try:
         is_right = parse(after, form) in allowed

@@ -26,7 +26,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     return text
 
 
-def newline_of(text: str) -> str:
+def detect_newline(text: str) -> str:
     """Return the line ending of a text: that of its first line."""
     at = text.find("\n")
     return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"

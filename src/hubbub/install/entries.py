@@ -59,7 +59,9 @@ def format_entry(client: Client, server: ServerEntry) -> dict[str, Any]:
     """
     shape = client.remote if server.is_remote else client.stdio
     if shape is None:
-        raise SettingsError(f"{client.title} takes no remote servers from its file; leave out --url for it")
+        raise SettingsError(
+            f"{client.title} does not support remote servers in its file; register a command, without --url"
+        )
     entry: dict[str, Any] = _fill(shape, placeholder_values(client, server))
     return entry
 

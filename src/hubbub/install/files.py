@@ -50,14 +50,14 @@ def read_file(path: Path) -> ClientFile:
     try:
         try:
             target = path.resolve(strict=True)
-        except FileNotFoundError:  # also a link to a file that does not exist, which is then made
+        except FileNotFoundError:  # also a link to a file that does not exist, which is then created
             return ClientFile(path, path.resolve(), None)
         if not target.is_file():
             raise SettingsError(f"{path} is not a file")
         with target.open("rb") as file:
             data = file.read(bounds.CLIENT_FILE_BYTES + 1)
     except (OSError, RuntimeError) as error:  # RuntimeError: symbolic links in a circle
-        raise SettingsError(f"{path} cannot be read: {_reason(error)}") from None
+        raise SettingsError(f"{path} cannot be read: {_format_reason(error)}") from None
     if len(data) > bounds.CLIENT_FILE_BYTES:
         raise SettingsError(f"{path} is larger than {bounds.CLIENT_FILE_BYTES} bytes, so it is not edited")
     try:
@@ -75,7 +75,7 @@ def check_writable(file: ClientFile) -> None:
     Raises: SettingsError.
     """
     folder = next(folder for folder in file.target.parents if path_exists(folder))
-    # The administrator may write every file, so the mode says whether this one is meant to stay as it is.
+    # For root, os.access() allows every write, so the mode is checked too.
     if file.data is not None and not (os.access(file.target, os.W_OK) and file.target.stat().st_mode & 0o222):
         raise SettingsError(f"{file.path} is read-only; change its permissions, or choose other clients with --client")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -92,7 +92,7 @@ def write_file(file: ClientFile, data: bytes) -> None:
 
     Raises: SettingsError, if it has changed since it was read or cannot be written. The file is then unchanged.
     """
-    made = missing_folders(file)
+    created = missing_folders(file)
     temporary = file.target.with_name(f".{file.target.name}.{token_hex(4)}.tmp")
     try:
         file.target.parent.mkdir(parents=True, exist_ok=True)
@@ -103,10 +103,10 @@ def write_file(file: ClientFile, data: bytes) -> None:
             _write_backup(file, like)
         temporary.replace(file.target)
     except OSError as error:
-        _remove(temporary, *reversed(made))
-        raise SettingsError(f"{file.path} cannot be written: {_reason(error)}; it is unchanged") from None
+        _remove(temporary, *reversed(created))
+        raise SettingsError(f"{file.path} cannot be written: {_format_reason(error)}; it is unchanged") from None
     except BaseException:
-        _remove(temporary, *reversed(made))
+        _remove(temporary, *reversed(created))
         raise
     _sync_folder(file.target.parent)
 
@@ -120,7 +120,7 @@ def delete_file(file: ClientFile, folders: list[Path]) -> None:
     try:
         file.target.unlink()
     except OSError as error:
-        raise SettingsError(f"{file.path} cannot be deleted: {_reason(error)}") from None
+        raise SettingsError(f"{file.path} cannot be deleted: {_format_reason(error)}") from None
     _remove(backup_path(file), *sorted(folders, reverse=True))
 
 
@@ -132,7 +132,7 @@ def backup_path(file: ClientFile) -> Path:
 def _check_unchanged(file: ClientFile) -> None:
     now = read_file(file.path)
     if now.data != file.data or now.target != file.target:
-        raise SettingsError(f"{file.path} was changed by another program meanwhile; nothing was written, try again")
+        raise SettingsError(f"{file.path} was changed by another program; nothing was written, try again")
 
 
 def _write_backup(file: ClientFile, like: os.stat_result) -> None:
@@ -155,7 +155,7 @@ def _write_new(path: Path, data: bytes, like: os.stat_result | None) -> None:
         os.fsync(file.fileno())
     if like is not None:
         if hasattr(os, "chown") and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-            with suppress(OSError):  # Only the administrator may, who must not take the file from its user.
+            with suppress(OSError):  # Only root may; the file must still belong to its user.
                 os.chown(path, like.st_uid, like.st_gid)
         path.chmod(stat.S_IMODE(like.st_mode))
 
@@ -175,5 +175,5 @@ def _remove(*paths: Path) -> None:
             path.rmdir() if path.is_dir() else path.unlink()
 
 
-def _reason(error: Exception) -> str:
+def _format_reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

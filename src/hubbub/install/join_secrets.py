@@ -19,8 +19,8 @@ SecretPlace: TypeAlias = Literal["keyring", "file"]
 _SERVICE: Final = "hubbub"
 
 
-def secret_variables(preset: Preset, place: SecretPlace) -> dict[str, str]:
-    """Return the variables that tell the server where its secret is. They hold no secret themselves.
+def make_secret_variables(preset: Preset, place: SecretPlace) -> dict[str, str]:
+    """Return the variables with the location of the secret, for the server. They do not contain the secret.
 
     Raises: SettingsError, if the preset needs none, or the server cannot read it from there.
     """

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
-from hubbub.install.edits import Edit, indent_unit, line_indent, newline_of, syntax_error
+from hubbub.install.edits import Edit, detect_newline, indent_unit, line_indent, syntax_error
 
 _TRIVIA: Final = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _SAME_LINE_COMMENT: Final = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)")
@@ -127,7 +127,7 @@ class _Parser:
     def _string(self) -> str:
         found = _STRING.match(self._text, self._at)
         if found is None:
-            raise self._error("a name or text in double quotes is missing here, or is not closed")
+            raise self._error("a string in double quotes is missing here, or is not closed")
         self._at = found.end()
         text: str = json.loads(found[0])
         return text
@@ -156,7 +156,7 @@ def set_member(text: str, path: Sequence[str], value: Any) -> list[Edit]:
 
     Raises: SettingsError.
     """
-    newline = newline_of(text)
+    newline = detect_newline(text)
     node = _parse_object(text)
     if node is None:
         return [Edit(len(text), len(text), _render(_nest(path, value), "", indent_unit(text), newline) + newline)]
@@ -224,7 +224,7 @@ def _unit(text: str, node: Node) -> str:
 
 
 def _insert(text: str, node: Node, key: str, value: Any) -> list[Edit]:
-    newline, unit, name = newline_of(text), _unit(text, node), json.dumps(key, ensure_ascii=False)
+    newline, unit, name = detect_newline(text), _unit(text, node), json.dumps(key, ensure_ascii=False)
     if not node.members:
         return _insert_first(text, node, name, value)
     last = node.members[-1]
@@ -246,7 +246,7 @@ def _append(text: str, last: Member, added: str) -> list[Edit]:
 
 
 def _insert_first(text: str, node: Node, name: str, value: Any) -> list[Edit]:
-    newline, inside = newline_of(text), text[node.start + 1 : node.end - 1]
+    newline, inside = detect_newline(text), text[node.start + 1 : node.end - 1]
     if "\n" not in text.strip() and text.strip() != text[node.start : node.end]:
         at = node.start + 1 + len(inside.rstrip())
         return [Edit(at, at, f"{name}: {json.dumps(value, ensure_ascii=False)}")]

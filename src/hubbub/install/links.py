@@ -16,7 +16,7 @@ _CURSOR_IMAGE: Final = "https://cursor.com/deeplink/mcp-install-dark.svg"
 _VSCODE_IMAGE: Final = "https://img.shields.io/badge/VS_Code-Install-0098FF"
 
 
-def cursor_link(server: ServerEntry) -> str:
+def make_cursor_link(server: ServerEntry) -> str:
     """Return the link that Cursor opens.
 
     Raises: SettingsError, if it is longer than Cursor accepts.
@@ -24,8 +24,8 @@ def cursor_link(server: ServerEntry) -> str:
     return _check_length(f"cursor://anysphere.cursor-deeplink/mcp/install?{_cursor_query(server)}")
 
 
-def cursor_badge(server: ServerEntry) -> str:
-    """Return a badge in Markdown; over a page of Cursor, because many sites remove links of other schemes.
+def make_cursor_badge(server: ServerEntry) -> str:
+    """Return a Markdown badge. It links to a page of Cursor, because many sites remove links with other schemes.
 
     Raises: SettingsError.
     """
@@ -33,17 +33,16 @@ def cursor_badge(server: ServerEntry) -> str:
     return f"[![Add to Cursor]({_CURSOR_IMAGE})]({link})"
 
 
-def vscode_link(server: ServerEntry) -> str:
+def make_vscode_link(server: ServerEntry) -> str:
     """Return the link that VS Code opens."""
     entry = {"name": server.name, **format_entry(find_client("vscode"), server)}
     return f"vscode:mcp/install?{quote(_compact(entry), safe='')}"
 
 
-def vscode_badge(server: ServerEntry) -> str:
-    """Return a badge in Markdown; over a page of VS Code, because many sites remove links of other schemes."""
-    return (
-        f"[![Add to VS Code]({_VSCODE_IMAGE})](https://vscode.dev/redirect?url={quote(vscode_link(server), safe='')})"
-    )
+def make_vscode_badge(server: ServerEntry) -> str:
+    """Return a Markdown badge. It links to a page of VS Code, because many sites remove links with other schemes."""
+    link = quote(make_vscode_link(server), safe="")
+    return f"[![Add to VS Code]({_VSCODE_IMAGE})](https://vscode.dev/redirect?url={link})"
 
 
 def _cursor_query(server: ServerEntry) -> str:
@@ -57,5 +56,5 @@ def _compact(entry: dict[str, Any]) -> str:
 
 def _check_length(link: str) -> str:
     if len(link) > _CURSOR_MAX_CHARACTERS:
-        raise SettingsError(f"the link has {len(link)} characters, and Cursor accepts {_CURSOR_MAX_CHARACTERS}")
+        raise SettingsError(f"the link has {len(link)} characters; Cursor accepts at most {_CURSOR_MAX_CHARACTERS}")
     return link

@@ -16,7 +16,7 @@ System: TypeAlias = Literal["linux", "macos", "windows"]
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the files of clients are. Tests make one with a home of their own for each operating system."""
+    """Where the files of clients are. Tests create one for each operating system, with a temporary home."""
 
     system: System
     home: Path
@@ -69,5 +69,5 @@ def this_machine() -> Machine:
         return Machine(system=system, home=Path.home(), folder=Path.cwd(), environ=dict(os.environ))
     except (OSError, RuntimeError):
         raise SettingsError(
-            "the home folder or the current folder does not exist; set HOME, or change the folder"
+            "the home folder or the current folder does not exist; set HOME, or change to an existing folder"
         ) from None

@@ -1,7 +1,7 @@
 """What was registered where, so that `--uninstall` can restore a file byte for byte.
 
-Removing an entry from the text alone cannot know whether an empty object, the file or its folder was there before.
-A record says so, and holds the replaced spans, which are used only while the file is as it was written. One small file
+The text alone does not show whether an empty object, the file or its folder existed before the entry was written.
+A record stores this, and the replaced spans, which are used only if the file has not changed since. One small file
 in the user's data folder for each file of a client; it is as private as the file itself.
 """
 
@@ -28,9 +28,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     digest: str = ""
-    """Of the text that was written."""
+    """Digest of the text that was written."""
     undo: tuple[tuple[int, int, str], ...] = ()
-    """Edits of that text that restore the one before."""
+    """Edits of that text that restore the previous text."""
     entry: str = ""
     """Digest of the entry, to tell it from one that the user wrote later with the same name."""
     created_levels: int = 0
@@ -66,7 +66,7 @@ class Records:
             raise
 
     def forget(self, name: str) -> None:
-        """Remove the record of an entry. What it had created is removed with the last entry."""
+        """Remove the record of an entry. Files and folders that it created are removed with the last entry."""
         record = self.find(name)
         if record is None:
             return
@@ -105,17 +105,17 @@ class Records:
             ) from None
 
 
-def digest_of(text: str) -> str:
+def compute_digest(text: str) -> str:
     """Return the digest by which a record recognizes the text that it belongs to."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def entry_digest(entry: object) -> str:
     """Return the digest of a parsed entry."""
-    return digest_of(json.dumps(entry, sort_keys=True, default=str))
+    return compute_digest(json.dumps(entry, sort_keys=True, default=str))
 
 
-def undo_edit(before: str, after: str) -> tuple[int, int, str]:
+def make_undo_edit(before: str, after: str) -> tuple[int, int, str]:
     """Return the edit that turns a text back into an earlier one: the span between their common start and end."""
     start = _common_length(before, after, lambda text, length: text[:length])
     shorter = min(len(before), len(after)) - start
@@ -134,6 +134,6 @@ def _common_length(one: str, other: str, cut: Callable[[str, int], str], limit: 
 
 def restore(record: Record, text: str) -> str | None:
     """Return the text before the entry was written; None if the text was changed since."""
-    if digest_of(text) != record.digest:
+    if compute_digest(text) != record.digest:
         return None
     return apply_edits(text, [Edit(*edit) for edit in record.undo])

@@ -12,9 +12,9 @@ from hubbub.install.clients import Client
 from hubbub.install.documents import find_entry, parse, remove_entry, set_entry
 from hubbub.install.entries import ServerEntry, container_path, format_entry, keep_user_keys, read_entry
 from hubbub.install.files import ClientFile, check_writable, delete_file, missing_folders, read_file, write_file
+from hubbub.install.hubbub_entry import DEFAULT_NAME
 from hubbub.install.machine import Machine
-from hubbub.install.own_entry import DEFAULT_NAME
-from hubbub.install.records import Record, Records, digest_of, entry_digest, restore, undo_edit
+from hubbub.install.records import Record, Records, compute_digest, entry_digest, make_undo_edit, restore
 
 _EMPTY_FILE: Final = frozenset("{} \t\r\n")
 """All that is left in a file that we made, unless the user added something."""
@@ -27,7 +27,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     file: ClientFile
     before: str
     after: str | None
-    """None: the file is deleted, because `hubbub install` made it."""
+    """None: the file is deleted, because `hubbub install` created it."""
     record: Record
     """What `--uninstall` needs."""
     name: str
@@ -52,7 +52,7 @@ def plan_install(client: Client, machine: Machine, server: ServerEntry, scope: s
         values = parse(text, client.format)
         path = (*container_path(client, values), server.name)
         existing = find_entry(values, path)
-        # A record of an entry that is not there any more says nothing about this file.
+        # A record without its entry is out of date.
         record = Records(file.target).find(server.name) if existing is not None else None
         _check_own(existing, record, server.name)
         entry = keep_user_keys(client, existing, new_entry)
@@ -66,8 +66,8 @@ def plan_install(client: Client, machine: Machine, server: ServerEntry, scope: s
         else:
             record = Record(
                 name=server.name,
-                digest=digest_of(after),
-                undo=(undo_edit(base, after),),
+                digest=compute_digest(after),
+                undo=(make_undo_edit(base, after),),
                 entry=entry_digest(entry),
                 created_levels=_count_missing(parse(base, client.format), path),
                 created_file=record.created_file if record is not None else file.data is None,

@@ -33,13 +33,13 @@ _SCHEME_WORD: Final = re.compile(r"([A-Za-z-]+\s+)?\s*")
 
 
 class StoredSecrets:
-    """Names a variable for each secret: the name that it has already, unless another value has that name."""
+    """Assigns a variable to each secret. An existing name is reused, unless it is taken by another value."""
 
     def __init__(self, stored: Mapping[str, str], environ: Mapping[str, str]) -> None:
         self._stored = stored
         self._environ = environ
         self.added: dict[str, str] = {}
-        """The variables that have to be stored."""
+        """New variables, to be stored."""
 
     def find(self, name: str) -> str | None:
         """Return the value of a variable, in the order in which a hub looks for it."""
@@ -50,7 +50,7 @@ class StoredSecrets:
         return {**self._stored, **self.added, **self._environ}
 
     def refer(self, server: str, name: str, value: str) -> str:
-        """Return a reference to a variable with this value, which is stored unless it is."""
+        """Return a reference to a variable with this value; store the variable if it is new."""
         wanted = make_variable_name(name)
         prefix = make_variable_name(server)
         prefixed = wanted if wanted.startswith(f"{prefix}_") else f"{prefix}_{wanted}"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from hubbub.errors import SettingsError
-from hubbub.install.edits import Edit, newline_of, syntax_error
+from hubbub.install.edits import Edit, detect_newline, syntax_error
 
 _TOKEN: Final = re.compile(
     r'#[^\n]*|"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|[\[\]{}\n]', re.DOTALL
@@ -45,7 +45,7 @@ def parse(text: str) -> dict[str, Any]:
             raise syntax_error(text, len(text), problem) from None
         raise SettingsError(f"line {place[1]}, column {place[2]}: {problem}") from None
     except RecursionError:
-        raise SettingsError("line 1, column 1: nested too deep") from None
+        raise SettingsError("line 1, column 1: nested too deeply") from None
 
 
 def set_member(text: str, path: Sequence[str], value: dict[str, Any]) -> list[Edit]:
@@ -53,12 +53,12 @@ def set_member(text: str, path: Sequence[str], value: dict[str, Any]) -> list[Ed
 
     Raises: SettingsError.
     """
-    newline = newline_of(text)
+    newline = detect_newline(text)
     block = newline.join([f"[{'.'.join(map(_format_key, path))}]", *_format_table(value)])
     sections = _find_sections(text, path)
     if sections:
         first, *others = sections
-        return [Edit(first.start, first.end, block), *(_removal(text, each) for each in others)]
+        return [Edit(first.start, first.end, block), *(_make_removal(text, each) for each in others)]
     if not text:
         return [Edit(0, 0, block + newline)]
     separator = newline if text.endswith("\n") else newline * 2
@@ -67,10 +67,10 @@ def set_member(text: str, path: Sequence[str], value: dict[str, Any]) -> list[Ed
 
 def remove_member(text: str, path: Sequence[str], prunable: int = 0) -> list[Edit]:
     """Return the edits that remove a table and the tables below it. There is nothing to prune in TOML."""
-    return [_removal(text, section) for section in _find_sections(text, path)]
+    return [_make_removal(text, section) for section in _find_sections(text, path)]
 
 
-def _removal(text: str, section: _Section) -> Edit:
+def _make_removal(text: str, section: _Section) -> Edit:
     """Remove a table with its last line ending and one blank line before it."""
     start, end = section.start, section.end
     for ending in ("\r\n", "\n"):

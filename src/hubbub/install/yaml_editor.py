@@ -11,8 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from hubbub import bounds
 from hubbub.errors import SettingsError
-from hubbub.install.edits import Edit, indent_unit, newline_of, syntax_error
+from hubbub.install.edits import Edit, detect_newline, indent_unit, syntax_error
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _YAML_WORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
@@ -25,6 +26,8 @@ def parse(text: str) -> dict[str, Any]:
     """
     import yaml
 
+    if len(text) > bounds.CLIENT_YAML_CHARACTERS:
+        raise SettingsError(f"has more than {bounds.CLIENT_YAML_CHARACTERS} characters; edit it by hand")
     value = _load(text, yaml.safe_load)
     if value is not None and not isinstance(value, dict):
         raise syntax_error(text, 0, "not a mapping")
@@ -37,7 +40,7 @@ def set_member(text: str, path: Sequence[str], value: dict[str, Any]) -> list[Ed
     Raises: SettingsError.
     """
     container, name = path
-    newline, unit = newline_of(text), indent_unit(text)
+    newline, unit = detect_newline(text), indent_unit(text)
     root = _compose(text)
     key_node, node = _find(root, container)
     if key_node is None:
@@ -105,7 +108,7 @@ def _load(text: str, load: Any) -> Any:
     except yaml.YAMLError as error:
         raise syntax_error(text, getattr(error, "position", 0), getattr(error, "reason", "not YAML")) from None
     except (RecursionError, ValueError):
-        raise syntax_error(text, 0, "not YAML that can be read") from None
+        raise syntax_error(text, 0, "invalid YAML") from None
 
 
 def _compose(text: str) -> Any:

@@ -16,8 +16,8 @@ from hubbub.hub.config import HUB_ID
 from hubbub.install.clients import Client
 from hubbub.install.documents import find_entry, parse, set_entry
 from hubbub.install.entries import container_path, read_entry
+from hubbub.install.entry_conversion import EntryReader
 from hubbub.install.files import ClientFile, check_writable, read_file, write_file
-from hubbub.install.foreign_entries import EntryReader
 from hubbub.install.machine import Machine
 from hubbub.install.records import Records
 from hubbub.install.secret_values import StoredSecrets
@@ -26,7 +26,7 @@ from hubbub.settings.sources import DEFAULT_FILE, SERVERS
 from hubbub.settings.trust import read_folder_file, trust
 from hubbub.settings.variables import read_variables, write_variables
 
-_UNUSABLE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_INVALID_NAME_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _RUNNERS: Final = ("pipx", "uv", "uvx")
 
 
@@ -218,7 +218,7 @@ def _serves_program(entry: Any) -> bool:
 
 def _clean_name(name: str) -> str:
     """Make a name that can be a prefix of the names of tools."""
-    return _UNUSABLE.sub("-", name).strip("-") or "server"
+    return _INVALID_NAME_CHARACTERS.sub("-", name).strip("-") or "server"
 
 
 def _describe(section: dict[str, Any]) -> str:

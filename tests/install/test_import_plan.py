@@ -14,10 +14,10 @@ from tests.install.conftest import MakeMachine
 from hubbub import SettingsError
 from hubbub.install.clients import CLIENTS, Client, find_client
 from hubbub.install.entries import ServerEntry
-from hubbub.install.foreign_entries import EntryReader
-from hubbub.install.importing import ImportPlan, apply_import, plan_import
+from hubbub.install.entry_conversion import EntryReader
+from hubbub.install.hubbub_entry import make_serve_command
+from hubbub.install.import_plan import ImportPlan, apply_import, plan_import
 from hubbub.install.machine import Machine
-from hubbub.install.own_entry import serve_command
 from hubbub.install.registration import apply_install, plan_install
 from hubbub.install.secret_values import StoredSecrets
 from hubbub.settings.trust import read_folder_file
@@ -157,7 +157,7 @@ def test_own_entries_are_left_out(machine: Machine, target: Path) -> None:
 
 def test_a_program_of_the_user_that_hubbub_serves_is_imported(machine: Machine, target: Path) -> None:
     client = find_client("cursor")
-    command = serve_command([], ["/home/ann/weather.py:server"])
+    command = make_serve_command([], ["/home/ann/weather.py:server"])
     client.path(machine).parent.mkdir(parents=True)
     apply_install(plan_install(client, machine, ServerEntry(name="weather", command=command)))
     apply_import(plan(machine, target, "cursor"))
@@ -175,7 +175,7 @@ def test_a_program_of_the_user_that_hubbub_serves_is_imported(machine: Machine, 
         ("cursor", {"url": "http://["}, "is invalid"),
         ("cursor", {"command": "x", "args": "-y"}, "has args that are not a list"),
         ("cursor", {"command": "x", "env": {"A": ["b"]}}, "has a value of `env.A` that is not text"),
-        ("cursor", {"command": "x", "env": ["A=b"]}, "has env that is not an object"),
+        ("cursor", {"command": "x", "env": ["A=b"]}, "has env, but not as an object"),
         ("cursor", {"type": ["stdio"], "command": "x"}, "has the unknown type \"['stdio']\""),
         ("vscode", {"command": "x", "args": ["${workspaceFolder}"]}, "uses ${workspaceFolder}, which only VS Code"),
         (
@@ -192,7 +192,7 @@ def test_a_program_of_the_user_that_hubbub_serves_is_imported(machine: Machine, 
             "has more than 1000 arguments, variables and headers",
         ),
         ("zed", {"command": {"args": ["a"]}}, "has neither a command nor a URL"),
-        ("cursor", {"command": "x", "args": ["\ud800"]}, "is invalid: it has half of a surrogate pair"),
+        ("cursor", {"command": "x", "args": ["\ud800"]}, "is invalid: it contains a lone surrogate"),
     ],
 )
 def test_an_entry_that_a_hub_cannot_serve_is_named(client: str, entry: Any, reason: str) -> None:

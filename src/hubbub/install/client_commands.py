@@ -13,7 +13,7 @@ from hubbub.install.clients import Client, OwnCommand
 from hubbub.install.entries import ServerEntry, format_entry, placeholder_values
 
 
-def add_command(client: Client, server: ServerEntry, scope: str) -> list[str]:
+def make_add_command(client: Client, server: ServerEntry, scope: str) -> list[str]:
     """Return the command that registers a server.
 
     Raises: SettingsError, if the client has none, or none for this server.
@@ -22,7 +22,7 @@ def add_command(client: Client, server: ServerEntry, scope: str) -> list[str]:
     _require_program(own.add[0])
     if server.variables and client.names_variables:
         names = ", ".join(server.variables)
-        raise SettingsError(f"`{own.add[0]}` has no option for {names}; leave out --use-cli for {client.title}")
+        raise SettingsError(f"`{own.add[0]}` cannot pass on {names}; leave out --use-cli for {client.title}")
     entry = format_entry(client, server)
     if client.name == "vscode":
         entry = {"name": server.name, **entry}
@@ -33,7 +33,7 @@ def add_command(client: Client, server: ServerEntry, scope: str) -> list[str]:
     return [str(word) for part in parts for word in (part if isinstance(part, list) else [part])]
 
 
-def remove_command(client: Client, name: str, scope: str) -> list[str]:
+def make_remove_command(client: Client, name: str, scope: str) -> list[str]:
     """Return the command that removes a server.
 
     Raises: SettingsError, if the client has none.
@@ -47,7 +47,7 @@ def remove_command(client: Client, name: str, scope: str) -> list[str]:
     return _fill_words(own.remove, name, scope)
 
 
-def get_command(client: Client, name: str, scope: str) -> list[str] | None:
+def make_get_command(client: Client, name: str, scope: str) -> list[str] | None:
     """Return the command that succeeds if a server is registered; None if the client has none."""
     own = _own_command(client, "user")
     return None if own.get is None else _fill_words(own.get, name, scope)

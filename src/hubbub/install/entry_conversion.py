@@ -25,7 +25,7 @@ _REFERENCE: Final = re.compile(
 )
 _HOME: Final = "userHome"
 _BARE_REFERENCE: Final = re.compile(rf"\$(?P<name>{_NAME})")
-_FOREIGN: Final = re.compile(r"\$\{[^{}]*\}?|\{file:[^{}]*\}")
+_CLIENT_VARIABLE: Final = re.compile(r"\$\{[^{}]*\}?|\{file:[^{}]*\}")
 _TRANSPORTS: Final = {
     "http": None,
     "local": None,
@@ -38,10 +38,10 @@ _TRANSPORTS: Final = {
     "websocket": "websocket",
     "ws": "websocket",
 }
-"""The transport for each type of an entry; None: the one that a URL or a command has anyway."""
+"""The transport for each type of an entry; None: the default for a URL or a command."""
 _BUILT_IN: Final = ("builtin", "frontend", "inline_python", "platform")
 _SSE_BY_DEFAULT: Final = ("cline", "gemini")
-"""Clients that take `url` without a type for HTTP+SSE."""
+"""Clients that use HTTP+SSE for a `url` without a type."""
 
 
 class EntryReader:
@@ -127,7 +127,7 @@ class EntryReader:
     def _read_texts(self, entry: dict[str, Any], *keys: str) -> dict[str, str]:
         found = _first(entry, *keys) or {}
         if not isinstance(found, dict):
-            raise SettingsError(f"has {keys[0]} that is not an object")
+            raise SettingsError(f"has {keys[0]}, but not as an object")
         return {str(key): self._translate(_require_text(f"{keys[0]}.{key}", value)) for key, value in found.items()}
 
     def _translate(self, text: str) -> str:
@@ -143,7 +143,7 @@ class EntryReader:
         if found["name"] and not found["env"] and self._client.reference == "${env:NAME}":
             if found["name"] == _HOME:
                 return str(self._home)
-            raise self._foreign_error(found[0])  # Such names are of the client: `${workspaceFolder}`.
+            raise self._foreign_error(found[0])  # A name that only the client defines: `${workspaceFolder}`.
         name = found["name"] or found["brace"] or make_variable_name(found["input"])
         if not found["default"]:
             return self._refer(name)
@@ -151,7 +151,7 @@ class EntryReader:
         return stored or f"${{{name}{found['default']}}}"
 
     def _translate_plain(self, text: str) -> str:
-        foreign = _FOREIGN.search(text)
+        foreign = _CLIENT_VARIABLE.search(text)
         if foreign is not None:
             raise self._foreign_error(foreign[0])
         if self._client.name != "gemini":
@@ -159,16 +159,16 @@ class EntryReader:
         return _BARE_REFERENCE.sub(lambda found: self._refer(found["name"]), text)
 
     def _refer(self, name: str) -> str:
-        """Refer to a variable of the user. If it is not set its server gets an empty one, and the others are served."""
+        """Refer to a variable of the user. If it is not set, the server gets an empty value; the hub still starts."""
         if self._secrets.find(name) is None and name not in self.missing:
             self.missing.append(name)
         return f"${{{name}:-}}"
 
     def _foreign_error(self, reference: str) -> SettingsError:
-        return SettingsError(f"uses {reference}, which only {self._client.title} can fill in")
+        return SettingsError(f"uses {reference}, which only {self._client.title} can expand")
 
     def _check(self, name: str, section: Mapping[str, Any]) -> None:
-        """Fail as `hubbub serve` would."""
+        """Raise the error that `hubbub serve` would raise for this section."""
         tree = {SERVERS: {name: dict(section)}}
         sources = Sources(file=SettingsFile("", "", tree))
         try:
@@ -178,7 +178,7 @@ class EntryReader:
             problem = error.message.removeprefix(f"server {name!r}: ").removeprefix(f": {SERVERS}.{name}.")
             raise SettingsError(f"is invalid: {problem}") from None
         except UnicodeEncodeError:
-            raise SettingsError("is invalid: it has half of a surrogate pair") from None
+            raise SettingsError("is invalid: it contains a lone surrogate") from None
 
 
 def _first(entry: dict[str, Any], *keys: str) -> Any:

@@ -1,4 +1,4 @@
-"""The entry of Hubbub itself: the command that clients start, or the URL of a hub that runs."""
+"""The entry of Hubbub itself: the command that clients start, or the URL of a running hub."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hubbub.assembly.pack_discovery import find_packs
 from hubbub.client.urls import check_url, looks_like_token
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.install.entries import ServerEntry
-from hubbub.install.join_secrets import SecretPlace, secret_variables
+from hubbub.install.join_secrets import SecretPlace, make_secret_variables
 from hubbub.security.redact import redact
 from hubbub.server.pack import Preset
 from hubbub.suggestions import format_suggestion
@@ -28,7 +28,7 @@ _SECRET_NAME: Final = re.compile(r"key|token|secret|passw|auth|sig", re.IGNORECA
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """What to register, as the user chose it."""
+    """What to register, from the options of the command."""
 
     name: str = DEFAULT_NAME
     target: str | None = None
@@ -59,7 +59,7 @@ def make_entry(choice: Choice) -> ServerEntry:
     if choice.url is not None:
         return _make_remote(choice)
     if choice.key_variable is not None:
-        raise SettingsError("--key-env names the key of a running hub; it needs --url")
+        raise SettingsError("--key-env is for a running hub; use it together with --url")
     if choice.target is not None:
         return _make_program(choice)
     found = find_preset(choice.preset, choice.packs) if choice.preset is not None else None
@@ -72,14 +72,14 @@ def make_entry(choice: Choice) -> ServerEntry:
     env: dict[str, str] = {}
     variables: tuple[str, ...] = ()
     if choice.secret_place is not None:
-        env = secret_variables(found.preset if found is not None else Preset(summary=""), choice.secret_place)
+        env = make_secret_variables(found.preset if found is not None else Preset(summary=""), choice.secret_place)
     elif found is not None and found.preset.secret is not None:
         variables = (found.preset.secret,)
     arguments = found.preset.arguments if found is not None else ()
-    return ServerEntry(name=choice.name, command=serve_command(packs, arguments), env=env, variables=variables)
+    return ServerEntry(name=choice.name, command=make_serve_command(packs, arguments), env=env, variables=variables)
 
 
-def serve_command(packs: Iterable[str], arguments: Iterable[str]) -> tuple[str, ...]:
+def make_serve_command(packs: Iterable[str], arguments: Iterable[str]) -> tuple[str, ...]:
     """Return the command of a stdio server that works in any folder and without an activated environment.
 
     Packs or a program that are named are served alone: the servers of a settings file do not join them.
@@ -93,7 +93,7 @@ def serve_command(packs: Iterable[str], arguments: Iterable[str]) -> tuple[str, 
     return (python, "-P", "-m", "hubbub", "serve", *served, *alone, "--transport", "stdio")
 
 
-def default_name(target: str | None) -> str:
+def make_default_name(target: str | None) -> str:
     """Return the name of an entry that the user did not name: that of the program, or `hubbub`."""
     stem = "" if target is None else re.sub(r"[^A-Za-z0-9_-]", "-", _split_target(target)[0].stem)
     return stem[:64].strip("-") or DEFAULT_NAME
@@ -131,11 +131,11 @@ def check_name(name: str) -> None:
 
 def _make_program(choice: Choice) -> ServerEntry:
     if choice.packs or choice.preset is not None or choice.secret_place is not None:
-        raise SettingsError("TARGET is served alone; leave out --pack, --preset and --create-secret")
+        raise SettingsError("TARGET cannot be combined with --pack, --preset or --create-secret")
     path, suffix = _split_target(str(choice.target))
     if not path.is_file():
-        raise SettingsError(f"{choice.target!r} is not a file; clients start it from other folders, so name a file")
-    command = serve_command([], [f"{path.absolute()}{suffix}"])
+        raise SettingsError(f"{choice.target!r} is not a file; give the path of a Python file")
+    command = make_serve_command([], [f"{path.absolute()}{suffix}"])
     return ServerEntry(name=choice.name, command=command)
 
 
@@ -147,11 +147,13 @@ def _split_target(target: str) -> tuple[Path, str]:
 def _make_remote(choice: Choice) -> ServerEntry:
     if choice.target or choice.packs or choice.preset is not None or choice.secret_place is not None:
         raise SettingsError(
-            "--url registers a hub that runs; TARGET, --pack, --preset and --create-secret do not go with it"
+            "--url registers a running hub; it cannot be combined with TARGET, --pack, --preset or --create-secret"
         )
     url, variable = str(choice.url), choice.key_variable
     if _has_secret(url):
-        raise SettingsError("the URL seems to contain a secret; put it into a variable, and name that with --key-env")
+        raise SettingsError(
+            "the URL seems to contain a secret; store the secret in a variable, and pass its name with --key-env"
+        )
     check_url(url, ("https", "http"))
     if variable is not None and (_VARIABLE.fullmatch(variable) is None or redact(variable) != variable):
         raise SettingsError("--key-env takes the name of a variable, not its value")
