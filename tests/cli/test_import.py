@@ -151,6 +151,14 @@ def test_wrong_usage_is_one_line(home: Path, run_hubbub: Import) -> None:
     assert_refused(run_hubbub("import"), 2, "no MCP client was found", "--client")
 
 
+def test_a_read_only_settings_file_is_refused_with_what_to_do(home: Path, run_hubbub: Import) -> None:
+    config = home / "hub.toml"
+    config.write_text("", encoding="utf-8")
+    config.chmod(0o444)
+    advice = "is read-only; change its permissions, or choose another file with --config"
+    assert_refused(run_hubbub("import", "--yes", "--config", str(config)), 2, str(config), advice)
+
+
 def test_a_broken_file_among_others_is_one_line_and_exit_code_2(home: Path, run_hubbub: Import) -> None:
     (home / ".gemini").mkdir()
     (home / ".gemini/settings.json").write_text("{", encoding="utf-8")

@@ -69,17 +69,20 @@ def read_file(path: Path) -> ClientFile:
     return ClientFile(path, target, data)
 
 
-def check_writable(file: ClientFile) -> None:
-    """Fail now if the file could not be replaced later.
+def check_writable(file: ClientFile, alternative: str) -> None:
+    """Fail now if the file could not be replaced later; `alternative` is what the user can do instead.
 
     Raises: SettingsError.
     """
     folder = next(folder for folder in file.target.parents if path_exists(folder))
     # For root, os.access() allows every write, so the mode is checked too.
     if file.data is not None and not (os.access(file.target, os.W_OK) and file.target.stat().st_mode & 0o222):
-        raise SettingsError(f"{file.path} is read-only; change its permissions, or choose other clients with --client")
+        raise SettingsError(f"{file.path} is read-only; change its permissions, or {alternative}")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise SettingsError(f"the folder {folder} is read-only, so {file.path} cannot be replaced")
+        raise SettingsError(
+            f"the folder {folder} is read-only, so {file.path} cannot be written; "
+            f"change the permissions of the folder, or {alternative}"
+        )
 
 
 def missing_folders(file: ClientFile) -> list[Path]:

@@ -122,7 +122,7 @@ def plan_import(clients: Sequence[Client], machine: Machine, target: Path, *, is
             (added if is_new else present).append(origin)
         missing += [name for name in reader.missing if name not in missing]
     if draft.text != file.text:
-        check_writable(file)
+        check_writable(file, "choose another file with --config")
     return ImportPlan(
         file=file,
         before=file.text,

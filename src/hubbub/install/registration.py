@@ -18,6 +18,7 @@ from hubbub.install.records import Record, Records, compute_digest, entry_digest
 
 _EMPTY_FILE: Final = frozenset("{} \t\r\n")
 """All that is left in a file that we made, unless the user added something."""
+_OTHER_CLIENTS: Final = "choose other clients with --client"
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +86,7 @@ def plan_install(client: Client, machine: Machine, server: ServerEntry, scope: s
         is_update=existing is not None,
     )
     if change.is_needed:
-        check_writable(file)
+        check_writable(file, _OTHER_CLIENTS)
     return change
 
 
@@ -111,7 +112,7 @@ def plan_uninstall(client: Client, machine: Machine, name: str, scope: str = "us
             after = None
     except SettingsError as error:
         raise SettingsError(f"{file.path}: {error.message}") from None
-    check_writable(file)
+    check_writable(file, _OTHER_CLIENTS)
     record = record or Record(name=name)
     return Change(client=client, file=file, before=text, after=after, record=record, name=name, is_update=True)
 
