@@ -211,6 +211,18 @@ def test_the_last_version_is_kept_as_a_backup(machine: Machine) -> None:
     assert sorted(each.name for each in path.parent.iterdir()) == ["config.toml", f"config.toml{BACKUP_SUFFIX}"]
 
 
+def test_temporary_files_of_a_killed_write_are_removed_by_the_next(machine: Machine) -> None:
+    client = find_client("cursor")
+    path = write(client, machine, b"{}")
+    names = [".mcp.json.0123abcd.tmp", f"mcp.json{BACKUP_SUFFIX}.0123abcd.tmp"]
+    others = [".mcp.json.tmp", ".other.json.0123abcd.tmp", ".mcp.json.0123abcd", "mcp.json.0123abcd.tmp"]
+    for name in (*names, *others):
+        (path.parent / name).write_text("x")
+    install(client, machine)
+    left = {each.name for each in path.parent.iterdir()}
+    assert left == {*others, path.name, path.name + BACKUP_SUFFIX}
+
+
 def test_a_symbolic_link_stays_one(machine: Machine, tmp_path: Path) -> None:
     client = find_client("zed")
     dotfiles = tmp_path / "dotfiles"

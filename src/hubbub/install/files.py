@@ -7,6 +7,7 @@ Symbolic links are followed: their target is replaced and the link stays.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -113,6 +114,7 @@ def write_file(file: ClientFile, data: bytes) -> None:
         raise
     _sync_folder(file.target.parent)
 
+    _remove_leftovers(file)
 
 def delete_file(file: ClientFile, folders: list[Path]) -> None:
     """Delete a file that was read before, its backup, and these folders as far as they are empty.
@@ -126,6 +128,7 @@ def delete_file(file: ClientFile, folders: list[Path]) -> None:
         raise SettingsError(f"{file.path} cannot be deleted: {_format_reason(error)}") from None
     _remove(backup_path(file), *sorted(folders, reverse=True))
 
+    _remove_leftovers(file)
 
 def backup_path(file: ClientFile) -> Path:
     """Where the last version of a file is kept."""
@@ -165,6 +168,18 @@ def _write_new(path: Path, data: bytes, like: os.stat_result | None) -> None:
 
 def _sync_folder(folder: Path) -> None:
     with suppress(OSError):  # Windows cannot open folders.
+def _remove_leftovers(file: ClientFile) -> None:
+    """Remove the temporary files of writes of this file that were killed.
+
+    Call it after the file was replaced: a write that is still in progress then fails, as it would anyway, because the
+    file is no longer the one that it read.
+    """
+    name, backup = re.escape(file.target.name), re.escape(backup_path(file).name)
+    leftover = re.compile(rf"(?:\.{name}|{backup})\.[0-9a-f]{{8}}\.tmp")
+    with suppress(OSError):
+        _remove(*(path for path in file.target.parent.iterdir() if leftover.fullmatch(path.name) and path.is_file()))
+
+
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
