@@ -211,6 +211,30 @@ def test_the_last_version_is_kept_as_a_backup(machine: Machine) -> None:
     assert sorted(each.name for each in path.parent.iterdir()) == ["config.toml", f"config.toml{BACKUP_SUFFIX}"]
 
 
+def test_the_backup_is_of_the_version_before_the_first_entry(machine: Machine) -> None:
+    client = find_client("cursor")
+    path = write(client, machine, b'{"a": 1}')
+    backup = path.with_name(path.name + BACKUP_SUFFIX)
+    install(client, machine)
+    install(client, machine, ServerEntry(name="hubbub", command=("/usr/bin/hubbub", "serve")))
+    install(client, machine, ServerEntry(name="second", command=STDIO.command))
+    uninstall(client, machine)
+    uninstall(client, machine, "second")
+    assert backup.read_bytes() == b'{"a": 1}'
+    path.write_bytes(b'{"a": 2}')
+    install(client, machine)
+    assert backup.read_bytes() == b'{"a": 2}'
+
+
+def test_a_backup_from_before_an_entry_that_the_user_removed_is_replaced(machine: Machine) -> None:
+    client = find_client("cursor")
+    path = write(client, machine, b'{"a": 1}')
+    install(client, machine)
+    path.write_bytes(b'{"a": 2}')
+    install(client, machine)
+    assert path.with_name(path.name + BACKUP_SUFFIX).read_bytes() == b'{"a": 2}'
+
+
 def test_temporary_files_of_a_killed_write_are_removed_by_the_next(machine: Machine) -> None:
     client = find_client("cursor")
     path = write(client, machine, b"{}")

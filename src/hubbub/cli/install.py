@@ -31,8 +31,8 @@ TARGET is a program that defines a server, file.py or file.py:name. Without it, 
 packs are registered, or those named with --pack.
 
 Finds the clients that are installed, shows how their files would change, and asks. Other
-entries, comments and the layout of a file stay as they are; the previous version is saved next
-to it with the suffix .hubbub-backup. Without a terminal and without --client or --yes, only shows
+entries, comments and the layout of a file stay as they are; the version before the first entry
+of Hubbub is saved next to it with the suffix .hubbub-backup. Without a terminal and without --client or --yes, only shows
 the changes, and exits with 2.
 
 \b

@@ -91,8 +91,10 @@ def missing_folders(file: ClientFile) -> list[Path]:
     return [folder for folder in reversed(file.target.parents) if not path_exists(folder)]
 
 
-def write_file(file: ClientFile, data: bytes) -> None:
-    """Replace a file that was read before, keeping a backup and its permissions.
+def write_file(file: ClientFile, data: bytes, *, keeps_backup: bool = False) -> None:
+    """Replace a file that was read before, with the same permissions, and save the old version as a backup.
+
+    With `keeps_backup`, a backup that exists is not replaced.
 
     Raises: SettingsError, if it has changed since it was read or cannot be written. The file is then unchanged.
     """
@@ -103,7 +105,7 @@ def write_file(file: ClientFile, data: bytes) -> None:
         like = file.target.stat() if file.data is not None else None
         _write_new(temporary, data, like)
         _check_unchanged(file)
-        if like is not None:
+        if like is not None and not (keeps_backup and path_exists(backup_path(file))):
             _write_backup(file, like)
         temporary.replace(file.target)
     except OSError as error:
@@ -112,9 +114,9 @@ def write_file(file: ClientFile, data: bytes) -> None:
     except BaseException:
         _remove(temporary, *reversed(created))
         raise
+    _remove_leftovers(file)
     _sync_folder(file.target.parent)
 
-    _remove_leftovers(file)
 
 def delete_file(file: ClientFile, folders: list[Path]) -> None:
     """Delete a file that was read before, its backup, and these folders as far as they are empty.
@@ -126,12 +128,12 @@ def delete_file(file: ClientFile, folders: list[Path]) -> None:
         file.target.unlink()
     except OSError as error:
         raise SettingsError(f"{file.path} cannot be deleted: {_format_reason(error)}") from None
+    _remove_leftovers(file)
     _remove(backup_path(file), *sorted(folders, reverse=True))
 
-    _remove_leftovers(file)
 
 def backup_path(file: ClientFile) -> Path:
-    """Where the last version of a file is kept."""
+    """Where the old version of a file is saved."""
     return file.target.with_name(file.target.name + BACKUP_SUFFIX)
 
 
@@ -166,8 +168,6 @@ def _write_new(path: Path, data: bytes, like: os.stat_result | None) -> None:
         path.chmod(stat.S_IMODE(like.st_mode))
 
 
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # Windows cannot open folders.
 def _remove_leftovers(file: ClientFile) -> None:
     """Remove the temporary files of writes of this file that were killed.
 
@@ -180,6 +180,8 @@ def _remove_leftovers(file: ClientFile) -> None:
         _remove(*(path for path in file.target.parent.iterdir() if leftover.fullmatch(path.name) and path.is_file()))
 
 
+def _sync_folder(folder: Path) -> None:
+    with suppress(OSError):  # Windows cannot open folders.
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -50,6 +50,10 @@ class Records:
         """Return the record of an entry, if there is a readable one."""
         return next((record for record in self._read() if record.name == name), None)
 
+    def names(self) -> list[str]:
+        """Return the names of the entries that were written."""
+        return [record.name for record in self._read()]
+
     @contextmanager
     def storing(self, record: Record) -> Iterator[None]:
         """Store a record before its file is written; take it back if that fails.

@@ -34,6 +34,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     is_update: bool
     """Whether there was an entry of this name."""
+    keeps_backup: bool
+    """Whether the file has an entry of ours, so that an existing backup is of the version before it."""
 
     @property
     def is_needed(self) -> bool:
@@ -84,6 +86,7 @@ def plan_install(client: Client, machine: Machine, server: ServerEntry, scope: s
         record=record,
         name=server.name,
         is_update=existing is not None,
+        keeps_backup=_has_recorded_entry(file, values, path[:-1]),
     )
     if change.is_needed:
         check_writable(file, _OTHER_CLIENTS)
@@ -114,7 +117,16 @@ def plan_uninstall(client: Client, machine: Machine, name: str, scope: str = "us
         raise SettingsError(f"{file.path}: {error.message}") from None
     check_writable(file, _OTHER_CLIENTS)
     record = record or Record(name=name)
-    return Change(client=client, file=file, before=text, after=after, record=record, name=name, is_update=True)
+    return Change(
+        client=client,
+        file=file,
+        before=text,
+        after=after,
+        record=record,
+        name=name,
+        is_update=True,
+        keeps_backup=_has_recorded_entry(file, values, path[:-1]),
+    )
 
 
 def apply_install(change: Change) -> None:
@@ -127,7 +139,7 @@ def apply_install(change: Change) -> None:
     folders = (*change.record.created_folders, *map(str, missing_folders(change.file)))
     # The record first: without one, an interruption would leave an entry that --uninstall cannot remove completely.
     with Records(change.file.target).storing(msgspec.structs.replace(change.record, created_folders=folders)):
-        write_file(change.file, change.file.encode(change.after))
+        write_file(change.file, change.file.encode(change.after), keeps_backup=change.keeps_backup)
 
 
 def apply_uninstall(change: Change) -> None:
@@ -138,7 +150,7 @@ def apply_uninstall(change: Change) -> None:
     if change.after is None:
         delete_file(change.file, [Path(folder) for folder in change.record.created_folders])
     else:
-        write_file(change.file, change.file.encode(change.after))
+        write_file(change.file, change.file.encode(change.after), keeps_backup=change.keeps_backup)
     Records(change.file.target).forget(change.name)
 
 
@@ -157,6 +169,10 @@ def _check_own(existing: Any, record: Record | None, name: str) -> None:
         raise SettingsError(
             f"the entry {name!r} there is not one of `hubbub install`; choose another --name, or remove it by hand"
         )
+
+
+def _has_recorded_entry(file: ClientFile, values: object, container: tuple[str, ...]) -> bool:
+    return any(find_entry(values, (*container, name)) is not None for name in Records(file.target).names())
 
 
 def _count_missing(values: object, path: tuple[str, ...]) -> int:
