@@ -210,6 +210,64 @@ def test_hubbub_install_calls_the_programs_of_clients(hubbub: Run, programs: Pro
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.parametrize(
+    ("client", "program", "path", "text"),
+    [
+        ("claude-code", "claude", ".claude.json", '{"mcpServers": {"hubbub": {"command": "mine"}}}'),
+        ("codex", "codex", ".codex/config.toml", '[mcp_servers.hubbub]\ncommand = "mine"\n'),
+        ("gemini", "gemini", ".gemini/settings.json", '{"mcpServers": {"hubbub": {"command": "mine"}}}'),
+        ("vscode", "code", ".config/Code/User/mcp.json", '{"servers": {"hubbub": {"command": "mine"}}}'),
+    ],
+)
+def test_the_programs_of_clients_do_not_replace_entries_of_others(
+    client: str, program: str, path: str, text: str, hubbub: Run, programs: Programs, tmp_path: Path
+) -> None:
+    programs.add(program)
+    file = tmp_path / "home" / path
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    environ = {"PATH": str(programs.folder), "HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": ""}
+    for arguments in ((), ("--uninstall",))[: 1 if client == "vscode" else 2]:
+        done = hubbub("install", "--use-cli", "--client", client, *arguments, **environ)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+        assert f"{file}: the entry 'hubbub' there is not one of `hubbub install`" in done.stderr
+    assert not (programs.folder / "calls").exists()
+
+
+def test_what_the_program_of_a_client_wrote_can_be_updated_and_removed(
+    hubbub: Run, programs: Programs, tmp_path: Path
+) -> None:
+    """Nothing in the entry of a URL shows that it is ours."""
+    file = tmp_path / "home" / ".claude.json"
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {}}')
+    path = programs.folder / "claude"
+    path.write_text(f"""#!{sys.executable}
+import json, sys
+from pathlib import Path
+
+file = Path({str(file)!r})
+values = json.loads(file.read_text())
+match sys.argv[2:]:
+    case ["get", name]:
+        sys.exit(name not in values["mcpServers"])
+    case ["add-json", _, _, name, entry]:
+        values["mcpServers"][name] = json.loads(entry)
+    case ["remove", _, _, name]:
+        del values["mcpServers"][name]
+file.write_text(json.dumps(values))
+""")
+    path.chmod(0o755)
+    environ = {"PATH": str(programs.folder), "HOME": str(tmp_path / "home")}
+    arguments = ("install", "--use-cli", "--client", "claude-code", "--name", "remote")
+    for url in ("https://a.example/mcp", "https://b.example/mcp"):
+        done = hubbub(*arguments, "--url", url, **environ)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(file.read_text())["mcpServers"]["remote"]["url"] == url
+    done = hubbub(*arguments, "--uninstall", **environ)
+    assert (done.returncode, json.loads(file.read_text())) == (0, {"mcpServers": {}}), done.stderr
+
+
 def test_programs_that_are_missing_are_left_out(hubbub: Run, programs: Programs, tmp_path: Path) -> None:
     programs.add("claude")
     for folder in (".claude", ".codex", ".config/Code/User"):

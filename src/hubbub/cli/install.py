@@ -20,7 +20,7 @@ from hubbub.install.entries import ServerEntry, format_entry, missing_variables
 from hubbub.install.hubbub_entry import DEFAULT_NAME, Choice, check_name, find_preset, make_default_name, make_entry
 from hubbub.install.join_secrets import SecretPlace
 from hubbub.install.machine import Machine, this_machine
-from hubbub.install.registration import plan_install, plan_uninstall
+from hubbub.install.registration import check_replaceable, plan_install, plan_uninstall
 
 _NAMES: Final = ", ".join(client.name for client in CLIENTS)
 _HELP: Final = f"""Register Hubbub in MCP clients.
@@ -32,8 +32,8 @@ packs are registered, or those named with --pack.
 
 Finds the clients that are installed, shows how their files would change, and asks. Other
 entries, comments and the layout of a file stay as they are; the version before the first entry
-of Hubbub is saved next to it with the suffix .hubbub-backup. Without a terminal and without --client or --yes, only shows
-the changes, and exits with 2.
+of Hubbub is saved next to it with the suffix .hubbub-backup. Without a terminal and without
+--client or --yes, only shows the changes, and exits with 2.
 
 \b
 hubbub install                                    every client that is found
@@ -161,19 +161,24 @@ def _plan_entries(
     steps: list[Step] = []
     left_out = 0
     for client in clients:
+        step: Step | None = None
         try:
             if use_cli:
                 add, get = make_add_command(client, server, scope), make_get_command(client, server.name, scope)
                 remove = make_remove_command(client, server.name, scope) if get is not None else []
-                steps.append(CommandStep(client, get=get, remove=remove, add=add))
-                continue
-            format_entry(client, server)
-            client.path(machine, scope)
+                step = CommandStep(client, machine, server.name, scope, get=get, remove=remove, add=add)
+            else:
+                format_entry(client, server)
+                client.path(machine, scope)
         except SettingsError as error:
             if is_named:
                 raise
             note(f"{client.title} is left out: {error.message}")
             left_out += 1
+            continue
+        if step is not None:
+            check_replaceable(client, machine, server.name, scope)
+            steps.append(step)
             continue
         change = plan_install(client, machine, server, scope)
         if change.is_needed:
@@ -198,7 +203,8 @@ def _plan_removals(
                     raise
                 note(f"{client.title} is left out: {error.message}")
                 continue
-            steps.append(CommandStep(client, get=get, remove=remove))
+            check_replaceable(client, machine, name, scope)
+            steps.append(CommandStep(client, machine, name, scope, get=get, remove=remove))
         elif scope == "user" or client.project or is_named:
             change = plan_uninstall(client, machine, name, scope)
             if change is not None:

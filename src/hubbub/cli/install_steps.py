@@ -16,7 +16,8 @@ from hubbub.install.client_commands import run_command
 from hubbub.install.clients import Client
 from hubbub.install.files import backup_path
 from hubbub.install.join_secrets import SecretPlace, create_secret, make_secret_variables
-from hubbub.install.registration import Change, apply_install, apply_uninstall
+from hubbub.install.machine import Machine
+from hubbub.install.registration import Change, apply_install, apply_uninstall, check_replaceable, record_command
 from hubbub.server.pack import Preset
 
 
@@ -61,9 +62,18 @@ class CommandStep:
     """Runs the own command of a client: to add an entry, or without `add` to remove it."""
 
     def __init__(
-        self, client: Client, *, get: Sequence[str] | None, remove: Sequence[str], add: Sequence[str] | None = None
+        self,
+        client: Client,
+        machine: Machine,
+        name: str,
+        scope: str,
+        *,
+        get: Sequence[str] | None,
+        remove: Sequence[str],
+        add: Sequence[str] | None = None,
     ) -> None:
         self._client = client
+        self._entry = (client, machine, name, scope)
         self._get = get
         self._remove = remove
         self._add = add
@@ -72,6 +82,7 @@ class CommandStep:
         write_lines([shlex.join(self._add or self._remove)])
 
     def apply(self) -> str:
+        check_replaceable(*self._entry)  # again, because the file may have changed since
         is_registered = self._get is not None and not run_command(self._get, must_succeed=False).returncode
         if self._add is not None:
             if is_registered:  # perhaps in another scope, where `remove` fails and `add` does not mind
@@ -81,6 +92,7 @@ class CommandStep:
             run_command(self._remove)
         else:
             return f"{self._client.title}: nothing is registered with this name"
+        record_command(*self._entry)
         return f"{self._client.title}: ran `{' '.join((self._add or self._remove)[:3])}`"
 
 

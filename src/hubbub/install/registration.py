@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -152,6 +153,41 @@ def apply_uninstall(change: Change) -> None:
     else:
         write_file(change.file, change.file.encode(change.after), keeps_backup=change.keeps_backup)
     Records(change.file.target).forget(change.name)
+
+
+def check_replaceable(client: Client, machine: Machine, name: str, scope: str) -> None:
+    """Fail if the client's own command would replace or remove an entry that is not Hubbub's.
+
+    Raises: SettingsError, also if the file cannot be read or parsed.
+    """
+    file, existing = _read_command_entry(client, machine, name, scope)
+    try:
+        _check_own(existing, Records(file.target).find(name), name)
+    except SettingsError as error:
+        raise SettingsError(f"{file.path}: {error.message}") from None
+
+
+def record_command(client: Client, machine: Machine, name: str, scope: str) -> None:
+    """Record what the client's own command wrote or removed, so that the entry is recognized as Hubbub's later."""
+    with suppress(SettingsError):  # The command has succeeded; most entries are recognized without a record.
+        file, existing = _read_command_entry(client, machine, name, scope)
+        records = Records(file.target)
+        if existing is None:
+            records.forget(name)
+            return
+        record = records.find(name) or Record(name=name)
+        with records.storing(msgspec.structs.replace(record, digest="", undo=(), entry=entry_digest(existing))):
+            pass
+
+
+def _read_command_entry(client: Client, machine: Machine, name: str, scope: str) -> tuple[ClientFile, Any]:
+    """Read the entry from the file that the client's own command edits: the first path, whichever exist."""
+    file = read_file(client.paths(machine, scope)[0])
+    try:
+        values = parse(file.text, client.format)
+    except SettingsError as error:
+        raise SettingsError(f"{file.path}: {error.message}") from None
+    return file, find_entry(values, (*container_path(client, values), name))
 
 
 def _check_own(existing: Any, record: Record | None, name: str) -> None:
