@@ -142,6 +142,22 @@ def test_what_is_left_out_is_named(home: Path, run_hubbub: Import) -> None:
     assert not settings_file(home).exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the home of a Linux user")
+def test_an_env_file_is_named_because_it_is_not_imported(home: Path, run_hubbub: Import) -> None:
+    servers = {"a": {"command": "x", "envFile": "${workspaceFolder}/.env"}, "b": {"command": "y", "envFile": ""}}
+    write_cursor(home, servers)
+    vscode = home / ".config" / "Code" / "User" / "mcp.json"
+    vscode.parent.mkdir(parents=True)
+    vscode.write_text(json.dumps({"servers": {"a": {"command": "z", "envFile": "/e"}}}), encoding="utf-8")
+    shown = run_hubbub("import", "--yes").stdout.splitlines()
+    advice = "has an envFile, which is not imported; copy its variables to `env` of"
+    assert [line for line in shown if "envFile" in line] == [
+        f"Cursor: 'a' {advice} [servers.a]",
+        f"VS Code: 'a' {advice} [servers.a-vscode]",
+    ]
+    assert "envFile" not in run_hubbub("import", "--yes").stdout
+
+
 def test_wrong_usage_is_one_line(home: Path, run_hubbub: Import) -> None:
     assert_refused(run_hubbub("import", "--client", "curser"), 2, "unknown client 'curser'; did you mean 'cursor'")
     (home / ".cursor/mcp.json").write_text("{", encoding="utf-8")

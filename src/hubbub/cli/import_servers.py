@@ -94,6 +94,7 @@ def _notes(plan: ImportPlan) -> Iterator[str]:
     yield from (f"add      {line}" for line in plan.added)
     yield from (f"present  {line}" for line in plan.present)
     yield from (f"left out {line}" for line in plan.left_out)
+    yield from plan.incomplete
     if plan.variables:
         yield f"Secrets are stored in {variables_path()}: {', '.join(plan.variables)}"
     if plan.added and plan.missing:

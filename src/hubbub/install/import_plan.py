@@ -48,6 +48,8 @@ class ImportPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Secrets to be stored, by the variable that refers to them."""
     missing: tuple[str, ...]
     """Variables that are referred to and not set."""
+    incomplete: tuple[str, ...]
+    """One line for each server that is added without a part of its entry, with what to do."""
 
 
 class _Draft:
@@ -98,6 +100,7 @@ def plan_import(clients: Sequence[Client], machine: Machine, target: Path, *, is
     left_out: list[str] = []
     unreadable: list[str] = []
     missing: list[str] = []
+    incomplete: list[str] = []
     for client in clients:
         reader = EntryReader(client, secrets, machine.home)
         try:
@@ -120,6 +123,11 @@ def plan_import(clients: Sequence[Client], machine: Machine, target: Path, *, is
                 continue
             origin = f"{chosen}: {_describe(section)} (from {client.title})"
             (added if is_new else present).append(origin)
+            if is_new and isinstance(entry, dict) and entry.get("envFile"):
+                incomplete.append(
+                    f"{client.title}: {name!r} has an envFile, which is not imported; "
+                    f"copy its variables to `env` of [{SERVERS}.{chosen}]"
+                )
         missing += [name for name in reader.missing if name not in missing]
     if draft.text != file.text:
         check_writable(file, "choose another file with --config")
@@ -133,6 +141,7 @@ def plan_import(clients: Sequence[Client], machine: Machine, target: Path, *, is
         unreadable=tuple(unreadable),
         variables=_used_variables(secrets.added, draft.text),
         missing=tuple(missing),
+        incomplete=tuple(incomplete),
     )
 
 
