@@ -324,3 +324,47 @@ def test_doctor_starts_nothing_that_a_folder_registers(hubbub: Run, home: Path, 
     (check,) = json.loads(hubbub("doctor", "--json", **_environment(home)).stdout)["clients"]
     assert "not started" in check["detail"]
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the home of a Linux user")
+def test_all_installations_of_a_client_are_registered_imported_checked_and_removed(
+    hubbub: Run, install: Run, home: Path
+) -> None:
+    stable, insiders = (home / ".config" / name / "User" / "mcp.json" for name in ("Code", "Code - Insiders"))
+    stable.parent.mkdir(parents=True)
+    insiders.parent.mkdir(parents=True)
+    stable.write_text('{"servers": {"a": {"command": "x"}}}')
+    insiders.write_text('{"servers": {"b": {"command": "y"}}}')
+    before = tree(home)
+    imported = hubbub("import", "--dry-run", **_environment(home)).stdout
+    assert "add      a: x (from VS Code)\nadd      b: y (from VS Code)\n" in imported
+    checked = json.loads(hubbub("doctor", "--json", **_environment(home)).stdout)["clients"]
+    assert [check["detail"] for check in checked] == [
+        f"hubbub is not registered (1 other server: a) [{stable}]",
+        f"hubbub is not registered (1 other server: b) [{insiders}]",
+    ]
+    assert install("--client", "vscode", "--pack", "demo").returncode == 0
+    assert [list(json.loads(path.read_text())["servers"]) for path in (stable, insiders)] == [
+        ["a", "hubbub"],
+        ["b", "hubbub"],
+    ]
+    assert install("--uninstall", "--yes").returncode == 0
+    assert {path: data for path, data in tree(home).items() if not path.endswith("-backup")} == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the home of a Linux user")
+def test_installations_that_share_a_file_are_registered_once(install: Run, home: Path) -> None:
+    (home / ".config/Code/User").mkdir(parents=True)
+    (home / ".config/Code - Insiders").symlink_to("Code")
+    done = install("--yes", "--pack", "demo")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("VS Code: registered") == 1
+
+
+def test_a_project_file_is_planned_once_for_all_installations(install: Run, home: Path, tmp_path: Path) -> None:
+    for name in ("Code", "Code - Insiders"):
+        (home / ".config" / name / "User").mkdir(parents=True)
+    done = install("--yes", "--scope", "project", "--pack", "demo")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("VS Code: registered") == 1
+    assert list(json.loads((tmp_path / ".vscode/mcp.json").read_text())["servers"]) == ["hubbub"]

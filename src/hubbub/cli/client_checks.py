@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from hubbub import bounds
 from hubbub.cli.exit_codes import replace_controls
 from hubbub.client.client import Client as McpClient
 from hubbub.client.config import ServerConfig
 from hubbub.errors import HubbubError, SettingsError
-from hubbub.install.clients import Client, detect_clients
+from hubbub.install.clients import Client, detect_clients, split_installations
 from hubbub.install.documents import find_entry, parse
 from hubbub.install.entries import ServerEntry, read_entries, read_entry
 from hubbub.install.files import read_file
@@ -34,12 +36,16 @@ async def check_clients(machine: Machine) -> list[Check]:
 
     Those in files of the working folder are not: they may have come with a repository that was cloned.
     """
-    checks = [check for client in detect_clients(machine) for check in _check_client(client, machine)]
-    return list(await asyncio.gather(*(_complete_check(check) for check in checks)))
+    clients = split_installations(detect_clients(machine), machine)
+    checks = [(client, check) for client in clients for check in _check_client(client, machine)]
+    return list(await asyncio.gather(*(_complete_check(client, check) for client, check in checks)))
 
 
-async def _complete_check(check: Check | tuple[Client, ServerEntry]) -> Check:
-    return check if isinstance(check, Check) else await _check_entry(*check)
+async def _complete_check(client: Client, check: Check | tuple[Client, ServerEntry]) -> Check:
+    completed = check if isinstance(check, Check) else await _check_entry(*check)
+    if client.installation is None:
+        return completed
+    return msgspec.structs.replace(completed, detail=f"{completed.detail} [{client.installation}]")
 
 
 def _check_client(client: Client, machine: Machine) -> list[Check | tuple[Client, ServerEntry]]:

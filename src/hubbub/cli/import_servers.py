@@ -14,7 +14,7 @@ from hubbub.cli.errors import FAILED, WRONG_USAGE, print_message
 from hubbub.cli.output import write_lines
 from hubbub.cli.terminal import is_interactive
 from hubbub.errors import SettingsError
-from hubbub.install.clients import CLIENTS, Client, detect_clients, find_client
+from hubbub.install.clients import CLIENTS, Client, detect_clients, find_client, split_installations
 from hubbub.install.import_plan import ImportPlan, apply_import, plan_import
 from hubbub.install.machine import Machine, this_machine
 from hubbub.settings.folders import user_settings_path
@@ -74,12 +74,10 @@ def command(names: tuple[str, ...], config: str | None, dry_run: bool, assume_ye
 
 
 def _choose_clients(names: Sequence[str], machine: Machine) -> list[Client]:
-    if names:
-        return [find_client(name) for name in dict.fromkeys(names)]
-    found = detect_clients(machine)
+    found = [find_client(name) for name in dict.fromkeys(names)] if names else detect_clients(machine)
     if not found:
         raise SettingsError(f"no MCP client was found; name one with --client: {_NAMES}")
-    return found
+    return split_installations(found, machine)
 
 
 def _show(plan: ImportPlan) -> None:

@@ -15,7 +15,7 @@ from hubbub.cli.terminal import note
 from hubbub.errors import SettingsError
 from hubbub.install import links
 from hubbub.install.client_commands import make_add_command, make_get_command, make_remove_command
-from hubbub.install.clients import CLIENTS, Client, detect_clients, find_client
+from hubbub.install.clients import CLIENTS, Client, detect_clients, find_client, split_installations
 from hubbub.install.entries import ServerEntry, format_entry, missing_variables
 from hubbub.install.hubbub_entry import DEFAULT_NAME, Choice, check_name, find_preset, make_default_name, make_entry
 from hubbub.install.join_secrets import SecretPlace
@@ -94,10 +94,11 @@ def command(
     name = make_default_name(target) if name is None else name
     check_name(name)
     is_confirmed = bool(names) or assume_yes
+    has_several_files = scope == "user" and not use_cli
     if uninstall and print_format is not None:
         raise SettingsError("--print shows an entry and --uninstall removes one; use one of them")
     if uninstall:
-        clients = _choose_clients(names, machine)
+        clients = _choose_clients(names, machine, has_several_files=has_several_files)
         steps = _plan_removals(clients, machine, name, scope, use_cli=use_cli, is_named=bool(names))
         if not steps:
             write_lines([f"{name!r} is not registered in any of these clients."])
@@ -118,7 +119,7 @@ def command(
         write_lines([render_entry(print_format, server)])
         _write_notes(server, [])
         return 0
-    clients = _choose_clients(names, machine)
+    clients = _choose_clients(names, machine, has_several_files=has_several_files)
     steps = _plan_entries(clients, machine, server, scope, use_cli=use_cli, is_named=bool(names))
     _write_notes(server, clients)
     if secret_place is not None and preset is not None:
@@ -144,14 +145,12 @@ def render_entry(form: PrintFormat, server: ServerEntry) -> str:
     return json.dumps(shown, indent=2, ensure_ascii=False)
 
 
-def _choose_clients(names: Sequence[str], machine: Machine) -> list[Client]:
-    if names:
-        return [find_client(name) for name in dict.fromkeys(names)]
-    found = detect_clients(machine)
+def _choose_clients(names: Sequence[str], machine: Machine, *, has_several_files: bool) -> list[Client]:
+    found = [find_client(name) for name in dict.fromkeys(names)] if names else detect_clients(machine)
     if not found:
         known = ", ".join(client.name for client in CLIENTS)
         raise SettingsError(f"no MCP client was found; name one with --client: {known}")
-    return found
+    return split_installations(found, machine) if has_several_files else found
 
 
 def _plan_entries(

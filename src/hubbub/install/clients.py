@@ -6,7 +6,8 @@ to environment variables, `reference` is None, so that no reference is written t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,12 +71,18 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     names_variables: bool = False
     """Whether entries list the names of variables that the client passes to the server."""
     own_command: OwnCommand | None = None
+    has_installations: bool = False
+    """Whether the paths in `user` belong to separate installations, so that all of them are used that exist."""
+    installation: Path | None = None
+    """The user's file of this installation, if there are several."""
 
     def paths(self, machine: Machine, scope: str = "user") -> list[Path]:
         """Return the paths where its file may be.
 
         Raises: SettingsError, if it has no file of this scope.
         """
+        if self.installation is not None and scope == "user":
+            return [self.installation]
         templates = self.project if scope == "project" else self.user.get(machine.system) or self.user.get("", ())
         if not templates:
             raise SettingsError(f"{self.title} has no configuration file for projects; use --scope user")
@@ -95,6 +102,17 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
         paths = self.paths(machine, scope)
         found = [path for path in paths if path_exists(path)] or [path for path in paths if path_exists(path.parent)]
         return (found or paths)[0]
+
+    def split(self, machine: Machine) -> list[Client]:
+        """Return one client for each installation that is found; itself, if there is only one file."""
+        found: dict[str, Path] = {}
+        for path in self.paths(machine) if self.has_installations else ():
+            if path_exists(path) or path_exists(path.parent):
+                found.setdefault(os.path.realpath(path), path)  # One may be a link to the other.
+        if len(found) < 2:
+            return [self]
+        first, *others = (msgspec.structs.replace(self, installation=path) for path in found.values())
+        return [first, *(msgspec.structs.replace(each, project=()) for each in others)]  # They share it.
 
     def is_found(self, machine: Machine) -> bool:
         """Whether it seems to be installed: its file, the folder of its file, or a marker exists."""
@@ -174,6 +192,7 @@ CLIENTS: Final = (
         stdio=_TYPED_STDIO,
         remote=_TYPED_REMOTE,
         reference="${env:NAME}",
+        has_installations=True,
         own_command=OwnCommand(add=("code", "--add-mcp", "{json}"), add_remote=("code", "--add-mcp", "{json}")),
     ),
     Client(
@@ -267,6 +286,7 @@ CLIENTS: Final = (
                 _CLINE_CLI,
             ),
         },
+        has_installations=True,
         # Without a type, Cline uses HTTP+SSE for a URL.
         remote={"type": "streamableHttp", **_REMOTE},
         reference="${env:NAME}",
@@ -293,3 +313,8 @@ def find_client(name: str) -> Client:
 def detect_clients(machine: Machine) -> list[Client]:
     """Return the clients that seem to be installed, in the order of the table."""
     return [client for client in CLIENTS if client.is_found(machine)]
+
+
+def split_installations(clients: Iterable[Client], machine: Machine) -> list[Client]:
+    """Replace each client of which several installations are found by one client for each of them."""
+    return [each for client in clients for each in client.split(machine)]
