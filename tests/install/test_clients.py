@@ -157,3 +157,15 @@ def test_entries_of_others_are_read() -> None:
     one, two = read_entries(find_client("gemini"), values)
     assert (one.command, one.env, one.is_enabled) == (("npx", "-y", "1"), {"K": "${NAME}", "L": "pa$word"}, False)
     assert (two.url, two.headers) == ("https://x", {"Authorization": "Bearer ${TOKEN}", "X": "${Y}"})
+
+
+def test_every_place_of_cline_is_an_installation_unless_one_is_chosen(make_machine: MakeMachine) -> None:
+    machine, client = make_machine(), find_client("cline")
+    assert client.split(machine) == [client]
+    code, cursor = (machine.home / ".config" / name / CLINE for name in ("Code", "Cursor"))
+    program = machine.home / ".cline/data/settings/cline_mcp_settings.json"
+    for path in (code, cursor, program):
+        path.parent.mkdir(parents=True)
+    assert [each.path(machine) for each in client.split(machine)] == [code, cursor, program]
+    chosen = make_machine(CLINE_MCP_SETTINGS_PATH=str(cursor))
+    assert [each.path(chosen) for each in client.split(chosen)] == [cursor]
