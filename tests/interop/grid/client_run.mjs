@@ -97,7 +97,7 @@ const plain = ({ _meta = {}, resultType, ...found }) => {
 async function traced(name, given, options, meta) {
   events.length = 0;
   const result = await call(name, given, options, meta);
-  // Notices that a list has changed belong to no call: a hub sends them whenever it has refreshed its lists.
+  // List changes belong to no call.
   const ofCall = events.filter(([kind]) => kind !== "changed" && (kind !== "progress" || options?.onprogress));
   return [...ofCall, text(result)];
 }

@@ -108,10 +108,7 @@ class ClientRun:
         return await self.client.call_tool(self.target.prefix + tool, arguments)
 
     async def call_and_record(self, tool: str, arguments: Any = None, meta: Any = None) -> list[Any]:
-        """Return the events of a call, followed by its text.
-
-        Notices that a list has changed belong to no call: a hub sends them whenever it has refreshed its lists.
-        """
+        """Return the events of a call, followed by its text; without list changes, which belong to no call."""
         self.events.clear()
         named = self.target.prefix + tool
         result = await self.client.call_tool(named, arguments or {}, progress_callback=self.progress, meta=meta)
