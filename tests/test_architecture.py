@@ -24,6 +24,12 @@ MAX_FILE_LINES = 500
 # replaced there, and is loaded only where it is needed.
 USED_THROUGHOUT = {"msgspec": "hubbub.", "click": "hubbub.cli.", "google": "hubbub.packs.tabletop."}
 
+# Libraries of which our client uses one part and our server another: one module for each.
+BOTH_ENDS = {
+    "httptools": {"hubbub.net.connection", "hubbub.transports.http_connection"},
+    "websockets": {"hubbub.net.websocket", "hubbub.transports.websocket_connection"},
+}
+
 # Dependencies that no module imports: SQLAlchemy loads the first two by itself, zoneinfo the third.
 INDIRECTLY_LOADED = {"asyncpg", "greenlet", "tzdata"}
 
@@ -128,6 +134,9 @@ def test_a_library_is_imported_by_one_module_of_the_core_and_one_of_a_pack() -> 
         if library in USED_THROUGHOUT:
             location = USED_THROUGHOUT[library]
             assert all(f"{name}.".startswith(location) for name in importers), f"{library} belongs below {location}"
+        elif library in BOTH_ENDS:
+            in_core = {name for name in importers if owning_package(name) == "hubbub"}
+            assert in_core == BOTH_ENDS[library]
         else:
             packages = [owning_package(owner) for owner in importers]
             assert len(packages) == len(set(packages)), f"{library} is imported by {sorted(importers)}"

@@ -1,4 +1,4 @@
-"""Runs servers: on stdio, or over HTTP with our own HTTP server. `hubbub.server.asgi` makes the app that it serves."""
+"""Runs servers: on stdio, or over HTTP with our own HTTP server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hubbub.settings import ServeSettings
 
 if TYPE_CHECKING:
     from hubbub.hub.hub import Hub
-    from hubbub.server.asgi import AsgiApp
+    from hubbub.server.http.app import HttpApp
     from hubbub.settings import Sources
     from hubbub.transports.http_server import HttpServer
 
@@ -162,44 +162,52 @@ def serve_http(
     server: Server, settings: ServeSettings = DEFAULT_SETTINGS, *, on_started: Callable[[str], None] = lambda url: None
 ) -> int:
     """Serve any number of clients over HTTP until a signal stops the process; return its exit code."""
-    from hubbub.server.asgi import AsgiApp
+    from hubbub.server.http.app import HttpApp
     from hubbub.transports import http_server
     from hubbub.transports.signals import stop_signals
 
-    app = AsgiApp(server, settings)
+    app = HttpApp(server, settings)
     host, port = settings.address
     listener = http_server.listen(host, port)
 
     async def main() -> None:
         url = _url(host, listener.getsockname()[1])
-        http = make_http_server(app, server, settings, lambda: on_started(url))
+        http = make_http_server(app, settings)
         with stop_signals(http.stop), _log_lifetime(server, url):
             async with app.running():
-                await http_server.serve(http, listener)
+                await http.serve(listener, lambda: on_started(url))
 
     with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
         runner.run(main())
     return 0
 
 
-def make_http_server(
-    app: AsgiApp, server: Server, settings: ServeSettings, on_started: Callable[[], None]
-) -> HttpServer:
-    """Create the HTTP server of an app with the limits from the settings; `on_started` is called once it listens."""
-    from hubbub.server.asgi import VERSION_HEADER
+def make_http_server(app: HttpApp, settings: ServeSettings) -> HttpServer:
+    """Create the HTTP server of an app with the limits from the settings."""
+    from hubbub.server.http.app import RESPONSE_HEADERS
     from hubbub.transports import http_server
 
     limits = http_server.ConnectionLimits(
-        message_bytes=settings.max_message_bytes or server.message_bytes,
+        message_bytes=app.message_bytes,
         head_bytes=settings.max_head_bytes,
         head_s=settings.head_s,
         body_s=settings.body_s,
         slow_reader_s=settings.slow_reader_s,
         connections=settings.max_connections,
         drain_s=settings.drain_s,
+        idle_s=settings.idle_s,
+        pipelined_requests=settings.max_pipelined_requests,
+        unfinished_bytes=max(settings.max_unfinished_bytes, 4 * app.message_bytes),
     )
-    site = http_server.ServedApp(app.serve, on_started, app.end_streams, app.cut_off)
-    return http_server.prepare(site, headers=[VERSION_HEADER], limits=limits, trusted_proxies=settings.proxied_by)
+    return http_server.HttpServer(
+        app.serve,
+        app.serve_websocket,
+        limits,
+        headers=RESPONSE_HEADERS,
+        cut_off=app.cut_off,
+        end_streams=app.end_streams,
+        trusted_proxies=settings.proxied_by,
+    )
 
 
 @contextmanager

@@ -111,7 +111,7 @@ REQUEST_HEAD_BYTES: Final = 64 * 1024
 """The request line and the headers of one request."""
 CONNECTIONS: Final = 20_000
 """Open connections of one endpoint, of which each network has a share; more are answered with 503."""
-IDLE_CONNECTION_S: Final = 60
+IDLE_CONNECTION_S: Final = 60.0
 """How long a connection may stay open between two requests."""
 BACKLOG: Final = 2048
 """Connections that wait to be accepted."""
@@ -119,12 +119,16 @@ LINGER_TIMEOUT_S: Final = 5.0
 """How long a connection is read after its last response: closing at once would reset it while the caller sends."""
 LINGER_BYTES: Final = 64 * 1024 * 1024
 """Bytes that are read and dropped during that time."""
+REFUSED_BYTES: Final = 16 * 1024 * 1024
+"""The same for a request that was refused because it is malformed or exceeds a limit."""
 PIPELINED_REQUESTS: Final = 128
 """Requests of one connection that wait for the response to an earlier one."""
 INCOMPLETE_MESSAGES_BYTES: Final = 64 * 1024 * 1024
 """Bytes of incomplete bodies and WebSocket messages over all connections; at least four complete messages."""
 KEEP_ALIVE_S: Final = 15.0
 """Interval of keep-alive messages on an idle stream."""
+PONG_TIMEOUT_S: Final = 20.0
+"""How long a WebSocket may stay silent after a ping."""
 SLOW_READER_TIMEOUT_S: Final = 30.0
 """How long a caller may leave its stream unread before the stream is closed."""
 SWEEP_INTERVAL_S: Final = 1.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from hubbub.protocol.calls import ANONYMOUS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from hubbub.errors import HubbubError, MessageError, RateLimited
@@ -142,6 +142,8 @@ class HttpExchange(Protocol):
     """Whether the response was started."""
     status: int
     """The status of the response; 0 until there is one."""
+    extra_headers: HeaderList
+    """Headers that are added to the response, such as those of CORS."""
 
     @property
     def query(self) -> str:
@@ -163,9 +165,9 @@ class HttpExchange(Protocol):
             ConnectionClosed: the sender disconnected or was too slow.
         """
 
-    async def respond(
+    def respond(
         self, status: int, body: bytes = b"", headers: HeaderList = (), *, content_type: bytes = b"application/json"
-    ) -> None:
+    ) -> Awaitable[None]:
         """Send a complete response of the given media type."""
 
     async def start_stream(self, headers: HeaderList = ()) -> None:
@@ -182,6 +184,46 @@ class HttpExchange(Protocol):
 
     def unwatch(self) -> None:
         """Stop watching, because the response is complete."""
+
+    def cancel(self) -> None:
+        """Cancel the task that serves the request."""
+
+
+class WebSocketExchange(Protocol):
+    """One WebSocket: its handshake, then its messages."""
+
+    path: str
+    client: str
+    headers: Headers
+
+    @property
+    def root_path(self) -> str:
+        """Where the app is mounted, as part of a URL; empty if it is not."""
+
+    @property
+    def subprotocols(self) -> Sequence[str]:
+        """The subprotocols that the caller offers."""
+
+    async def accept(self, subprotocol: str | None) -> None:
+        """Accept the handshake.
+
+        Raises: ConnectionClosed.
+        """
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Refuse the handshake."""
+
+    async def receive(self) -> bytes | None:
+        """Return the next message; None once the connection has ended."""
+
+    async def send(self, message: bytes) -> None:
+        """Send a text message; waits for a slow reader, for a limited time.
+
+        Raises: ConnectionClosed.
+        """
+
+    async def close(self, code: int) -> None:
+        """Close the connection, if it is open."""
 
 
 class Gate(Protocol):

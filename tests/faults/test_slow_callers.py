@@ -164,7 +164,7 @@ async def flood(here: RunningServer, initial_connections: int, other: EventStrea
             change = {"type": "tool_added", "toolName": f"tool_{number}_{'x' * 50_000}", "timestamp": number}
             here.server.broadcaster.publish(Notification(TOOLS_CHANGED, change))
             assert (await other.message())["params"] == change
-            if len(here.http.server_state.connections) <= initial_connections:
+            if len(here.http.connections) <= initial_connections:
                 return
 
 

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from tests.http.playground import make_server
 from tests.http.raw_http import TIMEOUT_S, Site, call
 
-from hubbub import AsgiApp, Server
+from hubbub import Server
 from hubbub.app import make_http_server
+from hubbub.server.http.app import HttpApp
 from hubbub.settings import ServeSettings
 from hubbub.transports import http_server
 
@@ -43,10 +44,10 @@ class RunningServer:
         metrics = await self.site.get("/metrics")
         assert metrics.status == 200
         gauges = {name.decode(): int(float(value)) for name, value in _GAUGE.findall(metrics.body)}
-        await wait_until(lambda: not any(_is_closing(each) for each in self.http.server_state.connections))
+        await wait_until(lambda: not any(_is_closing(each) for each in self.http.connections))
         return ResourceCount(
             tasks=len(asyncio.all_tasks()),
-            connections=len(self.http.server_state.connections),
+            connections=len(self.http.connections),
             listeners=len(self.server.broadcaster),
             sessions=gauges["sessions"],
             streams=gauges["streams"],
@@ -92,13 +93,13 @@ async def run_server(server: Server | None = None, **settings: Any) -> AsyncIter
     """Serve on a free port until the block ends, then stop the server, which must not time out."""
     server = make_server() if server is None else server
     serve_settings = ServeSettings(port=0, **{"drain_s": 3, **settings})
-    app = AsgiApp(server, serve_settings)
+    app = HttpApp(server, serve_settings)
     listener = http_server.listen(*serve_settings.address)
     is_up = asyncio.Event()
-    http = make_http_server(app, server, serve_settings, is_up.set)
+    http = make_http_server(app, serve_settings)
     port = listener.getsockname()[1]
     async with app.running():
-        task = asyncio.create_task(http_server.serve(http, listener))
+        task = asyncio.create_task(http.serve(listener, is_up.set))
         try:
             await is_up.wait()
             yield RunningServer(server, http, port)

@@ -121,7 +121,7 @@ async def test_a_server_at_its_limits_logs_it(log_recorder: LogRecorder) -> None
 
 async def test_one_connection_too_many_is_503_and_logged(log_recorder: LogRecorder) -> None:
     async with run_server(max_connections=3) as instance, instance.site.connect(), instance.site.connect():
-        await wait_until(lambda: len(instance.http.server_state.connections) == 2)
+        await wait_until(lambda: len(instance.http.connections) == 2)
         assert (await instance.site.get("/health")).status == 503
         assert log_recorder.fields("caller_cut_off") == [{"reason": "too_many_connections", "address": "127.0.0.1"}]
 
@@ -141,7 +141,7 @@ async def test_calls_that_outlast_their_connections_are_limited_and_logged(log_r
         async with instance.site.connect() as link:
             await link.send_request("POST", "/mcp", JSON, json.dumps(call("stubborn")).encode())
             await started.wait()
-        await wait_until(lambda: not instance.http.server_state.connections)
+        await wait_until(lambda: not instance.http.connections)
         assert (await instance.site.get("/health")).status == 503
         logged = {"status": 503, "reason": "service_unavailable", "route": "/health", "address": "127.0.0.1"}
         assert log_recorder.fields("overloaded") == [logged]

@@ -197,7 +197,7 @@ async def test_small_responses_are_sent_without_delay() -> None:
     async with run_server() as instance, instance.site.connect() as link:
         await link.send_request("GET", "/health")
         await link.read_response()
-        for connection in instance.http.server_state.connections:
+        for connection in instance.http.connections:
             accepted = connection.transport.get_extra_info("socket")
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 

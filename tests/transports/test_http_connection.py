@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from tests.clock import advance_clock
@@ -11,93 +9,15 @@ from tests.http.in_process_server import run_server
 from tests.http.raw_http import JSON, TIMEOUT_S, request
 
 from hubbub import bounds
-from hubbub.transports.http_connection import FastResponse
+from hubbub.transports.http_heads import encode_fields
 
 PING = json.dumps(request("ping")).encode()
-OK = b"HTTP/1.1 200 OK\r\n"
-
-
-class FakeCycle(SimpleNamespace):
-    """Stand-in for uvicorn's `RequestResponseCycle`."""
-
-    def __init__(self, **different: Any) -> None:
-        self.written: list[bytes] = []
-        self.forwarded: list[Any] = []
-        defaults = {
-            "scope": {"method": "POST"},
-            "default_headers": [(b"x-mcp-version", b"1.0.0")],
-            "keep_alive": True,
-            "disconnected": False,
-            "flow": SimpleNamespace(write_paused=False),
-            "transport": SimpleNamespace(write=self.written.append),
-            "message_event": asyncio.Event(),
-            "on_response": lambda: None,
-        }
-        super().__init__(**defaults | different)
-
-    async def send(self, message: Any) -> None:
-        self.forwarded.append(message)
-
-
-def response_start(body: bytes, *headers: tuple[bytes, bytes]) -> dict[str, Any]:
-    fields = [(b"content-length", b"%d" % len(body)), *headers]
-    return {"type": "http.response.start", "status": 200, "headers": fields}
-
-
-def run_app(cycle: FakeCycle, *messages: Any) -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        for message in messages:
-            await send(message)
-
-    async def main() -> None:
-        await FastResponse(app, cycle).serve({}, None, cycle.send)  # type: ignore[arg-type]
-
-    asyncio.run(main())
-
-
-def test_head_and_body_are_one_write() -> None:
-    cycle = FakeCycle()
-    run_app(cycle, response_start(b"{}"), {"type": "http.response.body", "body": b"{}"})
-    assert cycle.written == [OK + b"x-mcp-version: 1.0.0\r\ncontent-length: 2\r\n\r\n{}"]
-    assert (cycle.forwarded, cycle.response_started, cycle.response_complete) == ([], True, True)
-    assert cycle.message_event.is_set()
 
 
 @pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb", b"a\rb", b"a\0b", b"a\x7fb"])
 def test_header_injection_is_refused(value: bytes) -> None:
-    cycle = FakeCycle()
     with pytest.raises(ValueError, match="control character"):
-        run_app(cycle, response_start(b"{}", (b"x", value)), {"type": "http.response.body", "body": b"{}"})
-    assert (cycle.written, cycle.forwarded) == ([], [])
-
-
-@pytest.mark.parametrize(
-    "different",
-    [
-        {"keep_alive": False},
-        {"disconnected": True},
-        {"flow": SimpleNamespace(write_paused=True)},
-        {"scope": {"method": "HEAD"}},
-    ],
-)
-def test_unusual_responses_are_left_to_uvicorn(different: dict[str, Any]) -> None:
-    cycle, messages = FakeCycle(**different), (response_start(b"{}"), {"type": "http.response.body", "body": b"{}"})
-    run_app(cycle, *messages)
-    assert (cycle.written, cycle.forwarded) == ([], list(messages))
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        (response_start(b"{}"), {"type": "http.response.body", "body": b"{"}),
-        (response_start(b"{}"), {"type": "http.response.body", "body": b"{", "more_body": True}),
-        ({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]},),
-    ],
-)
-def test_incomplete_and_streamed_responses_are_left_to_uvicorn(messages: Any) -> None:
-    cycle = FakeCycle()
-    run_app(cycle, *messages)
-    assert (cycle.written, cycle.forwarded) == ([], list(messages))
+        encode_fields([(b"x", value)])
 
 
 async def test_a_kept_alive_connection_gets_every_kind_of_response() -> None:

@@ -1,48 +1,26 @@
-"""The HTTP side of a server as one ASGI app.
-
-The one place that combines authentication, rate limits, CORS, endpoint, WebSockets and HTTP+SSE. `Server.asgi`
-returns it, to be served by any ASGI server or mounted in another app; `hubbub.app` serves it with our own
-HTTP server. Imports no HTTP server.
-"""
+"""A server as an ASGI app, to be served by any ASGI server or mounted in another app."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
 
 from hubbub import bounds
 from hubbub.errors import DefinitionError, SettingsError
-from hubbub.observe import Metrics, log_cut_off, log_refusal
+from hubbub.observe import log_refusal
 from hubbub.protocol.calls import ANONYMOUS
 from hubbub.protocol.host_origin import is_loopback, share_owner
-from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
-from hubbub.security.gate import Authenticator, EdgeSettings, Gate
-from hubbub.security.quotas import Quotas, effective_limits
-from hubbub.security.sealer import Sealer, load_or_create_key, read_key
-from hubbub.server.call_recording import RecordingPeer, record_calls
-from hubbub.server.connection import Connection
-from hubbub.server.http.endpoint import API_VERSION, Endpoint
-from hubbub.server.http.streams import EventStore
+from hubbub.server.http.app import RESPONSE_HEADERS, HttpApp
 from hubbub.server.responses import respond_refusal
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings, Sources, format_suggestion, read_settings
 from hubbub.shares import Shares
-from hubbub.transports import http, http_sse, websocket
-from hubbub.transports.cors import Cors
-from hubbub.transports.http import Message, Receive, Scope, Send
+from hubbub.transports.asgi import AsgiExchange, AsgiWebSocket, Message, Receive, Scope, Send
 from hubbub.transports.signals import observe_stop_signals
 
-logger = logging.getLogger("hubbub.asgi")
-
-VERSION_HEADER: Final = ("x-mcp-version", API_VERSION)
-"""Sent with every response."""
-_VERSION_HEADER_BYTES: Final = (VERSION_HEADER[0].encode(), VERSION_HEADER[1].encode())
 _RESPONSE_START_TYPES: Final = frozenset(("http.response.start", "websocket.accept", "websocket.http.response.start"))
 _NOT_RUNNING: Final = (
     "This app has not been started, because its lifespan is not running. Frameworks do not run the lifespans of "
@@ -94,62 +72,11 @@ class AsgiApp:
     """
 
     def __init__(self, server: Server, settings: ServeSettings) -> None:
-        self._server = server
+        self.http = HttpApp(server, settings)
         self._settings = settings
-        self._gate = gate = _make_gate(settings)
-        self._metrics = metrics = Metrics()
-        self._is_running = self._is_recorded = False
+        self._is_running = False
         self._requests = Shares(settings.max_connections)
         self._tasks: set[asyncio.Task[Any]] = set()
-        limits = effective_limits(settings.address[0], () if settings.limits == ("off",) else settings.limits or None)
-        quotas = Quotas(limits) if limits else None
-        count_for = None if quotas is None else quotas.count_for
-        limit = settings.max_message_bytes or server.message_bytes
-        connect = partial(Connection, server)
-        self._sse_server = sse_server = http_sse.HttpSseServer(
-            connect,
-            limit=settings.max_streams,
-            queue_bytes=settings.max_queue_bytes,
-            count_for=count_for,
-            cut_off=self.cut_off,
-        )
-        self._endpoint = endpoint = Endpoint(
-            server,
-            gate=gate,
-            quotas=quotas,
-            mode=settings.response,
-            http_sse=sse_server,
-            metrics=metrics,
-            max_sessions=settings.max_sessions,
-            session_idle_s=settings.session_idle_s,
-            max_streams=settings.max_streams,
-            max_requests=settings.max_connections,
-            store=EventStore(max_events=settings.max_stored_events, max_bytes=settings.max_stored_bytes),
-        )
-        self._sockets = sockets = websocket.WebSocketServer(
-            connect,
-            endpoint.admit,
-            limit=limit,
-            max_connections=settings.max_streams,
-            queue_bytes=settings.max_queue_bytes,
-            count_for=count_for,
-            cut_off=self.cut_off,
-            metrics=metrics,
-            register_connection=endpoint.register_connection,
-        )
-        for metric in server.metrics:
-            metrics.add(metric)
-        metrics.gauge("websockets", "Open WebSockets.", lambda: len(sockets))
-        metrics.gauge("old_streams", "Open streams of GET /sse.", lambda: len(sse_server))
-        inner_app = http.application(endpoint.serve, limit=limit)
-        pages = Cors(inner_app, settings.allowed_origins, check=gate.check, on_response=metrics.response)
-        self._http_app = http.application(endpoint.serve, limit=limit, cors_app=pages)
-        server.offer_sealer(_make_sealer(settings))
-
-    def serve(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Serve one request or WebSocket of our own HTTP server, which limits its connections itself."""
-        serve = self._http_app if scope["type"] == "http" else self._sockets
-        return serve(scope, receive, send)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, WebSocket or lifespan of any ASGI server."""
@@ -178,7 +105,7 @@ class AsgiApp:
             return
         self._requests.take(owner)
         try:
-            await self.serve(scope, limited_request.receive, limited_request.send)
+            await self._serve(scope, limited_request)
             if limited_request.is_body_late and not limited_request.has_answered:
                 await self._refuse(
                     Refusal(408, "The request body did not arrive in time", _CONNECTION_CLOSE),
@@ -189,21 +116,27 @@ class AsgiApp:
         finally:
             self._requests.give_back(owner)
 
+    async def _serve(self, scope: Scope, limited_request: _LimitedRequest) -> None:
+        receive, send = limited_request.receive, limited_request.send
+        if scope["type"] == "http":
+            await self.http.serve(AsgiExchange(scope, receive, send, self.http.message_bytes))
+        else:
+            await receive()  # websocket.connect
+            await self.http.serve_websocket(AsgiWebSocket(scope, receive, send))
+
     async def _refuse(self, refusal: Refusal, scope: Scope, limited_request: _LimitedRequest, client: str) -> None:
         """Refuse a request before it reaches the endpoint."""
-        self._metrics.response(scope["path"], refusal.status)
+        self.http.metrics.response(scope["path"], refusal.status)
         log_refusal(scope["path"], refusal.status, client)
         if scope["type"] == "http":
-            await respond_refusal(
-                http.AsgiExchange(scope, limited_request.receive, limited_request.send, Headers(), 0), refusal
-            )
+            await respond_refusal(AsgiExchange(scope, limited_request.receive, limited_request.send, 0), refusal)
         else:
             await limited_request.receive()  # websocket.connect
-            await websocket.deny_handshake(limited_request.send, scope, refusal)
+            await AsgiWebSocket(scope, limited_request.receive, limited_request.send).refuse(refusal)
 
     @property
     def _is_local_only(self) -> bool:
-        return not (self._gate.requires_authentication or self._settings.insecure)
+        return not (self.http.requires_authentication or self._settings.insecure)
 
     # -- lifespan --------------------------------------------------------------
 
@@ -215,28 +148,15 @@ class AsgiApp:
 
         Raises: DefinitionError, if it is already running.
         """
-        async with self.running():
-            with observe_stop_signals(self.end_streams):
-                yield
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the server without watching signals; for our own HTTP server, which ends streams itself."""
         if self._is_running:
             raise DefinitionError("This app is already running; enter its lifespan only once")
-        self._warn_about_unusable_scopes()
-        record_calls(self._server)
-        if not self._is_recorded:
-            self._is_recorded = True
-            self._server.wrap(lambda peer: RecordingPeer(peer, self._metrics.call))
-        async with self._server.running():
-            sweep_task = asyncio.ensure_future(self._sweep())
+        async with self.http.running():
             self._is_running = True
             try:
-                yield
+                with observe_stop_signals(self.http.end_streams):
+                    yield
             finally:
                 self._is_running = False
-                sweep_task.cancel()
                 await self._end_requests()
 
     async def _serve_lifespan(self, receive: Receive, send: Send) -> None:
@@ -253,17 +173,9 @@ class AsgiApp:
             raise
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(bounds.SWEEP_INTERVAL_S)
-            try:
-                self._endpoint.sweep()
-            except Exception:
-                logger.exception("ending idle sessions failed")
-
     async def _end_requests(self) -> None:
         """End streams and wait for running calls; cancel those that take longer than `drain_s`."""
-        self.end_streams()
+        self.http.end_streams()
         if not self._tasks:
             return
         _, running = await asyncio.wait(self._tasks, timeout=self._settings.drain_s)
@@ -271,27 +183,6 @@ class AsgiApp:
             task.cancel()
         if running:
             await asyncio.wait(running, timeout=bounds.SHUTDOWN_TIMEOUT_S)
-
-    def end_streams(self) -> None:
-        """End streams and WebSockets, which would otherwise stay open."""
-        self._endpoint.end_streams()
-        self._sse_server.end_streams()
-        self._sockets.end()
-
-    def cut_off(self, reason: str, address: str) -> None:
-        """Count and log a connection that was closed because a limit was exceeded."""
-        self._metrics.cut_off(reason)
-        log_cut_off(reason, address)
-
-    def _warn_about_unusable_scopes(self) -> None:
-        """Warn the operator if callers are not authenticated, so that none can use what requires scopes."""
-        names = [] if self._gate.requires_authentication else self._server.scoped_names()
-        if names:
-            logger.warning(
-                "no caller can use %s: they require scopes, and callers are not authenticated; "
-                "create keys with scopes (hubbub key add --scope, --key-file) or accept tokens (--jwt-keys)",
-                ", ".join(names),
-            )
 
 
 def make_app(server: Server, options: AsgiOptions) -> AsgiApp:
@@ -333,7 +224,7 @@ class _LimitedRequest:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
-            self._app.cut_off("slow_sender", self._client)
+            self._app.http.cut_off("slow_sender", self._client)
             self._is_body_complete = self.is_body_late = True
             return {"type": "http.disconnect"}
         self._is_body_complete = not message.get("more_body")
@@ -346,7 +237,7 @@ class _LimitedRequest:
         """
         if message["type"] in _RESPONSE_START_TYPES:
             self.has_answered = True
-            message = {**message, "headers": [*message.get("headers", ()), _VERSION_HEADER_BYTES]}
+            message = {**message, "headers": [*message.get("headers", ()), *RESPONSE_HEADERS]}
         if self._is_reader_stalled:
             raise TimeoutError
         timer = asyncio.timeout(self._slow_reader_s)
@@ -356,7 +247,7 @@ class _LimitedRequest:
         except TimeoutError:
             if timer.expired():
                 self._is_reader_stalled = True
-                self._app.cut_off("slow_reader", self._client)
+                self._app.http.cut_off("slow_reader", self._client)
             raise
 
 
@@ -382,32 +273,3 @@ def _is_local(scope: Scope) -> bool:
     """Whether a request came to a loopback address or a Unix socket, as far as the ASGI server says."""
     server: Any = scope.get("server")
     return bool(server) and (is_loopback(server[0]) or server[0].startswith("/"))
-
-
-def _make_sealer(settings: ServeSettings) -> Sealer:
-    """Make a sealer whose key outlives the process, so that cursors survive a restart."""
-    if settings.sealing_key_file is None:
-        return Sealer(load=load_or_create_key)
-    return Sealer([read_key(Path(settings.sealing_key_file))])
-
-
-def _make_gate(settings: ServeSettings) -> Gate:
-    """Raises: SettingsError, if unauthenticated callers on the network could call."""
-    authenticators: list[Authenticator] = []
-    if settings.key_file is not None:
-        from hubbub.security.api_keys import ApiKeys
-
-        authenticators.append(ApiKeys(Path(settings.key_file)))
-    if settings.jwt_keys is not None:
-        from hubbub.net.fetch import fetch
-        from hubbub.security.jwt import JwtSettings, make_token_authenticator
-
-        jwt = JwtSettings(keys=settings.jwt_keys, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
-        authenticators.append(make_token_authenticator(jwt, fetch))
-    edge = EdgeSettings(
-        bind_host=settings.address[0],
-        allowed_hosts=settings.allowed_hosts,
-        allowed_origins=settings.allowed_origins,
-        insecure=settings.insecure,
-    )
-    return Gate(edge, authenticators)

@@ -154,6 +154,26 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         setting("Seconds that a caller may read nothing before it is disconnected.", flag="--slow-reader-s", gt=0),
     ] = bounds.SLOW_READER_TIMEOUT_S
+    idle_s: Annotated[
+        float, setting("Seconds that a connection may stay open between two requests.", flag="--idle-s", gt=0)
+    ] = bounds.IDLE_CONNECTION_S
+    max_pipelined_requests: Annotated[
+        int,
+        setting(
+            "Requests of one connection that may wait for the response to an earlier one; more get 431.",
+            flag="--max-pipelined-requests",
+            ge=1,
+        ),
+    ] = bounds.PIPELINED_REQUESTS
+    max_unfinished_bytes: Annotated[
+        int,
+        setting(
+            "Bytes of incomplete bodies and WebSocket messages over all connections, at least four messages; above "
+            "it, the client with the most is disconnected.",
+            flag="--max-unfinished-bytes",
+            ge=1024,
+        ),
+    ] = bounds.INCOMPLETE_MESSAGES_BYTES
     max_queue_bytes: Annotated[
         int,
         setting(

@@ -20,6 +20,9 @@ class ConnectionLimits(NamedTuple):
     slow_reader_s: float
     connections: int
     drain_s: float
+    idle_s: float
+    pipelined_requests: int
+    unfinished_bytes: int
 
 
 class ConnectionTable:
@@ -89,10 +92,15 @@ class UnfinishedMessages:
 
     def update(self, connection: Sheddable, address: str, size: int) -> None:
         """Set how many bytes of an unfinished message a connection holds."""
-        _, previous = self._bytes.pop(connection, ("", 0))
-        self._total_bytes += size - previous
+        self.remove(connection)
         if size:
             self._bytes[connection] = (address, size)
+            self._total_bytes += size
+
+    def remove(self, connection: Sheddable) -> None:
+        """Note that a connection holds no unfinished message."""
+        if connection in self._bytes:
+            self._total_bytes -= self._bytes.pop(connection)[1]
 
     def shed(self) -> None:
         """Close connections until the limit is met."""

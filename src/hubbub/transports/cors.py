@@ -8,15 +8,17 @@ server. Wraps the whole HTTP app, so that pages can read refusals too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from hubbub import bounds
+from hubbub.ports import HttpExchange
 from hubbub.protocol.host_origin import AllowedOrigins
 from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.mcp_headers import PARAMETER_PREFIX
 from hubbub.protocol.refusal import Refusal
-from hubbub.transports.http import App, Message, Receive, Scope, Send
+
+Endpoint = Callable[[HttpExchange], Awaitable[None]]
 
 ALLOWED_METHODS: Final = ("GET", "POST", "OPTIONS", "DELETE")
 ALLOWED_HEADERS: Final = (
@@ -35,49 +37,50 @@ EXPOSED_HEADERS: Final = ("Mcp-Session-Id", "X-MCP-Version", "Retry-After", "WWW
 _SAFELISTED_HEADERS: Final = ("Accept", "Accept-Language", "Content-Language")
 """Headers that browsers always allow, but some still ask for in a preflight."""
 _ORIGIN: Final = b"origin"
-_VARY: Final = b"vary"
 _REQUESTED_METHOD: Final = b"access-control-request-method"
 _REQUESTED_HEADERS: Final = b"access-control-request-headers"
 _REQUESTED_NETWORK: Final = b"access-control-request-private-network"
 _PREFLIGHT_VARY: Final = b", ".join((_ORIGIN, _REQUESTED_METHOD, _REQUESTED_HEADERS, _REQUESTED_NETWORK)).title()
 _EXPOSE_HEADER: Final = (b"access-control-expose-headers", ", ".join(EXPOSED_HEADERS).encode())
+_VARY_BY_ORIGIN: Final = (b"vary", b"Origin")
 _PARAMETER_HEADER: Final = re.compile(
     re.escape(PARAMETER_PREFIX) + r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.IGNORECASE
 )
 
 
 class Cors:
-    """An ASGI app that adds CORS headers to another. Cookies are allowed unless all origins are allowed."""
+    """An endpoint that adds CORS headers to another. Cookies are allowed unless all origins are allowed."""
 
     def __init__(
         self,
-        app: App,
+        endpoint: Endpoint,
         allowed_origins: Iterable[str] = (),
         *,
         check: Callable[[Headers], Refusal | None] = lambda headers: None,
         on_response: Callable[[str, int], None] = lambda path, status: None,
     ) -> None:
-        self._app = app
+        self._endpoint = endpoint
         self._check = check
         self._on_response = on_response
         self._origins = AllowedOrigins(allowed_origins)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, exchange: HttpExchange) -> Awaitable[None]:
         """Serve one request."""
-        headers = Headers(scope["headers"])
-        origin = headers.raw(_ORIGIN)
-        if origin is None:
-            await self._app(scope, receive, send)
-        elif scope["method"] != "OPTIONS" or _REQUESTED_METHOD not in headers:
-            await self._app(scope, receive, self._wrap_send(self._origin_headers(origin), send))
+        origin = exchange.headers.raw(_ORIGIN)
+        return self._endpoint(exchange) if origin is None else self._serve(exchange, origin)
+
+    async def _serve(self, exchange: HttpExchange, origin: bytes) -> None:
+        headers = exchange.headers
+        if exchange.method != "OPTIONS" or _REQUESTED_METHOD not in headers:
+            exchange.extra_headers = (*self._origin_headers(origin), _EXPOSE_HEADER, _VARY_BY_ORIGIN)
+            await self._endpoint(exchange)
         elif self._check(headers) is not None:
-            await self._app(scope, receive, send)  # the app refuses it for the same reason
+            await self._endpoint(exchange)  # which refuses it for the same reason
         else:
-            # The app never sees a preflight, so what it does for every request must be done here.
+            # The endpoint never sees a preflight, so what it does for every request must be done here.
             status, fields, body = self._preflight_response(origin, headers)
-            self._on_response(scope["path"], status)
-            await send({"type": "http.response.start", "status": status, "headers": fields})
-            await send({"type": "http.response.body", "body": body})
+            self._on_response(exchange.path, status)
+            await exchange.respond(status, body, fields, content_type=b"text/plain; charset=utf-8")
 
     def _origin_headers(self, origin: bytes) -> HeaderList:
         """Return the headers that let a page read the response; none if its origin is not allowed."""
@@ -86,17 +89,6 @@ class Cors:
         if self._origins.allows_any:
             return ((b"access-control-allow-origin", b"*"),)
         return ((b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true"))
-
-    def _wrap_send(self, allowed: HeaderList, send: Send) -> Send:
-        async def add(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                fields = message["headers"]
-                vary = b", ".join([*(value for name, value in fields if name == _VARY), b"Origin"])
-                other_fields = [field for field in fields if field[0] != _VARY]
-                message["headers"] = [*other_fields, *allowed, _EXPOSE_HEADER, (_VARY, vary)]
-            await send(message)
-
-        return add
 
     def _preflight_response(self, origin: bytes, headers: Headers) -> tuple[int, HeaderList, bytes]:
         """Return status, headers and body of the response to a preflight request."""
@@ -115,9 +107,7 @@ class Cors:
             disallowed.append("headers")
         body = b"Disallowed CORS " + ", ".join(disallowed).encode() if disallowed else b"OK"
         fields = [
-            (b"content-length", b"%d" % len(body)),
-            (b"content-type", b"text/plain; charset=utf-8"),
-            (_VARY, _PREFLIGHT_VARY),
+            (b"vary", _PREFLIGHT_VARY),
             (b"access-control-allow-methods", ", ".join(ALLOWED_METHODS).encode()),
             (b"access-control-allow-headers", ", ".join(names).encode()),
             (b"access-control-max-age", b"%d" % bounds.PREFLIGHT_CACHE_S),

@@ -1,447 +1,500 @@
-"""One HTTP connection of the server: uvicorn's, with the limits that uvicorn lacks.
+"""One HTTP/1.1 connection of our server: parses requests, enforces limits, and starts the endpoint for each request.
 
-uvicorn limits neither the head of a request, nor the time in which a request must arrive or
-a response be read. It treats trailers as headers, keeps reading after an upgrade that it does
-not accept, and closes connections before callers have read their responses.
+httptools (llhttp) parses; it refuses almost everything that two parsers could read differently. What it accepts
+beyond that is refused here: see docs/http-strictness.md. Deadlines are checked by the sweep of `HttpServer`, once a
+second for all connections, so that a request sets no timer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Sequence
-from http import HTTPStatus
-from typing import Any, Final
+import enum
+from collections import deque
+from typing import Final
+
+import httptools
 
 from hubbub import bounds
-from hubbub.observe import log_refusal
-from hubbub.ports import ReportCutOff
-from hubbub.protocol.http_headers import HeaderList
-from hubbub.transports.connection_limits import ConnectionLimits, ConnectionTable, UnfinishedMessages, UnreadOutput
-from hubbub.transports.http import App, DirectSend, Message, Receive, Scope, Send
-from hubbub.transports.uvicorn_parts import (
-    Config,
-    FlowControl,
-    HttpParserError,
-    HttpParserUpgrade,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-    service_unavailable,
-)
+from hubbub.protocol.http_headers import Headers
+from hubbub.transports.connection_limits import UnreadOutput
+from hubbub.transports.http_exchange import ServerExchange
+from hubbub.transports.http_targets import is_target_of, parse_target
+from hubbub.transports.server_context import ServerContext, client_address
+from hubbub.transports.websocket_connection import WebSocketConnection
 
-REQUEST_TIMEOUT: Final = b"408 Request Timeout"
-BAD_REQUEST: Final = b"400 Bad Request"
-SERVICE_UNAVAILABLE: Final = b"503 Service Unavailable"
-_HEADERS_TOO_LARGE: Final = b"431 Request Header Fields Too Large"
+_METHODS: Final = {name.encode(): name for name in ("GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH")}
+_SLASH: Final = b"/"
+_CHUNKED: Final = b"chunked"
 _HEADER_OVERHEAD_BYTES: Final = len(b": \r\n")
-_HTTP_VERSION: Final = "1.1"
-_TARGET_SCOPE_KEYS: Final = ("path", "raw_path", "query_string")
-_CONNECT: Final = b"CONNECT"
-_EMPTY_BODY: Final = (b"content-length", b"0")
+_UNREAD_BODY_BYTES: Final = 64 * 1024
+"""Reading pauses if an endpoint that has not asked for the body leaves this much of it unread."""
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
-_UPGRADE_HEADERS: Final = (b"upgrade", b"connection")
-_CONTENT_LENGTH: Final = b"content-length"
-_STATUS_LINES: Final = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
-}
-_LARGE_BODY_BYTES: Final = 64 * 1024
-"""Bodies of this size are written separately instead of being copied."""
-_LINE_END: Final = b"\r\n"
-_HEADER_TEXT: Final = bytes(byte for byte in range(256) if byte == 9 or (byte >= 32 and byte != 127))
-"""The bytes that a header may contain."""
+_EMPTY_BODY: Final = (b"content-length", b"0")
 
 
-class BoundedConfig(Config):
-    """uvicorn's config with our limits; every connection gets it."""
+class _Phase(enum.Enum):
+    """What a connection waits for; all but BUSY have a time limit."""
 
-    def __init__(self, app: App, cut_off: ReportCutOff, limits: ConnectionLimits, **options: Any) -> None:
-        super().__init__(app, **options)
-        self.limits = limits
-        self.cut_off = cut_off
-        self.table = ConnectionTable(limits.connections)
-        self.unfinished = UnfinishedMessages(max(bounds.INCOMPLETE_MESSAGES_BYTES, 4 * limits.message_bytes))
-
-
-class PipelineFlowControl(FlowControl):
-    """Resumes reading only if no pipelined request is waiting, because one read can bring thousands of them."""
-
-    def __init__(self, transport: asyncio.Transport, pipeline: Collection[Any]) -> None:
-        super().__init__(transport)
-        self._pipeline = pipeline
-
-    def resume_reading(self) -> None:
-        if not self._pipeline:
-            super().resume_reading()
+    HEAD = enum.auto()
+    BODY = enum.auto()
+    BUSY = enum.auto()  # the endpoint, which answers a complete request
+    IDLE = enum.auto()  # the next request
+    LINGER = enum.auto()  # the caller, which has to read the last response and close
 
 
-class LingeringTransport:
-    """The transport of the last response: closing it lingers, so that the caller can read the response."""
-
-    def __init__(self, connection: BoundedProtocol) -> None:
-        self._connection = connection
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection.transport, name)
-
-    def close(self) -> None:
-        """End the connection after lingering."""
-        self._connection.end()
+_HEAD, _BODY, _BUSY, _IDLE, _LINGER = _Phase
 
 
-class FastResponse(DirectSend, eq=False):
-    """Runs the app for one request and is its `send`, with shortcuts that `AsgiExchange` uses when it can.
+class _Upgrade(enum.Enum):
+    """What a request for another protocol gets. The parser treats all bytes after its head as that protocol."""
 
-    uvicorn writes the head of every response at once and the body after it, and matches each header against two
-    patterns. Here the start of a complete response is held back until its body is there, which ASGI allows, and both
-    are written together. Streams and unusual responses are left to uvicorn.
-    """
-
-    _app: App
-    _cycle: Any
-    _held_start: Message | None = None
-
-    def serve(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        return self._app(scope, receive, self)
-
-    def handle_disconnect(self) -> None:
-        """Handle a disconnect: end what waits for the caller, unless the response is complete."""
-        cycle = self._cycle
-        if cycle.response_complete:
-            return
-        cycle.disconnected = True
-        cycle.message_event.set()
-        if self.on_disconnect is not None:
-            self.on_disconnect()
-
-    def body(self) -> bytes | None:
-        """Return the request body, if it is complete and has not been read."""
-        cycle = self._cycle
-        if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue or not cycle.message_event.is_set():
-            return None
-        cycle.flow.resume_reading()
-        cycle.message_event.clear()
-        body, cycle.body = bytes(cycle.body), bytearray()
-        return body
-
-    def send_response(self, status: int, headers: HeaderList, body: bytes) -> bool:
-        """Send a response in one piece; return False if uvicorn must send it."""
-        if self._held_start is not None or not self._can_write_directly():
-            return False
-        self._write(status, headers, body)
-        return True
-
-    async def __call__(self, message: Message) -> None:
-        """Send an ASGI message."""
-        start, self._held_start = self._held_start, None
-        if start is None:
-            headers = message.get("headers")
-            if headers and headers[0][0] == _CONTENT_LENGTH:  # where `AsgiExchange.respond` puts it
-                self._held_start = message
-                return
-        elif self._is_complete_response(start, message) and self._can_write_directly():
-            self._write(start["status"], start["headers"], message["body"])
-            return
-        else:
-            await self._cycle.send(start)
-        await self._cycle.send(message)
-
-    def _is_complete_response(self, start: Message, message: Message) -> bool:
-        return not message.get("more_body") and int(start["headers"][0][1]) == len(message.get("body", b""))
-
-    def _can_write_directly(self) -> bool:
-        """Whether the caller is connected, reads, wants a body and keeps the connection alive."""
-        cycle = self._cycle
-        return (
-            cycle.keep_alive
-            and not cycle.disconnected
-            and not cycle.flow.write_paused
-            and cycle.scope["method"] != "HEAD"
-        )
-
-    def _write(self, status: int, headers: HeaderList, body: bytes) -> None:
-        cycle = self._cycle
-        fields = [*cycle.default_headers, *headers]
-        head = b"".join([b"%b: %b\r\n" % field for field in fields])
-        if head.translate(None, _HEADER_TEXT) != _LINE_END * len(fields):
-            raise ValueError("a response header contains a control character")
-        cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = False
-        if len(body) < _LARGE_BODY_BYTES:
-            cycle.transport.write(b"%b%b\r\n%b" % (_STATUS_LINES[status], head, body))
-        else:
-            cycle.transport.writelines((b"%b%b\r\n" % (_STATUS_LINES[status], head), body))
-        cycle.message_event.set()
-        cycle.on_response()
+    WEBSOCKET = enum.auto()
+    IGNORED = enum.auto()  # an answer over HTTP, the last one of the connection
+    REPARSED = enum.auto()  # the same, after parsing it again without the upgrade, because it has a body
 
 
-class BoundedProtocol(HttpToolsProtocol):
-    """One HTTP connection whose requests must arrive within a size and a time, and whose responses must be read."""
+class _Refused(Exception):
+    """Ends the parsing of data, because its request was refused."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection. The parser calls the methods that begin with `on_`."""
+
+    __slots__ = (
+        "_body",
+        "_current",
+        "_dropped_bytes",
+        "_fields",
+        "_incoming",
+        "_is_in_head",
+        "_is_read_paused",
+        "_overhead_bytes",
+        "_parser",
+        "_phase",
+        "_pipeline",
+        "_refusal",
+        "_since",
+        "_trailer_bytes",
+        "_unread",
+        "_upgrade",
+        "_url",
+        "_writable_waiter",
+        "client",
+        "context",
+        "heads",
+        "is_write_paused",
+        "transport",
+    )
+
+    transport: asyncio.Transport
+
+    def __init__(self, context: ServerContext) -> None:
+        self.context = context
+        self.heads = context.heads
+        self._parser = httptools.HttpRequestParser(self)
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._url = self._body = b""
+        self._incoming: ServerExchange | None = None
+        """A request that is being served or queued although its body has not arrived."""
+        self._current: ServerExchange | None = None
+        """The request whose response is not complete."""
+        self._pipeline: deque[ServerExchange] | None = None
+        self._refusal: tuple[int, str] | None = None
+        """The last response, sent once all earlier requests are answered."""
+        self._upgrade: _Upgrade | None = None
+        self._overhead_bytes = self._trailer_bytes = self._dropped_bytes = 0
+        self._phase = _HEAD
+        self._since = context.next_sweep
+        self._is_in_head = True
+        self._is_read_paused = self.is_write_paused = False
+        self._unread: UnreadOutput | None = None
+        self._writable_waiter: asyncio.Future[None] | None = None
+        self.client = ""
+
+    # -- the transport -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time limit for the first request, or refuse a connection above the share of its network."""
-        super().connection_made(transport)
-        assert isinstance(self.config, BoundedConfig)
-        self._limits, self._cut_off = self.config.limits, self.config.cut_off
-        self._unfinished = self.config.unfinished
-        self._body_bytes = 0
-        self._is_counted = False
-        self.unread = UnreadOutput()
-        self.flow = PipelineFlowControl(transport, self.pipeline)
-        self._response: FastResponse | None = None
-        self._last_target: tuple[bytes, dict[str, Any]] = (b"", {})
-        """Cache of the last target and its part of the scope: most callers use only one."""
-        self._in_head = True
-        self._overhead_bytes = 0
-        self._trailer_bytes = 0
-        self._is_reparsed = False
-        """Whether the request has a body and asks for an upgrade that is not accepted, so that it is parsed again."""
-        self._is_last_request = False
-        """Whether this is the last request: the connection ends after its response."""
-        self._waiting_since: float | None = self.loop.time()
-        self._idle_since: float | None = None
-        self._ending_since: float | None = None
-        self._dropped_bytes = 0
-        if not self.config.table.admit(transport, client_address(self)):
-            self.give_up(SERVICE_UNAVAILABLE, "too_many_connections")
-            if len(self.connections) > self._limits.connections:
+        """Admit the connection, unless its network has too many."""
+        self.transport = transport
+        context = self.context
+        self.client = client_address(transport)
+        context.connections.add(self)
+        if not context.table.admit(transport, self.client):
+            self.refuse(503, "too_many_connections", "Too many connections (max_connections); try again later")
+            if len(context.connections) > context.limits.connections:
                 transport.close()  # too many to linger until each has read its response
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Notify the request that is being served; uvicorn notifies only the last pipelined one."""
-        super().connection_lost(exc)
-        assert isinstance(self.config, BoundedConfig)
-        self.config.table.remove(self.transport)
-        self._reset_unfinished()
-        self.pipeline.clear()
-        if self._response is not None:
-            self._response.handle_disconnect()
+        """Notify the endpoint that serves a request; it may continue."""
+        self.context.remove(self)
+        self._pipeline = self._incoming = None
+        self._wake_writer()
+        current, self._current = self._current, None
+        if current is not None:
+            current.handle_disconnect()
 
     def data_received(self, data: bytes) -> None:
         """Parse the data, and count bytes outside of bodies: heads, chunk extensions and trailers."""
-        if self._is_last_request:
-            self._count_dropped(len(data))
+        if self._phase is _IDLE:
+            self._phase = _HEAD
+            self._since = self.context.next_sweep
+        elif self._phase is _LINGER or self._refusal is not None or self._upgrade is not None:
+            self._drop(len(data))
             return
         self._overhead_bytes += len(data)
         try:
-            self.parser.feed_data(data)
-        except HttpParserUpgrade as upgrade:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
             self._end_upgrade(data[upgrade.args[0] :])
-        except HttpParserError:
-            self.give_up(BAD_REQUEST, "malformed")
-        if self._overhead_bytes > self._limits.head_bytes:
-            self.give_up(_HEADERS_TOO_LARGE, "large_head")
-        if self._body_bytes:
-            self._count_unfinished()
+        except httptools.HttpParserError as error:
+            if self._refusal is None:
+                self.refuse(400, "malformed", f"Malformed HTTP request: {error}")
+        if self._overhead_bytes > self.context.limits.head_bytes:
+            self._refuse_head()
+        elif not self._is_in_head and self._incoming is None and self._refusal is None:
+            self._start_incomplete()
 
-    def _count_unfinished(self) -> None:
-        """Count the bytes of an incomplete body, which are kept until the rest has arrived."""
-        self._is_counted = True
-        self._unfinished.update(self, client_address(self), self._body_bytes)
-        self._unfinished.shed()
+    def pause_writing(self) -> None:
+        """Stop streams and further responses, because the caller does not read."""
+        self.is_write_paused = True
+        self.update_reading()
 
-    def _reset_unfinished(self) -> None:
-        self._body_bytes = 0
-        if self._is_counted:
-            self._is_counted = False
-            self._unfinished.update(self, "", 0)
+    def resume_writing(self) -> None:
+        """Continue with streams and further responses."""
+        self.is_write_paused = False
+        self._wake_writer()
+        if self._current is None:
+            self._start_next()
+        self.update_reading()
 
-    def shed(self) -> None:
-        """End the connection to free memory for other callers."""
-        self._reset_unfinished()
-        self.give_up(SERVICE_UNAVAILABLE, "unfinished_message")
+    async def wait_writable(self) -> None:
+        """Wait until the caller has read enough, or is gone."""
+        if self._writable_waiter is None:
+            self._writable_waiter = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._writable_waiter)
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._waiting_since = self.loop.time()
-        self._idle_since = None
-        self._dropped_bytes = 0
+    def _wake_writer(self) -> None:
+        waiter, self._writable_waiter = self._writable_waiter, None
+        if waiter is not None:
+            waiter.set_result(None)
+
+    def update_reading(self) -> None:
+        """Read, unless an earlier request, the endpoint or the caller has to catch up."""
+        incoming = self._incoming
+        pauses = self._phase is not _LINGER and (
+            bool(self._pipeline)
+            or self.is_write_paused
+            or (incoming is not None and incoming.unwanted_bytes > _UNREAD_BODY_BYTES)
+        )
+        if pauses != self._is_read_paused and not self.transport.is_closing():
+            self._is_read_paused = pauses
+            (self.transport.pause_reading if pauses else self.transport.resume_reading)()
+
+    # -- the parser ----------------------------------------------------------------------
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header. A trailer is counted and dropped, because the headers were already checked."""
-        if self._in_head:
-            name = name.lower()
-            if name == b"expect" and value.lower() == b"100-continue":
-                self.expect_100_continue = True
-            self.headers.append((name, value))
+        if self._is_in_head:
+            self._fields.append((name.lower(), value))
             return
         self._trailer_bytes += len(name) + len(value) + _HEADER_OVERHEAD_BYTES
-        if self._trailer_bytes > self._limits.head_bytes:
-            self.give_up(_HEADERS_TOO_LARGE, "large_head")
-            raise ValueError("the trailers are too large")  # ends the parsing
+        if self._trailer_bytes > self.context.limits.head_bytes:
+            self._refuse_head()
+            raise _Refused
 
     def on_headers_complete(self) -> None:
-        """Check the size of the head, which may have come in a single piece."""
-        if self._overhead_bytes > self._limits.head_bytes:
-            size = len(self.url) + sum(len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in self.headers)
-            if size > self._limits.head_bytes:
-                self.give_up(_HEADERS_TOO_LARGE, "large_head")
-                raise ValueError("the head is too large")  # ends the parsing
-        self._in_head = False
-        self._overhead_bytes = self._trailer_bytes = 0
-        if self._repeats_target():
-            self._start_repeated_request()
-        elif self.parser.should_upgrade():
+        """Check the size of the head, which may have come in a single piece, and handle upgrades."""
+        limit = self.context.limits.head_bytes
+        if self._overhead_bytes > limit:
+            size = len(self._url) + sum(len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in self._fields)
+            if size > limit:
+                self._refuse_head()
+                raise _Refused
+        self._overhead_bytes = 0
+        if self._parser.should_upgrade():
             self._begin_upgrade()
-        else:
-            super().on_headers_complete()
-            if not self.cycle.keep_alive:
-                self.cycle.transport = LingeringTransport(self)  # type: ignore[assignment]
-            if len(self.pipeline) > bounds.PIPELINED_REQUESTS:
-                self.give_up(_HEADERS_TOO_LARGE, "pipelining")
-                raise ValueError("too many requests at once")  # ends the parsing
-            if "path" in self.scope:
-                self._last_target = (self.url, {name: self.scope.get(name) for name in _TARGET_SCOPE_KEYS})
-
-    def _begin_upgrade(self) -> None:
-        """Handle a request for an upgrade: the parser treats all bytes after the head as the other protocol."""
-        has_body = any(name in _BODY_HEADERS and (name, value) != _EMPTY_BODY for name, value in self.headers)
-        if self._should_upgrade():
-            if has_body:
-                self._in_head = True  # so that `give_up` sends a response
-                self.give_up(BAD_REQUEST, "malformed")
-                raise ValueError("a WebSocket handshake has no body")  # ends the parsing
-            super().on_headers_complete()
-        elif has_body and self.parser.get_method() != _CONNECT:
-            self._is_reparsed = True
-        else:
-            super().on_headers_complete()
-            self.cycle.keep_alive = False
-            self.cycle.transport = LingeringTransport(self)  # type: ignore[assignment]
-
-    def _end_upgrade(self, rest: bytes) -> None:
-        """Continue after the head of an upgrade request, the last request of the connection unless it is accepted."""
-        if self._is_reparsed:
-            self._is_reparsed = False
-            header_lines = [b"%b: %b\r\n" % field for field in self.headers if field[0] not in _UPGRADE_HEADERS]
-            version = self.parser.get_http_version().encode()
-            line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)
-            self.parser = type(self.parser)(self)
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-            self.data_received(b"%b%bconnection: close\r\n\r\n%b" % (line, b"".join(header_lines), rest))
-        elif not self._should_upgrade():
-            self._is_last_request = True
-        elif rest:
-            self.give_up(BAD_REQUEST, "malformed")  # a client has to wait for the response (RFC 6455, 4.1)
-        else:
-            self.handle_websocket_upgrade()
-
-    def _repeats_target(self) -> bool:
-        """Whether it has the same target as the previous request, which was answered, so that it need not be parsed."""
-        return (
-            self.url == self._last_target[0]
-            and self.cycle.response_complete
-            and not self.parser.should_upgrade()
-            and self.parser.get_http_version() == _HTTP_VERSION
-        )
-
-    def _start_repeated_request(self) -> None:
-        """Do what uvicorn does with every request, without parsing the same target again."""
-        self.scope["method"] = self.parser.get_method().decode("ascii")
-        self.scope.update(self._last_target[1])  # type: ignore[typeddict-item]
-        self.cycle = RequestResponseCycle(
-            self.scope,
-            self.transport,
-            self.flow,
-            self.logger,
-            self.access_logger,
-            False,
-            self.server_state.default_headers,
-            asyncio.Event(),
-            self.expect_100_continue,
-            self.parser.should_keep_alive(),
-            self.on_response_complete,
-        )
-        self._start_asgi_task(self.cycle, self.app)
+        self._is_in_head = False
 
     def on_body(self, body: bytes) -> None:
+        """Keep a piece of the body, usually the only one."""
         self._overhead_bytes = 0
-        if self.cycle.response_complete:
-            self._count_dropped(len(body))
+        if self._incoming is None and not self._body:
+            self._body = body
+            return
+        incoming = self._incoming or self._start_incomplete()
+        if incoming is None:
+            raise _Refused
+        if incoming.is_complete:
+            self._drop(len(body))
         else:
-            self._body_bytes += len(body)
-            super().on_body(body)
+            self._add_body(incoming, body)
 
     def on_message_complete(self) -> None:
-        """Stop the time limit, because the request is complete."""
-        self._in_head = True
-        self._overhead_bytes = 0
-        self._waiting_since = None
-        self._reset_unfinished()
-        if not self._is_reparsed:
-            super().on_message_complete()
+        """Serve a request that has arrived, or end the body of one that is being served."""
+        self._is_in_head = True
+        self._overhead_bytes = self._trailer_bytes = self._dropped_bytes = 0
+        exchange = self._incoming
+        if exchange is not None:
+            self._end_incoming(exchange)
+        elif self._upgrade is None or self._upgrade is _Upgrade.IGNORED:
+            exchange = self._make_exchange()
+            if exchange is None:
+                raise _Refused
+            body, self._body = self._body, b""
+            exchange.set_body(body, self.context.limits.message_bytes)
+            self._start_or_queue(exchange)
 
-    def on_response_complete(self) -> None:
-        """Note the end of a response. The sweep finds idle connections; uvicorn would set a timer for each response."""
-        self.server_state.total_requests += 1
-        self._reset_unfinished()
-        if self.transport.is_closing() or self._ending_since is not None:
+    # -- requests ------------------------------------------------------------------------
+
+    def _make_exchange(self) -> ServerExchange | None:
+        """Make an exchange of the parsed head; return None if the head is refused, although llhttp accepts it."""
+        parser = self._parser
+        fields, self._fields = self._fields, []
+        url, self._url = self._url, b""
+        headers = Headers(fields)
+        raw_method = parser.get_method()
+        method = _METHODS.get(raw_method) or raw_method.decode("latin-1")
+        target = parse_target(url)
+        if target is None or (url[:1] != _SLASH and not is_target_of(target, method, headers.raw(b"host"))):
+            self.refuse(400, "malformed", "Invalid request target; send a path, and the host in the header Host only")
+            return None
+        exchange = ServerExchange(self, method, target.path, target.query, headers)
+        version = parser.get_http_version()
+        if version != "1.1":
+            if version != "1.0":
+                status = 505 if version == "2.0" else 400
+                self.refuse(status, "malformed", f"HTTP/{version} is not supported; use HTTP/1.1")
+                return None
+            exchange.is_http_10 = True
+        encoding = headers.raw(b"transfer-encoding")
+        if encoding is not None and (exchange.is_http_10 or encoding.lower() != _CHUNKED):
+            self.refuse(400, "malformed", "Invalid Transfer-Encoding; send `chunked`, once and with HTTP/1.1")
+            return None
+        exchange.keeps_alive = parser.should_keep_alive() and self._upgrade is None and not self.context.is_stopping
+        expectation = headers.raw(b"expect")
+        if expectation is not None:
+            exchange.expects_continue = expectation.lower() == b"100-continue" and not exchange.is_http_10
+        if self.context.proxies:
+            exchange.client = self.context.proxies.client_address(headers, self.client)
+        return exchange
+
+    def scheme_of(self, headers: Headers) -> str:
+        """Return the scheme of a request, `http` or `https`."""
+        is_encrypted = self.transport.get_extra_info("sslcontext") is not None
+        return self.context.proxies.scheme(headers, self.client, "https" if is_encrypted else "http")
+
+    def _start_incomplete(self) -> ServerExchange | None:
+        """Serve a request whose body has not arrived: it may be refused now, or its caller wait for `100 Continue`."""
+        body, self._body = self._body, b""
+        exchange = self._make_exchange()
+        if exchange is None:
+            return None
+        self._incoming = exchange
+        limit = self.context.limits.message_bytes
+        length = exchange.headers.raw(b"content-length")
+        if length is not None and int(length) > limit:
+            exchange.refuse_body(limit)
+        elif body:
+            self._add_body(exchange, body)
+        self._start_or_queue(exchange)
+        return exchange
+
+    def _add_body(self, exchange: ServerExchange, body: bytes) -> None:
+        """Add a piece of the body, and count the bytes that are kept until the rest has arrived."""
+        size = exchange.add_body(body, self.context.limits.message_bytes)
+        self.context.unfinished.update(self, self.client, size)
+        self.context.unfinished.shed()
+        self.update_reading()
+
+    def _end_incoming(self, exchange: ServerExchange) -> None:
+        self._incoming = None
+        self.context.unfinished.remove(self)
+        exchange.end_body()
+        self._set_phase()
+
+    def _start_or_queue(self, exchange: ServerExchange) -> None:
+        if self._current is None and not self._pipeline and not self.is_write_paused:
+            self._start(exchange)
             return
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
-        else:
-            self._idle_since = self.loop.time()
-        self.flow.resume_reading()
+        if self._pipeline is None:
+            self._pipeline = deque()
+        self._pipeline.append(exchange)
+        if len(self._pipeline) > self.context.limits.pipelined_requests:
+            self.refuse(431, "pipelining", "Too many requests wait for a response (max_pipelined_requests); send fewer")
+            raise _Refused
+        self.update_reading()
 
-    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        if len(self.tasks) >= self._limits.connections:  # calls can continue after their connection is lost
-            app = service_unavailable
-            log_refusal(cycle.scope["path"], 503, client_address(self))
-            cycle.transport = LingeringTransport(self)
-        self._response = FastResponse(app, cycle)
-        super()._start_asgi_task(cycle, self._response.serve)  # type: ignore[arg-type]
+    def _start(self, exchange: ServerExchange) -> None:
+        self._current = exchange
+        self._phase = _BUSY if self._incoming is None else _BODY
+        self._since = self.context.next_sweep
+        self.context.start(exchange)
 
-    def give_up(self, status: bytes, reason: str) -> None:
-        """Refuse a request that is malformed, too large or too slow, and end the connection."""
-        if self.transport.is_closing() or self._ending_since is not None:
-            return
-        self._cut_off(reason, client_address(self))
-        cycle: Any = self.cycle
-        if cycle is None or (cycle.response_complete and self._in_head):
-            self.transport.write(encode_refusal(status, self.server_state.default_headers))
+    def end_response(self, exchange: ServerExchange) -> None:
+        """Continue after a response: with the next request, or by closing."""
+        self._current = None
+        if self._incoming is exchange:
+            exchange.drop_body()
+            self.context.unfinished.remove(self)
+        if exchange.keeps_alive:
+            self._start_next()
+        elif self._incoming is exchange or self._upgrade is not None:
             self._linger()
         else:
             self.transport.close()
 
-    def end(self) -> None:
-        """End the connection after a response, even in the middle of a request."""
-        if self._waiting_since is None:
-            self.transport.close()
-        elif not self.transport.is_closing() and self._ending_since is None:
-            self._linger()
+    def _start_next(self) -> None:
+        if self._current is not None or self.is_write_paused or self._phase is _LINGER:
+            return
+        if self._pipeline:
+            self._start(self._pipeline.popleft())
+            self.update_reading()
+        elif self._refusal is not None:
+            self._send_refusal()
+        else:
+            self._set_phase()
+
+    def _set_phase(self) -> None:
+        """Set what the connection waits for, after a response or the end of a body."""
+        if self._phase is not _LINGER:
+            if self._incoming is not None:
+                self._phase = _BODY
+            elif self._current is not None:
+                self._phase = _BUSY
+            else:
+                self._phase = _HEAD if self._overhead_bytes else _IDLE
+            self._since = self.context.next_sweep
+
+    # -- upgrades ------------------------------------------------------------------------
+
+    def _begin_upgrade(self) -> None:
+        has_body = any(name in _BODY_HEADERS and (name, value) != _EMPTY_BODY for name, value in self._fields)
+        protocols = [value.lower() for name, value in self._fields if name == b"upgrade"]
+        if protocols == [b"websocket"] and self._parser.get_method() == b"GET":
+            if has_body or self._current is not None or self._pipeline:
+                self.refuse(400, "malformed", "A WebSocket handshake has no body, and waits for earlier responses")
+                raise _Refused
+            self._upgrade = _Upgrade.WEBSOCKET
+        else:
+            self._upgrade = _Upgrade.REPARSED if has_body else _Upgrade.IGNORED
+
+    def _end_upgrade(self, rest: bytes) -> None:
+        """Continue after the head of an upgrade request, which is the last request unless the upgrade is accepted."""
+        if self._upgrade is _Upgrade.REPARSED:
+            self._upgrade = None
+            version = self._parser.get_http_version().encode()
+            line = b"%b %b HTTP/%b\r\n" % (self._parser.get_method(), self._url, version)
+            fields = b"".join(
+                b"%b: %b\r\n" % field for field in self._fields if field[0] not in (b"upgrade", b"connection")
+            )
+            self._parser = httptools.HttpRequestParser(self)
+            self._fields, self._url = [], b""
+            self.data_received(b"%b%bconnection: close\r\n\r\n%b" % (line, fields, rest))
+        elif self._upgrade is _Upgrade.WEBSOCKET:
+            if rest:  # a client has to wait for the response (RFC 6455, 4.1)
+                self._upgrade = None
+                self.refuse(400, "malformed", "Data after a WebSocket handshake; wait for the response")
+            else:
+                self._open_websocket()
+
+    def _open_websocket(self) -> None:
+        context = self.context
+        context.connections.discard(self)
+        lines = b"".join(b"%b: %b\r\n" % field for field in self._fields)
+        head = b"GET %b HTTP/1.1\r\n%b\r\n" % (self._url, lines)
+        socket = WebSocketConnection(context, self.transport, self._url, Headers(self._fields))
+        self.transport.set_protocol(socket)
+        socket.start(head)
+
+    # -- refusals and the end --------------------------------------------------------------
+
+    def refuse(self, status: int, reason: str, message: str) -> None:
+        """Refuse the request that is arriving, after the responses to earlier ones, and end the connection."""
+        if self._refusal is not None or self._phase is _LINGER or self.transport.is_closing():
+            return
+        self.context.cut_off(reason, self.client)
+        self._refusal = (status, message)
+        incoming, self._incoming = self._incoming, None
+        self.context.unfinished.remove(self)
+        self._body = b""
+        if incoming is not None:
+            if self._pipeline and self._pipeline[-1] is incoming:
+                self._pipeline.pop()
+            elif incoming is self._current:
+                self._current = None
+                incoming.handle_disconnect()
+            if incoming.has_responded:  # its response is, or would be, followed by another one for the same request
+                self.transport.close()
+                return
+        if self._current is None and not self._pipeline:
+            self._send_refusal()
+
+    def _refuse_head(self) -> None:
+        limit = self.context.limits.head_bytes
+        self.refuse(431, "large_head", f"The head of the request is larger than {limit} bytes (max_head_bytes)")
+
+    def shed(self) -> None:
+        """End the connection to free memory for other callers."""
+        self.context.unfinished.remove(self)
+        self.refuse(503, "unfinished_message", "Too many unfinished requests (max_unfinished_bytes); try again later")
+
+    def _send_refusal(self) -> None:
+        assert self._refusal is not None
+        self.transport.write(self.heads.refusal(*self._refusal))
+        self._linger()
 
     def _linger(self) -> None:
         """Stop writing, but read for a while: closing now would reset the connection before the response is read."""
-        self._is_last_request = True
-        self._ending_since = self.loop.time()
-        self.pipeline.clear()
-        self.flow.resume_reading()
-        self.transport.write_eof()
+        self._phase = _LINGER
+        self._since = self.context.next_sweep
+        self._pipeline = None
+        self.update_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
 
-    def _count_dropped(self, size: int) -> None:
+    def _drop(self, size: int) -> None:
         self._dropped_bytes += size
-        if self._dropped_bytes > bounds.LINGER_BYTES:
+        if self._dropped_bytes > (bounds.LINGER_BYTES if self._refusal is None else bounds.REFUSED_BYTES):
             self.transport.abort()
 
-    def is_idle(self, now: float) -> bool:
-        """Whether it has been idle for too long."""
-        if self._ending_since is not None:
-            return now - self._ending_since > bounds.LINGER_TIMEOUT_S
-        return self._idle_since is not None and now - self._idle_since > self.timeout_keep_alive
+    def sweep(self, now: float) -> None:
+        """End the connection if the caller is too slow; keep an idle stream alive."""
+        limits, waited_s = self.context.limits, now - self._since
+        if self._is_stuck(now):
+            self.context.cut_off("slow_reader", self.client)
+            self.transport.abort()  # closing would wait until everything is read
+        elif self._phase is _IDLE:
+            if waited_s > limits.idle_s:
+                self.transport.close()
+        elif self._phase is _LINGER:
+            if waited_s > bounds.LINGER_TIMEOUT_S:
+                self.transport.abort()
+        elif self._phase is not _BUSY and self._is_read_paused:
+            self._since = now  # time in which we do not read does not count
+        elif self._phase is _HEAD and waited_s > limits.head_s:
+            self.refuse(408, "slow_sender", f"The head of the request took longer than {limits.head_s:g} s (head_s)")
+        elif self._phase is _BODY and waited_s > limits.body_s:
+            self.refuse(408, "slow_sender", f"The body of the request took longer than {limits.body_s:g} s (body_s)")
+        elif self._current is not None:
+            self._current.keep_alive(now, bounds.KEEP_ALIVE_S)
 
-    def is_overdue(self, now: float) -> bool:
-        """Whether its request takes too long to arrive."""
-        if self._waiting_since is None or self._ending_since is not None:
+    def _is_stuck(self, now: float) -> bool:
+        if not self.transport.get_write_buffer_size():
+            self._unread = None
             return False
-        max_s = self._limits.head_s if self._in_head else self._limits.body_s
-        return now - self._waiting_since > max_s
+        if self._unread is None:
+            self._unread = UnreadOutput()
+        return self._unread.is_stuck(self.transport, now, self.context.limits.slow_reader_s)
 
-
-def encode_refusal(status: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Encode a response without a body, after which the connection is closed."""
-    lines = b"".join(b"%b: %b\r\n" % field for field in headers)
-    return b"HTTP/1.1 %b\r\n%bconnection: close\r\ncontent-length: 0\r\n\r\n" % (status, lines)
-
-
-def client_address(connection: Any) -> str:
-    """Return the network address of a caller; empty if it is unknown."""
-    client = connection.client
-    return client[0] if client else ""
+    def shut_down(self) -> None:
+        """Close the connection, after the response to the request that is being served."""
+        if self._current is None:
+            self.transport.close()
+        else:
+            self._pipeline = None
+            self._current.keeps_alive = False

@@ -1,123 +1,107 @@
-"""The HTTP server: uvicorn with httptools and uvloop, and the limits that uvicorn lacks.
-
-uvicorn waits for open streams without ending them, and for callers that neither
-send nor read. The limits of one connection are in `http_connection` and `websocket_connection`.
-"""
+"""Our HTTP server: listens, sweeps and stops. Connections: `http_connection`, `websocket_connection`."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import socket
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any
 
 from hubbub import bounds
 from hubbub.net.bind_address import listen_error
-from hubbub.observe import rate_limit_logger
 from hubbub.ports import ReportCutOff
+from hubbub.protocol.http_headers import HeaderList
 from hubbub.transports.connection_limits import ConnectionLimits
-from hubbub.transports.http import App
-from hubbub.transports.http_connection import REQUEST_TIMEOUT, BoundedConfig, BoundedProtocol, client_address
-from hubbub.transports.uvicorn_parts import Server
-from hubbub.transports.websocket_connection import BoundedWebSocket
+from hubbub.transports.http_connection import HttpConnection
+from hubbub.transports.server_context import HttpEndpoint, ServerConnection, ServerContext, WebSocketEndpoint
 
-__all__ = ["ConnectionLimits", "HttpServer", "ServedApp", "listen", "new_event_loop", "prepare", "serve"]
-
-_SWEEP_TICKS: Final = 10  # uvicorn ticks ten times a second
+__all__ = ["ConnectionLimits", "HttpServer", "listen", "new_event_loop"]
 
 
-class ServedApp(NamedTuple):
-    """The app that is served, and its callbacks."""
+class HttpServer:
+    """Serves the connections of one listening socket. `end_streams` is called when it stops."""
 
-    app: App
-    on_started: Callable[[], None]
-    end_streams: Callable[[], None]
-    """Called when the server stops, because streams do not end by themselves."""
-    cut_off: ReportCutOff = lambda reason, address: None
+    def __init__(
+        self,
+        serve_http: HttpEndpoint,
+        serve_websocket: WebSocketEndpoint,
+        limits: ConnectionLimits,
+        *,
+        headers: HeaderList = (),
+        cut_off: ReportCutOff = lambda reason, address: None,
+        end_streams: Callable[[], None] = lambda: None,
+        trusted_proxies: Iterable[str] = (),
+    ) -> None:
+        self._context = ServerContext(
+            serve_http, serve_websocket, limits, headers=headers, cut_off=cut_off, proxies=trusted_proxies
+        )
+        self._end_streams = end_streams
+        self._stop_requested = asyncio.Event()
+        self._exit_requested = asyncio.Event()
 
-
-class HttpServer(Server):
-    """uvicorn that disconnects slow callers and ends open streams when it stops."""
-
-    def __init__(self, config: BoundedConfig, served_app: ServedApp) -> None:
-        super().__init__(config)
-        self._served_app = served_app
-        self._slow_reader_s = config.limits.slow_reader_s
+    @property
+    def connections(self) -> set[ServerConnection]:
+        """The open connections."""
+        return self._context.connections
 
     def stop(self) -> None:
         """Stop gracefully; the second call stops at once."""
-        self.force_exit = self.should_exit
-        self.should_exit = True
+        if self._stop_requested.is_set():
+            self._exit_requested.set()
+        self._stop_requested.set()
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then report the start: its readers may connect or send a signal at once."""
-        await super().startup(sockets)
-        self._served_app.on_started()
+    async def serve(self, listener: socket.socket, on_started: Callable[[], None] = lambda: None) -> None:
+        """Serve until the server is stopped; then drain within a time limit."""
+        loop, context = asyncio.get_running_loop(), self._context
+        context.sweep(loop.time())
+        server = await loop.create_server(partial(HttpConnection, context), sock=listener, backlog=bounds.BACKLOG)
+        sweeper = asyncio.create_task(self._sweep())
+        try:
+            on_started()
+            await self._stop_requested.wait()
+        finally:
+            server.close()
+            await self._drain()
+            sweeper.cancel()
 
-    async def on_tick(self, counter: int) -> bool:
-        """Check for slow callers once a second; uvicorn calls this every tenth of a second."""
-        if counter % _SWEEP_TICKS == 0:
-            self._disconnect_slow_callers(asyncio.get_running_loop().time())
-        return await super().on_tick(counter)
+    async def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(bounds.SWEEP_INTERVAL_S)
+            self._context.sweep(loop.time())
 
-    def _disconnect_slow_callers(self, now: float) -> None:
-        for connection in list(self.server_state.connections):
-            assert isinstance(connection, BoundedProtocol | BoundedWebSocket)
-            if connection.unread.is_stuck(connection.transport, now, self._slow_reader_s):
-                self._served_app.cut_off("slow_reader", client_address(connection))
-                connection.transport.abort()  # closing would wait until everything is read
-            elif isinstance(connection, BoundedWebSocket):
-                if connection.is_overdue(now):
-                    connection.give_up("The message did not arrive in time")
-            elif connection.is_overdue(now):
-                connection.give_up(REQUEST_TIMEOUT, "slow_sender")
-            elif connection.is_idle(now):
-                connection.transport.close()
+    async def _drain(self) -> None:
+        """End streams, let running requests finish, and close all connections."""
+        context = self._context
+        context.is_stopping = True
+        self._end_streams()
+        for connection in list(context.connections):
+            connection.shut_down()
+        await self._wait(self._finish_tasks(), context.limits.drain_s)
+        for task in context.tasks:
+            task.cancel()
+        await self._wait(self._finish_tasks(), bounds.SHUTDOWN_TIMEOUT_S)
+        for connection in list(context.connections):
+            connection.transport.close()
+        if context.connections:  # callers have a moment to read their last responses
+            await self._wait(context.all_closed.wait(), bounds.LINGER_TIMEOUT_S)
+        for connection in list(context.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End open streams before waiting for them."""
-        self._served_app.end_streams()
-        await super().shutdown(sockets)
+    async def _finish_tasks(self) -> None:
+        while self._context.tasks:
+            await asyncio.wait(list(self._context.tasks))
 
-
-def prepare(
-    served_app: ServedApp,
-    *,
-    headers: Sequence[tuple[str, str]] = (),
-    limits: ConnectionLimits,
-    trusted_proxies: Sequence[str] = (),
-) -> HttpServer:
-    """Make a server that is ready to run; setting its `should_exit` stops it."""
-    config = BoundedConfig(
-        served_app.app,
-        served_app.cut_off,
-        limits,
-        interface="asgi3",
-        http=BoundedProtocol,
-        ws=BoundedWebSocket,
-        loop="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        headers=list(headers),
-        # By default uvicorn trusts the proxy headers of callers on this machine.
-        proxy_headers=bool(trusted_proxies),
-        forwarded_allow_ips=list(trusted_proxies),
-        ws_max_size=limits.message_bytes,
-        ws_ping_interval=bounds.KEEP_ALIVE_S,
-        timeout_keep_alive=bounds.IDLE_CONNECTION_S,
-        timeout_graceful_shutdown=math.ceil(limits.drain_s),
-    )
-    config.load()
-    rate_limit_logger("uvicorn.error")  # uvicorn logs a line for every caller
-    return HttpServer(config, served_app)
-
-
-async def serve(server: HttpServer, listener: socket.socket) -> None:
-    """Serve until the server is stopped; then drain within a time limit."""
-    await server._serve(sockets=[listener])
+    async def _wait(self, work: Coroutine[Any, Any, object], timeout_s: float) -> None:
+        """Wait for something, but not longer than this time, or until the server is stopped again."""
+        waiting = [asyncio.ensure_future(work), asyncio.ensure_future(self._exit_requested.wait())]
+        try:
+            await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
 
 
 def listen(host: str, port: int) -> socket.socket:

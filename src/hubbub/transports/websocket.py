@@ -1,4 +1,4 @@
-"""The server side of WebSockets: one message per frame, subprotocol `mcp.v1`. The ASGI server sends pings."""
+"""The server side of WebSockets: one message per frame, subprotocol `mcp.v1`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
-from urllib.parse import quote
 
 import msgspec
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, MessageTooLarge
 from hubbub.observe import Metrics, log_refusal
-from hubbub.ports import ConnectionFactory, ConnectionHandler, CounterFactory, RegisterConnection, ReportCutOff
+from hubbub.ports import (
+    ConnectionFactory,
+    ConnectionHandler,
+    CounterFactory,
+    RegisterConnection,
+    ReportCutOff,
+    WebSocketExchange,
+)
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.protocol.host_origin import share_owner
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.shares import Shares
-from hubbub.transports.http import Receive, Scope, Send
 from hubbub.transports.message_queue import MessageQueue
 
 SUBPROTOCOLS = ("mcp.v1", "mcp")
@@ -62,27 +67,25 @@ class WebSocketServer:
     def __len__(self) -> int:
         return len(self._readers)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(self, socket: WebSocketExchange) -> None:
         """Serve one client until either side closes."""
-        await receive()  # websocket.connect
-        client = scope["client"][0] if scope.get("client") else ""
-        headers = Headers(scope["headers"])
-        principal = await self._admit(headers, client, scope["path"])
+        headers, client = socket.headers, socket.client
+        principal = await self._admit(headers, client, socket.path)
         if isinstance(principal, Refusal):
-            await self._deny(send, scope, principal, client)
+            await self._refuse(socket, principal)
             return
-        offered = scope.get("subprotocols", [])
+        offered = socket.subprotocols
         chosen = next((known for known in SUBPROTOCOLS if known in offered), None)
         owner = share_owner(principal, client)
-        refusal = self._check_handshake(scope, owner, has_known_subprotocol=not offered or chosen is not None)
+        refusal = self._check_handshake(socket, owner, has_known_subprotocol=not offered or chosen is not None)
         if refusal is not None:
             name = None if principal is ANONYMOUS else principal.name
-            await self._deny(send, scope, msgspec.structs.replace(refusal, principal=name), client)
+            await self._refuse(socket, msgspec.structs.replace(refusal, principal=name))
             return
         self._count_response(PATH, _SWITCHING_PROTOCOLS)
         self._shares.take(owner)
         try:
-            await send({"type": "websocket.accept", "subprotocol": chosen})
+            await socket.accept(chosen)
             count = None if self._count_for is None else self._count_for(PATH, principal, client)
             queue = MessageQueue(self._queue_bytes, lambda: self._cut_off("full_queue", client))
             handler = self._connect(
@@ -93,7 +96,9 @@ class WebSocketServer:
                 count=count,
                 address=client,
             )
-            await self._serve_connection(receive, send, queue, handler, partial(self._register_for, headers, principal))
+            await self._serve_connection(socket, queue, handler, partial(self._register_for, headers, principal))
+        except ConnectionClosed:
+            return
         finally:
             self._shares.give_back(owner)
 
@@ -102,20 +107,20 @@ class WebSocketServer:
             (lambda: None) if self._register_connection is None else self._register_connection(headers, principal, end)
         )
 
-    def _check_handshake(self, scope: Scope, owner: str, *, has_known_subprotocol: bool) -> Refusal | None:
+    def _check_handshake(self, socket: WebSocketExchange, owner: str, *, has_known_subprotocol: bool) -> Refusal | None:
         """Return what is wrong with the handshake of a caller that was admitted."""
-        if scope["path"] != PATH:
-            return Refusal(404, f"No WebSocket at this path; connect to {quote(scope.get('root_path', ''))}{PATH}")
+        if socket.path != PATH:
+            return Refusal(404, f"No WebSocket at this path; connect to {socket.root_path}{PATH}")
         if not has_known_subprotocol:
             return Refusal(400, f"No offered subprotocol is supported; offer {SUBPROTOCOLS[0]}")
         if not self._shares.has_room(owner):
             return Refusal(503, "Too many open connections; try again later")
         return None
 
-    async def _deny(self, send: Send, scope: Scope, refusal: Refusal, client: str) -> None:
-        self._count_response(scope["path"], refusal.status)
-        log_refusal(scope["path"], refusal.status, client, refusal.principal)
-        await deny_handshake(send, scope, refusal)
+    async def _refuse(self, socket: WebSocketExchange, refusal: Refusal) -> None:
+        self._count_response(socket.path, refusal.status)
+        log_refusal(socket.path, refusal.status, socket.client, refusal.principal)
+        await socket.refuse(refusal)
 
     def _count_response(self, path: str, status: int) -> None:
         if self._metrics is not None:
@@ -123,14 +128,13 @@ class WebSocketServer:
 
     async def _serve_connection(
         self,
-        receive: Receive,
-        send: Send,
+        socket: WebSocketExchange,
         queue: MessageQueue,
         handler: ConnectionHandler,
         register: Callable[[Callable[[], object]], Callable[[], None]],
     ) -> None:
-        writer = asyncio.ensure_future(_write(queue, send))
-        reader = asyncio.ensure_future(self._read(receive, handler))
+        writer = asyncio.ensure_future(_write(queue, socket))
+        reader = asyncio.ensure_future(self._read(socket, handler))
         self._readers.add(reader)
         is_revoked = False
 
@@ -156,13 +160,9 @@ class WebSocketServer:
             await asyncio.wait([writer], timeout=bounds.SHUTDOWN_TIMEOUT_S)
             writer.cancel()
 
-    async def _read(self, receive: Receive, handler: ConnectionHandler) -> None:
+    async def _read(self, socket: WebSocketExchange, handler: ConnectionHandler) -> None:
         """Pass messages on until the client disconnects."""
-        while True:
-            message = await receive()
-            if message["type"] == "websocket.disconnect":
-                return
-            data = message.get("bytes") or (message.get("text") or "").encode()
+        while (data := await socket.receive()) is not None:
             if len(data) > self._limit:
                 error = MessageTooLarge("A frame", self._limit, data[: bounds.SALVAGE_BYTES])
                 error.end = data[-bounds.SALVAGE_TAIL_BYTES :]
@@ -180,29 +180,11 @@ class WebSocketServer:
             reader.cancel()
 
 
-async def _write(queue: MessageQueue, send: Send) -> None:
+async def _write(queue: MessageQueue, socket: WebSocketExchange) -> None:
     """Write until the queue is closed; a client that does not read is disconnected, which ends this too."""
     try:
         while True:
-            await send({"type": "websocket.send", "text": (await queue.get()).decode()})
+            message = await queue.get()
+            await socket.send(message)
     except ConnectionClosed:
-        await _close(send, queue.reason or _GOING_AWAY)
-    except OSError:
-        return  # the client has disconnected
-
-
-async def _close(send: Send, code: int) -> None:
-    try:
-        await send({"type": "websocket.close", "code": code})
-    except (RuntimeError, OSError):
-        return  # the client closed first
-
-
-async def deny_handshake(send: Send, scope: Scope, refusal: Refusal) -> None:
-    """Refuse a handshake: with an HTTP status if the ASGI server supports it, else by closing."""
-    if "websocket.http.response" not in scope.get("extensions", {}):
-        await send({"type": "websocket.close", "code": 1008})
-        return
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), *refusal.headers]
-    await send({"type": "websocket.http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "websocket.http.response.body", "body": refusal.message.encode()})
+        await socket.close(queue.reason or _GOING_AWAY)

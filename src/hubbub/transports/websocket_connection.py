@@ -1,174 +1,371 @@
-"""One WebSocket connection of the server: uvicorn's, with the limits that uvicorn lacks.
+"""One WebSocket connection of our server, on the sans-I/O core of `websockets`.
 
-uvicorn limits the size of one message, but neither its duration, nor the size of all incomplete
-messages, nor the pongs for a caller that sends pings and reads nothing.
+Compression is not offered: it would take 300 KB for each connection, and the size of a message would be unknown
+until it is decompressed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from collections import deque
+from typing import Final
+
+from websockets.exceptions import InvalidState
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
 
 from hubbub import bounds
+from hubbub.errors import ConnectionClosed
+from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.refusal import Refusal
 from hubbub.transports.connection_limits import UnreadOutput
-from hubbub.transports.http_connection import (
-    BAD_REQUEST,
-    SERVICE_UNAVAILABLE,
-    BoundedConfig,
-    client_address,
-    encode_refusal,
-)
-from hubbub.transports.uvicorn_parts import WebSocketsSansIOProtocol
+from hubbub.transports.http_heads import encode_fields
+from hubbub.transports.http_targets import parse_target
+from hubbub.transports.server_context import ServerContext, client_address
 
-_ABNORMAL: Final = 1006
+_ABNORMAL_CLOSURE: Final = 1006
 _POLICY_VIOLATION: Final = 1008
 _MESSAGE_TOO_BIG: Final = 1009
+_INTERNAL_ERROR: Final = 1011
+_INVALID_DATA: Final = 1007
+_SWITCHING_PROTOCOLS: Final = 101
+_MASK_BYTES: Final = 4
+_SEND_EOF: Final = b""
+"""What `websockets` returns among its output to say that nothing follows."""
 
 
-class BoundedWebSocket(WebSocketsSansIOProtocol):
-    """One WebSocket connection with limits on the time and total size of incomplete messages, and on unread output."""
+class WebSocketConnection(asyncio.Protocol):
+    """A `WebSocketExchange` of our own server, with limits on incomplete messages and unread output."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        assert isinstance(self.config, BoundedConfig)
-        self._limits, self._cut_off = self.config.limits, self.config.cut_off
-        self._unfinished = self.config.unfinished
+    def __init__(self, context: ServerContext, transport: asyncio.Transport, target: bytes, headers: Headers) -> None:
+        parsed = parse_target(target)
+        self.path = "" if parsed is None else parsed.path
+        self.headers = headers
+        self.transport = transport
+        self._context = context
+        address = client_address(transport)
+        self.client = context.proxies.client_address(headers, address) if context.proxies else address
+        self._protocol = ServerProtocol(max_size=context.limits.message_bytes)
+        self._response: Response | None = None
+        """The response that accepts the handshake; None once it is sent."""
+        self._task: asyncio.Task[None] | None = None
+        self._messages: deque[bytes] = deque()
+        self._fragments: bytearray | None = None
+        self._is_text = False
+        self._partial_bytes = 0
+        """The bytes of an incomplete frame."""
         self._unfinished_since: float | None = None
-        self._pong = b""
-        self.unread = UnreadOutput()
+        self._is_ended = self._is_read_paused = self._is_write_paused = False
+        self._ended_at = 0.0
+        self._last_ping = self._last_received = context.next_sweep
+        self._held_pong: list[bytes] = []
+        self._unread = UnreadOutput()
+        self._wakeup: asyncio.Future[None] | None = None
+        """Wakes the endpoint: a message has arrived, the caller reads again, or the connection has ended."""
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Drop the incomplete message now: parser and connection refer to each other, so they are freed late."""
-        super().connection_lost(exc)
-        assert isinstance(self.config, BoundedConfig)
-        self.config.table.remove(self.transport)
-        self._clear_unfinished()
-        self.conn.parser.close()
+    @property
+    def root_path(self) -> str:
+        """Empty: our server serves one app, at the root."""
+        return ""
 
-    def data_received(self, data: bytes) -> None:
-        """Parse the data, and count an incomplete message."""
-        if self.disconnected:
-            return  # closed: data is read and dropped, so that the caller can read the close frame
-        super().data_received(data)
-        if self.conn.handshake_exc is not None and not self.handshake_initiated:
-            # `websockets` refuses some handshakes by itself, which uvicorn does not notice.
-            self._refuse(b"".join(self.conn.data_to_send()) or encode_refusal(BAD_REQUEST, self.default_headers))
+    @property
+    def subprotocols(self) -> list[str]:
+        """The subprotocols that the caller offers."""
+        return [name.strip() for name in (self.headers.get(b"sec-websocket-protocol") or "").split(",") if name.strip()]
+
+    # -- the handshake -------------------------------------------------------------------
+
+    def start(self, head: bytes) -> None:
+        """Check the handshake, and let the endpoint decide about it."""
+        context = self._context
+        context.connections.add(self)
+        protocol = self._protocol
+        protocol.receive_data(head)
+        events = protocol.events_received()
+        if not events or not isinstance(events[0], Request):
+            self._reject(b"".join(protocol.data_to_send()) or context.heads.refusal(400, "Invalid handshake"))
             return
-        size = len(self.conn.reader.buffer) + (self.conn.current_size or 0)
-        self._unfinished.update(self, client_address(self), size)
-        if not size and self.conn.current_size is None:
-            self._unfinished_since = None
-        elif self._unfinished_since is None:
-            self._unfinished_since = self.loop.time()
-        self._unfinished.shed()
-
-    def shed(self) -> None:
-        """End the connection to free memory for other callers."""
-        self.give_up("Too many unfinished messages; send again later")
-
-    def handle_cont(self, event: Any) -> None:
-        """Join fragments at once: a list of many small ones would take many times their size."""
-        joined = _join(self.frames[0], event.data)
-        self.frames = [bytes(joined) if event.fin else joined]  # type: ignore[list-item]
-        if event.fin:
-            self.send_receive_event_to_app()
-
-    def send_receive_event_to_app(self) -> None:
-        """Pass on a complete message."""
-        self._unfinished_since = None
-        super().send_receive_event_to_app()
-
-    def is_overdue(self, now: float) -> bool:
-        """Whether its message takes too long to arrive; time in which we do not read does not count."""
-        if self._unfinished_since is not None and self.read_paused:
-            self._unfinished_since = now
-        return self._unfinished_since is not None and now - self._unfinished_since > self._limits.body_s
-
-    def give_up(self, reason: str) -> None:
-        """End a connection whose message did not arrive in time."""
-        if self.transport.is_closing():
-            self._clear_unfinished()
+        response = protocol.accept(events[0])
+        if response.status_code != _SWITCHING_PROTOCOLS:
+            message = (response.body or b"").decode(errors="replace")
+            self._reject(context.heads.refusal(response.status_code, message))
             return
-        self._cut_off("unfinished_message", client_address(self))
-        self.conn.fail(_POLICY_VIOLATION, reason)
-        self._end()
+        self._response = response
+        self._pause_reading()  # what follows the handshake would be parsed as if it were accepted
+        self._task = context.start_socket(self)
+        self._task.add_done_callback(lambda task: self._end_unless_closed())
 
-    def handle_parser_exception(self) -> None:
-        """End a connection whose parser found a violation of the protocol or a limit."""
-        assert self.conn.close_sent is not None
-        if self.conn.close_sent.code == _MESSAGE_TOO_BIG:
-            self._cut_off("large_message", client_address(self))
-        self._end()
+    def _reject(self, response: bytes) -> None:
+        self._context.cut_off("malformed", self.client)
+        self._close_after(response)
 
-    def _end(self) -> None:
-        """Send the reason, and read for a while: closing now would reset the connection before it is read."""
-        close = self.conn.close_sent
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": close.code if close else _ABNORMAL})
-        self.transport.write(b"".join(self.conn.data_to_send()))
-        self.close_sent = self.disconnected = True
-        self.writable.set()
-        self._clear_unfinished()
-        self.stop_keepalive()
-        if self.read_paused:
-            self.read_paused = False
-            self.transport.resume_reading()
-        if self.close_timer is not None:
-            self.close_timer.cancel()
-        self.close_timer = self.loop.call_later(bounds.LINGER_TIMEOUT_S, self.transport.close)
-        self.transport.write_eof()
-
-    def _clear_unfinished(self) -> None:
-        self._unfinished.update(self, "", 0)
-        self._unfinished_since = None
-        self.frames = []
-        self.conn.reader.discard()
-
-    def handle_ping(self) -> None:
-        """Answer a ping; while the caller does not read, only the last one (RFC 6455, 5.5.3)."""
-        pongs = self.conn.data_to_send()
-        if pongs and not self.writable.is_set():
-            self._pong = pongs[-1]
-        else:
-            self.transport.write(b"".join(pongs))
-
-    def resume_writing(self) -> None:
-        """Send the pong that was held back."""
-        super().resume_writing()
-        pong, self._pong = self._pong, b""
-        if pong and not self.disconnected:
-            self.transport.write(pong)
-
-    def _refuse(self, response: bytes) -> None:
-        self.handshake_complete = True
+    def _close_after(self, response: bytes) -> None:
+        self._response = None
+        self._is_ended = True
         self.transport.write(response)
         self.transport.close()
 
-    def handle_connect(self, event: Any) -> None:
-        """Pause reading until the handshake is decided: further data would be parsed as if it were accepted."""
-        super().handle_connect(event)
-        if not self.handshake_complete:
+    async def accept(self, subprotocol: str | None) -> None:
+        """Accept the handshake.
+
+        Raises: ConnectionClosed.
+        """
+        response, self._response = self._response, None
+        if response is None or self.transport.is_closing():
+            raise ConnectionClosed("The caller disconnected during the handshake")
+        if subprotocol is not None:
+            response.headers["Sec-WebSocket-Protocol"] = subprotocol
+        for name, value in self._context.headers:
+            response.headers[name.decode()] = value.decode()
+        self._protocol.send_response(response)
+        self._flush()
+        self._resume_reading()
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Answer the handshake with an HTTP error."""
+        if self._response is None or self.transport.is_closing():
+            return
+        body = refusal.message.encode()
+        fields = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+            *refusal.headers,
+        ]
+        self._close_after(self._context.heads.start(refusal.status) + encode_fields(fields) + b"\r\n" + body)
+
+    # -- messages ------------------------------------------------------------------------
+
+    async def receive(self) -> bytes | None:
+        """Return the next message; None once the connection has ended."""
+        while not self._messages:
+            if self._is_ended:
+                return None
+            self._resume_reading()
+            await self._wait()
+        return self._messages.popleft()
+
+    async def send(self, message: bytes) -> None:
+        """Send a text message; wait while the caller does not read.
+
+        Raises: ConnectionClosed.
+        """
+        try:
+            self._protocol.send_text(message)
+        except InvalidState:
+            raise ConnectionClosed("The caller has closed the WebSocket") from None
+        self._flush()
+        while self._is_write_paused and not self._is_ended:
+            await self._wait()
+
+    async def close(self, code: int) -> None:
+        """Start the closing handshake; the rest is up to the caller, for a limited time."""
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_close(code)
+            self._end()
+
+    async def _wait(self) -> None:
+        if self._wakeup is None:
+            self._wakeup = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._wakeup)
+
+    def _wake(self) -> None:
+        wakeup, self._wakeup = self._wakeup, None
+        if wakeup is not None:
+            wakeup.set_result(None)
+
+    # -- the transport -------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Parse frames, and count an incomplete message."""
+        if self._is_ended:
+            return  # read and dropped, so that the caller can read the close frame
+        self._last_received = self._context.next_sweep
+        self._partial_bytes += len(data)
+        protocol = self._protocol
+        protocol.receive_data(data)
+        for event in protocol.events_received():
+            assert isinstance(event, Frame)
+            self._partial_bytes -= _frame_bytes(event)
+            self._handle_frame(event)
+        if protocol.parser_exc is not None:
+            if protocol.close_sent is not None and protocol.close_sent.code == _MESSAGE_TOO_BIG:
+                self._context.cut_off("large_message", self.client)
+            self._end()
+        elif protocol.state is not State.OPEN:
+            self._end()
+        else:
+            self._flush_pongs()
+            self._count_unfinished()
+
+    def _handle_frame(self, frame: Frame) -> None:
+        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
+            self._is_text = frame.opcode is Opcode.TEXT
+            if frame.fin:
+                self._add_message(bytes(frame.data))
+            else:
+                # Joined at once: a list of many small fragments would take many times their size.
+                self._fragments = bytearray(frame.data)
+        elif frame.opcode is Opcode.CONT and self._fragments is not None:
+            self._fragments += frame.data
+            if frame.fin:
+                message, self._fragments = bytes(self._fragments), None
+                self._add_message(message)
+
+    def _add_message(self, message: bytes) -> None:
+        if self._is_text and not _is_utf8(message):
+            self._protocol.fail(_INVALID_DATA, "A text message must be UTF-8")
+            return
+        self._messages.append(message)
+        self._pause_reading()
+        self._wake()
+
+    def _count_unfinished(self) -> None:
+        size = self._partial_bytes + len(self._fragments or b"")
+        self._context.unfinished.update(self, self.client, size)
+        if not size and self._fragments is None:
+            self._unfinished_since = None
+        elif self._unfinished_since is None:
+            self._unfinished_since = self._context.next_sweep
+        self._context.unfinished.shed()
+
+    def pause_writing(self) -> None:
+        """Let `send` wait."""
+        self._is_write_paused = True
+
+    def resume_writing(self) -> None:
+        """Let `send` continue, and send the pong that was held back."""
+        self._is_write_paused = False
+        self.transport.writelines(self._held_pong)
+        self._held_pong = []
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let the endpoint end."""
+        self._context.remove(self)
+        self._is_ended = True
+        self._drop_input()
+        self._response = None
+        self._wake()
+
+    def _flush(self) -> None:
+        output = self._protocol.data_to_send()
+        if output and not self.transport.is_closing():
+            self.transport.writelines([data for data in output if data != _SEND_EOF])
+
+    def _flush_pongs(self) -> None:
+        """Answer pings; while the caller does not read, only the last one (RFC 6455, 5.5.3)."""
+        pongs = self._protocol.data_to_send()
+        if self._is_write_paused:
+            self._held_pong = pongs[-1:] or self._held_pong
+        elif pongs:
+            self.transport.writelines(pongs)
+
+    def _pause_reading(self) -> None:
+        if not self._is_read_paused and not self.transport.is_closing():
+            self._is_read_paused = True
             self.transport.pause_reading()
 
-    async def send(self, message: Any) -> None:
-        """Send a message; for a refusal, add our headers and complete the handshake, which uvicorn does not."""
-        kind = message["type"]
-        if kind == "websocket.accept" and not self.transport.is_closing():
+    def _resume_reading(self) -> None:
+        if self._is_read_paused and not self.transport.is_closing():
+            self._is_read_paused = False
             self.transport.resume_reading()
-        if kind == "websocket.http.response.start":
-            message = {**message, "headers": [*self.default_headers, *message.get("headers", ())]}
-        await super().send(message)
-        if kind == "websocket.http.response.body":
-            self.handshake_complete = True
 
-    def shutdown(self) -> None:
-        """Refuse pending handshakes at shutdown. Open connections are closed by the app, after their calls."""
-        if not self.handshake_complete:
-            self._refuse(encode_refusal(SERVICE_UNAVAILABLE, self.default_headers))
-        elif self.disconnected:
+    # -- deadlines and the end -------------------------------------------------------------
+
+    def sweep(self, now: float) -> None:
+        """End the connection if the caller is too slow; ping it from time to time."""
+        limits = self._context.limits
+        if self._unread.is_stuck(self.transport, now, limits.slow_reader_s):
+            self._context.cut_off("slow_reader", self.client)
+            self.transport.abort()  # closing would wait until everything is read
+        elif self._is_ended:
+            if now - self._ended_at > bounds.LINGER_TIMEOUT_S:
+                self.transport.abort()
+        elif self._unfinished_since is not None:
+            if self._is_read_paused:
+                self._unfinished_since = now  # time in which we do not read does not count
+            elif now - self._unfinished_since > limits.body_s:
+                self._fail("The message did not arrive in time")
+        elif self._response is None:
+            self._ping(now)
+
+    def _ping(self, now: float) -> None:
+        if self._is_read_paused:
+            self._last_received = now
+        if now - self._last_received > bounds.KEEP_ALIVE_S + bounds.PONG_TIMEOUT_S:
+            self._protocol.fail(_INTERNAL_ERROR, "No answer to pings")
+            self._end()
+        elif now - self._last_ping >= bounds.KEEP_ALIVE_S and not self._is_write_paused:
+            self._last_ping = now
+            self._protocol.send_ping(b"")
+            self._flush()
+
+    def shed(self) -> None:
+        """End the connection to free memory for other callers."""
+        self._fail("Too many unfinished messages (max_unfinished_bytes); send again later")
+
+    def _fail(self, reason: str) -> None:
+        self._context.unfinished.remove(self)
+        if not self._is_ended:
+            self._context.cut_off("unfinished_message", self.client)
+            self._protocol.fail(_POLICY_VIOLATION, reason)
+            self._end()
+
+    def _end(self) -> None:
+        """Send what is left, and read for a while: closing now would reset the connection before it is read."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        self._ended_at = self._context.next_sweep
+        self._flush()
+        self._context.unfinished.remove(self)
+        self._drop_input()
+        self._wake()
+        self._resume_reading()
+        if self._protocol.close_rcvd is not None or not self.transport.can_write_eof():
+            self.transport.close()
+        else:
+            self.transport.write_eof()
+
+    def _drop_input(self) -> None:
+        """Free an unfinished message now: the parts of the parser refer to each other, so they are freed late."""
+        self._fragments = None
+        self._protocol.fail(_ABNORMAL_CLOSURE)
+
+    def _end_unless_closed(self) -> None:
+        """Close what the endpoint left open."""
+        if self._response is not None:
+            self._close_after(self._context.heads.refusal(500, "Internal error"))
+        elif not self._is_ended:
+            self._protocol.fail(_INTERNAL_ERROR)
+            self._end()
+
+    def shut_down(self) -> None:
+        """Refuse a pending handshake. Open connections are closed by the endpoint, after their calls."""
+        if self._response is not None:
+            self._close_after(self._context.heads.refusal(503, "The server is shutting down"))
+        elif self._is_ended:
             self.transport.close()
 
 
-def _join(start: bytes | bytearray, more: bytes) -> bytearray:
-    joined = start if isinstance(start, bytearray) else bytearray(start)
-    joined += more
-    return joined
+def _frame_bytes(frame: Frame) -> int:
+    """The size of a frame of a client on the wire."""
+    size = len(frame.data)
+    length_bytes = 0 if size < 126 else 2 if size < 65536 else 8
+    return 2 + length_bytes + _MASK_BYTES + size
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+__all__ = ["WebSocketConnection"]

@@ -11,7 +11,7 @@ import pytest
 from hubbub import Server, bounds
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.endpoint import Endpoint
-from hubbub.transports.http import application
+from hubbub.transports.asgi import AsgiExchange
 
 DEADLINE_S = 60.0
 META = {
@@ -63,9 +63,13 @@ async def open_post(
     server: Server, mode: ResponseMode, method: str, params: dict[str, Any] | None = None
 ) -> AsyncIterator[PostExchange]:
     exchange = PostExchange(method, params or {})
-    app = application(Endpoint(server, mode=mode).serve, limit=bounds.MESSAGE_BYTES)
+    endpoint = Endpoint(server, mode=mode)
+
+    async def serve() -> None:
+        await endpoint.serve(AsgiExchange(exchange.scope, exchange.receive, exchange.send, bounds.MESSAGE_BYTES))
+
     async with server.running():
-        task = asyncio.ensure_future(app(exchange.scope, exchange.receive, exchange.send))
+        task = asyncio.ensure_future(serve())
         try:
             yield exchange
         finally:

@@ -145,10 +145,8 @@ class Endpoint:
         """Serve an authenticated caller, within its share and while its credential is valid."""
         if not self._requests.has_room(principal.name):
             raise Overloaded("concurrent requests", self._requests.limit)
-        task = asyncio.current_task()
         assert self._open_connections is not None
-        assert task is not None
-        connection = self._open_connections.add(exchange.headers, principal, task.cancel)
+        connection = self._open_connections.add(exchange.headers, principal, exchange.cancel)
         self._requests.take(principal.name)
         try:
             await route(exchange, principal)

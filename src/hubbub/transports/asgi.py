@@ -1,33 +1,26 @@
-"""The HTTP transport: one ASGI request and its response, as the rest of Hubbub sees them.
-
-Handles bytes, limits, slow callers and disconnects; knows nothing of JSON-RPC. A response is sent
-in one piece or as a stream of server-sent events. The task that has something to send writes it itself,
-so there is no queue between a handler and the socket.
-"""
+"""Requests and WebSockets of other HTTP servers, through ASGI, as the rest of Hubbub sees them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, MessageTooLarge
-from hubbub.ports import HttpExchange
 from hubbub.protocol.http_headers import HeaderList, Headers
+from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.sse import KEEP_ALIVE
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Endpoint = Callable[[HttpExchange], Awaitable[None]]
 
 _REQUEST_TYPE = "http.request"
+_POLICY_VIOLATION = 1008
 _STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -35,48 +28,28 @@ _STREAM_HEADERS = (
 )
 
 
-class DirectSend(msgspec.Struct, eq=False, kw_only=True):
-    """What our own HTTP server can do beyond ASGI; it passes this to the app as `send`."""
-
-    on_disconnect: Callable[[], None] | None = None
-    """Called if the caller disconnects before the response is complete."""
-
-    async def __call__(self, message: Message) -> None:
-        """Send an ASGI message."""
-        raise NotImplementedError
-
-    def body(self) -> bytes | None:
-        """Return the request body, if it is complete and has not been read."""
-        raise NotImplementedError
-
-    def send_response(self, status: int, headers: HeaderList, body: bytes) -> bool:
-        """Send a response in one piece; return False if it must be sent through ASGI instead."""
-        raise NotImplementedError
-
-
 class AsgiExchange:
-    """One HTTP request and the response being written to it."""
+    """An `HttpExchange` of any ASGI server."""
 
     # Defaults in the class, because most requests never change these.
     is_disconnected = False
     has_responded = False
     status = 0
+    extra_headers: HeaderList = ()
     _is_streaming = False
-    _is_watched = False
-    _cancelled_task: asyncio.Task[Any] | None = None
+    _is_cancelled_by_disconnect = False
     _watcher: asyncio.Task[None] | None = None
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, headers: Headers, limit: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        client = scope.get("client")
-        self.client: str = client[0] if client else ""
-        self.headers = headers
+        self.client = _client_address(scope)
+        self.headers = Headers(scope["headers"])
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._direct_send = send if isinstance(send, DirectSend) else None
         self._limit = limit
+        self._task = asyncio.current_task()
 
     @property
     def query(self) -> str:
@@ -95,21 +68,10 @@ class AsgiExchange:
         return scheme
 
     async def body(self) -> bytes:
-        """Read the request body, nearly always one chunk that has already arrived.
-
-        The HTTP server closes the connection of a sender that is too slow.
-        """
-        body = None if self._direct_send is None else self._direct_send.body()
-        if body is None:
-            content_length = self.headers.raw(b"content-length")
-            if content_length is not None and content_length.isdigit() and int(content_length) > self._limit:
-                raise MessageTooLarge("The body", self._limit)
-            body = await self._read_body()
-        if len(body) > self._limit:
+        """Read the request body."""
+        content_length = self.headers.raw(b"content-length")
+        if content_length is not None and content_length.isdigit() and int(content_length) > self._limit:
             raise MessageTooLarge("The body", self._limit)
-        return body
-
-    async def _read_body(self) -> bytes:
         chunks, size = [], 0
         while size <= self._limit:
             message = await self._receive()
@@ -119,6 +81,8 @@ class AsgiExchange:
             size += len(chunks[-1])
             if not message.get("more_body"):
                 break
+        if size > self._limit:
+            raise MessageTooLarge("The body", self._limit)
         return b"".join(chunks)
 
     async def respond(
@@ -127,11 +91,9 @@ class AsgiExchange:
         """Send the whole response, of the given media type."""
         self.has_responded = True
         self.status = status
-        fields = [(b"content-length", b"%d" % len(body)), *headers]
+        fields = [(b"content-length", b"%d" % len(body)), *headers, *self.extra_headers]
         if body:
             fields.append((b"content-type", content_type))
-        if self._direct_send is not None and self._direct_send.send_response(status, fields, body):
-            return
         try:
             await self._send({"type": "http.response.start", "status": status, "headers": fields})
             await self._send({"type": "http.response.body", "body": body})
@@ -142,10 +104,9 @@ class AsgiExchange:
         """Start a response of server-sent events."""
         self._is_streaming = self.has_responded = True
         self.status = 200
-        if self._is_watched and self._watcher is None:
-            self._watcher = asyncio.ensure_future(self._watch_disconnect())
+        fields = [*_STREAM_HEADERS, *headers, *self.extra_headers]
         try:
-            await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM_HEADERS, *headers]})
+            await self._send({"type": "http.response.start", "status": 200, "headers": fields})
         except OSError:
             self._handle_disconnect()
 
@@ -167,20 +128,14 @@ class AsgiExchange:
                 self._handle_disconnect()
 
     def watch(self, *, cancel: bool) -> None:
-        """Watch for a disconnect of the caller: our own server reports it; with others, `receive` must be awaited."""
-        self._cancelled_task = asyncio.current_task() if cancel else None
-        self._is_watched = True
-        if self._direct_send is not None:
-            self._direct_send.on_disconnect = self._handle_disconnect
-        elif self._watcher is None:
+        """Watch for a disconnect of the caller, in a task: it is reported only by `receive`."""
+        self._is_cancelled_by_disconnect = cancel
+        if self._watcher is None:
             self._watcher = asyncio.ensure_future(self._watch_disconnect())
 
     def unwatch(self) -> None:
         """Stop watching for a disconnect."""
-        self._is_watched = False
-        self._cancelled_task = None
-        if self._direct_send is not None:
-            self._direct_send.on_disconnect = None
+        self._is_cancelled_by_disconnect = False
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
@@ -190,8 +145,13 @@ class AsgiExchange:
             return
         self.is_disconnected = True
         self._is_streaming = False
-        if self._cancelled_task is not None:
-            self._cancelled_task.cancel()
+        if self._is_cancelled_by_disconnect:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the task that serves the request."""
+        if self._task is not None:
+            self._task.cancel()
 
     async def _watch_disconnect(self) -> None:
         # Not cancelled at a timeout: an ASGI server may lose the message that a cancelled `receive` would return.
@@ -210,13 +170,64 @@ class AsgiExchange:
             receive_task.cancel()
 
 
-def application(endpoint: Endpoint, *, limit: int, cors_app: App | None = None) -> App:
-    """Return an ASGI application for HTTP requests. Requests with an `Origin` go to `cors_app`, if given."""
+class AsgiWebSocket:
+    """A `WebSocketExchange` of any ASGI server, which sends pings and limits messages by itself."""
 
-    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        headers = Headers(scope["headers"])
-        if cors_app is not None and headers.raw(b"origin") is not None:
-            return cors_app(scope, receive, send)
-        return endpoint(AsgiExchange(scope, receive, send, headers, limit))
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.path: str = scope["path"]
+        self.client = _client_address(scope)
+        self.headers = Headers(scope["headers"])
+        self._scope = scope
+        self._receive = receive
+        self._send = send
 
-    return app
+    @property
+    def root_path(self) -> str:
+        """The URL path where the app is mounted; empty if it is not mounted."""
+        return quote(self._scope.get("root_path", ""))
+
+    @property
+    def subprotocols(self) -> Sequence[str]:
+        """The subprotocols that the caller offers."""
+        offered: Sequence[str] = self._scope.get("subprotocols", [])
+        return offered
+
+    async def accept(self, subprotocol: str | None) -> None:
+        """Accept the handshake."""
+        await self._send({"type": "websocket.accept", "subprotocol": subprotocol})
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Refuse the handshake: with an HTTP status if the ASGI server supports it, else by closing."""
+        if "websocket.http.response" not in self._scope.get("extensions", {}):
+            await self._send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+            return
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), *refusal.headers]
+        await self._send({"type": "websocket.http.response.start", "status": refusal.status, "headers": headers})
+        await self._send({"type": "websocket.http.response.body", "body": refusal.message.encode()})
+
+    async def receive(self) -> bytes | None:
+        """Return the next message; None once the connection has ended."""
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            return None
+        return message.get("bytes") or (message.get("text") or "").encode()
+
+    async def send(self, message: bytes) -> None:
+        """Send a text message.
+
+        Raises: ConnectionClosed.
+        """
+        try:
+            await self._send({"type": "websocket.send", "text": message.decode()})
+        except OSError:
+            raise ConnectionClosed("The caller has closed the WebSocket") from None
+
+    async def close(self, code: int) -> None:
+        """Close the connection, if it is open."""
+        with suppress(RuntimeError, OSError):  # the client closed first
+            await self._send({"type": "websocket.close", "code": code})
+
+
+def _client_address(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""

@@ -1,0 +1,170 @@
+"""The HTTP side of a server: authentication, rate limits, CORS, endpoint, WebSockets and HTTP+SSE in one object.
+
+It serves exchanges, whether they come from our own HTTP server or through ASGI (`hubbub.server.asgi`). Imports
+no HTTP server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from hubbub import bounds
+from hubbub.observe import Metrics, log_cut_off
+from hubbub.protocol.http_headers import HeaderList
+from hubbub.security.gate import Authenticator, EdgeSettings, Gate
+from hubbub.security.quotas import Quotas, effective_limits
+from hubbub.security.sealer import Sealer, load_or_create_key, read_key
+from hubbub.server.call_recording import RecordingPeer, record_calls
+from hubbub.server.connection import Connection
+from hubbub.server.http.endpoint import API_VERSION, Endpoint
+from hubbub.server.http.streams import EventStore
+from hubbub.server.server import Server
+from hubbub.settings import ServeSettings
+from hubbub.transports.cors import Cors
+from hubbub.transports.http_sse import HttpSseServer
+from hubbub.transports.websocket import WebSocketServer
+
+logger = logging.getLogger("hubbub.http")
+
+RESPONSE_HEADERS: Final[HeaderList] = ((b"x-mcp-version", API_VERSION.encode()),)
+"""Sent with every response."""
+
+
+class HttpApp:
+    """Serves the requests and WebSockets of one server, while `running`."""
+
+    def __init__(self, server: Server, settings: ServeSettings) -> None:
+        self._server = server
+        self._gate = gate = _make_gate(settings)
+        self.metrics = metrics = Metrics()
+        self._is_recorded = False
+        self.message_bytes = limit = settings.max_message_bytes or server.message_bytes
+        limits = effective_limits(settings.address[0], () if settings.limits == ("off",) else settings.limits or None)
+        quotas = Quotas(limits) if limits else None
+        count_for = None if quotas is None else quotas.count_for
+        connect = partial(Connection, server)
+        self._sse_server = sse_server = HttpSseServer(
+            connect,
+            limit=settings.max_streams,
+            queue_bytes=settings.max_queue_bytes,
+            count_for=count_for,
+            cut_off=self.cut_off,
+        )
+        self._endpoint = endpoint = Endpoint(
+            server,
+            gate=gate,
+            quotas=quotas,
+            mode=settings.response,
+            http_sse=sse_server,
+            metrics=metrics,
+            max_sessions=settings.max_sessions,
+            session_idle_s=settings.session_idle_s,
+            max_streams=settings.max_streams,
+            max_requests=settings.max_connections,
+            store=EventStore(max_events=settings.max_stored_events, max_bytes=settings.max_stored_bytes),
+        )
+        self._sockets = sockets = WebSocketServer(
+            connect,
+            endpoint.admit,
+            limit=limit,
+            max_connections=settings.max_streams,
+            queue_bytes=settings.max_queue_bytes,
+            count_for=count_for,
+            cut_off=self.cut_off,
+            metrics=metrics,
+            register_connection=endpoint.register_connection,
+        )
+        for metric in server.metrics:
+            metrics.add(metric)
+        metrics.gauge("websockets", "Open WebSockets.", lambda: len(sockets))
+        metrics.gauge("old_streams", "Open streams of GET /sse.", lambda: len(sse_server))
+        self.serve = Cors(endpoint.serve, settings.allowed_origins, check=gate.check, on_response=metrics.response)
+        """Serves one `HttpExchange`."""
+        self.serve_websocket = sockets.serve
+        """Serves one `WebSocketExchange`."""
+        server.offer_sealer(_make_sealer(settings))
+
+    @property
+    def requires_authentication(self) -> bool:
+        """Whether callers must authenticate."""
+        return self._gate.requires_authentication
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the server while the block runs."""
+        self._warn_about_unusable_scopes()
+        record_calls(self._server)
+        if not self._is_recorded:
+            self._is_recorded = True
+            self._server.wrap(lambda peer: RecordingPeer(peer, self.metrics.call))
+        async with self._server.running():
+            sweep_task = asyncio.ensure_future(self._sweep())
+            try:
+                yield
+            finally:
+                sweep_task.cancel()
+                self.end_streams()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(bounds.SWEEP_INTERVAL_S)
+            try:
+                self._endpoint.sweep()
+            except Exception:
+                logger.exception("ending idle sessions failed")
+
+    def end_streams(self) -> None:
+        """End streams and WebSockets, which would otherwise stay open."""
+        self._endpoint.end_streams()
+        self._sse_server.end_streams()
+        self._sockets.end()
+
+    def cut_off(self, reason: str, address: str) -> None:
+        """Count and log a connection that was closed because a limit was exceeded."""
+        self.metrics.cut_off(reason)
+        log_cut_off(reason, address)
+
+    def _warn_about_unusable_scopes(self) -> None:
+        """Warn the operator if callers are not authenticated, so that none can use what requires scopes."""
+        names = [] if self._gate.requires_authentication else self._server.scoped_names()
+        if names:
+            logger.warning(
+                "no caller can use %s: they require scopes, and callers are not authenticated; "
+                "create keys with scopes (hubbub key add --scope, --key-file) or accept tokens (--jwt-keys)",
+                ", ".join(names),
+            )
+
+
+def _make_sealer(settings: ServeSettings) -> Sealer:
+    """Make a sealer whose key outlives the process, so that cursors survive a restart."""
+    if settings.sealing_key_file is None:
+        return Sealer(load=load_or_create_key)
+    return Sealer([read_key(Path(settings.sealing_key_file))])
+
+
+def _make_gate(settings: ServeSettings) -> Gate:
+    """Raises: SettingsError, if unauthenticated callers on the network could call."""
+    authenticators: list[Authenticator] = []
+    if settings.key_file is not None:
+        from hubbub.security.api_keys import ApiKeys
+
+        authenticators.append(ApiKeys(Path(settings.key_file)))
+    if settings.jwt_keys is not None:
+        from hubbub.net.fetch import fetch
+        from hubbub.security.jwt import JwtSettings, make_token_authenticator
+
+        jwt = JwtSettings(keys=settings.jwt_keys, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+        authenticators.append(make_token_authenticator(jwt, fetch))
+    edge = EdgeSettings(
+        bind_host=settings.address[0],
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+        insecure=settings.insecure,
+    )
+    return Gate(edge, authenticators)

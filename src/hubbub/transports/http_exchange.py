@@ -1,0 +1,295 @@
+"""One request on a connection of our HTTP server, and the response to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Final
+
+from hubbub.errors import ConnectionClosed, MessageTooLarge
+from hubbub.protocol.http_headers import HeaderList, Headers
+from hubbub.protocol.sse import KEEP_ALIVE
+from hubbub.transports.http_heads import STREAM_HEADERS, encode_fields
+
+if TYPE_CHECKING:
+    from hubbub.transports.http_connection import HttpConnection
+
+_LARGE_BODY_BYTES: Final = 64 * 1024
+"""Bodies of this size are written separately instead of being copied."""
+_JSON: Final = b"application/json"
+_NO_CONTENT: Final = (204, 304)
+_CLOSE: Final = b"connection: close\r\n"
+_KEEP_ALIVE: Final = b"connection: keep-alive\r\n"
+_CHUNKED: Final = b"transfer-encoding: chunked\r\n"
+_LAST_CHUNK: Final = b"0\r\n\r\n"
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class _Done:
+    """An awaitable that is already done."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+_DONE: Final = _Done()
+
+
+class ServerExchange:
+    """An `HttpExchange` of our own server: writes to the connection without a queue or a task in between."""
+
+    __slots__ = (
+        "_body",
+        "_body_waiter",
+        "_connection",
+        "_is_cancelled_by_disconnect",
+        "_is_streaming",
+        "client",
+        "expects_continue",
+        "extra_headers",
+        "has_body",
+        "has_responded",
+        "headers",
+        "is_complete",
+        "is_disconnected",
+        "is_http_10",
+        "keeps_alive",
+        "last_write",
+        "method",
+        "path",
+        "query",
+        "status",
+        "task",
+        "wants_body",
+    )
+
+    def __init__(self, connection: HttpConnection, method: str, path: str, query: str, headers: Headers) -> None:
+        self._connection = connection
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.client = connection.client
+        self.extra_headers: HeaderList = ()
+        self.status = 0
+        self.has_responded = False
+        self.is_disconnected = False
+        self.is_complete = False
+        """Whether the response is complete."""
+        self.is_http_10 = False
+        self.keeps_alive = True
+        self.has_body = False
+        """Whether the whole body has arrived."""
+        self.wants_body = False
+        """Whether `body` waits for more."""
+        self.expects_continue = False
+        self.task: asyncio.Task[None] | None = None
+        self._body: bytes | bytearray | MessageTooLarge = b""
+        self._body_waiter: asyncio.Future[None] | None = None
+        self._is_streaming = False
+        self._is_cancelled_by_disconnect = False
+
+    @property
+    def root_path(self) -> str:
+        """Empty: our server serves one app, at the root."""
+        return ""
+
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`."""
+        return self._connection.scheme_of(self.headers)
+
+    # -- the request -----------------------------------------------------------------
+
+    async def body(self) -> bytes:
+        """Return the body; wait for the rest of it if necessary."""
+        if not self.has_body:
+            await self._wait_for_body()
+        body = self._body
+        if isinstance(body, MessageTooLarge):
+            raise body
+        return bytes(body)
+
+    async def _wait_for_body(self) -> None:
+        if isinstance(self._body, MessageTooLarge) or self.is_disconnected:
+            self._check_connected()
+            return
+        self.wants_body = True
+        if self.expects_continue:
+            self.expects_continue = False
+            self._connection.transport.write(CONTINUE)
+        self._connection.update_reading()
+        self._body_waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._body_waiter
+        finally:
+            self._body_waiter = None
+        self._check_connected()
+
+    def _check_connected(self) -> None:
+        if self.is_disconnected and not self.has_body:
+            raise ConnectionClosed("The caller disconnected before its request was complete")
+
+    @property
+    def unwanted_bytes(self) -> int:
+        """The bytes of an incomplete body that the endpoint has not asked for."""
+        return 0 if self.wants_body or isinstance(self._body, MessageTooLarge) else len(self._body)
+
+    def set_body(self, body: bytes, limit: int) -> None:
+        """Set the body of a request that has arrived."""
+        self._body = body if len(body) <= limit else MessageTooLarge("The body", limit)
+        self.has_body = True
+
+    def add_body(self, data: bytes, limit: int) -> int:
+        """Add a piece of the body; return the size of what is kept."""
+        body = self._body
+        if isinstance(body, MessageTooLarge):
+            return 0
+        if not body:
+            self._body = body = data
+        elif isinstance(body, bytearray):
+            body += data
+        else:
+            self._body = body = bytearray(body) + data
+        if len(body) <= limit:
+            return len(body)
+        self.refuse_body(limit)
+        return 0
+
+    def refuse_body(self, limit: int) -> None:
+        """Let `body` raise an error, because the body is larger than the limit."""
+        self._body = MessageTooLarge("The body", limit)
+        self._wake_reader()
+
+    def end_body(self) -> None:
+        """Note that the body is complete."""
+        self.has_body = True
+        self._wake_reader()
+
+    def drop_body(self) -> None:
+        """Drop what has arrived of the body, because no one will read it."""
+        if not self.has_body:
+            self._body = b""
+
+    def _wake_reader(self) -> None:
+        if self._body_waiter is not None and not self._body_waiter.done():
+            self._body_waiter.set_result(None)
+
+    # -- the response ----------------------------------------------------------------
+
+    def respond(
+        self, status: int, body: bytes = b"", headers: HeaderList = (), *, content_type: bytes = _JSON
+    ) -> _Done:
+        """Send the whole response, head and body in one write; there is nothing to wait for."""
+        self.has_responded = True
+        self.status = status
+        if self.is_disconnected:
+            return _DONE
+        connection = self._connection
+        start = connection.heads.start(status)
+        if headers or self.extra_headers or not self.keeps_alive or self.is_http_10 or not self.has_body:
+            start += self._more_fields(headers)
+        if body:
+            start += b"content-type: %b\r\ncontent-length: %d\r\n\r\n" % (content_type, len(body))
+        else:
+            start += b"\r\n" if status in _NO_CONTENT else b"content-length: 0\r\n\r\n"
+        if self.method == "HEAD":
+            connection.transport.write(start)
+        elif len(body) < _LARGE_BODY_BYTES:
+            connection.transport.write(start + body)
+        else:
+            connection.transport.writelines((start, body))
+        self.is_complete = True
+        connection.end_response(self)
+        return _DONE
+
+    def _more_fields(self, headers: HeaderList) -> bytes:
+        """Return the lines of the headers that not every response has."""
+        if self.expects_continue and not self.has_body:
+            # The caller may send the body or not, so that the next request could not be told from it.
+            self.keeps_alive = False
+        fields = encode_fields((*headers, *self.extra_headers))
+        if not self.keeps_alive:
+            return fields + _CLOSE
+        return fields + _KEEP_ALIVE if self.is_http_10 else fields
+
+    async def start_stream(self, headers: HeaderList = ()) -> None:
+        """Start a response of server-sent events."""
+        self.has_responded = True
+        self.status = 200
+        if self.is_disconnected:
+            return
+        self._is_streaming = True
+        if self.is_http_10:
+            self.keeps_alive = False
+        fields = STREAM_HEADERS + self._more_fields(headers)
+        if not self.is_http_10:
+            fields += _CHUNKED
+        self._write(b"%b%b\r\n" % (self._connection.heads.start(200), fields))
+
+    async def write(self, event: bytes) -> None:
+        """Write an encoded event; wait while the caller does not read."""
+        if self._is_streaming:
+            self.write_nowait(event)
+            connection = self._connection
+            if connection.is_write_paused:
+                await connection.wait_writable()
+
+    def write_nowait(self, event: bytes) -> None:
+        """Write an encoded event."""
+        if self.method != "HEAD" and event:
+            self._write(event if self.is_http_10 else b"%x\r\n%b\r\n" % (len(event), event))
+
+    def keep_alive(self, now: float, interval_s: float) -> None:
+        """Write a comment to a stream on which nothing was written for a while."""
+        if self._is_streaming and now - self.last_write >= interval_s and not self._connection.is_write_paused:
+            self.write_nowait(KEEP_ALIVE)
+
+    def _write(self, data: bytes) -> None:
+        self.last_write = self._connection.context.next_sweep
+        self._connection.transport.write(data)
+
+    async def end(self) -> None:
+        """End the stream."""
+        if self._is_streaming:
+            self._is_streaming = False
+            if not self.is_http_10 and self.method != "HEAD":
+                self._connection.transport.write(_LAST_CHUNK)
+            self.is_complete = True
+            self._connection.end_response(self)
+
+    # -- disconnects -----------------------------------------------------------------
+
+    def watch(self, *, cancel: bool) -> None:
+        """Cancel the task of this request, if `cancel`, when the caller disconnects."""
+        self._is_cancelled_by_disconnect = cancel
+        if self.is_disconnected:
+            self._cancel_if_watched()
+
+    def unwatch(self) -> None:
+        """Let the task of this request continue if the caller disconnects."""
+        self._is_cancelled_by_disconnect = False
+
+    def cancel(self) -> None:
+        """Cancel the task of this request."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def handle_disconnect(self) -> None:
+        """End what waits for the caller."""
+        self.is_disconnected = True
+        self._is_streaming = False
+        self._wake_reader()
+        self._cancel_if_watched()
+
+    def abort(self) -> None:
+        """Close the connection, because the endpoint did not answer."""
+        if not self.is_disconnected:
+            self._connection.transport.abort()
+
+    def _cancel_if_watched(self) -> None:
+        if self._is_cancelled_by_disconnect:
+            self.cancel()

@@ -1,0 +1,62 @@
+"""Encodes the heads of HTTP responses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final
+
+from hubbub.protocol.http_headers import HeaderList
+
+_STATUS_LINES: Final = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
+}
+_HEADER_TEXT: Final = bytes(byte for byte in range(256) if byte == 9 or (byte >= 32 and byte != 127))
+"""The bytes that a header may contain."""
+STREAM_HEADERS: Final = (
+    b"content-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\n"
+)
+
+
+class ResponseHeads:
+    """The starts of response heads, which change once a second: status line, `date` and the server's own headers."""
+
+    def __init__(self, headers: HeaderList = ()) -> None:
+        self._fields = encode_fields(headers)
+        self._starts: dict[int, bytes] = {}
+        self._date = b""
+        self.update_date()
+
+    def start(self, status: int) -> bytes:
+        """Return the first lines of a response."""
+        start = self._starts.get(status)
+        if start is None:
+            start = self._starts[status] = b"%b%b%b" % (_STATUS_LINES[status], self._date, self._fields)
+        return start
+
+    def update_date(self) -> None:
+        """Set the header `date` to the current time; called every second."""
+        date = b"date: %b\r\n" % formatdate(time.time(), usegmt=True).encode()
+        if date != self._date:
+            self._date = date
+            self._starts.clear()
+
+    def refusal(self, status: int, message: str) -> bytes:
+        """Encode a whole response after which the connection is closed."""
+        body = message.encode()
+        fields = b"connection: close\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d" % len(body)
+        return b"%b%b\r\n\r\n%b" % (self.start(status), fields, body)
+
+
+def encode_fields(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Encode header lines.
+
+    Raises: ValueError, if a field contains a control character, which could inject other headers.
+    """
+    lines = [b"%b: %b\r\n" % field for field in fields]
+    encoded = b"".join(lines)
+    if encoded.translate(None, _HEADER_TEXT) != b"\r\n" * len(lines):
+        raise ValueError("a response header contains a control character")
+    return encoded

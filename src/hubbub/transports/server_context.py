@@ -1,0 +1,120 @@
+"""What all connections of one HTTP server share: endpoints, limits, and the requests that are being served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from hubbub import bounds
+from hubbub.observe import log_refusal
+from hubbub.ports import HttpExchange, ReportCutOff, WebSocketExchange
+from hubbub.protocol.http_headers import HeaderList
+from hubbub.transports.connection_limits import ConnectionLimits, ConnectionTable, UnfinishedMessages
+from hubbub.transports.forwarded import TrustedProxies
+from hubbub.transports.http_heads import ResponseHeads
+
+if TYPE_CHECKING:
+    from hubbub.transports.http_exchange import ServerExchange
+
+HttpEndpoint = Callable[[HttpExchange], Awaitable[None]]
+WebSocketEndpoint = Callable[[WebSocketExchange], Awaitable[None]]
+_TEXT: Final = b"text/plain; charset=utf-8"
+
+
+class ServerConnection(Protocol):
+    """A connection as the server sees it."""
+
+    transport: asyncio.Transport
+
+    def sweep(self, now: float) -> None:
+        """Check its deadlines; called once a second."""
+
+    def shed(self) -> None:
+        """Close it to free memory, and drop its unfinished message."""
+
+    def shut_down(self) -> None:
+        """Close it, after what is running on it."""
+
+
+class ServerContext:
+    """The shared state of the connections of one HTTP server."""
+
+    def __init__(
+        self,
+        endpoint: HttpEndpoint,
+        socket_endpoint: WebSocketEndpoint,
+        limits: ConnectionLimits,
+        *,
+        headers: HeaderList = (),
+        cut_off: ReportCutOff = lambda reason, address: None,
+        proxies: Iterable[str] = (),
+    ) -> None:
+        self._endpoint = endpoint
+        self.socket_endpoint = socket_endpoint
+        self.limits = limits
+        self.headers = headers
+        """Sent with every response."""
+        self.heads = ResponseHeads(headers)
+        self.cut_off = cut_off
+        self.proxies = TrustedProxies(proxies)
+        self.connections: set[ServerConnection] = set()
+        self.table = ConnectionTable(limits.connections)
+        self.unfinished = UnfinishedMessages(limits.unfinished_bytes)
+        self.tasks: set[asyncio.Task[None]] = set()
+        """The requests and WebSockets that are being served; some continue without their connection."""
+        self.next_sweep = 0.0
+        """When deadlines are checked next. Used as the current time, so that a request reads no clock."""
+        self.is_stopping = False
+        self.all_closed = asyncio.Event()
+        """Set when the last connection was closed while the server stops."""
+
+    def remove(self, connection: ServerConnection) -> None:
+        """Remove a connection that was closed."""
+        self.connections.discard(connection)
+        self.table.remove(connection.transport)
+        self.unfinished.remove(connection)
+        if self.is_stopping and not self.connections:
+            self.all_closed.set()
+
+    def sweep(self, now: float) -> None:
+        """Check the deadlines of all connections."""
+        self.next_sweep = now + bounds.SWEEP_INTERVAL_S
+        self.heads.update_date()
+        for connection in list(self.connections):
+            connection.sweep(now)
+
+    def start(self, exchange: ServerExchange) -> None:
+        """Serve a request in a task, unless too many are running: calls can continue without their connection."""
+        if len(self.tasks) >= self.limits.connections:
+            exchange.keeps_alive = False
+            log_refusal(exchange.path, 503, exchange.client)
+            exchange.respond(503, b"Too many requests at once (max_connections); try again later", content_type=_TEXT)
+            return
+        task = exchange.task = asyncio.get_running_loop().create_task(self._serve(exchange))
+        self.tasks.add(task)
+
+    async def _serve(self, exchange: ServerExchange) -> None:
+        try:
+            await self._endpoint(exchange)
+        finally:
+            assert exchange.task is not None
+            self.tasks.discard(exchange.task)
+            if not exchange.is_complete:
+                exchange.abort()
+
+    def start_socket(self, socket: WebSocketExchange) -> asyncio.Task[None]:
+        """Serve a WebSocket in a task."""
+        task = asyncio.get_running_loop().create_task(self._serve_socket(socket))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    async def _serve_socket(self, socket: WebSocketExchange) -> None:
+        await self.socket_endpoint(socket)
+
+
+def client_address(transport: asyncio.BaseTransport) -> str:
+    """Return the network address of a caller; empty if it has none, as on a Unix socket."""
+    peer = transport.get_extra_info("peername")
+    return peer[0] if isinstance(peer, tuple) else ""
