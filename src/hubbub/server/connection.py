@@ -26,12 +26,13 @@ from hubbub.protocol.dialect import (
     refusal_revision,
 )
 from hubbub.protocol.error_codes import error_response
-from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope, encode_notification
+from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope, encode_notification, encode_result
 from hubbub.protocol.params import EMPTY_PARAMS, CancelledParams, decode_params
 from hubbub.protocol.revisions import PLAIN, Revision
+from hubbub.protocol.shape import shape
 from hubbub.server.batch import SendResponse, handle_batch
 from hubbub.server.pending_requests import PendingRequests, refusal_id
-from hubbub.server.responses import respond_to_call
+from hubbub.server.responses import respond_to_error
 from hubbub.server.running_calls import RunningCalls
 from hubbub.server.server import Server
 from hubbub.server.subscriptions import RESOURCE_UPDATED
@@ -184,10 +185,14 @@ class Connection:
         return self._caller
 
     async def _serve(self, key: bytes, call: Call, send_response: SendResponse) -> None:
-        response = b""
+        response, server = b"", self._server
         try:
             await self._wait_drained()  # start no call for a client that does not read
-            response, _ = await respond_to_call(self._server.peer, call, self._server.identity)
+            try:
+                reply = await server.peer.request(call)
+                response = encode_result(call.id, shape(reply, call.caller.revision, server.identity))
+            except BaseException as error:
+                response, _ = respond_to_error(call, error, server.identity)
         finally:
             self._running_calls.end(key)
             if self._resume is not None and not self.is_busy:
