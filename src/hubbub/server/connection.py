@@ -7,7 +7,6 @@ requests are served at any time, because each describes itself. It is also the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -166,7 +165,7 @@ class Connection:
             send_response(error_response(identifier, error, refusal_revision(facts)))
             return
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=self)
-        self._running_calls.start(key, self._serve(key, call, send_response))
+        self._running_calls.start_soon(key, self._serve(key, call, send_response))
 
     def _identify_caller(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
         if revision.stateless:
@@ -254,8 +253,7 @@ class Connection:
         self._pending_requests.close()
         self._server.broadcaster.end_subscriptions(self)
         if self._running_calls:
-            limit_s = bounds.DRAIN_TIMEOUT_S if timeout_s is None else timeout_s
-            await asyncio.wait(list(self._running_calls.values()), timeout=limit_s)
+            await self._running_calls.wait(bounds.DRAIN_TIMEOUT_S if timeout_s is None else timeout_s)
         await self.close()
 
     async def close(self) -> None:
@@ -264,5 +262,5 @@ class Connection:
         self._pending_requests.close()
         self._running_calls.cancel_all()
         if self._running_calls:
-            await asyncio.wait(list(self._running_calls.values()), timeout=bounds.SHUTDOWN_TIMEOUT_S)
+            await self._running_calls.wait(bounds.SHUTDOWN_TIMEOUT_S)
         self._server.end_scope(self._caller.state_scope)
