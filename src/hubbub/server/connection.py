@@ -7,7 +7,6 @@ requests are served at any time, because each describes itself. It is also the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -26,12 +25,13 @@ from hubbub.protocol.dialect import (
     refusal_revision,
 )
 from hubbub.protocol.error_codes import error_response
-from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope, encode_notification
+from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope, encode_notification, encode_result
 from hubbub.protocol.params import EMPTY_PARAMS, CancelledParams, decode_params
 from hubbub.protocol.revisions import PLAIN, Revision
+from hubbub.protocol.shape import shape
 from hubbub.server.batch import SendResponse, handle_batch
 from hubbub.server.pending_requests import PendingRequests, refusal_id
-from hubbub.server.responses import respond_to_call
+from hubbub.server.responses import respond_to_error
 from hubbub.server.running_calls import RunningCalls
 from hubbub.server.server import Server
 from hubbub.server.subscriptions import RESOURCE_UPDATED
@@ -165,7 +165,7 @@ class Connection:
             send_response(error_response(identifier, error, refusal_revision(facts)))
             return
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=self)
-        self._running_calls.start(key, self._serve(key, call, send_response))
+        self._running_calls.start_soon(key, self._serve(key, call, send_response))
 
     def _identify_caller(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
         if revision.stateless:
@@ -184,10 +184,14 @@ class Connection:
         return self._caller
 
     async def _serve(self, key: bytes, call: Call, send_response: SendResponse) -> None:
-        response = b""
+        response, server = b"", self._server
         try:
             await self._wait_drained()  # start no call for a client that does not read
-            response, _ = await respond_to_call(self._server.peer, call, self._server.identity)
+            try:
+                reply = await server.peer.request(call)
+                response = encode_result(call.id, shape(reply, call.caller.revision, server.identity))
+            except BaseException as error:
+                response, _ = respond_to_error(call, error, server.identity)
         finally:
             self._running_calls.end(key)
             if self._resume is not None and not self.is_busy:
@@ -249,8 +253,7 @@ class Connection:
         self._pending_requests.close()
         self._server.broadcaster.end_subscriptions(self)
         if self._running_calls:
-            limit_s = bounds.DRAIN_TIMEOUT_S if timeout_s is None else timeout_s
-            await asyncio.wait(list(self._running_calls.values()), timeout=limit_s)
+            await self._running_calls.wait(bounds.DRAIN_TIMEOUT_S if timeout_s is None else timeout_s)
         await self.close()
 
     async def close(self) -> None:
@@ -259,5 +262,5 @@ class Connection:
         self._pending_requests.close()
         self._running_calls.cancel_all()
         if self._running_calls:
-            await asyncio.wait(list(self._running_calls.values()), timeout=bounds.SHUTDOWN_TIMEOUT_S)
+            await self._running_calls.wait(bounds.SHUTDOWN_TIMEOUT_S)
         self._server.end_scope(self._caller.state_scope)

@@ -7,7 +7,11 @@ stays in use until its call has ended, even if the client cancelled it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from types import coroutine
+from typing import Any
 
 from msgspec import Raw
 
@@ -15,16 +19,21 @@ from hubbub.errors import IdInUse, Overloaded
 from hubbub.protocol.jsonrpc import id_key
 
 CallTask = asyncio.Task[object]
+Work = Coroutine[Any, Any, None]
+_Arrived = deque[tuple[bytes, Work, Context]]
 
 
 class RunningCalls(dict[bytes, CallTask]):
     """The task of each running call."""
 
-    __slots__ = ("_cancelled",)
+    __slots__ = ("_arrived", "_cancelled", "_next_task")
 
     def __init__(self) -> None:
         super().__init__()
         self._cancelled: set[bytes] | None = None
+        self._arrived: _Arrived | None = None
+        """The calls that `_next_task` will serve; None if it has started, or takes no more calls."""
+        self._next_task: CallTask | None = None
 
     def reserve(self, identifier: Raw, limit: int | None = None) -> bytes:
         """Return the key for a new call with this id.
@@ -40,13 +49,59 @@ class RunningCalls(dict[bytes, CallTask]):
             raise Overloaded("calls in this session", limit)
         return key
 
-    def start(self, key: bytes, work: Coroutine[object, object, None]) -> CallTask:
+    def start(self, key: bytes, work: Work) -> CallTask:
         """Serve a call in a new task; `work` must call `end`."""
         # Never eager, whatever the loop's task factory does: calls, changes and cancellations take effect in order of
         # arrival on every Python. Eager tasks (3.12) saved 5 % of CPU per call on stdio, which is noise.
         task: CallTask = asyncio.Task(work)
         self[key] = task
         return task
+
+    def start_soon(self, key: bytes, work: Work) -> None:
+        """Serve a call in a task that it shares with calls that end without waiting; `work` must call `end`.
+
+        A call that waits keeps the task to itself, and the calls after it get tasks of their own. So every call runs
+        in a task, in a context of its own, and can be cancelled alone, as with `start`. A task costs 1.3 µs, which
+        is a third of a short call on stdio.
+        """
+        if self._arrived is None:
+            self._arrived = deque()
+            self._next_task = asyncio.Task(self._serve_arrived(self._arrived))
+        assert self._next_task is not None
+        self._arrived.append((key, work, copy_context()))
+        self[key] = self._next_task
+
+    async def _serve_arrived(self, arrived: _Arrived) -> None:
+        if self._arrived is arrived:
+            self._arrived = self._next_task = None
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            while arrived:
+                _, work, context = arrived.popleft()
+                try:
+                    waits_for = context.run(work.send, None)
+                except StopIteration:
+                    if task.cancelling():
+                        return  # by the handler itself: this must not reach other calls
+                    continue
+                self._start_separately(arrived)
+                await _continue(work, context, waits_for)
+        finally:
+            self._start_separately(arrived)
+
+    def _start_separately(self, arrived: _Arrived) -> None:
+        while arrived:
+            key, work, context = arrived.popleft()
+            self[key] = asyncio.Task(work, context=context)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until all calls have ended, or the time is over."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout_s
+        # Repeated for calls that got another task meanwhile.
+        while (tasks := {task for task in self.values() if not task.done()}) and (left_s := end - clock()) > 0:
+            await asyncio.wait(tasks, timeout=left_s)
 
     def start_in_current_task(self, key: bytes) -> None:
         """Serve a call in the current task, which must call `end`."""
@@ -79,9 +134,32 @@ class RunningCalls(dict[bytes, CallTask]):
             return
         self._cancelled = self._cancelled or set()
         self._cancelled.add(key)
+        self._arrived = self._next_task = None  # calls that arrive later start later
         # Only after its first step: a task that never started would never clean up.
         asyncio.get_running_loop().call_soon(self._cancel_started, key, task)
 
     def _cancel_started(self, key: bytes, task: CallTask) -> None:
-        if self.get(key) is task:  # otherwise the task has already answered and does something else
+        current = self.get(key)
+        if current is task:
             task.cancel()
+        elif current is not None and self.is_cancelled(key):  # it got another task, which has not started
+            asyncio.get_running_loop().call_soon(self._cancel_started, key, current)
+        # Otherwise the call has been answered, and its task does something else.
+
+
+@coroutine
+def _continue(work: Work, context: Context, waits_for: Any) -> Generator[Any, Any, None]:
+    """Await a coroutine that was started in this context and waits for something."""
+    step: Callable[[Any], Any]
+    argument: Any
+    while True:
+        try:
+            value = yield waits_for
+        except BaseException as error:
+            step, argument = work.throw, error
+        else:
+            step, argument = work.send, value
+        try:
+            waits_for = context.run(step, argument)
+        except StopIteration:
+            return
