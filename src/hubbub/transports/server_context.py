@@ -12,7 +12,7 @@ from hubbub.ports import HttpExchange, ReportCutOff, WebSocketExchange
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.transports.connection_limits import ConnectionLimits, ConnectionTable, UnfinishedMessages
 from hubbub.transports.forwarded import TrustedProxies
-from hubbub.transports.http_heads import ResponseHeads
+from hubbub.transports.response_heads import ResponseHeads
 
 if TYPE_CHECKING:
     from hubbub.transports.http_exchange import ServerExchange
@@ -51,6 +51,7 @@ class ServerContext:
         proxies: Iterable[str] = (),
     ) -> None:
         self._endpoint = endpoint
+        self._create_task = asyncio.get_running_loop().create_task
         self.socket_endpoint = socket_endpoint
         self.limits = limits
         self.headers = headers
@@ -91,21 +92,20 @@ class ServerContext:
             log_refusal(exchange.path, 503, exchange.client)
             exchange.respond(503, b"Too many requests at once (max_connections); try again later", content_type=_TEXT)
             return
-        task = exchange.task = asyncio.get_running_loop().create_task(self._serve(exchange))
+        task = exchange.task = self._create_task(self._serve(exchange))
         self.tasks.add(task)
 
     async def _serve(self, exchange: ServerExchange) -> None:
         try:
             await self._endpoint(exchange)
         finally:
-            assert exchange.task is not None
             self.tasks.discard(exchange.task)
             if not exchange.is_complete:
                 exchange.abort()
 
     def start_socket(self, socket: WebSocketExchange) -> asyncio.Task[None]:
         """Serve a WebSocket in a task."""
-        task = asyncio.get_running_loop().create_task(self._serve_socket(socket))
+        task = self._create_task(self._serve_socket(socket))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
