@@ -84,7 +84,8 @@ class Connection:
     @property
     def is_busy(self) -> bool:
         """Whether reading should pause. Calls that wait for the client do not count, or both sides would wait."""
-        return len(self._running_calls) - len(self._pending_requests) >= bounds.IN_FLIGHT
+        running_count = len(self._running_calls)
+        return running_count >= bounds.IN_FLIGHT and running_count - len(self._pending_requests) >= bounds.IN_FLIGHT
 
     def when_ready(self, resume: Callable[[], None]) -> None:
         """Call `resume` once, when reading may continue."""
