@@ -103,6 +103,18 @@ def _check_mcp_id(identifier: Raw) -> None:
         raise InvalidRequest("`id` must be a string or a whole number")
 
 
+def usual_revision(method: str, meta: Meta, session: Revision | None) -> Revision | None:
+    """The dialect of a request on a connection, in the usual cases; None: `classify` decides.
+
+    The usual cases are a request in a session, and a modern request with all that is required. The id must be checked.
+    """
+    if meta is NO_META or meta.version is UNSET:
+        return session if method != "initialize" else None
+    if meta.capabilities is UNSET or meta.log_level is not UNSET:
+        return None
+    return MODERN.get(meta.version)
+
+
 def classify_batch(facts: MessageFacts) -> Revision:
     """The dialect in which the messages of a batch are served.
 

@@ -13,7 +13,7 @@ import select
 import socket
 import stat
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from hubbub import bounds
 
@@ -71,8 +71,11 @@ class Outbox(asyncio.BaseProtocol):
             self._is_flush_due = True
             self._loop.call_soon(self._flush)
 
-    async def drain(self) -> None:
-        """Wait while the client does not read."""
+    def drain(self) -> Awaitable[None] | None:
+        """Wait while the client does not read; None if there is room."""
+        return self._wait_for_room() if self.is_full else None
+
+    async def _wait_for_room(self) -> None:
         while not self._has_room.is_set():  # another waiter may have filled it again
             await self._has_room.wait()
 
