@@ -42,7 +42,7 @@ from hubbub.protocol.revisions import (
 _MCP_ID = re.compile(rb'"|-?[0-9]+\Z')
 
 
-class MessageFacts(msgspec.Struct, kw_only=True):
+class MessageFacts(msgspec.Struct, kw_only=True, gc=False):
     """What the transport knows about a message before it is interpreted."""
 
     method: str = ""
