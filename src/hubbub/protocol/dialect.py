@@ -42,7 +42,7 @@ from hubbub.protocol.revisions import (
 _MCP_ID = re.compile(rb'"|-?[0-9]+\Z')
 
 
-class MessageFacts(msgspec.Struct, kw_only=True):
+class MessageFacts(msgspec.Struct, kw_only=True, gc=False):
     """What the transport knows about a message before it is interpreted."""
 
     method: str = ""
@@ -101,6 +101,18 @@ def _check_mcp_id(identifier: Raw) -> None:
     # Most ids are digits only, which `isdigit` finds faster.
     if not (bytes(identifier).isdigit() or _MCP_ID.match(identifier)):
         raise InvalidRequest("`id` must be a string or a whole number")
+
+
+def usual_revision(method: str, meta: Meta, session: Revision | None) -> Revision | None:
+    """The dialect of a request on a connection, in the usual cases; None: `classify` decides.
+
+    The usual cases are a request in a session, and a modern request with all that is required. The id must be checked.
+    """
+    if meta is NO_META or meta.version is UNSET:
+        return session if method != "initialize" else None
+    if meta.capabilities is UNSET or meta.log_level is not UNSET:
+        return None
+    return MODERN.get(meta.version)
 
 
 def classify_batch(facts: MessageFacts) -> Revision:

@@ -187,7 +187,11 @@ def _has_many_brackets(data: bytes) -> bool:
     Long messages are mostly text, which `find` skips.
     """
     if len(data) <= _SHORT_MESSAGE_BYTES:
-        return data.count(b"[") + data.count(b"{") > bounds.NESTING_DEPTH
+        arrays = data.count(b"[")
+        # A level takes two bytes as an array, and five as an object, except for the innermost: `{"":`, `}`.
+        if len(data) + 3 * arrays + 3 <= 5 * bounds.NESTING_DEPTH:
+            return False
+        return arrays + data.count(b"{") > bounds.NESTING_DEPTH
     seen = 0
     for bracket in (b"[", b"{"):
         position = data.find(bracket)

@@ -22,7 +22,7 @@ EMPTY_PARAMS = Raw(b"{}")
 _NULL = b"null"
 
 
-class Params(msgspec.Struct, kw_only=True, rename="camel"):
+class Params(msgspec.Struct, kw_only=True, rename="camel", gc=False):
     """Parameters that every method may have."""
 
     meta: Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")

@@ -34,6 +34,7 @@ from hubbub.server.declared_inputs import read_declared_inputs
 from hubbub.server.pagination import paginate
 from hubbub.server.subscriptions import Subscription
 from hubbub.server.tools import Tool
+from hubbub.server.views import EVERYTHING
 
 if TYPE_CHECKING:
     from hubbub.server.prompts import Prompt
@@ -47,12 +48,12 @@ _CLIENT_CAPABILITIES = ("elicitation", "sampling", "roots")
 
 
 def call_tool(server: Server, call: Call) -> Coroutine[Any, Any, Reply]:
-    params = call.params
-    tool = server.tools.find(params.name)
+    params, tools = call.params, server.tools
+    tool = tools.get(params.name) or tools.find(params.name)
     if tool is None or (tool.scopes and not call.caller.holds(tool.scopes)):
         known = visible_tools(server, call.caller)
-        raise ToolNotFound(params.name, [server.tools.listed_name(each) for each in known])
-    if not server.view.shows(tool):
+        raise ToolNotFound(params.name, [tools.listed_name(each) for each in known])
+    if server.view is not EVERYTHING and not server.view.shows(tool):
         raise _add_error_form(tool, ArgumentsInvalid(f"Tool {tool.name!r} is disabled by the active profile"))
     return run_tool(server, tool, params.arguments, call)
 
