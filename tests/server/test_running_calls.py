@@ -15,10 +15,16 @@ NO_TIMEOUT_S = 3600.0
 """The time limit of the test ends first."""
 
 
+def current_task() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
 async def test_an_id_is_in_use_until_its_call_ends_regardless_of_its_spelling() -> None:
     calls = RunningCalls()
     key = calls.reserve(Raw(b'"a"'))
-    calls.start_in_current_task(key)
+    calls[key] = current_task()
     with pytest.raises(IdInUse):
         calls.reserve(Raw(rb'"\u0061"'))
     calls.end(key)
@@ -27,7 +33,7 @@ async def test_an_id_is_in_use_until_its_call_ends_regardless_of_its_spelling() 
 
 async def test_a_full_table_refuses_calls() -> None:
     calls = RunningCalls()
-    calls.start_in_current_task(calls.reserve(Raw(b"1"), 1))
+    calls[calls.reserve(Raw(b"1"), 1)] = current_task()
     with pytest.raises(Overloaded):
         calls.reserve(Raw(b"2"), 1)
 
@@ -56,7 +62,7 @@ async def test_a_call_that_was_just_started_cleans_up_when_it_is_cancelled() -> 
 async def test_a_task_that_already_answered_is_not_cancelled() -> None:
     calls = RunningCalls()
     key = calls.reserve(Raw(b"1"))
-    calls.start_in_current_task(key)
+    calls[key] = current_task()
     calls.cancel(Raw(b"1"))
     calls.end(key)
     later = asyncio.get_running_loop().create_future()

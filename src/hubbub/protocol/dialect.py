@@ -115,6 +115,16 @@ def usual_revision(method: str, meta: Meta, session: Revision | None) -> Revisio
     return MODERN.get(meta.version)
 
 
+def usual_http_revision(method: str, meta: Meta, version_header: str | None) -> Revision | None:
+    """The dialect of a modern request over HTTP with all that is required; None: `classify` decides.
+
+    The id must be checked.
+    """
+    if meta is NO_META or meta.version is UNSET or meta.version != version_header:
+        return None
+    return usual_revision(method, meta, None)
+
+
 def classify_batch(facts: MessageFacts) -> Revision:
     """The dialect in which the messages of a batch are served.
 

@@ -103,12 +103,6 @@ class RunningCalls(dict[bytes, CallTask]):
         while (tasks := {task for task in self.values() if not task.done()}) and (left_s := end - clock()) > 0:
             await asyncio.wait(tasks, timeout=left_s)
 
-    def start_in_current_task(self, key: bytes) -> None:
-        """Serve a call in the current task, which must call `end`."""
-        task = asyncio.current_task()
-        assert task is not None
-        self[key] = task
-
     def end(self, key: bytes) -> None:
         """Remove a call that was answered or cancelled."""
         del self[key]

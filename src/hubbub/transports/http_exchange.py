@@ -60,7 +60,7 @@ class ServerExchange:
     root_path = ""
     """Our server serves one app, at the root."""
     last_write = 0.0
-    task: asyncio.Task[None] | None = None
+    task: asyncio.Task[Any] | None = None
     _body: bytes | bytearray | MessageTooLarge = b""
     _body_waiter: asyncio.Future[None] | None = None
     _is_streaming = False
