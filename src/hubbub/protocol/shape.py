@@ -91,14 +91,6 @@ def _unknown_fields(kind: Kind, revision: Revision) -> frozenset[str]:
     return found
 
 
-_NEWER_NAMES = tuple(
-    field.name for field in msgspec.structs.fields(ToolResult) if field.encode_name in NEWER_FIELDS["tool result"]
-)
-_read_newer = attrgetter(*_NEWER_NAMES)
-_NOTHING_NEWER = (UNSET,) * len(_NEWER_NAMES)
-"""What `_read_newer` reads of most results of tools: none of the members that any revision lacks."""
-
-
 def _clear_unknown(struct: msgspec.Struct, kind: Kind, revision: Revision) -> None:
     known = _fields_to_clear.get(revision.version)
     if known is None:
@@ -235,7 +227,15 @@ def _older_tool_reply(reply: ToolResult, revision: Revision) -> None:
         reply.structured_content = _older_structured(reply.structured_content, revision, wraps=reply.wraps)
     if not revision.resource_links:
         reply.content = [_older_block(item, revision) for item in reply.content]
-    if _read_newer(reply) != _NOTHING_NEWER:
+    has_newer_members = not (
+        reply.structured_content is UNSET
+        and reply.is_error is UNSET
+        and reply.meta is UNSET
+        and reply.result_type is UNSET
+        and reply.ttl_ms is UNSET
+        and reply.cache_scope is UNSET
+    )
+    if has_newer_members:
         _clear_unknown_members(reply, "tool result", revision)
 
 

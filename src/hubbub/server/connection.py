@@ -158,12 +158,13 @@ class Connection:
         identifier, method = message.id, message.method
         raw = EMPTY_PARAMS if message.params is UNSET else message.params
         params, meta = decode_params(method, raw)
-        key = bytes(identifier)
+        key, revision = bytes(identifier), None
+        if key.isdigit() and key not in self._running_calls:
+            revision = usual_revision(method, meta, self._session_revision)
         try:
-            revision = usual_revision(method, meta, self._session_revision) if key.isdigit() else None
             if revision is None:
                 revision = classify(self._gather_facts(method, identifier, meta))
-            key = self._running_calls.reserve(key)
+                key = self._running_calls.reserve(identifier)
             if revision.stateless or method == "initialize":
                 caller = self._identify_caller(revision, params, meta)
             else:

@@ -35,7 +35,7 @@ class RunningCalls(dict[bytes, CallTask]):
         """The calls that `_next_task` will serve; None if it has started, or takes no more calls."""
         self._next_task: CallTask | None = None
 
-    def reserve(self, identifier: Raw | bytes, limit: int | None = None) -> bytes:
+    def reserve(self, identifier: Raw, limit: int | None = None) -> bytes:
         """Return the key for a new call with this id.
 
         Raises:

@@ -59,9 +59,9 @@ class Outbox(asyncio.BaseProtocol):
         self._unframed_bytes += len(message)
         if self._unframed_bytes > _PIECE_BYTES:
             self._frame_messages()
-        if self._waiting_bytes > bounds.OUTBOX_BYTES:
-            self.is_full = True
-            self._has_room.clear()
+            if self._waiting_bytes > bounds.OUTBOX_BYTES:
+                self.is_full = True
+                self._has_room.clear()
         if not self._is_flush_due:
             self.flush_soon()
 

@@ -115,11 +115,11 @@ class Inbox(asyncio.Protocol):
         if self._is_closed:
             return
         handler, outbox, messages = self._handler, self._outbox, self._messages
-        is_idle = not messages
+        is_idle, receive = not messages, handler.receive
         while messages and not (handler.is_busy or outbox.is_full):
             message = messages.popleft()
             if isinstance(message, bytes):
-                handler.receive(message)
+                receive(message)
             else:
                 handler.refuse(message)
             if handler.exit_requested:
