@@ -140,7 +140,10 @@ class Framer:
         """Take lines in bulk, up to the first that does not start an object or array."""
         if position == 0 and len(data) <= self._limit and data.find(b"\r") < 0:
             *lines, rest = data.split(b"\n")
-            if all(line and line[0] in b"{[" for line in lines):
+            for line in lines:
+                if not line or line[0] not in b"{[":
+                    break
+            else:
                 output += lines
                 return len(data) - len(rest)
         while (end := data.find(b"\n", position)) >= 0:

@@ -101,7 +101,8 @@ class Connection:
             self._refuse(self._count_message(is_counted) or error, identifier)
             return
         if isinstance(message, Envelope):
-            self._handle_message(message, self._send, None if self._count is None else self._count_message(is_counted))
+            rate_error = None if self._count is None else self._count_message(is_counted)
+            self._handle_message(message, self._send, rate_error)
         else:
             self._handle_batch(message, is_counted)
 
