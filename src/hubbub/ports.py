@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from hubbub.protocol.calls import ANONYMOUS
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
@@ -145,7 +144,7 @@ class HttpExchange(Protocol):
     """The status of the response; 0 until there is one."""
     extra_headers: HeaderList
     """Headers that are added to the response, such as those of CORS."""
-    task: asyncio.Task[Any] | None
+    task: Any
     """The task that serves the request."""
 
     @property

@@ -16,6 +16,13 @@ Work = Coroutine[Any, Any, None]
 Owner = TypeVar("Owner")
 
 
+class _Batch(deque[tuple[Any, Work, Context]]):
+    """Coroutines that the same task will run, with their owners, and that task."""
+
+    __slots__ = ("task",)
+    task: asyncio.Task[Any]
+
+
 class SharedTasks(Generic[Owner]):
     """Starts coroutines; those that arrive in one iteration of the event loop share a task.
 
@@ -27,49 +34,46 @@ class SharedTasks(Generic[Owner]):
         assign: Called with the owner of a coroutine and the task that will run it; again if it gets another task.
     """
 
-    __slots__ = ("_arrived", "_assign", "_task")
+    __slots__ = ("_assign", "_batch")
 
     def __init__(self, assign: Callable[[Owner, asyncio.Task[Any]], None]) -> None:
         self._assign = assign
-        self._arrived: deque[tuple[Owner, Work, Context]] | None = None
-        """What `_task` will run; None if it has started, or takes no more."""
-        self._task: asyncio.Task[Any] | None = None
+        self._batch: _Batch | None = None
+        """What the next task will run; None if there is none, or it takes no more."""
 
     def start(self, owner: Owner, work: Work) -> None:
         """Run a coroutine soon."""
-        task = self._task
-        if self._arrived is None or task is None:
-            self._arrived = deque()
-            task = self._task = asyncio.Task(self._run(self._arrived))
-        self._arrived.append((owner, work, copy_context()))
-        self._assign(owner, task)
+        batch = self._batch
+        if batch is None:
+            batch = self._batch = _Batch()
+            batch.task = asyncio.Task(self._run(batch))
+        batch.append((owner, work, copy_context()))
+        self._assign(owner, batch.task)
 
     def separate(self) -> None:
         """Run what arrives from now on in another task."""
-        self._arrived = self._task = None
+        self._batch = None
 
-    async def _run(self, arrived: deque[tuple[Owner, Work, Context]]) -> None:
-        if self._arrived is arrived:
-            self.separate()
-        task = asyncio.current_task()
-        assert task is not None
+    async def _run(self, batch: _Batch) -> None:
+        if self._batch is batch:
+            self._batch = None
         try:
-            while arrived:
-                _, work, context = arrived.popleft()
+            while batch:
+                _, work, context = batch.popleft()
                 try:
                     waits_for = context.run(work.send, None)
                 except StopIteration:
-                    if task.cancelling():
+                    if batch.task.cancelling():
                         return  # by the coroutine itself: this must not reach the others
                     continue
-                self._run_separately(arrived)
+                self._run_separately(batch)
                 await _continue(work, context, waits_for)
         finally:
-            self._run_separately(arrived)
+            self._run_separately(batch)
 
-    def _run_separately(self, arrived: deque[tuple[Owner, Work, Context]]) -> None:
-        while arrived:
-            owner, work, context = arrived.popleft()
+    def _run_separately(self, batch: _Batch) -> None:
+        while batch:
+            owner, work, context = batch.popleft()
             self._assign(owner, asyncio.Task(work, context=context))
 
 
