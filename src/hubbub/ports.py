@@ -159,6 +159,12 @@ class HttpExchange(Protocol):
     def scheme(self) -> str:
         """`http` or `https`."""
 
+    def body_nowait(self) -> bytes | None:
+        """Return the request's body if it has arrived as a whole; otherwise None, and `body` must be awaited.
+
+        Raises: MessageTooLarge.
+        """
+
     async def body(self) -> bytes:
         """Read the request's body.
 
