@@ -52,9 +52,11 @@ class Connection(asyncio.Protocol):
             return False
         return self._closes_at is None or self._loop.time() < self._closes_at
 
-    def send(self, request: bytes, idle_s: float | None) -> HttpResponse:
+    def send(
+        self, request: bytes, idle_s: float | None, on_ready: Callable[[HttpResponse], None] | None = None
+    ) -> HttpResponse:
         """Send a request, now or once the connection is open; it fails if the server is silent for `idle_s`."""
-        response = self._response = HttpResponse(self._loop, self.abort, self._resume)
+        response = self._response = HttpResponse(self._loop, self.abort, self._resume, on_ready)
         self._overhead_bytes = 0
         self._idle_s = idle_s
         if self.was_opened:
@@ -99,6 +101,8 @@ class Connection(asyncio.Protocol):
         if self._overhead_bytes > bounds.HEADER_BYTES and self._response is response:
             part = "chunk extensions or trailers" if response.status else "head"
             self._fail(f"the {part} of the response exceeded {bounds.HEADER_BYTES} bytes")
+        elif response.status:  # not in a callback of the parser, which would hide exceptions
+            response.notify_ready()
 
     def eof_received(self) -> bool:
         """Let the event loop close the transport."""
