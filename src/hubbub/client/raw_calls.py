@@ -8,6 +8,7 @@ by ours on the way out and put back on the way in.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
@@ -56,11 +57,12 @@ _NAME_MEMBERS: Final = {
 }
 _RESERVED_PREFIX: Final = "io.modelcontextprotocol/"
 _PROGRESS_TOKEN: Final = "progressToken"
+_CACHED_META_BYTES: Final = 1024
 _TOOL_CALL: Final = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%b,"arguments":%b%b}}'
 
 
 class _Meta(msgspec.Struct):
-    meta: dict[str, Raw] = msgspec.field(default_factory=dict, name="_meta")
+    meta: Raw = msgspec.field(default=Raw(b""), name="_meta")
 
 
 _decode_meta = msgspec.json.Decoder(_Meta).decode
@@ -312,16 +314,25 @@ def seconds_left(call: Call) -> float | None:
     return max(0.001, call.deadline - asyncio.get_running_loop().time())
 
 
-def _forwarded_meta(raw: Raw) -> dict[str, Raw] | None:
+def _forwarded_meta(raw: Raw) -> Mapping[str, Raw] | None:
     """Return the members of `_meta` that are forwarded between caller and server."""
     try:
-        meta = _decode_meta(raw).meta
+        meta = bytes(_decode_meta(raw).meta)
+        if not meta:
+            return None
+        # Most clients send the same members with every call, except for progress tokens.
+        is_repeated = len(meta) <= _CACHED_META_BYTES and _PROGRESS_TOKEN.encode() not in meta
+        return _select_forwarded(meta) if is_repeated else _select_forwarded.__wrapped__(meta)
     except msgspec.DecodeError as error:
         raise InvalidParams(f"Invalid params for tools/call: {error}") from None
-    if not meta:
-        return None
+
+
+@functools.lru_cache(maxsize=64)
+def _select_forwarded(meta: bytes) -> Mapping[str, Raw]:
     return {
-        key: value for key, value in meta.items() if key != _PROGRESS_TOKEN and not key.startswith(_RESERVED_PREFIX)
+        key: value
+        for key, value in _decode(meta).items()
+        if key != _PROGRESS_TOKEN and not key.startswith(_RESERVED_PREFIX)
     }
 
 

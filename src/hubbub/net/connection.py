@@ -17,6 +17,12 @@ from hubbub import bounds
 from hubbub.errors import ConnectionFailed, TransportError
 from hubbub.net.response import HttpResponse
 
+_COMMON_NAMES: Final = {
+    spelling.encode(): name
+    for name in ("connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding")
+    for spelling in (name, name.title())
+}
+"""Names of frequent headers in their usual spellings, so that they need not be decoded."""
 _KEEP_ALIVE_TIMEOUT: Final = re.compile(r"(?i)\btimeout\s*=\s*([0-9]{1,6})")
 
 
@@ -136,7 +142,8 @@ class Connection(asyncio.Protocol):
         """Keep a header; of duplicates, the first. Trailers are ignored: they come after the checks."""
         if self._response is not None and self._response.status:
             return
-        self._headers.setdefault(name.decode("latin-1").lower(), value.decode(errors="replace"))
+        known = _COMMON_NAMES.get(name) or name.decode("latin-1").lower()
+        self._headers.setdefault(known, value.decode(errors="replace"))
 
     def on_headers_complete(self) -> None:
         """Pass the head to the response; interim responses (1xx) are skipped."""
@@ -161,13 +168,16 @@ class Connection(asyncio.Protocol):
         if response is None or not response.status:
             return
         self._response = None
-        self._stop_idle_timer()
-        self._resume()
+        if self._idle_timer is not None:
+            self._stop_idle_timer()
+        if self._is_paused:
+            self._resume()
         response.finish()
         # A server that responds before it has read the whole request may never read the rest.
         if self._parser.should_keep_alive() and not self._transport.get_write_buffer_size():
             keep_alive = self._headers.get("keep-alive")
             self._closes_at = None if keep_alive is None else self._parse_close_time(keep_alive)
+            self.idle_since = self._loop.time()
             self._on_idle(self)
         else:  # later, so that the response is delivered without waiting for this
             self._loop.call_later(bounds.SERVER_CLOSE_WAIT_S, self.abort)

@@ -251,12 +251,11 @@ class ConnectionPool:
 
     def _release(self, connection: Connection) -> None:
         """Make a connection available to the next request; unused ones are closed after a while."""
-        loop = asyncio.get_running_loop()
-        connection.idle_since = loop.time()
         self._idle.setdefault(self._connections[connection], []).append(connection)
-        self._wake_next()
+        if self._waiters:
+            self._wake_next()
         if self._sweep_timer is None:
-            self._sweep_timer = loop.call_later(bounds.POOLED_CONNECTION_IDLE_S, self._sweep)
+            self._sweep_timer = asyncio.get_running_loop().call_later(bounds.POOLED_CONNECTION_IDLE_S, self._sweep)
 
     def _remove(self, connection: Connection) -> None:
         """Remove a closed connection."""

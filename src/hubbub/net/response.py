@@ -15,6 +15,7 @@ from typing import Final
 from hubbub import bounds
 from hubbub.errors import ConnectionFailed, ResponseTooLarge, TransportError
 
+_COMMON_MEDIA_TYPES: Final = ("application/json", "text/event-stream")
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
@@ -69,7 +70,8 @@ class HttpResponse:
     @property
     def media_type(self) -> str:
         """The content type without parameters, in lower case."""
-        return self.header("Content-Type").partition(";")[0].strip().lower()
+        value = self._headers.get("content-type", "")
+        return value if value in _COMMON_MEDIA_TYPES else value.partition(";")[0].strip().lower()
 
     def header(self, name: str) -> str:
         """The value of a header; empty if it is missing."""

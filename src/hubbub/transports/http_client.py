@@ -236,7 +236,7 @@ class HttpTransport:
     def _deliver_body(self, body: bytes, status: int, outgoing: OutgoingRequest) -> None:
         if not body or body.isspace():
             raise InvalidResponse(f"The server sent an empty response (status {status})")
-        if _ACCEPTED_BODY.fullmatch(body) and self._get_stream_task is not None:
+        if self._get_stream_task is not None and b'"accepted"' in body and _ACCEPTED_BODY.fullmatch(body):
             return  # the response will come on the GET stream
         if not self._receiver.receive(body, outgoing):
             raise InvalidResponse(f"The server's response cannot be read: {self._receiver.problem}")
