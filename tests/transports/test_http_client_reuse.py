@@ -72,9 +72,11 @@ class _SilentAnswer:
         if self._is_stream:
             await request.stream("event: message\n")
         await self._is_probing.wait()
-        while not request.writer.is_closing():
-            request.writer.write(b" ")  # is refused once the other end is closed
+        probe = b": comment\n" if self._is_stream else b"HTTP/1.1 102 X\r\n\r\n"
+        for _ in range(100):  # few enough that the client does not object; refused once it has closed its end
+            request.writer.write(probe)
             await asyncio.sleep(0)
+        await wait_until(request.writer.is_closing)
         self._is_closed.set()
 
     async def wait_closed(self) -> None:
