@@ -309,10 +309,15 @@ class OutgoingRequest(Protocol):
     """HTTP headers that repeat parts of it, for proxies that route without reading bodies."""
     is_stateless: bool
     """Whether it belongs to no session."""
+    on_abandoned: Callable[[], Any] | None
+    """Set by `send_nowait` if something must be closed when the caller stops waiting."""
 
     @property
     def is_answered(self) -> bool:
         """Whether its answer has arrived, or its caller stopped waiting."""
+
+    def fail(self, error: Exception) -> None:
+        """Fail the request, unless it is answered."""
 
 
 class Receiver(Protocol):
