@@ -77,7 +77,6 @@ async def test_a_reset_while_a_large_response_is_written_leaves_nothing() -> Non
             await check_caller(other)
 
 
-@pytest.mark.xfail(reason="one more pipelined request is served after the connection is lost")
 async def test_a_reset_while_a_request_is_served_leaves_nothing() -> None:
     async with run_with_caller(message_bytes=500) as (server, other):
         server.held = asyncio.Event()

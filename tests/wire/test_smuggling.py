@@ -32,18 +32,7 @@ CASES = list(
 )
 
 
-NOT_YET = {
-    "long extension": "an extension within one read is not counted",
-    "target b'http://127.0.0.1@evil.example/health'": "the text after @ is taken for the path",
-    "HTTP/1.0 with keep-alive and close": "the connection is kept alive",
-}
-"""Cases that the server does not refuse yet."""
-PARAMETERS = [
-    pytest.param(case, id=case.name[:60], marks=pytest.mark.xfail(reason=NOT_YET[case.name], strict=False))
-    if case.name in NOT_YET
-    else pytest.param(case, id=case.name[:60])
-    for case in CASES
-]
+PARAMETERS = [pytest.param(case, id=case.name[:60]) for case in CASES]
 
 
 @pytest.fixture(scope="module")
