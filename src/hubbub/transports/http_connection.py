@@ -121,8 +121,8 @@ class HttpConnection(asyncio.Protocol):
         """Parse the data, and count bytes outside of bodies: heads, chunk extensions and trailers."""
         limit = self.context.limits.head_bytes
         if len(data) > limit:  # in pieces, because such parts are not counted within one of them
-            for start in range(0, len(data), limit // 2):
-                self.data_received(data[start : start + limit // 2])
+            for start in range(0, len(data), limit // 4):
+                self.data_received(data[start : start + limit // 4])
             return
         if self._phase is _IDLE:
             self._phase = _HEAD
