@@ -19,7 +19,7 @@ from bench.process import ServerProcess
 
 HOST = "127.0.0.1"
 _START_S = 60
-_RETRY_S = 0.02
+_RETRY_S = 0.002  # short, because a start is measured with it
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 _MESSAGE = re.compile(rb"\{.*\}", re.DOTALL)
 
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        if _is_whole(self._received):
+        if is_whole(self._received):
             answer, self._received = self._received, b""
             self._take(answer)
 
@@ -146,6 +146,15 @@ def for_seconds(seconds: float) -> Callable[[], bool]:
     return lambda: time.perf_counter() < end
 
 
+def wait_for_listener(server: ServerProcess, port: int) -> None:
+    """Wait until the server accepts connections."""
+
+    async def main() -> None:
+        (await connect(server, port)).close()
+
+    asyncio.run(main())
+
+
 def free_port() -> int:
     """Return an unused port."""
     with socket.socket() as probe:
@@ -154,7 +163,8 @@ def free_port() -> int:
         return port
 
 
-def _is_whole(answer: bytes) -> bool:
+def is_whole(answer: bytes) -> bool:
+    """Whether these bytes are a complete response."""
     head = answer.find(b"\r\n\r\n")
     if head < 0:
         return False

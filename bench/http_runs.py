@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import statistics
+import time
 from collections.abc import Awaitable, Callable
 
 import uvloop
@@ -43,6 +44,24 @@ def run_server(command: list[str], port: int, work: ServerWork, *, beside_genera
             return runner.run(main(server))
         except TimeoutError:
             raise server.make_error(f"not done in {_RUN_TIMEOUT_S} seconds") from None
+        finally:
+            server.terminate()
+
+
+def measure_start(command: list[str], port: int) -> Values:
+    """Start a server and measure until it has answered `initialize`."""
+    started = time.perf_counter()
+
+    async def main(server: ServerProcess) -> Values:
+        client = await connect(server, port)
+        await client.ask(messages.initialize())
+        values = {"start_cpu_ms": server.cpu_s() * 1e3, "start_ms": (time.perf_counter() - started) * 1e3}
+        client.close()
+        return values
+
+    with ServerProcess(command) as server:
+        try:
+            return asyncio.run(main(server))
         finally:
             server.terminate()
 

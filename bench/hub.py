@@ -56,7 +56,10 @@ def _measure(pace: Pace) -> list[Round]:
     for number in range(pace.rounds):
         print(f"hub: round {number + 1} of {pace.rounds}", file=sys.stderr)
         # Each target has eight phases, so they are shorter than in other suites.
-        round_values = {"direct": _measure_directly(pace.phase_s / 2)}
+        round_values = {
+            "direct": _measure_directly(pace.phase_s / 2),
+            "bare": _measure_bare_protocol(pace.phase_s / 2),
+        }
         round_values |= {target: _measure_target(target, pace.phase_s / 2) for target in _GATEWAYS}
         for target, cells in _GATEWAYS.items():
             for cell in ("_".join(cell) for cell in cells):
@@ -123,11 +126,28 @@ def _measure_directly(phase_s: float) -> Values:
     return values
 
 
+def _measure_bare_protocol(phase_s: float) -> Values:
+    """Measure direct calls of the bare protocol, as the http suite does."""
+
+    async def work(server: ServerProcess, clients: list[Connection]) -> Values:
+        legacy, modern = await open_sessions(clients), without_sessions(clients)
+        return {
+            **concurrent_values("http_legacy", await measure_phase(server, legacy, phase_s)),
+            **concurrent_values("http_modern", await measure_phase(server, modern, phase_s)),
+        }
+
+    port = free_port()
+    return run_server([sys.executable, "-m", "bench.floors.bare_protocol", str(port)], port, work)
+
+
 def _measures() -> Iterator[Measure]:
     for transport, era in _CELLS:
         cell, title = f"{transport}_{era}", f"{'HTTP' if transport == 'http' else transport}, {era}"
         share, peer = _SHARES[transport, era]
-        yield Measure(f"{cell}_cpu_us", f"{title}, 16 in flight, CPU a call", "µs", share, peer)
+        cpu = Measure(f"{cell}_cpu_us", f"{title}, 16 in flight, CPU a call", "µs", share, peer)
+        yield cpu
+        if transport == "http":
+            yield cpu.against("bare", 6.5)
         yield Measure(f"{cell}_one_cpu_us", f"{title}, one call at a time, CPU a call", "µs", peer=peer)
         yield Measure(f"{cell}_one_p50_us", f"{title}, one call at a time, p50", "µs", peer=peer)
         yield Measure(f"{cell}_added_us", f"{title}, added to a direct call, p50", "µs", Goal(Bound.SHARE, 3), "floor")
@@ -146,7 +166,9 @@ SUITE = Suite(
         "fastmcp": "fastmcp-slim 4.1.4, `create_proxy` with a client that stays connected",
         "floor": "a floor: httptools on uvloop, bytes in and bytes out, and an id where it must be",
         "direct": "the bare server itself",
+        "bare": "the bare protocol of the http suite, without a gateway: it checks, counts and answers",
     },
     measures=list(_measures()),
     measure=_measure,
+    floor="floor",
 )

@@ -15,7 +15,7 @@ LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
 PATH = "/mcp"
 _CLIENT = {"name": "bench", "version": "1"}
-_META = {
+META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {},
     "io.modelcontextprotocol/clientInfo": _CLIENT,
@@ -42,34 +42,35 @@ def initialize(path: str = PATH) -> bytes:
 
 def initialized(session: str, path: str = PATH) -> bytes:
     """Return the notification that ends the handshake."""
-    return _post({"jsonrpc": "2.0", "method": "notifications/initialized"}, _legacy_headers(session), path)
+    return _post({"jsonrpc": "2.0", "method": "notifications/initialized"}, legacy_headers(session), path)
 
 
 def list_tools(session: str, cursor: str | None = None, path: str = PATH) -> bytes:
     """Return a request for one page of tools."""
     params = {} if cursor is None else {"cursor": cursor}
     message = {"jsonrpc": "2.0", "id": 0, "method": "tools/list", "params": params}
-    return _post(message, _legacy_headers(session), path)
+    return _post(message, legacy_headers(session), path)
 
 
 def call(session: str, tool: str, path: str = PATH) -> bytes:
     """Return a call of any tool."""
     message = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": {"name": tool, "arguments": {"id": "1"}}}
-    return _post(message, _legacy_headers(session), path)
+    return _post(message, legacy_headers(session), path)
 
 
 def legacy_call(session: str) -> CallForm:
     """Return calls of `echo` in one session."""
-    return _call({}, _legacy_headers(session))
+    return _call({}, legacy_headers(session))
 
 
 def modern_call() -> CallForm:
     """Return calls of `echo` without a session."""
     headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "echo"}
-    return _call({"_meta": _META}, headers)
+    return _call({"_meta": META}, headers)
 
 
-def _legacy_headers(session: str) -> dict[str, str]:
+def legacy_headers(session: str) -> dict[str, str]:
+    """Return the headers of a request in a session."""
     return {"mcp-session-id": session, "mcp-protocol-version": LEGACY}
 
 

@@ -117,6 +117,14 @@ class ServerProcess:
                 return int(line.split()[1]) / 1024
         raise self.make_error("it has ended")
 
+    def descriptors(self) -> int:
+        """Return the number of open descriptors."""
+        return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir()))
+
+    def threads(self) -> int:
+        """Return the number of threads."""
+        return len(list(Path(f"/proc/{self._process.pid}/task").iterdir()))
+
     def read_stderr(self) -> str:
         """Return the stderr output so far."""
         written = os.pread(self._errors.fileno(), os.fstat(self._errors.fileno()).st_size, 0)

@@ -14,6 +14,7 @@ from bench.process import ROOT
 from bench.suite import Bound, Goal, Measure, Round, Suite, median, ratios
 
 _RESULTS = ROOT / "bench" / "results"
+_MISSED = "MISSED"
 
 
 def format_table(suite: Suite, rounds: list[Round]) -> str:
@@ -33,7 +34,7 @@ def format_table(suite: Suite, rounds: list[Round]) -> str:
 
 def is_met(suite: Suite, rounds: list[Round]) -> bool:
     """Whether every goal of the suite is met."""
-    return all(_verdict(suite, measure, rounds) != "MISSED" for measure in suite.measures)
+    return all(_verdict(suite, measure, rounds) != _MISSED for measure in suite.measures)
 
 
 def save_rounds(suite: Suite, rounds: list[Round]) -> Path:
@@ -49,9 +50,9 @@ def save_rounds(suite: Suite, rounds: list[Round]) -> Path:
         "load": os.getloadavg(),
         "targets": suite.targets,
         "ratios": {
-            measure.key: statistics.median(found)
+            f"{measure.key}/{_peer(suite, measure)}": statistics.median(found)
             for measure in suite.measures
-            if (found := ratios(rounds, suite, measure))
+            if (found := ratios(rounds, suite.ours, _peer(suite, measure), measure.key))
         },
         "rounds": rounds,
     }
@@ -61,11 +62,11 @@ def save_rounds(suite: Suite, rounds: list[Round]) -> Path:
 
 def _row(suite: Suite, measure: Measure, rounds: list[Round]) -> list[str]:
     values = [_number(median(rounds, target, measure.key)) for target in suite.targets]
-    spread = ratios(rounds, suite, measure)
+    spread = ratios(rounds, suite.ours, _peer(suite, measure), measure.key)
     ratio = _ratio(statistics.median(spread)) if spread else ""
     return [
         f"{measure.title}, {measure.unit}".removesuffix(", "),
-        *values,
+        *([""] * len(values) if measure.is_repeated else values),
         f"{ratio} {measure.peer}" if ratio and measure.peer else ratio,
         f"{_ratio(spread[0])}..{_ratio(spread[-1])}" if spread else "",
         _goal(measure.goal, measure.unit),
@@ -76,10 +77,24 @@ def _row(suite: Suite, measure: Measure, rounds: list[Round]) -> list[str]:
 def _verdict(suite: Suite, measure: Measure, rounds: list[Round]) -> str:
     if measure.goal is None:
         return ""
-    value = median(rounds, suite.ours, measure.key)
-    assert value is not None
-    ratio = statistics.median(ratios(rounds, suite, measure) or [math.nan])
-    return "ok" if measure.goal.is_met_by(value, ratio) else "MISSED"
+    if _meets_goal(suite.ours, suite, measure, rounds):
+        return "ok"
+    floor_misses = suite.floor is not None and _meets_goal(suite.floor, suite, measure, rounds) is False
+    return "floor misses" if floor_misses else _MISSED
+
+
+def _meets_goal(target: str, suite: Suite, measure: Measure, rounds: list[Round]) -> bool | None:
+    """Whether a target meets the goal of a measure; None if it, or the peer, has no such value."""
+    assert measure.goal is not None
+    value = median(rounds, target, measure.key)
+    found = ratios(rounds, target, _peer(suite, measure), measure.key)
+    if value is None or (not found and measure.goal.bound is not Bound.VALUE):
+        return None
+    return measure.goal.is_met_by(value, statistics.median(found or [math.nan]))
+
+
+def _peer(suite: Suite, measure: Measure) -> str:
+    return measure.peer or suite.peer
 
 
 def _goal(goal: Goal | None, unit: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 Values = dict[str, float]
@@ -61,6 +61,13 @@ class Measure:
     goal: Goal | None = None
     peer: str | None = None
     """Target to compare with, if it is not the peer of the suite."""
+    is_repeated: bool = False
+    """Whether the line above has the same values, compared with another target."""
+
+    def against(self, peer: str, limit: float) -> Measure:
+        """Return a second line for the same values, with the goal of at most `limit` times those of another target."""
+        goal = Goal(Bound.SHARE, limit)
+        return replace(self, title=f"    against {peer}", unit="", goal=goal, peer=peer, is_repeated=True)
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,8 @@ class Suite:
     """Targets with descriptions, in the order of the columns."""
     measures: list[Measure]
     measure: Callable[[Pace], list[Round]]
+    floor: str | None = None
+    """Target that shows what is possible here: a goal that it misses too is not counted as missed."""
 
 
 def median(rounds: list[Round], target: str, key: str) -> float | None:
@@ -83,9 +92,8 @@ def median(rounds: list[Round], target: str, key: str) -> float | None:
     return statistics.median(values) if values else None
 
 
-def ratios(rounds: list[Round], suite: Suite, measure: Measure) -> list[float]:
-    """Return our ratio to the peer in each round, sorted; empty if the peer has no such value."""
-    ours, peer, key = suite.ours, measure.peer or suite.peer, measure.key
+def ratios(rounds: list[Round], target: str, peer: str, key: str) -> list[float]:
+    """Return the ratio of a target to a peer in each round, sorted; empty if one of them has no such value."""
     return sorted(
-        round_values[ours][key] / round_values[peer][key] for round_values in rounds if key in round_values[peer]
+        values[target][key] / values[peer][key] for values in rounds if key in values[target] and key in values[peer]
     )

@@ -100,7 +100,7 @@ class ConnectionFactory(Protocol):
     def __call__(
         self,
         send: Callable[[bytes], None],
-        drain: Callable[[], Awaitable[None]],
+        drain: Callable[[], Awaitable[None] | None],
         *,
         principal: Principal = ANONYMOUS,
         scope: str = PROCESS_SCOPE,
@@ -108,7 +108,7 @@ class ConnectionFactory(Protocol):
         address: str = "",
         has_every_scope: bool = False,
     ) -> ConnectionHandler:
-        """`send` takes one message and never waits; `drain` waits while the client does not read.
+        """`send` takes one message and never waits; `drain` waits while the client does not read, or returns None.
 
         `scope` identifies the state of the client; a transport that serves several clients gives each
         its own, and its network `address`.
@@ -144,6 +144,8 @@ class HttpExchange(Protocol):
     """The status of the response; 0 until there is one."""
     extra_headers: HeaderList
     """Headers that are added to the response, such as those of CORS."""
+    task: Any
+    """The task that serves the request."""
 
     @property
     def query(self) -> str:

@@ -28,6 +28,7 @@ from hubbub.protocol.dialect import (
     classify_batch,
     modern_caller,
     refusal_revision,
+    usual_revision,
 )
 from hubbub.protocol.error_codes import error_object, http_status
 from hubbub.protocol.revisions import (
@@ -257,3 +258,22 @@ def test_every_message_gets_a_revision_or_a_typed_error(facts: MessageFacts) -> 
     if revision is PLAIN:
         assert facts.session is None
         assert facts.method == "initialize" or (facts.plain_allowed and not facts.names_session)
+
+
+@given(
+    st.sampled_from(["initialize", "tools/call", "x", ""]),
+    st.builds(
+        Meta,
+        version=st.sampled_from([UNSET, MODERN_VERSION, "2025-06-18", "2099-01-01", "x"]),
+        capabilities=st.sampled_from([UNSET, {}]),
+        log_level=st.sampled_from([UNSET, "error", "x"]),
+    ),
+    st.sampled_from([None, PLAIN, *LEGACY.values()]),
+    st.from_regex(rb"[0-9]+", fullmatch=True).map(Raw),
+)
+def test_the_usual_revision_is_the_one_that_classify_returns(
+    method: str, meta: Meta, session: Revision | None, identifier: Raw
+) -> None:
+    revision = usual_revision(method, meta, session)
+    facts = MessageFacts(method=method, id=identifier, meta=meta, session=session)
+    assert revision is None or revision is classify(facts)

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hubbub import InvalidRequest, MessageError, MessageTooLarge, ParseError, bounds
-from hubbub.protocol.framing import Framer, encode_frame, encode_line
+from hubbub.protocol.framing import Framer, encode_frame, encode_line, encode_lines
 
 LIMIT = 64
 
@@ -441,6 +441,11 @@ def test_any_split_of_any_garbage_gives_the_same_outcome(data: bytes, positions:
 def test_an_encoded_line_has_no_line_breaks_inside() -> None:
     assert encode_line(b'{\r\n "a": 1\n}') == b'{   "a": 1 }\n'
     assert encode_line(b"[1]") == b"[1]\n"
+
+
+@given(st.lists(st.text("{}[]1, \r\n").map(str.encode)))
+def test_lines_are_encoded_together_as_alone(messages: list[bytes]) -> None:
+    assert encode_lines(messages) == b"".join(map(encode_line, messages))
 
 
 def test_the_length_of_an_encoded_frame_is_in_bytes() -> None:

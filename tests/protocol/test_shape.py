@@ -47,7 +47,14 @@ from hubbub.protocol.results import (
     UnionToolResult,
 )
 from hubbub.protocol.revisions import LEGACY, PLAIN, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28
-from hubbub.protocol.shape import identity_meta, needs_wrapping, shape, shape_raw_entry, shape_tool_entry
+from hubbub.protocol.shape import (
+    NEWER_FIELDS,
+    identity_meta,
+    needs_wrapping,
+    shape,
+    shape_raw_entry,
+    shape_tool_entry,
+)
 
 HUB = identity_meta(Implementation("hub", "1"))
 KEY = "io.modelcontextprotocol/serverInfo"
@@ -200,6 +207,14 @@ def test_a_reply_is_shaped_alike_before_and_after_it_is_encoded(reply: Any, revi
     body = Raw(msgspec.json.encode(shape(copy.deepcopy(reply), R2026_07_28, HUB)))
     raw = RawReply(body=body, revision=R2026_07_28, wraps=getattr(reply, "wraps", False))
     assert shape_outcome(raw, revision) == shape_outcome(reply, revision)
+
+
+@pytest.mark.parametrize("name", NEWER_FIELDS["tool result"])
+def test_each_newer_member_of_a_tool_result_is_removed_for_a_caller_that_lacks_it(name: str) -> None:
+    fields = {field.encode_name: field.name for field in msgspec.structs.fields(ToolResult)}
+    member: dict[str, Any] = {fields[name]: {}}
+    result = shape(ToolResult(content=[Text("x")], **member), PLAIN, HUB)
+    assert getattr(result, fields[name]) is UNSET
 
 
 texts = st.sampled_from([UNSET, "x"])

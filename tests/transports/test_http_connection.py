@@ -9,7 +9,7 @@ from tests.http.in_process_server import run_server
 from tests.http.raw_http import JSON, TIMEOUT_S, request
 
 from hubbub import bounds
-from hubbub.transports.http_heads import encode_fields
+from hubbub.transports.response_heads import encode_fields
 
 PING = json.dumps(request("ping")).encode()
 

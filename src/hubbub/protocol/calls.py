@@ -23,7 +23,7 @@ DEFAULT_LOG_LEVEL = "info"
 """Lowest level of log messages for a legacy client that has not set one."""
 
 
-class Implementation(msgspec.Struct, rename="camel"):
+class Implementation(msgspec.Struct, rename="camel", gc=False):
     """Name and version of a client or server."""
 
     name: str
@@ -67,7 +67,7 @@ class RawObject(Mapping[str, Any]):
         return msgspec.json.decode(self._text, type=dict[str, Raw])
 
 
-class Caller(msgspec.Struct, kw_only=True):
+class Caller(msgspec.Struct, kw_only=True, gc=False):
     """The client that sent a call: described by its session in the legacy era, by each request in the modern."""
 
     revision: Revision
@@ -135,7 +135,7 @@ class Caller(msgspec.Struct, kw_only=True):
         return rank >= LOG_LEVELS.index(least)
 
 
-class Meta(msgspec.Struct, frozen=True):
+class Meta(msgspec.Struct, frozen=True, gc=False):
     """The `_meta` of a request, as far as the protocol itself reads it."""
 
     version: str | UnsetType = msgspec.field(default=UNSET, name="io.modelcontextprotocol/protocolVersion")

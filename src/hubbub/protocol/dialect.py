@@ -42,7 +42,7 @@ from hubbub.protocol.revisions import (
 _MCP_ID = re.compile(rb'"|-?[0-9]+\Z')
 
 
-class MessageFacts(msgspec.Struct, kw_only=True):
+class MessageFacts(msgspec.Struct, kw_only=True, gc=False):
     """What the transport knows about a message before it is interpreted."""
 
     method: str = ""
@@ -86,15 +86,43 @@ def classify(facts: MessageFacts) -> Revision:
         SessionNotFound, SessionRequired: a legacy message belongs to no session.
         InvalidRequest: the id of an MCP request is neither a string nor a whole number.
     """
-    if not claims_modern(facts):
+    if facts.meta.version is UNSET and (facts.version_header is None or not _is_modern_version(facts.version_header)):
         revision = _classify_legacy(facts)
     elif facts.http_method != "POST":
         raise MethodNotAllowed("This protocol revision supports only POST")
     else:
         revision = _classify_modern(facts) if facts.is_request else NEWEST_MODERN
-    if facts.id is not UNSET and (revision.is_mcp or facts.method == "initialize") and not _MCP_ID.match(facts.id):
-        raise InvalidRequest("`id` must be a string or a whole number")
+    if facts.id is not UNSET and (revision.is_mcp or facts.method == "initialize"):
+        _check_mcp_id(facts.id)
     return revision
+
+
+def _check_mcp_id(identifier: Raw) -> None:
+    # Most ids are digits only, which `isdigit` finds faster.
+    if not (bytes(identifier).isdigit() or _MCP_ID.match(identifier)):
+        raise InvalidRequest("`id` must be a string or a whole number")
+
+
+def usual_revision(method: str, meta: Meta, session: Revision | None) -> Revision | None:
+    """The dialect of a request on a connection, in the usual cases; None: `classify` decides.
+
+    The usual cases are a request in a session, and a modern request with all that is required. The id must be checked.
+    """
+    if meta is NO_META or meta.version is UNSET:
+        return session if method != "initialize" else None
+    if meta.capabilities is UNSET or meta.log_level is not UNSET:
+        return None
+    return MODERN.get(meta.version)
+
+
+def usual_http_revision(method: str, meta: Meta, version_header: str | None) -> Revision | None:
+    """The dialect of a modern request over HTTP with all that is required; None: `classify` decides.
+
+    The id must be checked.
+    """
+    if meta is NO_META or meta.version is UNSET or meta.version != version_header:
+        return None
+    return usual_revision(method, meta, None)
 
 
 def classify_batch(facts: MessageFacts) -> Revision:

@@ -38,6 +38,14 @@ def encode_line(message: bytes) -> bytes:
     return message + b"\n"
 
 
+def encode_lines(messages: list[bytes]) -> bytes:
+    """Frame JSON texts as lines, each as `encode_line` does."""
+    text = b"\n".join((*messages, b""))
+    if text.count(b"\n") == len(messages) and text.find(b"\r") < 0:
+        return text
+    return b"".join(map(encode_line, messages))
+
+
 def encode_frame(message: bytes) -> bytes:
     """Frame one JSON text with a `Content-Length` header."""
     return b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
@@ -130,6 +138,14 @@ class Framer:
 
     def _take_plain_lines(self, data: bytes, position: int, output: _Output) -> int:
         """Take lines in bulk, up to the first that does not start an object or array."""
+        if position == 0 and len(data) <= self._limit and data.find(b"\r") < 0:
+            *lines, rest = data.split(b"\n")
+            for line in lines:
+                if not line or line[0] not in b"{[":
+                    break
+            else:
+                output += lines
+                return len(data) - len(rest)
         while (end := data.find(b"\n", position)) >= 0:
             if data[position] not in b"{[" or end - position > self._limit:
                 break

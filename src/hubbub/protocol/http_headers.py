@@ -10,8 +10,8 @@ request. The endpoint creates one for every request; values of `Mcp-Param-*` are
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, cast
 
 from hubbub.errors import SettingsError
 
@@ -25,13 +25,14 @@ class Headers:
 
     __slots__ = ("_repeated", "_values", "has_repeated", "raw")
 
-    def __init__(self, pairs: HeaderList = ()) -> None:
-        self._values: Mapping[bytes, bytes] = dict(pairs)
+    def __init__(self, pairs: HeaderList | dict[bytes, bytes] = ()) -> None:
+        """Take pairs, or a dict if no name occurs twice."""
+        self._values: dict[bytes, bytes] = pairs if type(pairs) is dict else dict(pairs)
         self._repeated: frozenset[bytes] = _NO_NAMES
         self.has_repeated = len(self._values) != len(pairs)
         """Whether any name occurs more than once."""
         if self.has_repeated:
-            self._values, self._repeated = _join_values(pairs)
+            self._values, self._repeated = _join_values(cast(HeaderList, pairs))
         self.raw: Callable[[bytes], bytes | None] = self._values.get
         """The value as received."""
 

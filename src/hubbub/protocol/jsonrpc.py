@@ -88,6 +88,8 @@ _MEMBER_NAME = re.compile(rb"\s*[{,]\s*(" + _STRING + rb")\s*:\s*", re.DOTALL)
 _SCALAR = re.compile(_STRING + rb"|[^,}\s]++", re.DOTALL)
 _MIN_MEMBER_BYTES = len(b',"id":1')
 """If fewer bytes than this are unaccounted for, they are whitespace; more may be a repeated member."""
+_SHORT_ID_BYTES = 32
+"""Most ids are shorter, and whole numbers: these need no further check."""
 _NON_STRUCTURAL_BYTES = bytes(set(range(256)) - set(b'[]{}"'))
 _SHORT_MESSAGE_BYTES = 1024
 """Up to this message size, counting all brackets is faster than searching for each."""
@@ -113,10 +115,25 @@ def decode_envelope(data: bytes) -> Envelope | list[bytes]:
         raise InvalidRequest(f"Not a JSON-RPC message: {error}") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ParseError(f"Parse error: {_describe_error(error, data)}") from None
-    # Few brackets prove shallow nesting; only messages with many are measured.
-    if _has_many_brackets(data):
+    size = len(data)
+    # Each level takes two brackets, so a short message cannot nest too deep.
+    if size > 2 * bounds.NESTING_DEPTH and _has_many_brackets(data):
         _check_nesting(data)
-    _check_members(envelope, data)
+    # What the types of `Envelope` do not check: version, id, repeated members. `decode_params` checks `params`.
+    if envelope.jsonrpc != "2.0":
+        raise InvalidRequest('`jsonrpc` must be "2.0"')
+    identifier, method, params = envelope.id, envelope.method, envelope.params
+    # The bytes that remain of this message if it was written compactly, with each member once.
+    unaccounted = size - 17 - (_response_bytes(envelope) if method is UNSET else 12 + len(method))
+    if identifier is not UNSET:
+        id_bytes = len(identifier)
+        if id_bytes > _SHORT_ID_BYTES or not bytes(identifier).isdigit():
+            _check_id(identifier)
+        unaccounted -= 6 + id_bytes
+    if params is not UNSET:
+        unaccounted -= 10 + len(params)
+    if unaccounted >= _MIN_MEMBER_BYTES:
+        _refuse_repeated_members(envelope, data, unaccounted)
     return envelope
 
 
@@ -165,9 +182,16 @@ def _refuse_unless_json(data: bytes) -> None:
 
 
 def _has_many_brackets(data: bytes) -> bool:
-    """Whether more brackets open than levels are allowed. Long messages are mostly text, which `find` skips."""
+    """Whether more brackets open than levels are allowed; if not, the nesting need not be measured.
+
+    Long messages are mostly text, which `find` skips.
+    """
     if len(data) <= _SHORT_MESSAGE_BYTES:
-        return data.count(b"[") + data.count(b"{") > bounds.NESTING_DEPTH
+        arrays = data.count(b"[")
+        # A level takes two bytes as an array, and five as an object, except for the innermost: `{"":`, `}`.
+        if len(data) + 3 * arrays + 3 <= 5 * bounds.NESTING_DEPTH:
+            return False
+        return arrays + data.count(b"{") > bounds.NESTING_DEPTH
     seen = 0
     for bracket in (b"[", b"{"):
         position = data.find(bracket)
@@ -204,23 +228,6 @@ def _extract_brackets(data: bytes) -> bytes:
     # Two adjacent quotes can be removed, opening or closing: what is inside a string stays inside one.
     structural = data.translate(None, _NON_STRUCTURAL_BYTES).replace(b'""', b"")
     return b"".join(structural.split(b'"')[::2])
-
-
-def _check_members(envelope: Envelope, data: bytes) -> None:
-    """Check what the types of `Envelope` do not: id, doubled members. `decode_params` checks `params`."""
-    if envelope.jsonrpc != "2.0":
-        raise InvalidRequest('`jsonrpc` must be "2.0"')
-    identifier, method, params = envelope.id, envelope.method, envelope.params
-    # The length of this message if it was written compactly, with each member once.
-    accounted = 17 + (_response_bytes(envelope) if method is UNSET else 12 + len(method))
-    if identifier is not UNSET:
-        _check_id(identifier)
-        accounted += 6 + len(identifier)
-    if params is not UNSET:
-        accounted += 10 + len(params)
-    unaccounted = len(data) - accounted
-    if unaccounted >= _MIN_MEMBER_BYTES:
-        _refuse_repeated_members(envelope, data, unaccounted)
 
 
 def _response_bytes(envelope: Envelope) -> int:
@@ -289,7 +296,7 @@ def _value_end(data: bytes, start: int) -> int:
 def id_key(identifier: Raw | bytes) -> bytes:
     """The id as a dictionary key: equal ids have equal keys, however they are escaped."""
     key = bytes(identifier)
-    if key[:1] == b'"' and key.find(b"\\") >= 0:
+    if not key.isdigit() and key[:1] == b'"' and key.find(b"\\") >= 0:
         return _encoder.encode(_decode_string(key))
     return key
 

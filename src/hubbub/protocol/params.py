@@ -8,6 +8,7 @@ as a method takes `params` as its arguments and refuses them itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ EMPTY_PARAMS = Raw(b"{}")
 _NULL = b"null"
 
 
-class Params(msgspec.Struct, kw_only=True, rename="camel"):
+class Params(msgspec.Struct, kw_only=True, rename="camel", gc=False):
     """Parameters that every method may have."""
 
     meta: Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
@@ -158,16 +159,28 @@ def _loose_decoder() -> msgspec.json.Decoder[dict[str, Raw]]:
     return msgspec.json.Decoder(dict[str, Raw])
 
 
+_decoders: dict[str, Callable[[Raw], Any]] = {}
+"""By method; each is created on first use, because most sessions use few methods."""
+
+
+def _make_decoder(method: str) -> Callable[[Raw], Any]:
+    struct = _PARAMS_BY_METHOD.get(method)
+    if struct is None:
+        return _common_decoder()
+    decode = _decoders[method] = msgspec.json.Decoder(struct).decode
+    return decode
+
+
 @cache
-def _decoder(struct: type[Params]) -> msgspec.json.Decoder[Any]:
-    """Create a decoder on first use, because most sessions use few methods."""
-    return msgspec.json.Decoder(struct)
+def _common_decoder() -> Callable[[Raw], Params]:
+    return msgspec.json.Decoder(Params).decode
 
 
 def decode_params(method: str, raw: Raw) -> tuple[Any, Meta]:
     """Decode parameters for a method; an error is returned in place of the parameters."""
+    decode = _decoders.get(method) or _make_decoder(method)
     try:
-        params = _decoder(_PARAMS_BY_METHOD.get(method, Params)).decode(raw)
+        params = decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
         if memoryview(raw)[0] not in b"{[":
             return InvalidRequest("`params` must be an object or an array"), NO_META
@@ -178,7 +191,7 @@ def decode_params(method: str, raw: Raw) -> tuple[Any, Meta]:
 
 def _decode_meta(raw: Raw) -> Meta:
     try:
-        meta = _decoder(Params).decode(raw).meta
+        meta = _common_decoder()(raw).meta
     except (msgspec.DecodeError, RecursionError):
         return _decode_version(raw)
     return NO_META if meta is UNSET else meta

@@ -92,7 +92,9 @@ def _unknown_fields(kind: Kind, revision: Revision) -> frozenset[str]:
 
 
 def _clear_unknown(struct: msgspec.Struct, kind: Kind, revision: Revision) -> None:
-    known = _fields_to_clear.setdefault(revision.version, {})
+    known = _fields_to_clear.get(revision.version)
+    if known is None:
+        known = _fields_to_clear[revision.version] = {}
     found = known.get(type(struct))
     if found is None:
         unknown = _unknown_fields(kind, revision)
@@ -170,10 +172,13 @@ def shape(reply: Reply, revision: Revision, identity: dict[str, Any]) -> Any:
         ToolError: the reply is a failed tool call and the dialect has no `isError`.
     """
     if isinstance(reply, ToolResult):
-        _fill_content(reply, revision)
+        if reply.content is UNSET or reply.structured_content is not UNSET:
+            _fill_content(reply, revision)
+        if revision is not NEWEST_MODERN:
+            _older_tool_reply(reply, revision)
     elif isinstance(reply, RawReply):
         return _shape_raw(reply, revision, identity)
-    if revision is not NEWEST_MODERN:
+    elif revision is not NEWEST_MODERN:
         _remove_newer(reply, revision)
     if revision.result_type:
         if reply.result_type is UNSET:
@@ -191,11 +196,7 @@ def _fill_content(reply: ToolResult, revision: Revision) -> None:
 
 
 def _remove_newer(reply: Reply, revision: Revision) -> None:
-    kind: Kind = "result"
-    if isinstance(reply, ToolResult):
-        kind = "tool result"
-        _older_tool_reply(reply, revision)
-    elif isinstance(reply, PromptReply):
+    if isinstance(reply, PromptReply):
         if not revision.resource_links:
             for message in reply.messages:
                 message.content = _older_block(message.content, revision)
@@ -209,6 +210,10 @@ def _remove_newer(reply: Reply, revision: Revision) -> None:
         reply.resource_templates = [_older_copy(entry, "entry", revision) for entry in reply.resource_templates]
     elif isinstance(reply, PromptsReply):
         reply.prompts = [_older_copy(entry, "entry", revision) for entry in reply.prompts]
+    _clear_unknown_members(reply, "result", revision)
+
+
+def _clear_unknown_members(reply: Reply, kind: Kind, revision: Revision) -> None:
     _clear_unknown(reply, kind, revision)
     if reply.meta is not UNSET and not revision.result_type:
         reply.meta = _remove_spec_keys(reply.meta) or UNSET
@@ -222,6 +227,16 @@ def _older_tool_reply(reply: ToolResult, revision: Revision) -> None:
         reply.structured_content = _older_structured(reply.structured_content, revision, wraps=reply.wraps)
     if not revision.resource_links:
         reply.content = [_older_block(item, revision) for item in reply.content]
+    has_newer_members = not (
+        reply.structured_content is UNSET
+        and reply.is_error is UNSET
+        and reply.meta is UNSET
+        and reply.result_type is UNSET
+        and reply.ttl_ms is UNSET
+        and reply.cache_scope is UNSET
+    )
+    if has_newer_members:
+        _clear_unknown_members(reply, "tool result", revision)
 
 
 def shape_tool_entry(entry: ToolEntry, wrapped_output: dict[str, Any] | None, revision: Revision) -> ToolEntry:

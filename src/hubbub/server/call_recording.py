@@ -41,6 +41,7 @@ class RecordingPeer:
 
     def __init__(self, peer: Peer, record: RecordCall) -> None:
         self._peer = peer
+        self._request = peer.request
         self._record = record
 
     async def request(self, call: Call) -> Reply:
@@ -49,8 +50,9 @@ class RecordingPeer:
         if not call.caller.revision.is_mcp and method not in METHODS["plain"]:
             method = "tools/call"
         try:
-            reply = await self._peer.request(call)
-            outcome = "tool_error" if _is_tool_error(reply) else "ok"
+            reply = await self._request(call)
+            is_tool_error = reply.is_error is True if isinstance(reply, ToolResult) else _is_tool_error(reply)
+            outcome = "tool_error" if is_tool_error else "ok"
             return reply
         except ToolFailure:
             outcome = "tool_error"
@@ -84,9 +86,7 @@ def record_calls(server: Server) -> None:
 
 
 def _is_tool_error(reply: Reply) -> bool:
-    """Whether a reply is the result of a failed tool, of this server or behind a hub."""
-    if isinstance(reply, ToolResult):
-        return reply.is_error is True
+    """Whether a reply is the result of a failed tool behind a hub."""
     if not isinstance(reply, RawReply) or b'"isError"' not in bytes(reply.body):
         return False
     try:

@@ -7,7 +7,6 @@ requests are served at any time, because each describes itself. It is also the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -24,21 +23,23 @@ from hubbub.protocol.dialect import (
     legacy_caller,
     modern_caller,
     refusal_revision,
+    usual_revision,
 )
 from hubbub.protocol.error_codes import error_response
-from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope, encode_notification
+from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope, encode_notification, encode_result
 from hubbub.protocol.params import EMPTY_PARAMS, CancelledParams, decode_params
 from hubbub.protocol.revisions import PLAIN, Revision
+from hubbub.protocol.shape import shape
 from hubbub.server.batch import SendResponse, handle_batch
 from hubbub.server.pending_requests import PendingRequests, refusal_id
-from hubbub.server.responses import respond_to_call
+from hubbub.server.responses import respond_to_error
 from hubbub.server.running_calls import RunningCalls
 from hubbub.server.server import Server
 from hubbub.server.subscriptions import RESOURCE_UPDATED
 
 
-async def _no_backpressure() -> None:
-    """Default for `drain`: return at once, for transports without backpressure."""
+def _no_backpressure() -> None:
+    """Default for `drain`: never wait, for transports without backpressure."""
 
 
 class Connection:
@@ -48,7 +49,7 @@ class Connection:
         self,
         server: Server,
         send: SendResponse,
-        drain: Callable[[], Awaitable[None]] = _no_backpressure,
+        drain: Callable[[], Awaitable[None] | None] = _no_backpressure,
         *,
         principal: Principal = ANONYMOUS,
         scope: str = PROCESS_SCOPE,
@@ -84,7 +85,8 @@ class Connection:
     @property
     def is_busy(self) -> bool:
         """Whether reading should pause. Calls that wait for the client do not count, or both sides would wait."""
-        return len(self._running_calls) - len(self._pending_requests) >= bounds.IN_FLIGHT
+        running_count = len(self._running_calls)
+        return running_count >= bounds.IN_FLIGHT and running_count - len(self._pending_requests) >= bounds.IN_FLIGHT
 
     def when_ready(self, resume: Callable[[], None]) -> None:
         """Call `resume` once, when reading may continue."""
@@ -99,7 +101,8 @@ class Connection:
             self._refuse(self._count_message(is_counted) or error, identifier)
             return
         if isinstance(message, Envelope):
-            self._handle_message(message, self._send, self._count_message(is_counted))
+            rate_error = None if self._count is None else self._count_message(is_counted)
+            self._handle_message(message, self._send, rate_error)
         else:
             self._handle_batch(message, is_counted)
 
@@ -156,38 +159,54 @@ class Connection:
         identifier, method = message.id, message.method
         raw = EMPTY_PARAMS if message.params is UNSET else message.params
         params, meta = decode_params(method, raw)
-        facts = MessageFacts(method=method, id=identifier, meta=meta, session=self._session_revision)
+        key, revision = bytes(identifier), None
+        if key.isdigit() and key not in self._running_calls:
+            revision = usual_revision(method, meta, self._session_revision)
         try:
-            revision = classify(facts)
-            key = self._running_calls.reserve(identifier)
-            caller = self._identify_caller(revision, method, params, meta)
+            if revision is None:
+                revision = classify(self._gather_facts(method, identifier, meta))
+                key = self._running_calls.reserve(identifier)
+            if revision.stateless or method == "initialize":
+                caller = self._identify_caller(revision, params, meta)
+            else:
+                caller = self._caller
         except HubbubError as error:
+            facts = self._gather_facts(method, identifier, meta)
             send_response(error_response(identifier, error, refusal_revision(facts)))
             return
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=self)
-        self._running_calls.start(key, self._serve(key, call, send_response))
+        self._running_calls.start_soon(key, self._serve(key, call, send_response))
 
-    def _identify_caller(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
+    def _gather_facts(self, method: str, identifier: Raw, meta: Meta) -> MessageFacts:
+        return MessageFacts(method=method, id=identifier, meta=meta, session=self._session_revision)
+
+    def _identify_caller(self, revision: Revision, params: Any, meta: Meta) -> Caller:
+        """Return the caller that a modern request or an `initialize` describes."""
         if revision.stateless:
             self._has_sent_modern = True
             caller = modern_caller(meta, revision, self._caller.principal, self._caller.address)
             caller.has_every_scope = self._caller.has_every_scope
             return caller
-        if method == "initialize":
-            if isinstance(params, HubbubError):
-                raise params
-            previous = self._caller
-            new_caller = legacy_caller(params, previous.principal, previous.address)
-            new_caller.scope = previous.scope
-            new_caller.has_every_scope = previous.has_every_scope
-            self._caller, self._session_revision = new_caller, new_caller.revision
-        return self._caller
+        if isinstance(params, HubbubError):
+            raise params
+        previous = self._caller
+        new_caller = legacy_caller(params, previous.principal, previous.address)
+        new_caller.scope = previous.scope
+        new_caller.has_every_scope = previous.has_every_scope
+        self._caller, self._session_revision = new_caller, new_caller.revision
+        return new_caller
 
     async def _serve(self, key: bytes, call: Call, send_response: SendResponse) -> None:
-        response = b""
+        response, server = b"", self._server
         try:
-            await self._wait_drained()  # start no call for a client that does not read
-            response, _ = await respond_to_call(self._server.peer, call, self._server.identity)
+            draining = self._wait_drained()
+            if draining is not None:
+                await draining  # start no call for a client that does not read
+            try:
+                reply = await server.peer.request(call)
+                response = encode_result(call.id, shape(reply, call.caller.revision, server.identity))
+            except BaseException as error:
+                response, _ = respond_to_error(call, error, server.identity)
         finally:
             self._running_calls.end(key)
             if self._resume is not None and not self.is_busy:
@@ -226,7 +245,9 @@ class Connection:
 
     async def _send_and_drain(self, message: bytes) -> None:
         self._send(message)
-        await self._wait_drained()
+        draining = self._wait_drained()
+        if draining is not None:
+            await draining
 
     @property
     def watching(self) -> set[str]:
@@ -249,8 +270,7 @@ class Connection:
         self._pending_requests.close()
         self._server.broadcaster.end_subscriptions(self)
         if self._running_calls:
-            limit_s = bounds.DRAIN_TIMEOUT_S if timeout_s is None else timeout_s
-            await asyncio.wait(list(self._running_calls.values()), timeout=limit_s)
+            await self._running_calls.wait(bounds.DRAIN_TIMEOUT_S if timeout_s is None else timeout_s)
         await self.close()
 
     async def close(self) -> None:
@@ -259,5 +279,5 @@ class Connection:
         self._pending_requests.close()
         self._running_calls.cancel_all()
         if self._running_calls:
-            await asyncio.wait(list(self._running_calls.values()), timeout=bounds.SHUTDOWN_TIMEOUT_S)
+            await self._running_calls.wait(bounds.SHUTDOWN_TIMEOUT_S)
         self._server.end_scope(self._caller.state_scope)

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, RemoteError, ToolError
@@ -31,12 +31,14 @@ _CLIENT_REQUEST_ERRORS = (RemoteError, DeadlineExceeded, ConnectionClosed)
 class Handler:
     """A user's function, and the name of its `Context` parameter, if any."""
 
-    __slots__ = ("_is_async", "context_name", "function")
+    __slots__ = ("_is_async", "context_name", "function", "is_direct")
 
     def __init__(self, function: Callable[..., Any], context_name: str | None) -> None:
         self.function = function
         self.context_name = context_name
         self._is_async = is_async(function)
+        self.is_direct = self._is_async and context_name is None
+        """Whether awaiting the function is all that `call` does, except for the conversion of errors."""
 
     async def call(self, arguments: dict[str, Any], call: Call, server: Server) -> Any:
         """Call the function and return its result.
@@ -53,23 +55,26 @@ class Handler:
                 return await self.function(**arguments)
             value = await run_in_thread(server.threads, self.function, arguments, call.caller.owner)
             return await value if inspect.isawaitable(value) else value
-        except _CLIENT_REQUEST_ERRORS as error:
-            raise ToolError(error.message) from error
-        except HubbubError:
-            raise
-        except asyncio.CancelledError as error:
-            if context is not None:
+        except BaseException as error:
+            if context is not None and isinstance(error, asyncio.CancelledError):
                 context.is_cancelled = True
-            if is_being_cancelled():
-                raise
-            raise ToolError("A task that the handler awaited was cancelled") from error
-        except GeneratorExit:
-            raise
-        except BaseException as error:  # KeyboardInterrupt and SystemExit of a handler must not end the server
-            raise self._convert_error(error) from error
+            self.raise_error(error)
         finally:
             if context is not None:
                 context.end()
+
+    def raise_error(self, error: BaseException) -> NoReturn:
+        """Raise what callers may see of an exception that the function raised."""
+        if isinstance(error, _CLIENT_REQUEST_ERRORS):
+            raise ToolError(error.message) from error
+        if isinstance(error, HubbubError | GeneratorExit):
+            raise error
+        if isinstance(error, asyncio.CancelledError):
+            if is_being_cancelled():
+                raise error
+            raise ToolError("A task that the handler awaited was cancelled") from error
+        # KeyboardInterrupt and SystemExit of a handler must not end the server.
+        raise self._convert_error(error) from error
 
     def _convert_error(self, error: BaseException) -> HubbubError:
         """Return the error for callers; a group with a single exception counts as that exception."""

@@ -34,6 +34,7 @@ from hubbub.server.declared_inputs import read_declared_inputs
 from hubbub.server.pagination import paginate
 from hubbub.server.subscriptions import Subscription
 from hubbub.server.tools import Tool
+from hubbub.server.views import EVERYTHING
 
 if TYPE_CHECKING:
     from hubbub.server.prompts import Prompt
@@ -47,12 +48,12 @@ _CLIENT_CAPABILITIES = ("elicitation", "sampling", "roots")
 
 
 def call_tool(server: Server, call: Call) -> Coroutine[Any, Any, Reply]:
-    params = call.params
-    tool = server.tools.find(params.name)
+    params, tools = call.params, server.tools
+    tool = tools.get(params.name) or tools.find(params.name)
     if tool is None or (tool.scopes and not call.caller.holds(tool.scopes)):
         known = visible_tools(server, call.caller)
-        raise ToolNotFound(params.name, [server.tools.listed_name(each) for each in known])
-    if not server.view.shows(tool):
+        raise ToolNotFound(params.name, [tools.listed_name(each) for each in known])
+    if server.view is not EVERYTHING and not server.view.shows(tool):
         raise _add_error_form(tool, ArgumentsInvalid(f"Tool {tool.name!r} is disabled by the active profile"))
     return run_tool(server, tool, params.arguments, call)
 
@@ -61,7 +62,15 @@ async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Cal
     try:
         if tool.may_request_input and call.caller.revision.rounds:
             return await run_tool_with_input(server, tool, arguments, call)
-        reply = await tool.run(arguments, call, server)
+        if tool.is_direct:  # the same as `tool.run`, without two coroutines
+            decoded = tool.arguments.decode(arguments)
+            try:
+                value = await tool.function(**decoded)
+            except BaseException as error:
+                tool.handler.raise_error(error)
+            reply = tool.make_result(value)
+        else:
+            reply = await tool.run(arguments, call, server)
         if reply.is_error is True and not call.caller.revision.is_mcp:
             tool_failure = to_tool_error(reply)
             tool_failure.result = reply

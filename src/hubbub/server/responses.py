@@ -28,30 +28,34 @@ logger = logging.getLogger("hubbub.server")
 
 async def respond_to_call(peer: Peer, call: Call, identity: dict[str, Any]) -> tuple[bytes, HubbubError | None]:
     """Return the encoded response to a call, and the error in it, if any."""
-    revision = call.caller.revision
     try:
+        return encode_result(call.id, shape(await peer.request(call), call.caller.revision, identity)), None
+    except BaseException as error:
+        return respond_to_error(call, error, identity)
+
+
+def respond_to_error(call: Call, error: BaseException, identity: dict[str, Any]) -> tuple[bytes, HubbubError | None]:
+    """Return the encoded response to a call that raised an exception, and the error in it, if any.
+
+    Raises: the exception, if it ends the call without a response.
+    """
+    revision = call.caller.revision
+    if isinstance(error, ToolFailure) and call.method == "tools/call" and (revision.is_mcp or error.as_result):
+        if not revision.is_mcp:
+            revision = NEWEST_LEGACY  # the pack's contract has one form for every caller
+        tool = None if isinstance(call.params, HubbubError) else call.params.name
         try:
-            reply = await peer.request(call)
-        except ToolFailure as failure:
-            if call.method != "tools/call" or not (revision.is_mcp or failure.as_result):
-                raise
-            tool = None if isinstance(call.params, HubbubError) else call.params.name
-            reply = failure.result or failure_reply(failure, tool)
-            if not revision.is_mcp:
-                revision = NEWEST_LEGACY  # the pack's contract has one form for every caller
-        return encode_result(call.id, shape(reply, revision, identity)), None
-    except HubbubError as error:
+            return encode_result(call.id, shape(error.result or failure_reply(error, tool), revision, identity)), None
+        except Exception as failure:
+            error = failure
+    if isinstance(error, HubbubError):
         return error_response(call.id, error, revision, call.method), error
-    except asyncio.CancelledError:
+    if isinstance(error, asyncio.CancelledError):
         if is_being_cancelled():
-            raise
-        return _internal_error(call)
-    except (Exception, KeyboardInterrupt, SystemExit):  # raised by handlers: only signals end the process
-        return _internal_error(call)
-
-
-def _internal_error(call: Call) -> tuple[bytes, HubbubError]:
-    logger.exception("%s failed", call.method)
+            raise error
+    elif not isinstance(error, Exception | KeyboardInterrupt | SystemExit):  # of handlers: only signals end the process
+        raise error
+    logger.error("%s failed", call.method, exc_info=error)
     internal_error = HubbubError("Internal error")
     return error_response(call.id, internal_error, call.caller.revision), internal_error
 

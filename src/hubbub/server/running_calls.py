@@ -7,12 +7,12 @@ stays in use until its call has ended, even if the client cancelled it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 
 from msgspec import Raw
 
 from hubbub.errors import IdInUse, Overloaded
 from hubbub.protocol.jsonrpc import id_key
+from hubbub.transports.shared_tasks import SharedTasks, Work
 
 CallTask = asyncio.Task[object]
 
@@ -20,11 +20,12 @@ CallTask = asyncio.Task[object]
 class RunningCalls(dict[bytes, CallTask]):
     """The task of each running call."""
 
-    __slots__ = ("_cancelled",)
+    __slots__ = ("_cancelled", "_tasks")
 
     def __init__(self) -> None:
         super().__init__()
         self._cancelled: set[bytes] | None = None
+        self._tasks = SharedTasks(self.__setitem__)
 
     def reserve(self, identifier: Raw, limit: int | None = None) -> bytes:
         """Return the key for a new call with this id.
@@ -40,7 +41,7 @@ class RunningCalls(dict[bytes, CallTask]):
             raise Overloaded("calls in this session", limit)
         return key
 
-    def start(self, key: bytes, work: Coroutine[object, object, None]) -> CallTask:
+    def start(self, key: bytes, work: Work) -> CallTask:
         """Serve a call in a new task; `work` must call `end`."""
         # Never eager, whatever the loop's task factory does: calls, changes and cancellations take effect in order of
         # arrival on every Python. Eager tasks (3.12) saved 5 % of CPU per call on stdio, which is noise.
@@ -48,11 +49,17 @@ class RunningCalls(dict[bytes, CallTask]):
         self[key] = task
         return task
 
-    def start_in_current_task(self, key: bytes) -> None:
-        """Serve a call in the current task, which must call `end`."""
-        task = asyncio.current_task()
-        assert task is not None
-        self[key] = task
+    def start_soon(self, key: bytes, work: Work) -> None:
+        """Serve a call in a task that it shares with calls that end without waiting; `work` must call `end`."""
+        self._tasks.start(key, work)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until all calls have ended, or the time is over."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout_s
+        # Repeated for calls that got another task meanwhile.
+        while (tasks := {task for task in self.values() if not task.done()}) and (left_s := end - clock()) > 0:
+            await asyncio.wait(tasks, timeout=left_s)
 
     def end(self, key: bytes) -> None:
         """Remove a call that was answered or cancelled."""
@@ -79,9 +86,14 @@ class RunningCalls(dict[bytes, CallTask]):
             return
         self._cancelled = self._cancelled or set()
         self._cancelled.add(key)
+        self._tasks.separate()  # calls that arrive later start later
         # Only after its first step: a task that never started would never clean up.
         asyncio.get_running_loop().call_soon(self._cancel_started, key, task)
 
     def _cancel_started(self, key: bytes, task: CallTask) -> None:
-        if self.get(key) is task:  # otherwise the task has already answered and does something else
+        current = self.get(key)
+        if current is task:
             task.cancel()
+        elif current is not None and self.is_cancelled(key):  # it got another task, which has not started
+            asyncio.get_running_loop().call_soon(self._cancel_started, key, current)
+        # Otherwise the call has been answered, and its task does something else.

@@ -101,11 +101,13 @@ class Tool:
         )
         self._entries: dict[str, ToolEntry] = {}
         injected = self.arguments.injected
-        self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
+        self.handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
         self.declared_inputs = {key: ask for key, ask in injected.items() if isinstance(ask, Ask)}
         """Declared inputs, which the user gives before the function starts."""
-        self.may_request_input = self._handler.context_name is not None or bool(self.declared_inputs)
+        self.may_request_input = self.handler.context_name is not None or bool(self.declared_inputs)
         """Whether a call may ask the caller something before it answers."""
+        self.is_direct = self.handler.is_direct and not self.declared_inputs
+        """Whether to decode the arguments, await the function and make its result is all that `run` does."""
         self.headers = header_parameters(self.arguments.schema)
         """The arguments that HTTP clients mirror in headers."""
 
@@ -141,13 +143,16 @@ class Tool:
         arguments = self.arguments.decode(raw)
         if self.declared_inputs:
             arguments |= answers or await ask_declared_inputs(self.declared_inputs, Context(call, server))
-        reply = self._make_result(await self._handler.call(arguments, call, server))
-        context_name = self._handler.context_name
+        reply = self.make_result(await self.handler.call(arguments, call, server))
+        context_name = self.handler.context_name
         if context_name is not None and (meta := arguments[context_name].result_meta):
             reply.meta = meta if reply.meta is UNSET else reply.meta | meta
         return reply
 
-    def _make_result(self, value: Any) -> ToolResult:
+    def make_result(self, value: Any) -> ToolResult:
+        """Return what the function returned as the result of the call."""
+        if type(value) is str and self._output.schema is None:
+            return ToolResult(content=[Text(value)])
         if isinstance(value, ToolResult):
             self._check_result(value)
             return replace(value)  # a copy: shaping must not change the function's object

@@ -49,7 +49,7 @@ class AsgiExchange:
         self._receive = receive
         self._send = send
         self._limit = limit
-        self._task = asyncio.current_task()
+        self.task = asyncio.current_task()
 
     @property
     def query(self) -> str:
@@ -150,8 +150,8 @@ class AsgiExchange:
 
     def cancel(self) -> None:
         """Cancel the task that serves the request."""
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
     async def _watch_disconnect(self) -> None:
         # Not cancelled at a timeout: an ASGI server may lose the message that a cancelled `receive` would return.

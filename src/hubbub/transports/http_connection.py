@@ -16,15 +16,14 @@ import httptools
 
 from hubbub import bounds
 from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.refusal import Refusal
 from hubbub.transports.connection_limits import UnreadOutput
 from hubbub.transports.http_exchange import ServerExchange
-from hubbub.transports.http_targets import is_target_of, parse_target
+from hubbub.transports.request_heads import check_head
 from hubbub.transports.server_context import ServerContext, client_address
 from hubbub.transports.websocket_connection import WebSocketConnection
 
 _METHODS: Final = {name.encode(): name for name in ("GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH")}
-_SLASH: Final = b"/"
-_CHUNKED: Final = b"chunked"
 _HEADER_OVERHEAD_BYTES: Final = len(b": \r\n")
 _UNREAD_BODY_BYTES: Final = 64 * 1024
 """Reading pauses if an endpoint that has not asked for the body leaves this much of it unread."""
@@ -73,6 +72,7 @@ class HttpConnection(asyncio.Protocol):
         "_phase",
         "_pipeline",
         "_refusal",
+        "_repeated",
         "_since",
         "_trailer_bytes",
         "_unread",
@@ -92,7 +92,9 @@ class HttpConnection(asyncio.Protocol):
         self.context = context
         self.heads = context.heads
         self._parser = httptools.HttpRequestParser(self)
-        self._fields: list[tuple[bytes, bytes]] = []
+        self._fields: dict[bytes, bytes] = {}
+        self._repeated: list[tuple[bytes, bytes]] | None = None
+        """Headers whose name occurred before."""
         self._url = self._body = b""
         self._incoming: ServerExchange | None = None
         """A request that is being served or queued although its body has not arrived."""
@@ -107,7 +109,7 @@ class HttpConnection(asyncio.Protocol):
         self._since = context.next_sweep
         self._is_in_head = True
         self._is_read_paused = self.is_write_paused = False
-        self._unread: UnreadOutput | None = None
+        self._unread = UnreadOutput()
         self._writable_waiter: asyncio.Future[None] | None = None
         self.client = ""
 
@@ -198,7 +200,13 @@ class HttpConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header. A trailer is counted and dropped, because the headers were already checked."""
         if self._is_in_head:
-            self._fields.append((name.lower(), value))
+            fields, name = self._fields, name.lower()
+            if name not in fields:
+                fields[name] = value
+            elif self._repeated is None:
+                self._repeated = [(name, value)]
+            else:
+                self._repeated.append((name, value))
             return
         self._trailer_bytes += len(name) + len(value) + _HEADER_OVERHEAD_BYTES
         if self._trailer_bytes > self.context.limits.head_bytes:
@@ -209,7 +217,8 @@ class HttpConnection(asyncio.Protocol):
         """Check the size of the head, which may have come in a single piece, and handle upgrades."""
         limit = self.context.limits.head_bytes
         if self._overhead_bytes > limit:
-            size = len(self._url) + sum(len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in self._fields)
+            sizes = [len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in self._all_fields()]
+            size = len(self._url) + sum(sizes)
             if size > limit:
                 self._refuse_head()
                 raise _Refused
@@ -217,6 +226,9 @@ class HttpConnection(asyncio.Protocol):
         if self._parser.should_upgrade():
             self._begin_upgrade()
         self._is_in_head = False
+
+    def _all_fields(self) -> list[tuple[bytes, bytes]]:
+        return [*self._fields.items(), *(self._repeated or ())]
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body, usually the only one."""
@@ -252,31 +264,21 @@ class HttpConnection(asyncio.Protocol):
     def _make_exchange(self) -> ServerExchange | None:
         """Make an exchange of the parsed head; return None if the head is refused, although llhttp accepts it."""
         parser = self._parser
-        fields, self._fields = self._fields, []
-        url, self._url = self._url, b""
-        headers = Headers(fields)
-        raw_method = parser.get_method()
+        headers = Headers(self._fields if self._repeated is None else self._all_fields())
+        raw_method, version = parser.get_method(), parser.get_http_version()
         method = _METHODS.get(raw_method) or raw_method.decode("latin-1")
-        target = parse_target(url)
-        if target is None or (url[:1] != _SLASH and not is_target_of(target, method, headers.raw(b"host"))):
-            self.refuse(400, "malformed", "Invalid request target; send a path, and the host in the header Host only")
+        target = check_head(method, self._url, version, headers)
+        self._fields, self._repeated, self._url = {}, None, b""
+        if isinstance(target, Refusal):
+            self.refuse(target.status, "malformed", target.message)
             return None
-        exchange = ServerExchange(self, method, target.path, target.query, headers)
-        version = parser.get_http_version()
-        if version != "1.1":
-            if version != "1.0":
-                status = 505 if version == "2.0" else 400
-                self.refuse(status, "malformed", f"HTTP/{version} is not supported; use HTTP/1.1")
-                return None
+        exchange = ServerExchange(self, method, target, headers)
+        if self._upgrade is not None or self.context.is_stopping or not parser.should_keep_alive():
+            exchange.keeps_alive = False
+        if version == "1.0":
             exchange.is_http_10 = True
-        encoding = headers.raw(b"transfer-encoding")
-        if encoding is not None and (exchange.is_http_10 or encoding.lower() != _CHUNKED):
-            self.refuse(400, "malformed", "Invalid Transfer-Encoding; send `chunked`, once and with HTTP/1.1")
-            return None
-        exchange.keeps_alive = parser.should_keep_alive() and self._upgrade is None and not self.context.is_stopping
-        expectation = headers.raw(b"expect")
-        if expectation is not None:
-            exchange.expects_continue = expectation.lower() == b"100-continue" and not exchange.is_http_10
+        elif (expectation := headers.raw(b"expect")) is not None:
+            exchange.expects_continue = expectation.lower() == b"100-continue"
         if self.context.proxies:
             exchange.client = self.context.proxies.client_address(headers, self.client)
         return exchange
@@ -336,6 +338,10 @@ class HttpConnection(asyncio.Protocol):
     def end_response(self, exchange: ServerExchange) -> None:
         """Continue after a response: with the next request, or by closing."""
         self._current = None
+        if exchange.keeps_alive and self._incoming is None and not self._pipeline and self._refusal is None:
+            self._phase = _HEAD if self._overhead_bytes else _IDLE
+            self._since = self.context.next_sweep
+            return
         if self._incoming is exchange:
             exchange.drop_body()
             self.context.unfinished.remove(self)
@@ -371,8 +377,9 @@ class HttpConnection(asyncio.Protocol):
     # -- upgrades ------------------------------------------------------------------------
 
     def _begin_upgrade(self) -> None:
-        has_body = any(name in _BODY_HEADERS and (name, value) != _EMPTY_BODY for name, value in self._fields)
-        protocols = [value.lower() for name, value in self._fields if name == b"upgrade"]
+        fields = self._all_fields()
+        has_body = any(name in _BODY_HEADERS and (name, value) != _EMPTY_BODY for name, value in fields)
+        protocols = [value.lower() for name, value in fields if name == b"upgrade"]
         if protocols == [b"websocket"] and self._parser.get_method() == b"GET":
             if has_body or self._current is not None or self._pipeline:
                 self.refuse(400, "malformed", "A WebSocket handshake has no body, and waits for earlier responses")
@@ -387,11 +394,10 @@ class HttpConnection(asyncio.Protocol):
             self._upgrade = None
             version = self._parser.get_http_version().encode()
             line = b"%b %b HTTP/%b\r\n" % (self._parser.get_method(), self._url, version)
-            fields = b"".join(
-                b"%b: %b\r\n" % field for field in self._fields if field[0] not in (b"upgrade", b"connection")
-            )
+            kept = [field for field in self._all_fields() if field[0] not in (b"upgrade", b"connection")]
+            fields = b"".join(b"%b: %b\r\n" % field for field in kept)
             self._parser = httptools.HttpRequestParser(self)
-            self._fields, self._url = [], b""
+            self._fields, self._repeated, self._url = {}, None, b""
             self.data_received(b"%b%bconnection: close\r\n\r\n%b" % (line, fields, rest))
         elif self._upgrade is _Upgrade.WEBSOCKET:
             if rest:  # a client has to wait for the response (RFC 6455, 4.1)
@@ -403,9 +409,10 @@ class HttpConnection(asyncio.Protocol):
     def _open_websocket(self) -> None:
         context = self.context
         context.connections.discard(self)
-        lines = b"".join(b"%b: %b\r\n" % field for field in self._fields)
+        fields = self._all_fields()
+        lines = b"".join(b"%b: %b\r\n" % field for field in fields)
         head = b"GET %b HTTP/1.1\r\n%b\r\n" % (self._url, lines)
-        socket = WebSocketConnection(context, self.transport, self._url, Headers(self._fields))
+        socket = WebSocketConnection(context, self.transport, self._url, Headers(fields))
         self.transport.set_protocol(socket)
         socket.start(head)
 
@@ -465,7 +472,7 @@ class HttpConnection(asyncio.Protocol):
     def sweep(self, now: float) -> None:
         """End the connection if the caller is too slow; keep an idle stream alive."""
         limits, waited_s = self.context.limits, now - self._since
-        if self._is_stuck(now):
+        if self._unread.is_stuck(self.transport, now, limits.slow_reader_s):
             self.context.cut_off("slow_reader", self.client)
             self.transport.abort()  # closing would wait until everything is read
         elif self._phase is _IDLE:
@@ -482,14 +489,6 @@ class HttpConnection(asyncio.Protocol):
             self.refuse(408, "slow_sender", f"The body of the request took longer than {limits.body_s:g} s (body_s)")
         elif self._current is not None:
             self._current.keep_alive(now, bounds.KEEP_ALIVE_S)
-
-    def _is_stuck(self, now: float) -> bool:
-        if not self.transport.get_write_buffer_size():
-            self._unread = None
-            return False
-        if self._unread is None:
-            self._unread = UnreadOutput()
-        return self._unread.is_stuck(self.transport, now, self.context.limits.slow_reader_s)
 
     def shut_down(self) -> None:
         """Close the connection, after the response to the request that is being served."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hubbub.errors import ConnectionClosed, MessageTooLarge
 from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.sse import KEEP_ALIVE
-from hubbub.transports.http_heads import STREAM_HEADERS, encode_fields
+from hubbub.transports.request_heads import Target
+from hubbub.transports.response_heads import STREAM_HEADERS, encode_fields
 
 if TYPE_CHECKING:
     from hubbub.transports.http_connection import HttpConnection
@@ -41,61 +42,37 @@ _DONE: Final = _Done()
 class ServerExchange:
     """An `HttpExchange` of our own server: writes to the connection without a queue or a task in between."""
 
-    __slots__ = (
-        "_body",
-        "_body_waiter",
-        "_connection",
-        "_is_cancelled_by_disconnect",
-        "_is_streaming",
-        "client",
-        "expects_continue",
-        "extra_headers",
-        "has_body",
-        "has_responded",
-        "headers",
-        "is_complete",
-        "is_disconnected",
-        "is_http_10",
-        "keeps_alive",
-        "last_write",
-        "method",
-        "path",
-        "query",
-        "status",
-        "task",
-        "wants_body",
-    )
+    # Defaults in the class, because most requests never change these.
+    extra_headers: HeaderList = ()
+    status = 0
+    has_responded = False
+    is_disconnected = False
+    is_complete = False
+    """Whether the response is complete."""
+    is_http_10 = False
+    keeps_alive = True
+    has_body = False
+    """Whether the whole body has arrived."""
+    wants_body = False
+    """Whether `body` waits for more."""
+    expects_continue = False
+    """Whether the caller waits for `100 Continue` before it sends the body."""
+    root_path = ""
+    """Our server serves one app, at the root."""
+    last_write = 0.0
+    task: asyncio.Task[Any] | None = None
+    _body: bytes | bytearray | MessageTooLarge = b""
+    _body_waiter: asyncio.Future[None] | None = None
+    _is_streaming = False
+    _is_cancelled_by_disconnect = False
 
-    def __init__(self, connection: HttpConnection, method: str, path: str, query: str, headers: Headers) -> None:
+    def __init__(self, connection: HttpConnection, method: str, target: Target, headers: Headers) -> None:
         self._connection = connection
         self.method = method
-        self.path = path
-        self.query = query
+        self.path = target.path
+        self.query = target.query
         self.headers = headers
         self.client = connection.client
-        self.extra_headers: HeaderList = ()
-        self.status = 0
-        self.has_responded = False
-        self.is_disconnected = False
-        self.is_complete = False
-        """Whether the response is complete."""
-        self.is_http_10 = False
-        self.keeps_alive = True
-        self.has_body = False
-        """Whether the whole body has arrived."""
-        self.wants_body = False
-        """Whether `body` waits for more."""
-        self.expects_continue = False
-        self.task: asyncio.Task[None] | None = None
-        self._body: bytes | bytearray | MessageTooLarge = b""
-        self._body_waiter: asyncio.Future[None] | None = None
-        self._is_streaming = False
-        self._is_cancelled_by_disconnect = False
-
-    @property
-    def root_path(self) -> str:
-        """Empty: our server serves one app, at the root."""
-        return ""
 
     @property
     def scheme(self) -> str:
@@ -192,19 +169,25 @@ class ServerExchange:
         start = connection.heads.start(status)
         if headers or self.extra_headers or not self.keeps_alive or self.is_http_10 or not self.has_body:
             start += self._more_fields(headers)
-        if body:
-            start += b"content-type: %b\r\ncontent-length: %d\r\n\r\n" % (content_type, len(body))
+        size = len(body)
+        if size and size < _LARGE_BODY_BYTES and self.method != "HEAD":
+            connection.transport.write(
+                b"%bcontent-type: %b\r\ncontent-length: %d\r\n\r\n%b" % (start, content_type, size, body)
+            )
         else:
-            start += b"\r\n" if status in _NO_CONTENT else b"content-length: 0\r\n\r\n"
-        if self.method == "HEAD":
-            connection.transport.write(start)
-        elif len(body) < _LARGE_BODY_BYTES:
-            connection.transport.write(start + body)
-        else:
-            connection.transport.writelines((start, body))
+            self._write_in_parts(start, body, content_type)
         self.is_complete = True
         connection.end_response(self)
         return _DONE
+
+    def _write_in_parts(self, start: bytes, body: bytes, content_type: bytes) -> None:
+        """Write a response without copying its body, or without a body."""
+        if body:
+            start += b"content-type: %b\r\n" % content_type
+        if body or self.status not in _NO_CONTENT:
+            start += b"content-length: %d\r\n" % len(body)
+        parts = [start, b"\r\n", body] if body and self.method != "HEAD" else [start, b"\r\n"]
+        self._connection.transport.writelines(parts)
 
     def _more_fields(self, headers: HeaderList) -> bytes:
         """Return the lines of the headers that not every response has."""

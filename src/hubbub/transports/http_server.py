@@ -109,8 +109,8 @@ class HttpServer:
         await asyncio.sleep(0)
 
     async def _finish_tasks(self) -> None:
-        while self._context.tasks:
-            await asyncio.wait(list(self._context.tasks))
+        while tasks := self._context.tasks:
+            await asyncio.wait(tasks)
 
     async def _wait(self, work: Coroutine[Any, Any, object], timeout_s: float) -> None:
         """Wait for something, but not longer than this time, or until the server is stopped again."""

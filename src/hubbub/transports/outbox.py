@@ -13,11 +13,15 @@ import select
 import socket
 import stat
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from hubbub import bounds
 
 _BATCH_BYTES = 64 * 1024  # the capacity of a pipe
+_PIECE_BYTES = 16 * 1024
+"""Messages are framed together up to this size. Copied later, large ones would have left the processor's cache."""
+FrameMessages = Callable[[list[bytes]], bytes]
+"""Joins messages to the bytes to write."""
 
 
 class Outbox(asyncio.BaseProtocol):
@@ -27,9 +31,12 @@ class Outbox(asyncio.BaseProtocol):
     counted and need not be copied.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, reader_closed: asyncio.Event) -> None:
+    def __init__(self, frame: FrameMessages, loop: asyncio.AbstractEventLoop, reader_closed: asyncio.Event) -> None:
+        self._frame = frame
         self._loop = loop
         self._reader_closed = reader_closed
+        self._unframed: list[bytes] = []
+        self._unframed_bytes = 0
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._is_flush_due = False
@@ -37,25 +44,26 @@ class Outbox(asyncio.BaseProtocol):
         self._transport: asyncio.WriteTransport | None = None
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self.is_full = False
+        """Whether the client leaves so much unread that no more requests should be read."""
         self._resume: Callable[[], None] | None = None
         self._closed = loop.create_future()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the client leaves so much unread that no more requests should be read."""
-        return not self._has_room.is_set()
 
     def when_ready(self, resume: Callable[[], None]) -> None:
         """Call back once, when there is room again."""
         self._resume = resume
 
     def put(self, message: bytes) -> None:
-        """Queue one framed message."""
-        self._waiting.append(message)
-        self._waiting_bytes += len(message)
-        if self._waiting_bytes > bounds.OUTBOX_BYTES:
-            self._has_room.clear()
-        self.flush_soon()
+        """Queue one message."""
+        self._unframed.append(message)
+        self._unframed_bytes += len(message)
+        if self._unframed_bytes > _PIECE_BYTES:
+            self._frame_messages()
+            if self._waiting_bytes > bounds.OUTBOX_BYTES:
+                self.is_full = True
+                self._has_room.clear()
+        if not self._is_flush_due:
+            self.flush_soon()
 
     def flush_soon(self) -> None:
         """Write after the callbacks that the event loop has already scheduled."""
@@ -63,14 +71,17 @@ class Outbox(asyncio.BaseProtocol):
             self._is_flush_due = True
             self._loop.call_soon(self._flush)
 
-    async def drain(self) -> None:
-        """Wait while the client does not read."""
+    def drain(self) -> Awaitable[None] | None:
+        """Wait while the client does not read; None if there is room."""
+        return self._wait_for_room() if self.is_full else None
+
+    async def _wait_for_room(self) -> None:
         while not self._has_room.is_set():  # another waiter may have filled it again
             await self._has_room.wait()
 
     async def close(self) -> None:
         """Write the remaining messages, within a time limit."""
-        while self._waiting:
+        while self._waiting or self._unframed:
             self._write(self._next_batch())
         if self._transport is not None:
             self._transport.close()
@@ -100,22 +111,31 @@ class Outbox(asyncio.BaseProtocol):
 
     def _flush(self) -> None:
         self._is_flush_due = False
-        while self._waiting and not self._is_paused:
+        while (self._waiting or self._unframed) and not self._is_paused:
             self._write(self._next_batch())
         if self.is_full and self._waiting_bytes <= bounds.OUTBOX_BYTES // 4:
+            self.is_full = False
             self._has_room.set()
             if self._resume is not None:
                 resume, self._resume = self._resume, None
                 resume()
 
     def _next_batch(self) -> bytes:
-        messages, size = [], 0
+        self._frame_messages()
+        pieces, size = [], 0
         while self._waiting and size < _BATCH_BYTES:
-            message = self._waiting.popleft()
-            messages.append(message)
-            size += len(message)
+            piece = self._waiting.popleft()
+            pieces.append(piece)
+            size += len(piece)
         self._waiting_bytes -= size
-        return b"".join(messages)
+        return b"".join(pieces)
+
+    def _frame_messages(self) -> None:
+        if self._unframed:
+            piece = self._frame(self._unframed)
+            self._waiting.append(piece)
+            self._waiting_bytes += len(piece)
+            self._unframed, self._unframed_bytes = [], 0
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -135,8 +155,10 @@ class SocketOutbox(Outbox):
 class FileOutbox(Outbox):
     """An outbox on a file, a terminal or a device, where writing hardly ever blocks."""
 
-    def __init__(self, sink: int, loop: asyncio.AbstractEventLoop, reader_closed: asyncio.Event) -> None:
-        super().__init__(loop, reader_closed)
+    def __init__(
+        self, sink: int, frame: FrameMessages, loop: asyncio.AbstractEventLoop, reader_closed: asyncio.Event
+    ) -> None:
+        super().__init__(frame, loop, reader_closed)
         self._sink = sink
 
     def _write(self, data: bytes) -> None:
@@ -151,18 +173,20 @@ class FileOutbox(Outbox):
             self._reader_closed.set()
 
 
-async def open_outbox(source: int, sink: int, reader_closed: asyncio.Event) -> Outbox:
+async def open_outbox(source: int, sink: int, frame: FrameMessages, reader_closed: asyncio.Event) -> Outbox:
     """Open the outbox for this kind of output; `reader_closed` is set when the reader has closed it."""
     loop = asyncio.get_running_loop()
     if not is_watchable(sink):
-        return FileOutbox(sink, loop, reader_closed)
+        return FileOutbox(sink, frame, loop, reader_closed)
     if stat.S_ISSOCK(os.fstat(sink).st_mode) and os.path.samestat(os.fstat(source), os.fstat(sink)):
         # A pipe transport treats its output as closed as soon as it is readable.
         _, shared = await loop.connect_accepted_socket(
-            lambda: SocketOutbox(loop, reader_closed), socket.socket(fileno=sink)
+            lambda: SocketOutbox(frame, loop, reader_closed), socket.socket(fileno=sink)
         )
         return shared
-    _, outbox = await loop.connect_write_pipe(lambda: Outbox(loop, reader_closed), os.fdopen(sink, "wb", buffering=0))
+    _, outbox = await loop.connect_write_pipe(
+        lambda: Outbox(frame, loop, reader_closed), os.fdopen(sink, "wb", buffering=0)
+    )
     return outbox
 
 

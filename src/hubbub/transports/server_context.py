@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hubbub import bounds
 from hubbub.observe import log_refusal
@@ -12,7 +12,8 @@ from hubbub.ports import HttpExchange, ReportCutOff, WebSocketExchange
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.transports.connection_limits import ConnectionLimits, ConnectionTable, UnfinishedMessages
 from hubbub.transports.forwarded import TrustedProxies
-from hubbub.transports.http_heads import ResponseHeads
+from hubbub.transports.response_heads import ResponseHeads
+from hubbub.transports.shared_tasks import SharedTasks
 
 if TYPE_CHECKING:
     from hubbub.transports.http_exchange import ServerExchange
@@ -61,8 +62,10 @@ class ServerContext:
         self.connections: set[ServerConnection] = set()
         self.table = ConnectionTable(limits.connections)
         self.unfinished = UnfinishedMessages(limits.unfinished_bytes)
-        self.tasks: set[asyncio.Task[None]] = set()
-        """The requests and WebSockets that are being served; some continue without their connection."""
+        self._running: set[ServerExchange] = set()
+        """The requests that are being served; some continue without their connection."""
+        self._shared_tasks: SharedTasks[ServerExchange] = SharedTasks(_set_task)
+        self._socket_tasks: set[asyncio.Task[None]] = set()
         self.next_sweep = 0.0
         """When deadlines are checked next. Used as the current time, so that a request reads no clock."""
         self.is_stopping = False
@@ -77,6 +80,11 @@ class ServerContext:
         if self.is_stopping and not self.connections:
             self.all_closed.set()
 
+    @property
+    def tasks(self) -> set[asyncio.Task[Any]]:
+        """The tasks that serve requests and WebSockets."""
+        return {exchange.task for exchange in self._running if exchange.task is not None} | self._socket_tasks
+
     def sweep(self, now: float) -> None:
         """Check the deadlines of all connections."""
         self.next_sweep = now + bounds.SWEEP_INTERVAL_S
@@ -86,32 +94,35 @@ class ServerContext:
 
     def start(self, exchange: ServerExchange) -> None:
         """Serve a request in a task, unless too many are running: calls can continue without their connection."""
-        if len(self.tasks) >= self.limits.connections:
+        if len(self._running) >= self.limits.connections:
             exchange.keeps_alive = False
             log_refusal(exchange.path, 503, exchange.client)
             exchange.respond(503, b"Too many requests at once (max_connections); try again later", content_type=_TEXT)
             return
-        task = exchange.task = asyncio.get_running_loop().create_task(self._serve(exchange))
-        self.tasks.add(task)
+        self._running.add(exchange)
+        self._shared_tasks.start(exchange, self._serve(exchange))
 
     async def _serve(self, exchange: ServerExchange) -> None:
         try:
             await self._endpoint(exchange)
         finally:
-            assert exchange.task is not None
-            self.tasks.discard(exchange.task)
+            self._running.discard(exchange)
             if not exchange.is_complete:
                 exchange.abort()
 
     def start_socket(self, socket: WebSocketExchange) -> asyncio.Task[None]:
         """Serve a WebSocket in a task."""
-        task = asyncio.get_running_loop().create_task(self._serve_socket(socket))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        task = asyncio.create_task(self._serve_socket(socket))
+        self._socket_tasks.add(task)
+        task.add_done_callback(self._socket_tasks.discard)
         return task
 
     async def _serve_socket(self, socket: WebSocketExchange) -> None:
         await self.socket_endpoint(socket)
+
+
+def _set_task(exchange: ServerExchange, task: asyncio.Task[Any]) -> None:
+    exchange.task = task
 
 
 def client_address(transport: asyncio.BaseTransport) -> str:

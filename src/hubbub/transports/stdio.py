@@ -14,12 +14,13 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TextIO
 
 from hubbub import bounds
 from hubbub.errors import MessageError
 from hubbub.ports import ConnectionFactory, ConnectionHandler
-from hubbub.protocol.framing import Framer, encode_frame, encode_line
+from hubbub.protocol.framing import Framer, encode_frame, encode_lines
 from hubbub.transports.outbox import Outbox, is_watchable, open_outbox
 
 _CHUNK_BYTES = 256 * 1024
@@ -49,9 +50,9 @@ async def serve(connect: ConnectionFactory, source: int, sink: int, stopped: asy
     """Serve one client until its input ends or `stopped` is set."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
-    outbox = await open_outbox(source, sink, stopped)
     framer = Framer(limit)
-    handler = connect(lambda message: outbox.put(_encode_message(message, framer)), outbox.drain)
+    outbox = await open_outbox(source, sink, partial(_frame_messages, framer), stopped)
+    handler = connect(outbox.put, outbox.drain)
     inbox = Inbox(handler, framer, outbox, ended)
     await _start_reading(source, inbox, loop)
     waiters = [asyncio.ensure_future(event.wait()) for event in (ended, stopped)]
@@ -69,8 +70,8 @@ async def serve(connect: ConnectionFactory, source: int, sink: int, stopped: asy
         await outbox.close()
 
 
-def _encode_message(message: bytes, framer: Framer) -> bytes:
-    return encode_frame(message) if framer.uses_frames else encode_line(message)
+def _frame_messages(framer: Framer, messages: list[bytes]) -> bytes:
+    return b"".join(map(encode_frame, messages)) if framer.uses_frames else encode_lines(messages)
 
 
 class Inbox(asyncio.Protocol):
@@ -114,11 +115,11 @@ class Inbox(asyncio.Protocol):
         if self._is_closed:
             return
         handler, outbox, messages = self._handler, self._outbox, self._messages
-        is_idle = not messages
+        is_idle, receive = not messages, handler.receive
         while messages and not (handler.is_busy or outbox.is_full):
             message = messages.popleft()
             if isinstance(message, bytes):
-                handler.receive(message)
+                receive(message)
             else:
                 handler.refuse(message)
             if handler.exit_requested:

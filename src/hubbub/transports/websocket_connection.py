@@ -21,8 +21,8 @@ from hubbub.errors import ConnectionClosed
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.transports.connection_limits import UnreadOutput
-from hubbub.transports.http_heads import encode_fields
-from hubbub.transports.http_targets import parse_target
+from hubbub.transports.request_heads import parse_target
+from hubbub.transports.response_heads import encode_fields
 from hubbub.transports.server_context import ServerContext, client_address
 
 _ABNORMAL_CLOSURE: Final = 1006

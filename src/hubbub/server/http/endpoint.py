@@ -90,6 +90,7 @@ class Endpoint:
             "/health": {"GET": self._serve_health},
             READINESS_PATH: {"GET": self._serve_readiness},
         }
+        self._usual_routes = {(method, MCP_PATH): route for method, route in self._routes[MCP_PATH].items()}
         if metrics is not None:
             self._routes["/metrics"] = {"GET": self._serve_metrics}
             metrics.gauge("sessions", "Open legacy sessions.", lambda: sum(map(len, self._all_sessions())))
@@ -101,45 +102,38 @@ class Endpoint:
     async def serve(self, exchange: HttpExchange) -> None:
         """Answer one request."""
         name, is_stopping = None, False
+        headers, client, path = exchange.headers, exchange.client, exchange.path
         try:
-            admitted = await self.admit(exchange.headers, exchange.client, exchange.path)
-            if not isinstance(admitted, Principal):
+            admitted = self._admit_nowait(headers, client, path)
+            if admitted is None:
+                admitted = await self.admit(headers, client, path)
+            if isinstance(admitted, Refusal):
                 name = admitted.principal
                 await respond_refusal(exchange, admitted)
                 return
-            name = None if admitted is ANONYMOUS else admitted.name
-            route = self._find_route(exchange)
+            route = self._usual_routes.get((exchange.method, path)) or self._find_route(exchange)
+            if admitted is not ANONYMOUS:
+                name = admitted.name
             if isinstance(route, Refusal):
                 await respond_refusal(exchange, route)
-                return
-            is_authenticated = admitted is not ANONYMOUS
-            await (
-                self._serve_authenticated(route, exchange, admitted) if is_authenticated else route(exchange, admitted)
-            )
+            elif admitted is ANONYMOUS:
+                await route(exchange, admitted)
+            else:
+                await self._serve_authenticated(route, exchange, admitted)
         except ConnectionClosed:
             return
-        except HubbubError as error:
-            if not exchange.has_responded:
-                headers = _ALLOW_POST if isinstance(error, MethodNotAllowed) else ()
-                await respond_error(exchange, error, headers=headers)
         except asyncio.CancelledError:
             # Disconnects are handled elsewhere; this is the server, which stops waiting for running calls.
             is_stopping = True
-            if exchange.has_responded:
-                await exchange.end()
-            else:
-                await respond_refusal(
-                    exchange, Refusal(503, "The server is shutting down and cancelled this call; call again later")
-                )
-        except Exception:
-            logger.exception("%s %s failed", exchange.method, exchange.path)
-            if not exchange.has_responded:
-                await respond_error(exchange, HubbubError("Internal error"), status=500)
+            await _respond_to_shutdown(exchange)
+        except Exception as error:
+            await _respond_to_failure(exchange, error)
         finally:
+            status = exchange.status
             if self._metrics is not None:
-                self._metrics.response(self._route_pattern(exchange.path), exchange.status)
-            if exchange.status >= 400 and not is_stopping:
-                _log_refusal(exchange, self._route_pattern(exchange.path), name)
+                self._metrics.response(self._route_pattern(path), status)
+            if status >= 400 and not is_stopping:
+                _log_refusal(exchange, self._route_pattern(path), name)
 
     async def _serve_authenticated(self, route: Route, exchange: HttpExchange, principal: Principal) -> None:
         """Serve an authenticated caller, within its share and while its credential is valid."""
@@ -171,20 +165,34 @@ class Endpoint:
 
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
         """Return the caller's principal, or a refusal; used by every route and by WebSockets."""
-        principal: Principal | Refusal = ANONYMOUS
+        principal = self._admit_nowait(headers, client, path)
+        if principal is None:
+            assert self._gate is not None
+            principal = self._count(await self._gate(headers, client), client, path)
+        return principal
+
+    def _admit_nowait(self, headers: Headers, client: str, path: str) -> Principal | Refusal | None:
+        """Like `admit`, but without waiting: None if the caller must be authenticated."""
+        principal: Principal | Refusal | None = ANONYMOUS
         if headers.raw(b"x-mcp-version") is not None and (version_refusal := _refuse_version(headers)) is not None:
             principal = version_refusal
         elif self._gate is not None:
-            principal = self._gate.admit_nowait(headers) or await self._gate(headers, client)
-        if self._quotas is not None:
-            # Refused callers are counted too, by address, so that guessing keys is limited.
-            known = principal if isinstance(principal, Principal) else ANONYMOUS
-            # A view gives access to the same tools, so it counts as `/mcp`, whether it exists or not.
-            counted_path = MCP_PATH if path.startswith(_VIEW_PREFIX) and path != READINESS_PATH else path
-            refusal = self._quotas.check(counted_path, caller_key(known, client))
-            if refusal is not None:
-                return refusal if known is ANONYMOUS else msgspec.structs.replace(refusal, principal=known.name)
-        return principal
+            principal = self._gate.admit_nowait(headers)
+        return principal if principal is None or self._quotas is None else self._count(principal, client, path)
+
+    def _count(self, principal: Principal | Refusal, client: str, path: str) -> Principal | Refusal:
+        """Count a request, and refuse it if there are too many."""
+        if self._quotas is None:
+            return principal
+        # Refused callers are counted too, by address, so that guessing keys is limited.
+        known = principal if isinstance(principal, Principal) else ANONYMOUS
+        # A view gives access to the same tools, so it counts as `/mcp`, whether it exists or not.
+        if path != MCP_PATH and path.startswith(_VIEW_PREFIX) and path != READINESS_PATH:
+            path = MCP_PATH
+        refusal = self._quotas.check(path, caller_key(known, client))
+        if refusal is None:
+            return principal
+        return refusal if known is ANONYMOUS else msgspec.structs.replace(refusal, principal=known.name)
 
     def _find_route(self, exchange: HttpExchange) -> Route | Refusal:
         path = exchange.path
@@ -300,6 +308,26 @@ def _refuse_version(headers: Headers) -> Refusal | None:
     if version.split(".")[0] == API_MAJOR:
         return None
     return Refusal(400, f"Unsupported X-MCP-Version {version[:20]!r}; this server has version {API_VERSION}")
+
+
+async def _respond_to_shutdown(exchange: HttpExchange) -> None:
+    if exchange.has_responded:
+        await exchange.end()
+    else:
+        await respond_refusal(
+            exchange, Refusal(503, "The server is shutting down and cancelled this call; call again later")
+        )
+
+
+async def _respond_to_failure(exchange: HttpExchange, error: Exception) -> None:
+    if isinstance(error, HubbubError):
+        if not exchange.has_responded:
+            headers = _ALLOW_POST if isinstance(error, MethodNotAllowed) else ()
+            await respond_error(exchange, error, headers=headers)
+        return
+    logger.error("%s %s failed", exchange.method, exchange.path, exc_info=error)
+    if not exchange.has_responded:
+        await respond_error(exchange, HubbubError("Internal error"), status=500)
 
 
 def _log_refusal(exchange: HttpExchange, pattern: str, principal: str | None) -> None:

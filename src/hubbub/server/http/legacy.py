@@ -16,12 +16,14 @@ from hubbub import bounds
 from hubbub.errors import HubbubError
 from hubbub.ports import HttpExchange
 from hubbub.protocol.dialect import legacy_caller
+from hubbub.protocol.jsonrpc import encode_result
 from hubbub.protocol.params import CancelledParams
+from hubbub.protocol.shape import shape
 from hubbub.server.http.call_stream import CallStream, ResponseMode, choose_mode
 from hubbub.server.http.cookies import set_cookie
 from hubbub.server.http.sessions import SESSION_HEADER, Session, Sessions
 from hubbub.server.http.streams import Stream, parse_event_id
-from hubbub.server.responses import respond_error, respond_to_call
+from hubbub.server.responses import respond_error, respond_to_call, respond_to_error
 from hubbub.server.server import Server
 
 if TYPE_CHECKING:
@@ -59,17 +61,22 @@ class LegacyDialect:
 
     async def call(self, incoming: IncomingMessage) -> None:
         """Answer one call; it continues even if the caller disconnects."""
-        session, exchange = incoming.session, incoming.exchange
+        session, exchange, server = incoming.session, incoming.exchange, self._server
         assert session is not None
-        stream = CallStream(exchange, session.caller.revision, choose_mode(exchange.headers, self._mode), session)
+        caller = session.caller
+        stream = CallStream(exchange, caller.revision, choose_mode(exchange.headers, self._mode), session)
+        call = incoming.call(caller, stream)
         running = session.running_calls
-        key = running.reserve(incoming.id, bounds.IN_FLIGHT)
-        running.start_in_current_task(key)
+        key = running.reserve(call.id, bounds.IN_FLIGHT)
+        assert exchange.task is not None
+        running[key] = exchange.task
         exchange.watch(cancel=False)
         try:
-            response, _ = await respond_to_call(
-                self._server.peer, incoming.call(session.caller, stream), self._server.identity
-            )
+            try:
+                reply = await server.peer.request(call)
+                response = encode_result(call.id, shape(reply, caller.revision, server.identity))
+            except BaseException as error:
+                response, _ = respond_to_error(call, error, server.identity)
         except asyncio.CancelledError:
             if not running.is_cancelled(key):
                 raise

@@ -13,10 +13,12 @@ from hubbub.protocol.calls import Caller
 from hubbub.protocol.dialect import modern_caller
 from hubbub.protocol.error_codes import http_status
 from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.jsonrpc import encode_result
 from hubbub.protocol.mcp_headers import check_header_parameters, decode_value
 from hubbub.protocol.revisions import Revision
+from hubbub.protocol.shape import shape
 from hubbub.server.http.call_stream import CallStream, ResponseMode, choose_mode
-from hubbub.server.responses import respond_error, respond_to_call
+from hubbub.server.responses import respond_error, respond_to_error
 from hubbub.server.server import Server
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ class ModernDialect:
 
     async def call(self, incoming: IncomingMessage, revision: Revision) -> None:
         """Answer one call; a disconnect cancels it."""
-        exchange = incoming.exchange
+        exchange, server = incoming.exchange, self._server
         caller = modern_caller(incoming.meta, revision, incoming.principal, exchange.client)
         try:
             self._check_headers(incoming, caller)
@@ -45,18 +47,23 @@ class ModernDialect:
         is_listen = incoming.method == "subscriptions/listen"
         mode = "auto" if is_listen else choose_mode(exchange.headers, self._mode)
         stream = CallStream(exchange, revision, mode)
+        call = incoming.call(caller, stream)
+        status = 200
         exchange.watch(cancel=True)
         try:
-            response, failure = await respond_to_call(
-                self._server.peer, incoming.call(caller, stream), self._server.identity
-            )
-            exchange.unwatch()
+            try:
+                reply = await server.peer.request(call)
+                response = encode_result(call.id, shape(reply, revision, server.identity))
+            except BaseException as error:
+                response, failure = respond_to_error(call, error, server.identity)
+                status = 200 if failure is None else http_status(failure)
         except asyncio.CancelledError:
             exchange.unwatch()
             if exchange.is_disconnected:
                 return
             raise
-        await stream.respond(200 if failure is None else http_status(failure), response)
+        exchange.unwatch()
+        await stream.respond(status, response)
 
     def _check_headers(self, incoming: IncomingMessage, caller: Caller) -> None:
         headers, method = incoming.exchange.headers, incoming.method

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
-import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.errors import HubbubError, InvalidRequest, MessageError, RateLimited, SessionNotFound
 from hubbub.ports import HttpExchange, Quotas, ReturnPath
-from hubbub.protocol.calls import Call, Caller, Meta, Principal
-from hubbub.protocol.dialect import MessageFacts, claims_modern, classify, classify_batch, refusal_revision
+from hubbub.protocol.calls import Call, Caller, Principal
+from hubbub.protocol.dialect import (
+    MessageFacts,
+    claims_modern,
+    classify,
+    classify_batch,
+    refusal_revision,
+    usual_http_revision,
+)
 from hubbub.protocol.error_codes import error_response
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope
 from hubbub.protocol.params import EMPTY_PARAMS, decode_params
-from hubbub.protocol.revisions import Revision
+from hubbub.protocol.revisions import LEGACY, Revision
 from hubbub.server.batch import SendResponse, handle_batch
 from hubbub.server.http.call_stream import CallStream
 from hubbub.server.http.cookies import delete_cookie
@@ -41,21 +46,32 @@ _QUOTA_ROUTE = "/mcp"
 """The route that its messages are counted under, at any path."""
 
 
-class IncomingMessage(msgspec.Struct):
+class IncomingMessage:
     """A message with everything that is known about it from its request and headers."""
 
-    exchange: HttpExchange
-    principal: Principal
-    message: Envelope
-    id: Raw
-    """Null if the message has no id."""
-    method: str
-    raw: Raw
-    params: Any
-    meta: Meta
-    session: Session | None
-    is_request: bool
-    """Whether it expects a response."""
+    __slots__ = ("exchange", "id", "is_request", "message", "meta", "method", "params", "principal", "raw", "session")
+
+    def __init__(
+        self, exchange: HttpExchange, principal: Principal, message: Envelope, session: Session | None = None
+    ) -> None:
+        """Decode the parameters of a message."""
+        self.exchange = exchange
+        self.principal = principal
+        self.message = message
+        self.session = session
+        method, identifier, raw = message.method, message.id, message.params
+        self.is_request = identifier is not UNSET and method is not UNSET
+        """Whether it expects a response."""
+        self.id = NULL if identifier is UNSET else identifier
+        """Null if the message has no id."""
+        self.method = method = "" if method is UNSET else method
+        self.raw = raw = EMPTY_PARAMS if raw is UNSET else raw
+        self.params, self.meta = decode_params(method, raw)
+
+    def add_facts(self, facts: MessageFacts) -> None:
+        """Add what the message itself says to the facts of its request."""
+        facts.method, facts.meta, facts.is_request = self.method, self.meta, self.is_request
+        facts.id = self.id if self.is_request else UNSET
 
     def call(self, caller: Caller, back: ReturnPath) -> Call:
         """Make a call of the message."""
@@ -83,20 +99,6 @@ def read_request_facts(
     return facts, session
 
 
-def read_message(
-    exchange: HttpExchange, principal: Principal, message: Envelope, session: Session | None, facts: MessageFacts
-) -> IncomingMessage:
-    """Decode the parameters of a message, and add its method, id and `_meta` to the facts."""
-    method = "" if message.method is UNSET else message.method
-    raw = EMPTY_PARAMS if message.params is UNSET else message.params
-    params, meta = decode_params(method, raw)
-    is_request = message.id is not UNSET and message.method is not UNSET
-    identifier = NULL if message.id is UNSET else message.id
-    facts.method, facts.meta, facts.is_request = method, meta, is_request
-    facts.id = identifier if is_request else UNSET
-    return IncomingMessage(exchange, principal, message, identifier, method, raw, params, meta, session, is_request)
-
-
 class PostRoute:
     """Reads POST requests and passes them to the handler of their dialect."""
 
@@ -120,31 +122,58 @@ class PostRoute:
         self._quotas = quotas
 
     async def serve(self, exchange: HttpExchange, principal: Principal) -> None:
-        if not _is_json(exchange.headers.raw(b"content-type")):
+        headers = exchange.headers
+        if not _is_json(headers.raw(b"content-type")):
             content_type_error = InvalidRequest("Send JSON, with the header `Content-Type: application/json`")
             await respond_error(exchange, content_type_error, status=415)
             return
         data = await exchange.body()
-        facts, session = read_request_facts(exchange, principal, self._sessions, plain_allowed=self._plain_allowed)
         try:
             message = decode_envelope(data)
         except MessageError as error:
+            _, session = self._read_request(exchange, principal)
             identifier = refusal_id(data, error, None if session is None else session.pending_requests)
             await respond_error(exchange, error, identifier=identifier)
             return
         if not isinstance(message, Envelope):
+            facts, session = self._read_request(exchange, principal)
             await self._serve_batch(exchange, principal, message, session, facts)
             return
-        incoming = read_message(exchange, principal, message, session, facts)
+        incoming = IncomingMessage(exchange, principal, message)
+        if bytes(incoming.id).isdigit():
+            version = headers.get(_VERSION_HEADER)
+            revision = usual_http_revision(incoming.method, incoming.meta, version)
+            if revision is not None:
+                await self._modern.call(incoming, revision)
+                return
+            if self._find_usual_session(incoming, version):
+                await self._legacy.call(incoming)
+                return
+        facts, incoming.session = self._read_request(exchange, principal)
+        incoming.add_facts(facts)
         try:
-            if isinstance(incoming.params, InvalidRequest) and (session is not None or not self._may_be_tool(facts)):
+            if isinstance(incoming.params, InvalidRequest) and (
+                incoming.session is not None or not self._may_be_tool(facts)
+            ):
                 raise incoming.params
             revision = classify(facts)
         except HubbubError as error:
-            headers = _cookie_removal(exchange, error)
-            await respond_error(exchange, error, refusal_revision(facts), incoming.id, headers=headers)
+            removal = _cookie_removal(exchange, error)
+            await respond_error(exchange, error, refusal_revision(facts), incoming.id, headers=removal)
             return
         await self._dispatch_message(incoming, revision)
+
+    def _find_usual_session(self, incoming: IncomingMessage, version_header: str | None) -> bool:
+        """Find the session of a legacy request with all that is required, for which `classify` has no other answer."""
+        if incoming.meta.version is not UNSET or version_header not in LEGACY or incoming.method == "initialize":
+            return False
+        if isinstance(incoming.params, InvalidRequest) or not incoming.is_request:
+            return False
+        incoming.session, _ = self._sessions.find_by_headers(incoming.exchange.headers, incoming.principal)
+        return incoming.session is not None
+
+    def _read_request(self, exchange: HttpExchange, principal: Principal) -> tuple[MessageFacts, Session | None]:
+        return read_request_facts(exchange, principal, self._sessions, plain_allowed=self._plain_allowed)
 
     def _may_be_tool(self, facts: MessageFacts) -> bool:
         """Whether the method may be a tool called by its name, which checks its params itself."""
@@ -228,7 +257,8 @@ class _HttpBatch:
 
     def handle_message(self, message: Envelope, send_response: SendResponse, rate_error: RateLimited | None) -> None:
         """Take one message; a request is served in its own task."""
-        incoming = read_message(self._exchange, self._caller.principal, message, self._session, self._facts)
+        incoming = IncomingMessage(self._exchange, self._caller.principal, message, self._session)
+        incoming.add_facts(self._facts)
         if not incoming.is_request:
             if self._session is not None:
                 self._legacy.handle_message(incoming)

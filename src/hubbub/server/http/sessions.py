@@ -165,14 +165,15 @@ class Sessions:
         *,
         limit: int | None = None,
         idle_s: float | None = None,
-        clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
+        clock: Callable[[], float] | None = None,
         store: EventStore | None = None,
         on_end: Callable[[str | None], None] = lambda scope: None,
     ) -> None:
         self._on_end = on_end
         self._broadcaster = broadcaster
         self._idle_s = bounds.SESSION_IDLE_S if idle_s is None else idle_s
-        self._clock = clock
+        self._clock = clock or (lambda: asyncio.get_running_loop().time())
+        self._uses_loop_clock = clock is None
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._store = EventStore() if store is None else store
         self._shares = Shares(bounds.SESSIONS if limit is None else limit)
@@ -186,6 +187,8 @@ class Sessions:
         Raises:
             Overloaded: there are too many, in all or of this owner, and none is idle.
         """
+        if self._uses_loop_clock:
+            self._clock = asyncio.get_running_loop().time  # looked up here, and not for each request
         self.sweep()
         session = Session(secrets.token_urlsafe(_ID_BYTES), caller, self._clock(), self._store)
         if not self._shares.has_room(session.owner):

@@ -1,0 +1,309 @@
+"""The kinds of load of the soak run: correct exchanges, whose answers are checked, and faults.
+
+Each is one function that opens its own connections and closes them. A correct exchange raises an
+error if an answer is wrong or missing; a fault only has to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from websockets.asyncio.client import connect
+from websockets.frames import Frame, Opcode
+
+from bench.http_generator import HOST
+from bench.soak import wire
+from bench.soak.wire import Connection, WrongAnswerError
+
+REQUEST_TIMEOUT_S = 2.0
+"""Limit of the server for a head and for a body to arrive."""
+_ADDRESSES = [f"127.0.0.{last}" for last in range(2, 10)]
+_CALLS = 10
+_LARGE_CHARACTERS = 500_000
+_STREAM_S = 1.0
+_SLOW_S = REQUEST_TIMEOUT_S / 4
+_MAX_PAUSE_S = 0.01
+_READ_S = 0.1
+_HANDSHAKE = (
+    f"GET /mcp-ws HTTP/1.1\r\nhost: {HOST}\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
+    "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\nsec-websocket-protocol: mcp.v1\r\n\r\n"
+).encode()
+_POST = f"POST /mcp HTTP/1.1\r\nhost: {HOST}\r\ncontent-type: application/json\r\n".encode()
+_MALFORMED = [
+    b"NONSENSE\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # the start of TLS
+    b"POST /mcp HTTP/9.9\r\nhost: %b\r\n\r\n" % HOST.encode(),
+    b"POST /mcp HTTP/1.1\r\n\r\n",
+    b"GET /unknown HTTP/1.1\r\nhost: %b\r\n\r\n" % HOST.encode(),
+    b"BREW /mcp HTTP/1.1\r\nhost: %b\r\n\r\n" % HOST.encode(),
+    b"POST /mcp HTTP/1.1\r\nhost: attacker.example\r\ncontent-length: 2\r\n\r\n{}",
+    _POST + b"content-length: 2\r\ncontent-length: 3\r\n\r\n{}",
+    _POST + b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n{}",
+    _POST + b"content-length: -1\r\n\r\n",
+    _POST + b"content-length: 99999999999999999999\r\n\r\n",
+    _POST + b"transfer-encoding: chunked\r\n\r\nxyz\r\n",
+    _POST + b"transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    _POST + b"no colon\r\n\r\n",
+    _POST + b"folded: a\r\n b\r\ncontent-length: 0\r\n\r\n",
+    _POST + b"x-zero: \x00\r\n\r\n",
+    _POST + b"x-long: %b\r\n\r\n" % (b"a" * 100_000),
+    _POST + b"content-length: 9\r\n\r\n{not json",
+    _POST + b"content-length: 2\r\n\r\n\xff\xfe",
+    _POST + b"content-length: 13\r\n\r\n[[[[[[1]]]]]]",
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one piece of load comes from and goes to."""
+
+    port: int
+    random: Random
+
+    def connect(self) -> Connection:
+        return Connection(self.port, self.address())
+
+    def address(self) -> str:
+        return self.random.choice(_ADDRESSES)
+
+    def identifier(self) -> int:
+        return self.random.randrange(1, 1 << 40)
+
+    def text(self, characters: int = 200) -> str:
+        return f"{self.identifier()} é " * self.random.randint(1, max(1, characters // 16))
+
+
+# -- correct exchanges ---------------------------------------------------------
+
+
+async def call_modern(place: Place) -> None:
+    """Call some times on one connection without a session."""
+    async with place.connect() as connection:
+        for _ in range(place.random.randint(1, _CALLS)):
+            identifier, text = place.identifier(), place.text()
+            request = wire.modern_request(wire.call_message(identifier, text))
+            wire.check_response(await connection.ask(request), identifier, text)
+
+
+async def call_legacy(place: Place) -> None:
+    """Open a session, call some times, and end the session or leave it."""
+    async with place.connect() as connection:
+        session = await wire.open_session(connection)
+        for _ in range(place.random.randint(1, _CALLS)):
+            identifier, text = place.identifier(), place.text()
+            request = wire.legacy_request(wire.call_message(identifier, text), session)
+            wire.check_response(await connection.ask(request), identifier, text)
+        if place.random.random() < 0.8:
+            await connection.ask(wire.delete_request(session))
+
+
+async def read_events(place: Place) -> None:
+    """Call tools whose answers are streams: with progress, and because the client accepts nothing else."""
+    async with place.connect() as connection:
+        identifier, steps, text = place.identifier(), place.random.randint(1, 20), place.text()
+        response = await connection.ask(wire.modern_request(wire.count_message(identifier, steps)))
+        wire.check_response(response, identifier, str(steps))
+        if response.body.count(b"notifications/progress") != steps:
+            raise WrongAnswerError(f"expected {steps} progress notifications: {response.body[:300]!r}")
+        request = wire.modern_request(wire.call_message(identifier, text), accept="text/event-stream")
+        wire.check_response(await connection.ask(request), identifier, text)
+
+
+async def hold_stream(place: Place) -> None:
+    """Open a stream for notifications, and close it after a while."""
+    kind = place.random.choice(("legacy", "modern", "old"))
+    async with place.connect() as connection:
+        if kind == "legacy":
+            session = await wire.open_session(connection)
+            await connection.send(wire.stream_request("/mcp", session))
+        elif kind == "modern":
+            listen = {"method": "subscriptions/listen", "params": {"notifications": {"toolsListChanged": True}}}
+            await connection.send(wire.modern_request({"jsonrpc": "2.0", "id": place.identifier(), **listen}))
+        else:
+            await connection.send(wire.stream_request("/sse"))
+        status, headers = await connection.read_head()
+        if status != 200 or not headers["content-type"].startswith("text/event-stream"):
+            raise WrongAnswerError(f"expected a stream from {kind}, got {status} {headers}")
+        await asyncio.sleep(place.random.uniform(0, _STREAM_S))
+        _end(connection, place.random)
+
+
+async def call_websocket(place: Place) -> None:
+    """Open a WebSocket, call some times, and close it or reset it."""
+    opened = await wire.open_socket(place.port, place.address())
+    uri = f"ws://{HOST}:{place.port}/mcp-ws"
+    async with connect(uri, sock=opened, subprotocols=["mcp.v1"], proxy=None, ping_interval=None) as client:  # type: ignore[list-item]
+        await client.send(json.dumps(wire.initialize_message()))
+        await client.recv()
+        await client.send(json.dumps(wire.INITIALIZED))
+        for _ in range(place.random.randint(1, _CALLS)):
+            identifier, text = place.identifier(), place.text()
+            await client.send(json.dumps(wire.call_message(identifier, text)))
+            wire.check_result(json.loads(await client.recv()), identifier, text)
+        if place.random.random() < 0.3:
+            wire.reset_on_close(client.transport)
+            client.transport.abort()
+
+
+async def pipeline(place: Place) -> None:
+    """Send several requests in one write, and read the responses in order."""
+    async with place.connect() as connection:
+        calls = [(place.identifier(), place.text()) for _ in range(place.random.randint(2, 30))]
+        requests = [
+            wire.modern_request(wire.call_message(*call), place.random if place.random.random() < 0.2 else None)
+            for call in calls
+        ]
+        await connection.send(b"".join(requests))
+        for identifier, text in calls:
+            wire.check_response(await connection.read_response(), identifier, text)
+
+
+async def send_chunks(place: Place) -> None:
+    """Send a chunked body in pieces that do not end where the chunks end."""
+    identifier, text = place.identifier(), place.text(20_000)
+    request = wire.modern_request(wire.call_message(identifier, text), place.random)
+    async with place.connect() as connection:
+        for piece in _pieces(request, place.random, 5):
+            await connection.send(piece)
+            await asyncio.sleep(0)
+        wire.check_response(await connection.read_response(), identifier, text)
+
+
+async def call_large(place: Place) -> None:
+    """Send and receive a large text."""
+    identifier, text = place.identifier(), place.text(_LARGE_CHARACTERS)
+    random = place.random if place.random.random() < 0.3 else None
+    async with place.connect() as connection:
+        response = await connection.ask(wire.modern_request(wire.call_message(identifier, text), random))
+        wire.check_response(response, identifier, text)
+
+
+async def send_slowly(place: Place) -> None:
+    """Send a request in small pieces, within the limits of the server."""
+    identifier, text = place.identifier(), place.text()
+    pieces = _pieces(wire.modern_request(wire.call_message(identifier, text)), place.random, 10)
+    async with place.connect() as connection:
+        for piece in pieces:
+            await connection.send(piece)
+            await asyncio.sleep(_SLOW_S / len(pieces))
+        wire.check_response(await connection.read_response(), identifier, text)
+
+
+# -- faults --------------------------------------------------------------------
+
+
+async def stall(place: Place) -> None:
+    """Send a part of a request and wait until the server closes the connection."""
+    request = _any_request(place)
+    async with place.connect() as connection:
+        await _send_until_closed(connection, request[: place.random.randrange(1, len(request))])
+        await _read_to_end(connection)
+
+
+async def send_malformed(place: Place) -> None:
+    """Send something that is no correct request, alone or after a correct one."""
+    random = place.random
+    bad = random.choice([*_MALFORMED, random.randbytes(random.randint(1, 2000))])
+    first = wire.modern_request(wire.call_message(1, "first")) if random.random() < 0.3 else b""
+    async with place.connect() as connection:
+        await _send_until_closed(connection, first + bad)
+        if random.random() < 0.5:
+            await _read_to_end(connection)
+        _end(connection, random)
+
+
+async def cut_request(place: Place) -> None:
+    """Close or reset a connection at any byte of a request."""
+    request = _any_request(place)
+    async with place.connect() as connection:
+        for piece in _pieces(request[: place.random.randrange(len(request))], place.random, 3):
+            await _send_until_closed(connection, piece)
+            await asyncio.sleep(place.random.uniform(0, _MAX_PAUSE_S))
+        _end(connection, place.random)
+
+
+async def cut_response(place: Place) -> None:
+    """Close or reset a connection at any byte of a response, or before its first."""
+    request = _any_request(place)
+    async with place.connect() as connection:
+        await _send_until_closed(connection, request)
+        try:
+            async with asyncio.timeout(_READ_S):
+                await connection.reader.readexactly(place.random.choice((0, 10, 300, len(request))))
+        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+            pass
+        _end(connection, place.random)
+
+
+def _any_request(place: Place) -> bytes:
+    """Return a request of any kind, a series of requests, or a WebSocket with messages."""
+    random, identifier = place.random, place.identifier()
+    message: dict[str, Any] = wire.call_message(identifier, place.text())
+    match random.randrange(7):
+        case 0:
+            return wire.modern_request(message)
+        case 1:
+            return wire.modern_request(message, random)
+        case 2:
+            return wire.modern_request(message) * random.randint(2, 10)
+        case 3:
+            return wire.modern_request(wire.call_message(identifier, place.text(_LARGE_CHARACTERS)))
+        case 4:
+            return wire.modern_request(wire.count_message(identifier, 50))
+        case 5:
+            return wire.legacy_request(wire.initialize_message())
+    message = random.choice((message, wire.initialize_message()))
+    frame = Frame(Opcode.TEXT, json.dumps(message).encode()).serialize(mask=True)
+    return _HANDSHAKE + frame * random.randint(1, 5)
+
+
+def _pieces(data: bytes, random: Random, count: int) -> list[bytes]:
+    cuts = sorted(random.randrange(len(data) + 1) for _ in range(count - 1))
+    return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+
+async def _send_until_closed(connection: Connection, data: bytes) -> None:
+    try:
+        await connection.send(data)
+    except ConnectionError:
+        return  # the server has refused it already
+
+
+async def _read_to_end(connection: Connection) -> None:
+    """Read until the server closes the connection, or has had the time to: a cut between two requests is no fault."""
+    try:
+        async with asyncio.timeout(REQUEST_TIMEOUT_S * 2):
+            while await connection.reader.read(1 << 16):
+                continue
+    except (TimeoutError, ConnectionError):
+        return
+
+
+def _end(connection: Connection, random: Random) -> None:
+    """Choose whether the connection ends with FIN or RST."""
+    if random.random() < 0.5:
+        connection.reset_on_close()
+
+
+Kind = Callable[[Place], Awaitable[None]]
+# With weights.
+KINDS: dict[Kind, int] = {
+    call_modern: 10,
+    call_legacy: 10,
+    read_events: 6,
+    hold_stream: 4,
+    call_websocket: 4,
+    pipeline: 4,
+    send_chunks: 4,
+    call_large: 2,
+    send_slowly: 2,
+    stall: 1,
+    send_malformed: 6,
+    cut_request: 10,
+    cut_response: 10,
+}

@@ -1,0 +1,95 @@
+"""Runs coroutines that usually end without waiting, several of them in one task.
+
+A task costs 1.3 µs on Python 3.11, a tenth of a short call over HTTP and a third of one on stdio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from types import coroutine
+from typing import Any, Generic, TypeVar
+
+Work = Coroutine[Any, Any, None]
+Owner = TypeVar("Owner")
+
+
+class _Batch(deque[tuple[Any, Work, Context]]):
+    """Coroutines that the same task will run, with their owners, and that task."""
+
+    __slots__ = ("task",)
+    task: asyncio.Task[Any]
+
+
+class SharedTasks(Generic[Owner]):
+    """Starts coroutines; those that arrive in one iteration of the event loop share a task.
+
+    One that waits keeps the task to itself, and those behind it get tasks of their own. So each runs in a task and in a
+    context of its own, in order of arrival, and can be cancelled alone once it waits. None is started at once, whatever
+    the loop's task factory does.
+
+    Args:
+        assign: Called with the owner of a coroutine and the task that will run it; again if it gets another task.
+    """
+
+    __slots__ = ("_assign", "_batch")
+
+    def __init__(self, assign: Callable[[Owner, asyncio.Task[Any]], None]) -> None:
+        self._assign = assign
+        self._batch: _Batch | None = None
+        """What the next task will run; None if there is none, or it takes no more."""
+
+    def start(self, owner: Owner, work: Work) -> None:
+        """Run a coroutine soon."""
+        batch = self._batch
+        if batch is None:
+            batch = self._batch = _Batch()
+            batch.task = asyncio.Task(self._run(batch))
+        batch.append((owner, work, copy_context()))
+        self._assign(owner, batch.task)
+
+    def separate(self) -> None:
+        """Run what arrives from now on in another task."""
+        self._batch = None
+
+    async def _run(self, batch: _Batch) -> None:
+        if self._batch is batch:
+            self._batch = None
+        try:
+            while batch:
+                _, work, context = batch.popleft()
+                try:
+                    waits_for = context.run(work.send, None)
+                except StopIteration:
+                    if batch.task.cancelling():
+                        return  # by the coroutine itself: this must not reach the others
+                    continue
+                self._run_separately(batch)
+                await _continue(work, context, waits_for)
+        finally:
+            self._run_separately(batch)
+
+    def _run_separately(self, batch: _Batch) -> None:
+        while batch:
+            owner, work, context = batch.popleft()
+            self._assign(owner, asyncio.Task(work, context=context))
+
+
+@coroutine
+def _continue(work: Work, context: Context, waits_for: Any) -> Generator[Any, Any, None]:
+    """Await a coroutine that was started in this context and waits for something."""
+    step: Callable[[Any], Any]
+    argument: Any
+    while True:
+        try:
+            value = yield waits_for
+        except BaseException as error:
+            step, argument = work.throw, error
+        else:
+            step, argument = work.send, value
+        try:
+            waits_for = context.run(step, argument)
+        except StopIteration:
+            return
