@@ -119,32 +119,68 @@ async def test_tls_1_2_is_the_oldest_version(tmp_path: Path, authority: Authorit
         assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
+class MemoryClient:
+    """A TLS client that sends bytes one by one, and keeps its connection open after the server's end of the stream."""
+
+    def __init__(self, context: ssl.SSLContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+
+    async def run(self, step: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                for byte in self._outgoing.read():
+                    self.writer.write(bytes([byte]))
+                    await asyncio.sleep(0)
+                self._incoming.write(await self._reader.read(65536))
+
+    async def read_to_end(self) -> bytes:
+        data = b""
+        try:
+            while part := await self.run(lambda: self.tls.read(65536)):
+                data += part
+        except ssl.SSLZeroReturnError:
+            pass
+        return data
+
+
+@asynccontextmanager
+async def open_memory_client(port: int, context: ssl.SSLContext) -> AsyncIterator[MemoryClient]:
+    client = MemoryClient(context, *await asyncio.open_connection("127.0.0.1", port))
+    await client.run(client.tls.do_handshake)
+    yield client
+    client.writer.close()
+    await client.writer.wait_closed()
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_handshake_and_request_may_arrive_byte_by_byte(
     tmp_path: Path, authority: Authority, pair: Pair, version: ssl.TLSVersion
 ) -> None:
     context = authority.client_context()
     context.minimum_version = context.maximum_version = version
+    async with (
+        run_tls(tmp_path, authority, pair) as instance,
+        open_memory_client(instance.site.port, context) as client,
+    ):
+        client.tls.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert (await client.read_to_end()).startswith(b"HTTP/1.1 200 OK")
+
+
+async def test_a_refused_caller_may_go_on_sending_for_a_while(tmp_path: Path, authority: Authority, pair: Pair) -> None:
+    """Closing at once would reset the connection, perhaps before the response is read."""
     async with run_tls(tmp_path, authority, pair) as instance:
-        reader, writer = await asyncio.open_connection("127.0.0.1", instance.site.port)
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
-
-        async def run(step: Callable[[], Any]) -> Any:
-            while True:
-                try:
-                    return step()
-                except ssl.SSLWantReadError:
-                    for byte in outgoing.read():
-                        writer.write(bytes([byte]))
-                        await asyncio.sleep(0)
-                    incoming.write(await reader.read(65536))
-
-        await run(tls.do_handshake)
-        tls.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert (await run(lambda: tls.read(65536))).startswith(b"HTTP/1.1 200 OK")
-        writer.close()
-        await writer.wait_closed()
+        async with open_memory_client(instance.site.port, authority.client_context()) as client:
+            client.tls.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nBad Header\r\n")
+            assert (await client.read_to_end()).startswith(b"HTTP/1.1 400 ")
+            client.writer.write(b"x" * 100_000)
+            await client.writer.drain()
+            assert len(instance.http.connections) == 1
+        await wait_until(lambda: not instance.http.connections)
 
 
 @pytest.mark.parametrize("expects_continue", [False, True])
@@ -376,7 +412,6 @@ async def test_a_broken_pair_keeps_the_old_one_in_force_and_is_logged_once(
         new = authority.issue("new")
         replace_file(tmp_path / "server.pem", new.certificate)
         await wait_until(errors)
-        await asyncio.gather(*(asyncio.sleep(0) for _ in range(10)))
         assert await read_name(port, context) == "localhost"
         replace_file(tmp_path / "server.key", new.key[:50])
         await wait_until(lambda: len(errors()) == 2)
@@ -388,6 +423,24 @@ async def test_a_broken_pair_keeps_the_old_one_in_force_and_is_logged_once(
         await wait_until(lambda: len(errors()) == 3)
         assert await read_name(port, context) == "new"
         assert all("previous ones stay in force" in line and "PRIVATE" not in line for line in errors())
+
+
+def test_an_error_is_logged_once_and_only_if_it_stays(
+    tmp_path: Path, authority: Authority, pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = TlsFiles(*pair.write(tmp_path))
+    old = files.context
+    new = authority.issue("new")
+    replace_file(tmp_path / "server.pem", new.certificate)
+    lines = []
+    for _ in range(4):
+        files.reload_if_changed()
+        lines.append(len(caplog.records))
+    assert (lines, files.context) == ([0, 1, 1, 1], old)
+    replace_file(tmp_path / "server.key", new.key)
+    files.reload_if_changed()
+    assert files.context is not old
+    assert len(caplog.records) == 1
 
 
 def test_a_process_follows_links_to_new_certificates(tmp_path: Path, authority: Authority, pair: Pair) -> None:
