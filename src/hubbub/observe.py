@@ -300,8 +300,11 @@ class Metrics:
 
     def response(self, route: str, status: int) -> None:
         """Count one HTTP response; `route` is the pattern, not the path."""
-        labels = (route if route in self._routes else OTHER, status)
-        self._responses[labels] = self._responses.get(labels, 0) + 1
+        try:
+            self._responses[route, status] += 1
+        except KeyError:
+            labels = (route if route in self._routes else OTHER, status)
+            self._responses[labels] = self._responses.get(labels, 0) + 1
 
     def cut_off(self, reason: str) -> None:
         """Count a connection that was closed because a limit was exceeded."""

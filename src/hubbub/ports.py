@@ -159,6 +159,12 @@ class HttpExchange(Protocol):
     def scheme(self) -> str:
         """`http` or `https`."""
 
+    def body_nowait(self) -> bytes | None:
+        """Return the request's body if it has arrived as a whole; otherwise None, and `body` must be awaited.
+
+        Raises: MessageTooLarge.
+        """
+
     async def body(self) -> bytes:
         """Read the request's body.
 
@@ -303,10 +309,15 @@ class OutgoingRequest(Protocol):
     """HTTP headers that repeat parts of it, for proxies that route without reading bodies."""
     is_stateless: bool
     """Whether it belongs to no session."""
+    on_abandoned: Callable[[], Any] | None
+    """Set by `send_nowait` if something must be closed when the caller stops waiting."""
 
     @property
     def is_answered(self) -> bool:
         """Whether its answer has arrived, or its caller stopped waiting."""
+
+    def fail(self, error: Exception) -> None:
+        """Fail the request, unless it is answered."""
 
 
 class Receiver(Protocol):

@@ -116,6 +116,8 @@ class SharedSlots:
     def give_back(self, owner: str) -> None:
         """Return a slot and give it to the next waiting call."""
         self._shares.give_back(owner)
+        if not self._queues:
+            return
         while ready := [waiting for waiting in self._queues if self._shares.has_room(waiting)]:
             owner = min(ready, key=self._shares.held_by)
             slot_future = self._queues[owner][0]

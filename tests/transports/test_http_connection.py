@@ -17,7 +17,7 @@ PING = json.dumps(request("ping")).encode()
 @pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb", b"a\rb", b"a\0b", b"a\x7fb"])
 def test_header_injection_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match="control character"):
-        encode_fields([(b"x", value)])
+        encode_fields(((b"x", value),))
 
 
 async def test_a_kept_alive_connection_gets_every_kind_of_response() -> None:

@@ -339,6 +339,7 @@ def open_transport(config: ServerConfig, *, over_http_sse: bool = False) -> Clie
         url,
         headers,
         limit=limit,
+        has_fixed_headers=config.headers_provider is None,
         max_reconnects=config.sse_max_reconnects or bounds.RECONNECTS,
         on_diagnostic=config.on_stderr_line,
         mask=secrets.mask,

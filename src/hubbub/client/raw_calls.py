@@ -8,6 +8,7 @@ by ours on the way out and put back on the way in.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
@@ -56,12 +57,12 @@ _NAME_MEMBERS: Final = {
 }
 _RESERVED_PREFIX: Final = "io.modelcontextprotocol/"
 _PROGRESS_TOKEN: Final = "progressToken"
-_TOOL_CALL_START: Final = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":'
-_ARGUMENTS_KEY: Final = b',"arguments":'
+_CACHED_META_BYTES: Final = 1024
+_TOOL_CALL: Final = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%b,"arguments":%b%b}}'
 
 
 class _Meta(msgspec.Struct):
-    meta: dict[str, Raw] = msgspec.field(default_factory=dict, name="_meta")
+    meta: Raw = msgspec.field(default=Raw(b""), name="_meta")
 
 
 _decode_meta = msgspec.json.Decoder(_Meta).decode
@@ -94,17 +95,23 @@ class ToolHeaders:
         return callable_tools
 
     async def send(
-        self, base: Mapping[str, str], params: Mapping[str, Any], send: Send, refresh: Callable[[], Awaitable[None]]
+        self, base: Mapping[str, str], name: str, arguments: Any, send: Send, refresh: Callable[[], Awaitable[None]]
     ) -> Raw:
         """Send a call with its known headers; if they do not match, read the list of tools again and send once more."""
         try:
-            return await send({**base, **self.headers_for(params)})
+            return await send(self.add_headers(base, name, arguments))
         except RemoteError as error:
             if error.code != HEADER_MISMATCH:
                 raise
         # Refused before it ran: the known headers of the tool are missing or out of date.
         await refresh()
-        return await send({**base, **self.headers_for(params)})
+        return await send(self.add_headers(base, name, arguments))
+
+    def add_headers(self, base: Mapping[str, str], name: str, arguments: Any) -> Mapping[str, str]:
+        """Return `base` with the headers that a tool requires; raises as `headers_for` does."""
+        if name not in self._parameters:
+            return base
+        return {**base, **self.headers_for({"name": name, "arguments": arguments})}
 
     def headers_for(self, params: Mapping[str, Any]) -> dict[str, str]:
         """Return the headers of one call.
@@ -169,12 +176,16 @@ class RawCalls:
         """Send a tool call once and return its result."""
         if not self._session.sends_tool_headers:
             return await self.request("tools/call", params, **options)
-        return await self._send_with_tool_headers(
-            params["name"],
-            params.get("arguments"),
-            lambda headers: self.request("tools/call", params, headers=headers, **options),
-            options.get("timeout_s"),
-        )
+
+        def send(headers: Mapping[str, str]) -> Awaitable[Raw]:
+            return self.request("tools/call", params, headers=headers, **options)
+
+        async def refresh() -> None:
+            await self._list_tools(options.get("timeout_s"))
+
+        name = params["name"]
+        base = self._session.tool_call_headers(name)
+        return await self._tool_headers.send(base, name, params.get("arguments"), send, refresh)
 
     def forward(self, call: Call, options: ForwardOptions) -> Coroutine[Any, Any, RawReply]:
         """Send a call on behalf of its caller. Names are those of `call.params`; the rest is taken from `call.raw`."""
@@ -209,37 +220,46 @@ class RawCalls:
         if not session.is_ready:
             await session.wait_until_ready(seconds)
         revision = session.revision
-        if session.sends_tool_headers:
-
-            def send(headers: Mapping[str, str]) -> Awaitable[Raw]:
-                return session.send(self._build_tool_request(call, options, headers), seconds)
-
-            raw = await self._send_with_tool_headers(call.params.name, call.params.arguments, send, seconds)
-        else:
-            raw = await session.send(self._build_tool_request(call, options, NO_HEADERS), seconds)
+        sends_headers = revision.stateless and session.rpc.transport.is_http
+        headers = self._headers_for(call.params) if sends_headers else NO_HEADERS
+        try:
+            raw = await session.send(self._build_tool_request(call, options, headers), seconds)
+        except RemoteError as error:
+            if error.code != HEADER_MISMATCH or not sends_headers:
+                raise
+            # Refused before it ran: the known headers of the tool are missing or out of date.
+            await self._list_tools(seconds)
+            headers = self._headers_for(call.params)
+            raw = await session.send(self._build_tool_request(call, options, headers), seconds)
         if revision.rounds and options.resolve_input and not input_required.is_complete(raw):
             raw = await self._resolve_input(
                 "tools/call", _forwarded_params(call), raw, **self._request_options(call, options)
             )
         return RawReply(body=self._hide(raw), revision=revision)
 
+    def _headers_for(self, params: CallToolParams) -> Mapping[str, str]:
+        base = self._session.tool_call_headers(params.name)
+        return self._tool_headers.add_headers(base, params.name, params.arguments)
+
     def _build_tool_request(self, call: Call, options: ForwardOptions, headers: Mapping[str, str]) -> Request:
         session, params = self._session, call.params
         rpc = session.rpc
         token = None if call.meta.progress_token is UNSET else call.meta.progress_token
         identifier = rpc.next_id()
-        parts = [_TOOL_CALL_START % identifier, _encode(params.name), _ARGUMENTS_KEY, params.arguments]
+        more = b""
         if params.input_responses is not UNSET:
-            parts += (b',"inputResponses":', params.input_responses)
+            more = b',"inputResponses":%b' % params.input_responses
         if options.request_state is not None:
-            parts += (b',"requestState":', _encode(options.request_state))
+            more += b',"requestState":%b' % _encode(options.request_state)
         forwarded = None if call.meta is NO_META else _forwarded_meta(call.raw)
         meta = session.meta(forwarded, None if token is None else identifier, options.client_meta)
-        parts += (b',"_meta":', meta, b"}}") if meta else (b"}}",)
+        if meta:
+            more += b',"_meta":%b' % meta
+        body = _TOOL_CALL % (identifier, _encode(params.name), params.arguments, more)
         return Request(
             identifier,
             call.method,
-            b"".join(parts),
+            body,
             rpc.new_response_future(),
             headers,
             session.revision.stateless,
@@ -265,15 +285,6 @@ class RawCalls:
             return notify_back(back, Notification("notifications/progress", params))
 
         return forward
-
-    async def _send_with_tool_headers(self, name: str, arguments: Any, send: Send, timeout_s: float | None) -> Raw:
-        """Call a tool with the headers that it requires."""
-
-        async def refresh() -> None:
-            await self._list_tools(timeout_s)
-
-        base = self._session.tool_call_headers(name)
-        return await self._tool_headers.send(base, {"name": name, "arguments": arguments}, send, refresh)
 
     async def _resolve_input(self, method: str, params: dict[str, Any], raw: Raw, **options: Any) -> Raw:
         """Answer the input that a result requires, until the result is complete."""
@@ -303,16 +314,25 @@ def seconds_left(call: Call) -> float | None:
     return max(0.001, call.deadline - asyncio.get_running_loop().time())
 
 
-def _forwarded_meta(raw: Raw) -> dict[str, Raw] | None:
+def _forwarded_meta(raw: Raw) -> Mapping[str, Raw] | None:
     """Return the members of `_meta` that are forwarded between caller and server."""
     try:
-        meta = _decode_meta(raw).meta
+        meta = bytes(_decode_meta(raw).meta)
+        if not meta:
+            return None
+        # Most clients send the same members with every call, except for progress tokens.
+        is_repeated = len(meta) <= _CACHED_META_BYTES and _PROGRESS_TOKEN.encode() not in meta
+        return _select_forwarded(meta) if is_repeated else _select_forwarded.__wrapped__(meta)
     except msgspec.DecodeError as error:
         raise InvalidParams(f"Invalid params for tools/call: {error}") from None
-    if not meta:
-        return None
+
+
+@functools.lru_cache(maxsize=64)
+def _select_forwarded(meta: bytes) -> Mapping[str, Raw]:
     return {
-        key: value for key, value in meta.items() if key != _PROGRESS_TOKEN and not key.startswith(_RESERVED_PREFIX)
+        key: value
+        for key, value in _decode(meta).items()
+        if key != _PROGRESS_TOKEN and not key.startswith(_RESERVED_PREFIX)
     }
 
 

@@ -114,11 +114,18 @@ class Request(msgspec.Struct, eq=False):
     """Number of unanswered server requests for which the clock is stopped."""
     left_s: float | None = None
     """Seconds that were left when the clock was stopped."""
+    on_abandoned: Callable[[], Any] | None = None
+    """Closes what the transport opened for the request."""
 
     @property
     def is_answered(self) -> bool:
         """Whether the request has a result, an error, or was cancelled."""
         return self.answer.done()
+
+    def fail(self, error: Exception) -> None:
+        """Fail the request, unless it is answered."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
 
 
 def stop_clocks(requests: Iterable[Request]) -> list[Request]:

@@ -182,6 +182,10 @@ class JsonRpcClient:
                 request.clock = deadline
                 try:
                     return await request.answer
+                except BaseException:
+                    if request.on_abandoned is not None:
+                        request.on_abandoned()
+                    raise
                 finally:
                     self._deadlines.remove(deadline)
             async with asyncio.timeout(_seconds_or_none(seconds)) as request.clock:

@@ -42,6 +42,8 @@ from hubbub.protocol.revisions import LEGACY, MODERN, Era, Revision
 logger = logging.getLogger("hubbub.client")
 _META_PREFIX = "io.modelcontextprotocol/"
 _METHOD_HEADER = "Mcp-Method"
+_MAX_TOOL_CALL_HEADERS = 64
+"""Number of tools whose headers are kept."""
 
 
 class Agreement(msgspec.Struct, kw_only=True):
@@ -79,6 +81,7 @@ class Session:
         self.refusal: HubbubError | None = None
         """Why the server refused Streamable HTTP, if the transport of 2024-11-05 was tried after it."""
         self._meta_start = b""
+        self._tool_call_headers: dict[str, Mapping[str, str]] = {}
         self.on_renewed: Callable[[], Any] | None = None
         """Called after a lost session was replaced."""
 
@@ -377,9 +380,14 @@ class Session:
         self.capabilities = dict(capabilities)
         self._set_revision(self.revision)
 
-    def tool_call_headers(self, name: str) -> dict[str, str]:
+    def tool_call_headers(self, name: str) -> Mapping[str, str]:
         """Return the headers that repeat parts of a tool call in the modern era."""
-        return {"MCP-Protocol-Version": self._version, _METHOD_HEADER: "tools/call", "Mcp-Name": encode_value(name)}
+        found = self._tool_call_headers.get(name)
+        if found is None:
+            if len(self._tool_call_headers) >= _MAX_TOOL_CALL_HEADERS:
+                self._tool_call_headers.clear()
+            found = self._tool_call_headers[name] = self._request_headers("tools/call", {"name": name})
+        return found
 
     def meta(self, caller_meta: Mapping[str, Any] | None, token: int | None, client_meta: bytes) -> bytes:
         """Encode `_meta` of one request; empty if it has no members."""
@@ -420,6 +428,7 @@ class Session:
 
     def _set_revision(self, revision: Revision) -> None:
         self._version = revision.version
+        self._tool_call_headers.clear()
         self._meta_start = b"{" if revision.stateless else b""
         self._meta_start = self.client_meta(self.capabilities, None)
 

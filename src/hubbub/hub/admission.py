@@ -45,6 +45,10 @@ class CallLimiter:
         """Number of calls that wait for a slot."""
         return len(self._queue)
 
+    def acquire_nowait(self, owner: str = "") -> bool:
+        """Take a slot if one is free."""
+        return self._shared_slots.take_nowait(owner)
+
     async def acquire(self, deadline: float, owner: str = "") -> None:
         """Wait for a slot, at most until `deadline` on the loop's clock.
 
@@ -88,7 +92,7 @@ class CallLimiter:
             await self._idle_event.wait()
 
     def _check_idle(self) -> None:
-        if not (self.running or self.yielded or self.waiting):
+        if not self._shared_slots.taken and not (self.yielded or self.waiting):
             self._idle_event.set()
 
 

@@ -230,7 +230,8 @@ class RemoteUpstream:
             check_capable(call, self.snapshot.capable_only)
         deadline = self._loop_time() + self._timeout_for(call)
         forwarded = ForwardedCall(call, self._limiter, keeps_client_sessions=self._keeps_client_sessions)
-        await self._limiter.acquire(deadline, forwarded.owner)
+        if not self._limiter.acquire_nowait(forwarded.owner):
+            await self._limiter.acquire(deadline, forwarded.owner)
         self._calls += 1
         is_answered = False
         session: UpstreamSession | None = None

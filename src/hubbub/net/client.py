@@ -74,6 +74,27 @@ class HttpClient:
         except (OSError, ValueError, RuntimeError) as error:
             raise _connection_error(error) from error
 
+    def encode_head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
+        """Encode the head of requests for `send_nowait`, which can be sent any number of times.
+
+        Raises:
+            ValueError: the URL or a header is not valid.
+        """
+        from hubbub.net.pool import encode_head, parse_url
+
+        return encode_head(method, parse_url(url), headers)
+
+    def send_nowait(
+        self, url: str, head: bytes, body: bytes, on_ready: Callable[[HttpResponse], None]
+    ) -> HttpResponse | None:
+        """Send a request if a connection is free; otherwise return None, and nothing is sent.
+
+        `on_ready` is called once: with the data that completes the head of the response, or when it failed before.
+        """
+        if self._pool is None or self._is_closed:
+            return None
+        return self._pool.send_nowait(url, head, body, self._idle_s, on_ready)
+
     async def open_websocket(
         self, url: str, *, headers: Mapping[str, str], protocols: Sequence[str], limit: int
     ) -> WebSocket:

@@ -17,6 +17,12 @@ from hubbub import bounds
 from hubbub.errors import ConnectionFailed, TransportError
 from hubbub.net.response import HttpResponse
 
+_COMMON_NAMES: Final = {
+    spelling.encode(): name
+    for name in ("connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding")
+    for spelling in (name, name.title())
+}
+"""Names of frequent headers in their usual spellings, so that they need not be decoded."""
 _KEEP_ALIVE_TIMEOUT: Final = re.compile(r"(?i)\btimeout\s*=\s*([0-9]{1,6})")
 
 
@@ -52,9 +58,11 @@ class Connection(asyncio.Protocol):
             return False
         return self._closes_at is None or self._loop.time() < self._closes_at
 
-    def send(self, request: bytes, idle_s: float | None) -> HttpResponse:
+    def send(
+        self, request: bytes, idle_s: float | None, on_ready: Callable[[HttpResponse], None] | None = None
+    ) -> HttpResponse:
         """Send a request, now or once the connection is open; it fails if the server is silent for `idle_s`."""
-        response = self._response = HttpResponse(self._loop, self.abort, self._resume)
+        response = self._response = HttpResponse(self._loop, self.abort, self._resume, on_ready)
         self._overhead_bytes = 0
         self._idle_s = idle_s
         if self.was_opened:
@@ -99,6 +107,8 @@ class Connection(asyncio.Protocol):
         if self._overhead_bytes > bounds.HEADER_BYTES and self._response is response:
             part = "chunk extensions or trailers" if response.status else "head"
             self._fail(f"the {part} of the response exceeded {bounds.HEADER_BYTES} bytes")
+        elif response.status:  # not in a callback of the parser, which would hide exceptions
+            response.notify_ready()
 
     def eof_received(self) -> bool:
         """Let the event loop close the transport."""
@@ -132,7 +142,8 @@ class Connection(asyncio.Protocol):
         """Keep a header; of duplicates, the first. Trailers are ignored: they come after the checks."""
         if self._response is not None and self._response.status:
             return
-        self._headers.setdefault(name.decode("latin-1").lower(), value.decode(errors="replace"))
+        known = _COMMON_NAMES.get(name) or name.decode("latin-1").lower()
+        self._headers.setdefault(known, value.decode(errors="replace"))
 
     def on_headers_complete(self) -> None:
         """Pass the head to the response; interim responses (1xx) are skipped."""
@@ -157,13 +168,16 @@ class Connection(asyncio.Protocol):
         if response is None or not response.status:
             return
         self._response = None
-        self._stop_idle_timer()
-        self._resume()
+        if self._idle_timer is not None:
+            self._stop_idle_timer()
+        if self._is_paused:
+            self._resume()
         response.finish()
         # A server that responds before it has read the whole request may never read the rest.
         if self._parser.should_keep_alive() and not self._transport.get_write_buffer_size():
             keep_alive = self._headers.get("keep-alive")
             self._closes_at = None if keep_alive is None else self._parse_close_time(keep_alive)
+            self.idle_since = self._loop.time()
             self._on_idle(self)
         else:  # later, so that the response is delivered without waiting for this
             self._loop.call_later(bounds.SERVER_CLOSE_WAIT_S, self.abort)

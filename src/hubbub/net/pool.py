@@ -77,7 +77,7 @@ class ConnectionPool:
             TransportError: it does not respond.
         """
         parsed = parse_url(url)
-        request = _encode_request(method, parsed, headers, body)
+        request = _join_request(encode_head(method, parsed, headers), body)
         connection = self._take_idle(parsed) or await self._wait_for_capacity(parsed)
         response = (
             connection.send(request, idle_s)
@@ -90,6 +90,13 @@ class ConnectionPool:
             response.close()
             raise
         return response
+
+    def send_nowait(
+        self, url: str, head: bytes, body: bytes, idle_s: float | None, on_ready: Callable[[HttpResponse], None]
+    ) -> HttpResponse | None:
+        """Send a request over a free connection, with a head of `encode_head`; return None if there is none."""
+        connection = self._take_idle(parse_url(url))
+        return None if connection is None else connection.send(_join_request(head, body), idle_s, on_ready)
 
     async def connect(self, url: str, protocol: asyncio.Protocol) -> None:
         """Open a connection for a protocol other than HTTP, which the pool does not keep; the caller sets the deadline.
@@ -244,12 +251,11 @@ class ConnectionPool:
 
     def _release(self, connection: Connection) -> None:
         """Make a connection available to the next request; unused ones are closed after a while."""
-        loop = asyncio.get_running_loop()
-        connection.idle_since = loop.time()
         self._idle.setdefault(self._connections[connection], []).append(connection)
-        self._wake_next()
+        if self._waiters:
+            self._wake_next()
         if self._sweep_timer is None:
-            self._sweep_timer = loop.call_later(bounds.POOLED_CONNECTION_IDLE_S, self._sweep)
+            self._sweep_timer = asyncio.get_running_loop().call_later(bounds.POOLED_CONNECTION_IDLE_S, self._sweep)
 
     def _remove(self, connection: Connection) -> None:
         """Remove a closed connection."""
@@ -354,8 +360,8 @@ def parse_url(url: str) -> ParsedUrl:
     return ParsedUrl(Origin(host, port, is_tls), start)
 
 
-def _encode_request(method: str, parsed: ParsedUrl, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """Encode a request, head and body.
+def encode_head(method: str, parsed: ParsedUrl, headers: Mapping[str, str]) -> bytes:
+    """Encode the head of a request, without the length of the body.
 
     Raises:
         ValueError: a header contains a line break or NUL.
@@ -363,6 +369,8 @@ def _encode_request(method: str, parsed: ParsedUrl, headers: Mapping[str, str], 
     header_lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     if header_lines.count("\n") != len(headers) or header_lines.count("\r") != len(headers) or "\0" in header_lines:
         raise ValueError("a header contains a line break or NUL")
-    length = f"Content-Length: {len(body)}\r\n" if body is not None else ""
-    head = f"{method} {parsed.head_prefix}{header_lines}{length}\r\n".encode()
-    return head if body is None else head + body
+    return f"{method} {parsed.head_prefix}{header_lines}".encode()
+
+
+def _join_request(head: bytes, body: bytes | None) -> bytes:
+    return head + b"\r\n" if body is None else b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)

@@ -15,6 +15,7 @@ from typing import Final
 from hubbub import bounds
 from hubbub.errors import ConnectionFailed, ResponseTooLarge, TransportError
 
+_COMMON_MEDIA_TYPES: Final = ("application/json", "text/event-stream")
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
@@ -28,19 +29,28 @@ class HttpResponse:
         "_headers",
         "_is_complete",
         "_loop",
+        "_on_ready",
         "_on_room",
         "_waiter",
         "status",
         "waiting_bytes",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, drop: Callable[[], None], on_room: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        drop: Callable[[], None],
+        on_room: Callable[[], None],
+        on_ready: Callable[[HttpResponse], None] | None = None,
+    ) -> None:
+        """`on_ready` is called once: with the data that completes the head, or when the response failed before."""
         self.status = 0
         self.waiting_bytes = 0
         """Bytes that were received and not read yet."""
         self._loop = loop
         self._drop = drop
         self._on_room = on_room
+        self._on_ready = on_ready
         self._headers = _NO_HEADERS
         self._chunks: deque[bytes] = deque()
         self._is_complete = False
@@ -53,9 +63,15 @@ class HttpResponse:
         return 200 <= self.status < 300
 
     @property
+    def error(self) -> TransportError | None:
+        """Why it failed, if it did."""
+        return self._error
+
+    @property
     def media_type(self) -> str:
         """The content type without parameters, in lower case."""
-        return self.header("Content-Type").partition(";")[0].strip().lower()
+        value = self._headers.get("content-type", "")
+        return value if value in _COMMON_MEDIA_TYPES else value.partition(";")[0].strip().lower()
 
     def header(self, name: str) -> str:
         """The value of a header; empty if it is missing."""
@@ -84,6 +100,13 @@ class HttpResponse:
         """Mark the response as failed."""
         self._error = error
         self._wake()
+        self.notify_ready()
+
+    def notify_ready(self) -> None:
+        """Call `on_ready`, unless that was done before."""
+        if self._on_ready is not None:
+            on_ready, self._on_ready = self._on_ready, None
+            on_ready(self)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -138,6 +161,12 @@ class HttpResponse:
             if size > limit:
                 raise self._too_large(limit)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def read_nowait(self, limit: int) -> bytes | None:
+        """The whole body, if it has arrived, is not compressed and has at most `limit` bytes; otherwise use `read`."""
+        if not self._is_complete or self.waiting_bytes > limit or "content-encoding" in self._headers:
+            return None
+        return self._read_rest()
 
     def close(self) -> None:
         """Stop reading; the connection is dropped if the body is incomplete."""

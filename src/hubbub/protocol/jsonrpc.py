@@ -186,12 +186,12 @@ def _has_many_brackets(data: bytes) -> bool:
 
     Long messages are mostly text, which `find` skips.
     """
-    if len(data) <= _SHORT_MESSAGE_BYTES:
-        arrays = data.count(b"[")
-        # A level takes two bytes as an array, and five as an object, except for the innermost: `{"":`, `}`.
-        if len(data) + 3 * arrays + 3 <= 5 * bounds.NESTING_DEPTH:
-            return False
-        return arrays + data.count(b"{") > bounds.NESTING_DEPTH
+    size = len(data)
+    # Without arrays, each level but the innermost takes five bytes: `{"":` and `}`.
+    if size + 3 <= 5 * bounds.NESTING_DEPTH and data.find(b"[") < 0:
+        return False
+    if size <= _SHORT_MESSAGE_BYTES:
+        return data.count(b"[") + data.count(b"{") > bounds.NESTING_DEPTH
     seen = 0
     for bracket in (b"[", b"{"):
         position = data.find(bracket)

@@ -22,6 +22,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _UNSAFE: Final = re.compile("[\r\n\0]")
 _RETRY_DIGITS: Final = 15
+_MESSAGE: Final = b"event: message\n"
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -39,7 +40,7 @@ def encode_event(data: bytes, *, event: str | None = None, id: str | None = None
     """Encode one event; an id with empty data primes a stream for resuming."""
     head = b""
     if event is not None:
-        head += b"event: %b\n" % _field_value("event name", event)
+        head = _MESSAGE if event == "message" else b"event: %b\n" % _field_value("event name", event)
     if id is not None:
         head += b"id: %b\n" % _field_value("event id", id)
     if retry_ms is not None:
@@ -52,7 +53,7 @@ def encode_event(data: bytes, *, event: str | None = None, id: str | None = None
 
 
 def _field_value(what: str, value: str) -> bytes:
-    if _UNSAFE.search(value):
+    if not value.isprintable() and _UNSAFE.search(value):
         raise DefinitionError(f"An {what} must not contain line breaks or NUL: {value!r}")
     return value.encode()
 

@@ -100,7 +100,7 @@ class Quotas:
                 return None
             limit = self._other_limit
         now = self._clock()
-        oldest = self._log.add(f"{limit.path} {caller}", now, limit)
+        oldest = self._log.add((limit.path, caller), now, limit)
         return None if oldest is None else self._refusal(limit, oldest + limit.window_s - now)
 
     def _refusal(self, limit: RateLimit, wait_s: float) -> Refusal:
@@ -136,10 +136,10 @@ class _RequestLog:
     """
 
     def __init__(self) -> None:
-        self._rings: OrderedDict[str, _Ring] = OrderedDict()
+        self._rings: OrderedDict[tuple[str, str], _Ring] = OrderedDict()
         self._total_times = 0
 
-    def add(self, key: str, now: float, limit: RateLimit) -> float | None:
+    def add(self, key: tuple[str, str], now: float, limit: RateLimit) -> float | None:
         """Accept a request; or return the time of the oldest one in the window, if there are too many."""
         ring = self._rings.get(key)
         if ring is None:

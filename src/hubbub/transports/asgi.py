@@ -67,6 +67,10 @@ class AsgiExchange:
         scheme: str = self._scope.get("scheme", "http")
         return scheme
 
+    def body_nowait(self) -> bytes | None:
+        """Return None: the body must be received."""
+        return None
+
     async def body(self) -> bytes:
         """Read the request body."""
         content_length = self.headers.raw(b"content-length")

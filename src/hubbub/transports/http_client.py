@@ -15,39 +15,39 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Final
 
 from hubbub import bounds
 from hubbub.errors import (
     ConnectionClosed,
     ConnectionFailed,
-    EventTooLarge,
     HttpError,
     HubbubError,
     InvalidEvent,
     InvalidResponse,
-    MessageTooLarge,
     ReconnectsExceeded,
     SessionLost,
     TransportError,
 )
-from hubbub.net.backoff import Backoff
 from hubbub.net.client import HttpClient
 from hubbub.net.redirects import same_origin_target
 from hubbub.net.response import HttpResponse
 from hubbub.ports import OutgoingRequest, Receiver, hide_nothing
 from hubbub.protocol.jsonrpc import encode_notification
-from hubbub.protocol.sse import Event, EventDecoder
+from hubbub.protocol.sse import Event
 from hubbub.transports.http_errors import error_from_response
+from hubbub.transports.http_request_heads import SESSION_HEADER, RequestHead, RequestHeads
+from hubbub.transports.http_stream_position import StreamPosition, event_too_large
 
 EVENT_STREAM: Final = "text/event-stream"
-_SESSION_HEADER: Final = "Mcp-Session-Id"
 _VERSION_HEADER: Final = "MCP-Protocol-Version"
 _POST_HEADERS: Final = {"Accept": f"application/json, {EVENT_STREAM}", "Content-Type": "application/json"}
 _GET_HEADERS: Final = {"Accept": EVENT_STREAM}
 _METHOD_PRESERVING_REDIRECTS: Final = (307, 308)
 _SESSION_ID_PATTERN: Final = re.compile(r"[!-~]{1,1024}")
 _ACCEPTED_BODY: Final = re.compile(rb'\s*\{\s*"accepted"\s*:\s*true\s*\}\s*')
+_HANDSHAKE_METHODS: Final = frozenset({"initialize", "server/discover"})
 _CLIENT_REQUEST_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 
 HeadersProvider = Callable[[], Awaitable[dict[str, str]]]
@@ -65,12 +65,14 @@ class HttpTransport:
         url: str,
         headers: HeadersProvider,
         *,
+        has_fixed_headers: bool = False,
         limit: int,
         max_reconnects: int,
         on_diagnostic: Callable[[str], Any] | None = None,
         mask: Callable[[str], str] = str,
         hide: Callable[[Any], Any] = hide_nothing,
     ) -> None:
+        """`has_fixed_headers`: whether `headers` always returns the same."""
         self.address = url
         self.hide = hide
         self._mask = mask
@@ -78,6 +80,9 @@ class HttpTransport:
         self._http_client = make_http_client()
         self._url = self._configured_url = url
         self._headers = headers
+        self._has_fixed_headers = has_fixed_headers
+        self._fixed_headers: dict[str, str] | None = None
+        self._heads = RequestHeads()
         self._limit = limit
         self._max_reconnects = max_reconnects
         self._on_diagnostic = on_diagnostic
@@ -85,7 +90,6 @@ class HttpTransport:
         self._pending_session_id: str | None = None
         """Id of a session that is being opened. The previous id is kept until the new session is agreed on."""
         self._version: str | None = None
-        self._in_flight = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._get_stream_task: asyncio.Task[None] | None = None
         self._is_get_stream_ready = asyncio.Event()
@@ -99,8 +103,28 @@ class HttpTransport:
     # -- requests ----------------------------------------------------------------------
 
     def send_nowait(self, outgoing: OutgoingRequest) -> bool:
-        """Return False: sending may have to wait."""
-        return False
+        """Send over a free connection; a response in one piece goes to the receiver as soon as it arrives."""
+        if self._is_closed or self._fixed_headers is None or outgoing.method in _HANDSHAKE_METHODS:
+            return False
+        if (
+            self._get_stream_task is not None
+            and outgoing.method in _CLIENT_REQUEST_METHODS
+            and not self._is_get_stream_ready.is_set()
+        ):
+            return False
+        head = self._heads.find(outgoing)
+        if head is None:
+            try:
+                headers = self._post_headers(outgoing, self._fixed_headers)
+                head = self._heads.encode(outgoing, self._url, headers, self._http_client.encode_head)
+            except ValueError:
+                return False  # `send_request` reports it
+        on_ready = partial(self._handle_response, outgoing, head)
+        response = self._http_client.send_nowait(head.url, head.data, outgoing.body, on_ready)
+        if response is None:
+            return False
+        outgoing.on_abandoned = response.close
+        return True
 
     async def send_request(self, outgoing: OutgoingRequest) -> None:
         """POST a request and read until its response has arrived.
@@ -116,23 +140,8 @@ class HttpTransport:
             _POST_HEADERS, in_session=not (is_initialize or outgoing.is_stateless), include_pending=False
         )
         headers.update(outgoing.headers)
-        has_session = _SESSION_HEADER in headers
-        self._in_flight += 1
-        response = None
-        try:
-            response = await self._send("POST", headers, outgoing.body)
-            if not response.is_success:
-                raise await self._error_from_response(response, has_session=has_session)
-            if is_initialize:
-                self._pending_session_id = _parse_session_id(response)
-            if response.media_type == EVENT_STREAM:
-                await self._read_response_stream(response, outgoing)
-            else:
-                await self._handle_body(response, outgoing)
-        finally:
-            self._in_flight -= 1
-            if response is not None:
-                response.close()
+        response = await self._send("POST", headers, outgoing.body)
+        await self._read_response(response, outgoing, has_session=SESSION_HEADER in headers)
 
     async def send_message(
         self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
@@ -161,6 +170,7 @@ class HttpTransport:
     def finish_handshake(self, version: str) -> None:
         """Send the version with each request from now on, and open the GET stream of the session."""
         self._version = version
+        self._heads.clear()
         self._session_id, self._pending_session_id = self._pending_session_id, None
         if self._get_stream_task is not None:
             self._get_stream_task.cancel()
@@ -173,9 +183,8 @@ class HttpTransport:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        if self._in_flight:
-            await self._http_client.close()  # so that pending requests fail at once
         try:
+            await self._http_client.close()  # first, so that pending requests fail at once
             if self._session_id is not None and self._version is not None:
                 await self._end_session()
         finally:  # also when closing is cancelled
@@ -185,20 +194,58 @@ class HttpTransport:
 
     # -- one response ------------------------------------------------------------------
 
-    async def _handle_body(self, response: HttpResponse, outgoing: OutgoingRequest) -> None:
-        body = await response.read(self._limit)
-        if not body.strip():
-            raise _invalid_response(f"The server sent an empty response (status {response.status})")
-        if _ACCEPTED_BODY.fullmatch(body) and self._get_stream_task is not None:
+    def _handle_response(self, outgoing: OutgoingRequest, head: RequestHead, response: HttpResponse) -> None:
+        """Take the response to a request that was sent without waiting; read it in a task if it has not all arrived."""
+        if not response.status:
+            outgoing.fail(response.error or ConnectionFailed("The server did not respond"))
+            return
+        is_plain = response.is_success and response.media_type != EVENT_STREAM
+        body = response.read_nowait(self._limit) if is_plain else None
+        if body is None:
+            reading = self._spawn(self._finish_request(outgoing, head, response))
+            reading.add_done_callback(lambda _: response.close())  # also if it is cancelled before it starts
+            outgoing.on_abandoned = reading.cancel
+            return
+        try:
+            self._deliver_body(body, response.status, outgoing)
+        except HubbubError as error:
+            outgoing.fail(error)
+
+    async def _finish_request(self, outgoing: OutgoingRequest, head: RequestHead, response: HttpResponse) -> None:
+        try:
+            if response.status in _METHOD_PRESERVING_REDIRECTS:
+                headers = self._post_headers(outgoing, await self._headers())
+                response = await self._follow_redirect(response, head.url, "POST", headers, outgoing.body)
+            await self._read_response(response, outgoing, has_session=head.has_session)
+        except Exception as error:  # whatever it is, the caller gets it
+            outgoing.fail(error)
+
+    async def _read_response(self, response: HttpResponse, outgoing: OutgoingRequest, *, has_session: bool) -> None:
+        try:
+            if not response.is_success:
+                raise await self._error_from_response(response, has_session=has_session)
+            if outgoing.method == "initialize":
+                self._pending_session_id = _parse_session_id(response)
+            if response.media_type == EVENT_STREAM:
+                await self._read_response_stream(response, outgoing)
+            else:
+                self._deliver_body(await response.read(self._limit), response.status, outgoing)
+        finally:
+            response.close()
+
+    def _deliver_body(self, body: bytes, status: int, outgoing: OutgoingRequest) -> None:
+        if not body or body.isspace():
+            raise InvalidResponse(f"The server sent an empty response (status {status})")
+        if self._get_stream_task is not None and b'"accepted"' in body and _ACCEPTED_BODY.fullmatch(body):
             return  # the response will come on the GET stream
         if not self._receiver.receive(body, outgoing):
-            raise _invalid_response(f"The server's response cannot be read: {self._receiver.problem}")
+            raise InvalidResponse(f"The server's response cannot be read: {self._receiver.problem}")
         if not outgoing.is_answered:
-            raise _invalid_response("The server's response does not belong to the request")
+            raise InvalidResponse("The server's response does not belong to the request")
 
     async def _read_response_stream(self, response: HttpResponse, outgoing: OutgoingRequest) -> None:
         """Read the stream of one request; resume it when it breaks, up to a limit."""
-        position = _StreamPosition(self._limit)
+        position = StreamPosition(self._limit)
         while True:
             try:
                 await self._read_events(response, position, outgoing)
@@ -213,7 +260,7 @@ class HttpTransport:
                 raise failure or ConnectionFailed("The server's stream ended before the response")
             response = await self._reconnect(position, outgoing)
 
-    async def _read_events(self, response: HttpResponse, position: _StreamPosition, outgoing: OutgoingRequest) -> None:
+    async def _read_events(self, response: HttpResponse, position: StreamPosition, outgoing: OutgoingRequest) -> None:
         async for chunk in response.chunks():
             for event in position.feed(chunk):
                 self._deliver(event, outgoing)
@@ -227,11 +274,11 @@ class HttpTransport:
 
     def _deliver(self, event: Event, outgoing: OutgoingRequest) -> None:
         if len(event.data) > self._limit:
-            raise _event_too_large(self._limit)
+            raise event_too_large(self._limit)
         if event.data and not self._receiver.receive(event.data, outgoing):
             raise InvalidEvent(f"The server sent an event that cannot be read: {self._receiver.problem}")
 
-    async def _reconnect(self, position: _StreamPosition, outgoing: OutgoingRequest) -> HttpResponse:
+    async def _reconnect(self, position: StreamPosition, outgoing: OutgoingRequest) -> HttpResponse:
         """Resume a stream after its last event."""
         while True:
             position.reconnects += 1
@@ -260,7 +307,7 @@ class HttpTransport:
             return response
         try:
             if not response.is_success:
-                raise await self._error_from_response(response, has_session=_SESSION_HEADER in headers)
+                raise await self._error_from_response(response, has_session=SESSION_HEADER in headers)
             data = {"content_type": response.media_type}
             raise HttpError("The server did not answer with an event stream (text/event-stream)", response.status, data)
         finally:
@@ -283,7 +330,7 @@ class HttpTransport:
 
     async def _keep_get_stream_open(self, is_ready: asyncio.Event) -> None:
         """Keep the GET stream of a legacy session open; return if the server does not offer one."""
-        position = _StreamPosition(self._limit)
+        position = StreamPosition(self._limit)
         while position.reconnects < bounds.EMPTY_STREAMS:
             try:
                 response = await self._open_get_stream(position.last_id)
@@ -305,7 +352,7 @@ class HttpTransport:
         attempts = position.reconnects
         self._report_diagnostic(f"the GET stream ended {attempts} times in a row and is not opened again")
 
-    async def _read_get_stream(self, response: HttpResponse, position: _StreamPosition) -> None:
+    async def _read_get_stream(self, response: HttpResponse, position: StreamPosition) -> None:
         clock = asyncio.get_running_loop().time
         opened_at = clock()
         try:
@@ -330,14 +377,24 @@ class HttpTransport:
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         headers = await self._headers()
+        if self._has_fixed_headers and self._fixed_headers is None:
+            self._fixed_headers = dict(headers)
         headers.update(base_headers)
         if in_session:
-            if self._version is not None:
-                headers[_VERSION_HEADER] = self._version
             session_id = (self._pending_session_id if include_pending else None) or self._session_id
-            if session_id is not None:
-                headers[_SESSION_HEADER] = session_id
+            headers.update(self._session_headers(session_id))
         return headers
+
+    def _session_headers(self, session_id: str | None) -> dict[str, str]:
+        headers = {} if self._version is None else {_VERSION_HEADER: self._version}
+        if session_id is not None:
+            headers[SESSION_HEADER] = session_id
+        return headers
+
+    def _post_headers(self, outgoing: OutgoingRequest, configured: Mapping[str, str]) -> dict[str, str]:
+        """Make the headers of a request outside of the handshake."""
+        in_session = {} if outgoing.is_stateless else self._session_headers(self._session_id)
+        return {**configured, **_POST_HEADERS, **in_session, **outgoing.headers}
 
     async def _send(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, *, is_stream: bool = False
@@ -345,13 +402,28 @@ class HttpTransport:
         """Send to the endpoint; follow one redirect of the given URL that keeps method, body and origin."""
         sent_url = self._url
         response = await self._http_client.send(method, sent_url, headers=headers, body=body, is_stream=is_stream)
-        if response.status not in _METHOD_PRESERVING_REDIRECTS or sent_url != self._configured_url:
+        if response.status not in _METHOD_PRESERVING_REDIRECTS:
+            return response
+        return await self._follow_redirect(response, sent_url, method, headers, body, is_stream=is_stream)
+
+    async def _follow_redirect(
+        self,
+        response: HttpResponse,
+        sent_url: str,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        is_stream: bool = False,
+    ) -> HttpResponse:
+        if sent_url != self._configured_url:
             return response
         target = same_origin_target(sent_url, response.header("Location"))
         if target is None or target == sent_url:
             return response
         response.close()
         self._url = target
+        self._heads.clear()
         return await self._http_client.send(method, target, headers=headers, body=body, is_stream=is_stream)
 
     async def _error_from_response(self, response: HttpResponse, *, has_session: bool) -> HubbubError:
@@ -372,7 +444,7 @@ class HttpTransport:
             async with asyncio.timeout(bounds.CLOSE_TIMEOUT_S):
                 headers = await self._headers()
                 headers.update(
-                    {**_GET_HEADERS, _VERSION_HEADER: str(self._version), _SESSION_HEADER: str(self._session_id)}
+                    {**_GET_HEADERS, _VERSION_HEADER: str(self._version), SESSION_HEADER: str(self._session_id)}
                 )
                 response = await http_client.send("DELETE", self._url, headers=headers)
                 response.close()
@@ -380,6 +452,7 @@ class HttpTransport:
             self._report_diagnostic("the session could not be ended")
         finally:
             self._session_id = None
+            self._heads.clear()
             await http_client.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -396,60 +469,10 @@ class HttpTransport:
                 return
 
 
-class _StreamPosition:
-    """Reading position of one stream, across reconnects."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._decoder = EventDecoder(limit + bounds.EVENT_FIELD_BYTES)
-        self._backoff = Backoff(bounds.STREAM_RETRY_PAUSES_S, jitter=0)
-        self._retry_ms: int | None = None
-        self._last_id = ""
-        self.reconnects = 0
-
-    @property
-    def last_id(self) -> str:
-        """The event id to resume after."""
-        return self._decoder.last_id or self._last_id
-
-    def feed(self, chunk: bytes) -> list[Event]:
-        """Return the events that these bytes complete."""
-        try:
-            return self._decoder.feed(chunk)
-        except MessageTooLarge:
-            raise _event_too_large(self._limit) from None
-
-    def resume(self) -> None:
-        """Continue on a new connection."""
-        self._last_id = self.last_id
-        self._retry_ms = self._current_retry_ms if self._decoder.retry_ms is None else self._decoder.retry_ms
-        self._decoder = EventDecoder(self._limit + bounds.EVENT_FIELD_BYTES)
-
-    def wait_s(self) -> float:
-        """How long to wait before reconnecting: exactly what the server asked for, or longer each time."""
-        retry_ms = self._current_retry_ms
-        if retry_ms is not None:
-            return min(retry_ms / 1000, bounds.RETRY_MAX_S)
-        self._backoff.failures = max(self.reconnects - 1, 0)
-        return self._backoff.next_s()
-
-    @property
-    def _current_retry_ms(self) -> int | None:
-        return self._retry_ms if self._decoder.retry_ms is None else self._decoder.retry_ms
-
-
 def _parse_session_id(response: HttpResponse) -> str | None:
-    session_id = response.header(_SESSION_HEADER).strip()
+    session_id = response.header(SESSION_HEADER).strip()
     if not session_id:
         return None
     if not _SESSION_ID_PATTERN.fullmatch(session_id):
-        raise _invalid_response("The server's session id is longer than 1024 characters or not visible ASCII")
+        raise InvalidResponse("The server's session id is longer than 1024 characters or not visible ASCII")
     return session_id
-
-
-def _invalid_response(message: str) -> TransportError:
-    return InvalidResponse(message)
-
-
-def _event_too_large(limit: int) -> TransportError:
-    return EventTooLarge(f"The server sent an event of more than {limit} bytes", {"max_bytes": limit})

@@ -19,11 +19,10 @@ from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.transports.connection_limits import UnreadOutput
 from hubbub.transports.http_exchange import ServerExchange
-from hubbub.transports.request_heads import check_head
+from hubbub.transports.request_heads import RequestHead, read_head
 from hubbub.transports.server_context import ServerContext, client_address
 from hubbub.transports.websocket_connection import WebSocketConnection
 
-_METHODS: Final = {name.encode(): name for name in ("GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH")}
 _HEADER_OVERHEAD_BYTES: Final = len(b": \r\n")
 _UNREAD_BODY_BYTES: Final = 64 * 1024
 """Reading pauses if an endpoint that has not asked for the body leaves this much of it unread."""
@@ -64,9 +63,11 @@ class HttpConnection(asyncio.Protocol):
         "_current",
         "_dropped_bytes",
         "_fields",
+        "_head",
         "_incoming",
         "_is_in_head",
         "_is_read_paused",
+        "_length",
         "_overhead_bytes",
         "_parser",
         "_phase",
@@ -95,6 +96,9 @@ class HttpConnection(asyncio.Protocol):
         self._fields: dict[bytes, bytes] = {}
         self._repeated: list[tuple[bytes, bytes]] | None = None
         """Headers whose name occurred before."""
+        self._head: RequestHead | None = None
+        """The head of the last request."""
+        self._length: bytes | None = None
         self._url = self._body = b""
         self._incoming: ServerExchange | None = None
         """A request that is being served or queued although its body has not arrived."""
@@ -263,24 +267,22 @@ class HttpConnection(asyncio.Protocol):
 
     def _make_exchange(self) -> ServerExchange | None:
         """Make an exchange of the parsed head; return None if the head is refused, although llhttp accepts it."""
-        parser = self._parser
-        headers = Headers(self._fields if self._repeated is None else self._all_fields())
-        raw_method, version = parser.get_method(), parser.get_http_version()
-        method = _METHODS.get(raw_method) or raw_method.decode("latin-1")
-        target = check_head(method, self._url, version, headers)
+        parser, fields, repeated, head = self._parser, self._fields, self._repeated, self._head
+        raw = (parser.get_method(), self._url, parser.get_http_version())
+        self._length = fields.pop(b"content-length", None)
         self._fields, self._repeated, self._url = {}, None, b""
-        if isinstance(target, Refusal):
-            self.refuse(target.status, "malformed", target.message)
-            return None
-        exchange = ServerExchange(self, method, target, headers)
+        if head is None or repeated is not None or not head.is_same(raw, fields):
+            found = read_head(raw, fields, repeated)
+            if isinstance(found, Refusal):
+                self.refuse(found.status, "malformed", found.message)
+                return None
+            head = found
+            self._head = head if repeated is None else None
+        exchange = ServerExchange(self, head)
         if self._upgrade is not None or self.context.is_stopping or not parser.should_keep_alive():
             exchange.keeps_alive = False
-        if version == "1.0":
-            exchange.is_http_10 = True
-        elif (expectation := headers.raw(b"expect")) is not None:
-            exchange.expects_continue = expectation.lower() == b"100-continue"
         if self.context.proxies:
-            exchange.client = self.context.proxies.client_address(headers, self.client)
+            exchange.client = self.context.proxies.client_address(head.headers, self.client)
         return exchange
 
     def scheme_of(self, headers: Headers) -> str:
@@ -296,8 +298,7 @@ class HttpConnection(asyncio.Protocol):
             return None
         self._incoming = exchange
         limit = self.context.limits.message_bytes
-        length = exchange.headers.raw(b"content-length")
-        if length is not None and int(length) > limit:
+        if self._length is not None and int(self._length) > limit:
             exchange.refuse_body(limit)
         elif body:
             self._add_body(exchange, body)
@@ -476,6 +477,7 @@ class HttpConnection(asyncio.Protocol):
             self.context.cut_off("slow_reader", self.client)
             self.transport.abort()  # closing would wait until everything is read
         elif self._phase is _IDLE:
+            self._head = None  # to save memory
             if waited_s > limits.idle_s:
                 self.transport.close()
         elif self._phase is _LINGER:

@@ -7,9 +7,9 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from hubbub.errors import ConnectionClosed, MessageTooLarge
-from hubbub.protocol.http_headers import HeaderList, Headers
+from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.sse import KEEP_ALIVE
-from hubbub.transports.request_heads import Target
+from hubbub.transports.request_heads import RequestHead
 from hubbub.transports.response_heads import STREAM_HEADERS, encode_fields
 
 if TYPE_CHECKING:
@@ -66,13 +66,16 @@ class ServerExchange:
     _is_streaming = False
     _is_cancelled_by_disconnect = False
 
-    def __init__(self, connection: HttpConnection, method: str, target: Target, headers: Headers) -> None:
+    def __init__(self, connection: HttpConnection, head: RequestHead) -> None:
         self._connection = connection
-        self.method = method
-        self.path = target.path
-        self.query = target.query
-        self.headers = headers
+        self.method = head.method
+        self.path, self.query, _ = head.target
+        self.headers = head.headers
         self.client = connection.client
+        if head.is_http_10:
+            self.is_http_10 = True
+        if head.expects_continue:
+            self.expects_continue = True
 
     @property
     def scheme(self) -> str:
@@ -81,14 +84,20 @@ class ServerExchange:
 
     # -- the request -----------------------------------------------------------------
 
+    def body_nowait(self) -> bytes | None:
+        """Return the body if it has arrived as a whole."""
+        body = self._body
+        if type(body) is bytes:
+            return body if self.has_body else None
+        if isinstance(body, MessageTooLarge):
+            raise body
+        return bytes(body) if self.has_body else None
+
     async def body(self) -> bytes:
         """Return the body; wait for the rest of it if necessary."""
         if not self.has_body:
             await self._wait_for_body()
-        body = self._body
-        if isinstance(body, MessageTooLarge):
-            raise body
-        return bytes(body)
+        return self.body_nowait() or b""
 
     async def _wait_for_body(self) -> None:
         if isinstance(self._body, MessageTooLarge) or self.is_disconnected:

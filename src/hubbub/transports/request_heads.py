@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -14,6 +15,11 @@ _ABSOLUTE: Final = re.compile(rb"https?://([^/?#@]+)(/?[^?#]*)(?:\?([^#]*))?", r
 _CACHED_TARGETS: Final = 256  # most callers use one
 _WRONG_TARGET: Final = Refusal(400, "Invalid request target; send a path, and the host in the header Host only")
 _WRONG_ENCODING: Final = Refusal(400, "Invalid Transfer-Encoding; send `chunked`, once and with HTTP/1.1")
+
+
+RawHead = tuple[bytes, bytes, str]
+"""Method, target and HTTP version, as llhttp parsed them."""
+_METHODS: Final = {name.encode(): name for name in ("GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH")}
 
 
 class Target(NamedTuple):
@@ -44,18 +50,42 @@ def _decode(path: bytes) -> str:
     return unquote(path.decode("latin-1"))
 
 
-def check_head(method: str, raw_target: bytes, version: str, headers: Headers) -> Target | Refusal:
-    """Return the target of a request, or why its head is refused."""
+class RequestHead:
+    """The head of a request. Callers repeat it on a connection, so what is derived from it is kept with it."""
+
+    __slots__ = ("_fields", "_raw", "expects_continue", "headers", "is_http_10", "method", "target")
+
+    def __init__(self, raw: RawHead, fields: dict[bytes, bytes], headers: Headers, target: Target) -> None:
+        self._raw = raw
+        self._fields = fields
+        self.headers = headers
+        self.method = _METHODS.get(raw[0]) or raw[0].decode("latin-1")
+        self.target = target
+        self.is_http_10 = raw[2] == "1.0"
+        expectation = headers.raw(b"expect")
+        self.expects_continue = (
+            expectation is not None and not self.is_http_10 and expectation.lower() == b"100-continue"
+        )
+
+    def is_same(self, raw: RawHead, fields: dict[bytes, bytes]) -> bool:
+        """Whether a request has the same head, except for its length."""
+        return raw == self._raw and fields == self._fields
+
+
+def read_head(
+    raw: RawHead, fields: dict[bytes, bytes], repeated: Sequence[tuple[bytes, bytes]] | None
+) -> RequestHead | Refusal:
+    """Check the head of a request; `repeated` are the headers whose names are in `fields` already."""
+    method, raw_target, version = raw
+    headers = Headers(fields if repeated is None else [*fields.items(), *repeated])
     target = parse_target(raw_target)
-    if target is None:
+    if target is None or (target.path == "*" and method != b"OPTIONS"):
         return _WRONG_TARGET
     if target.authority is not None and target.authority != (headers.raw(b"host") or b"").lower():
-        return _WRONG_TARGET
-    if target.path == "*" and method != "OPTIONS":
         return _WRONG_TARGET
     if version not in ("1.1", "1.0"):
         return Refusal(505 if version == "2.0" else 400, f"HTTP/{version} is not supported; use HTTP/1.1")
     encoding = headers.raw(b"transfer-encoding")
     if encoding is not None and (version == "1.0" or encoding.lower() != b"chunked"):
         return _WRONG_ENCODING
-    return target
+    return RequestHead(raw, fields, headers, target)

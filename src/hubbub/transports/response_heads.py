@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
@@ -13,6 +13,7 @@ from hubbub.protocol.http_headers import HeaderList
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
 }
+_CACHED_FIELDS: Final = 64  # most responses have no headers of their own, or the same
 _HEADER_TEXT: Final = bytes(byte for byte in range(256) if byte == 9 or (byte >= 32 and byte != 127))
 """The bytes that a header may contain."""
 STREAM_HEADERS: Final = (
@@ -24,7 +25,7 @@ class ResponseHeads:
     """The starts of response heads, which change once a second: status line, `date` and the server's own headers."""
 
     def __init__(self, headers: HeaderList = ()) -> None:
-        self._fields = encode_fields(headers)
+        self._fields = encode_fields(tuple(headers))
         self._starts: dict[int, bytes] = {}
         self._date = b""
         self.update_date()
@@ -50,7 +51,8 @@ class ResponseHeads:
         return b"%b%b\r\n\r\n%b" % (self.start(status), fields, body)
 
 
-def encode_fields(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+@lru_cache(_CACHED_FIELDS)
+def encode_fields(fields: tuple[tuple[bytes, bytes], ...]) -> bytes:
     """Encode header lines.
 
     Raises: ValueError, if a field contains a control character, which could inject other headers.

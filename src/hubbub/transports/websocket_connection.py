@@ -128,12 +128,12 @@ class WebSocketConnection(asyncio.Protocol):
         if self._response is None or self.transport.is_closing():
             return
         body = refusal.message.encode()
-        fields = [
+        fields = (
             (b"content-type", b"text/plain; charset=utf-8"),
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
             *refusal.headers,
-        ]
+        )
         self._close_after(self._context.heads.start(refusal.status) + encode_fields(fields) + b"\r\n" + body)
 
     # -- messages ------------------------------------------------------------------------

@@ -75,6 +75,7 @@ class ForwardedCall:
     """A call on its way through the hub. It is the `ReturnPath` that the upstream's client uses."""
 
     __slots__ = (
+        "_keeps_client_sessions",
         "_pending",
         "_pending_bytes",
         "_sending",
@@ -82,20 +83,16 @@ class ForwardedCall:
         "call",
         "owner",
         "principal",
-        "scope",
         "sent_roots",
     )
 
     def __init__(self, call: Call, slots: CallLimiter, *, keeps_client_sessions: bool = False) -> None:
         """`keeps_client_sessions`: the upstream keeps a session for each client (`sessions = "own"`)."""
+        caller = call.caller
         self.call = call
-        self.principal = principal_name(call.caller)
-        self.owner = call.caller.owner
-        self.scope: object = client_scope(call.caller) or self
-        """The client of this call, or the call itself if the client cannot be recognized."""
-        if keeps_client_sessions and self.scope is self and self.principal is not None:
-            # Stateless requests of one principal count as one client: its session must be found again.
-            self.scope = (self.principal, None)
+        self.principal = None if caller.principal is ANONYMOUS else caller.principal.name
+        self.owner = caller.owner
+        self._keeps_client_sessions = keeps_client_sessions
         self._slots = slots
         self._pending: deque[Notification] | None = None
         """Notifications that the caller must get before the answer."""
@@ -103,6 +100,17 @@ class ForwardedCall:
         self._sending: asyncio.Task[None] | None = None
         self.sent_roots = False
         """Whether the upstream got the caller's roots, which it may keep beyond this call."""
+
+    @property
+    def scope(self) -> object:
+        """The client of this call, or the call itself if the client cannot be recognized."""
+        found = client_scope(self.call.caller)
+        if found is not None:
+            return found
+        if self._keeps_client_sessions and self.principal is not None:
+            # Stateless requests of one principal count as one client: its session must be found again.
+            return self.principal, None
+        return self
 
     async def request(self, call: Call) -> Reply:
         """Send a request to the caller, after all pending notifications; the upstream waits meanwhile.
@@ -232,13 +240,13 @@ class CapabilityBridge:
 
     def client_meta(self, client: Client, caller: Caller) -> bytes:
         """The start of `_meta`, which describes a caller to a modern server in each request."""
-        capabilities = self.capabilities(caller)
+        capabilities = self.capabilities(caller) if caller.capabilities else None
         key = (msgspec.json.encode(capabilities) if capabilities else b"", caller.least_log_level)
         found = self._client_meta.get(key)
         if found is None:
             if len(self._client_meta) >= bounds.UPSTREAM_QUEUED_CALLS:
                 self._client_meta.clear()
-            found = self._client_meta[key] = client.client_meta(capabilities, key[1])
+            found = self._client_meta[key] = client.client_meta(capabilities or {}, key[1])
         return found
 
     def reset(self) -> None:
@@ -270,8 +278,8 @@ class CapabilityBridge:
             reply.wraps = call.params.name in snapshot.wrapped
 
     def _seal_state(self, reply: RawReply, call: Call) -> None:
-        body = bytes(reply.body)
-        if _INPUT_REQUIRED not in body:
+        body = reply.body
+        if _INPUT_REQUIRED not in bytes(body):
             return
         try:
             members = _decode(body)

@@ -131,7 +131,7 @@ class Endpoint:
         finally:
             status = exchange.status
             if self._metrics is not None:
-                self._metrics.response(self._route_pattern(path), status)
+                self._metrics.response(path if path == MCP_PATH else self._route_pattern(path), status)
             if status >= 400 and not is_stopping:
                 _log_refusal(exchange, self._route_pattern(path), name)
 

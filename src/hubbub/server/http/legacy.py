@@ -8,6 +8,7 @@ stream that the client opens with GET.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -15,6 +16,7 @@ from msgspec import UNSET
 from hubbub import bounds
 from hubbub.errors import HubbubError
 from hubbub.ports import HttpExchange
+from hubbub.protocol.calls import Call
 from hubbub.protocol.dialect import legacy_caller
 from hubbub.protocol.jsonrpc import encode_result
 from hubbub.protocol.params import CancelledParams
@@ -24,6 +26,7 @@ from hubbub.server.http.cookies import set_cookie
 from hubbub.server.http.sessions import SESSION_HEADER, Session, Sessions
 from hubbub.server.http.streams import Stream, parse_event_id
 from hubbub.server.responses import respond_error, respond_to_call, respond_to_error
+from hubbub.server.running_calls import RunningCalls
 from hubbub.server.server import Server
 
 if TYPE_CHECKING:
@@ -59,22 +62,23 @@ class LegacyDialect:
         mode = choose_mode(exchange.headers, self._mode)
         await CallStream(exchange, caller.revision, mode, session, headers).respond(200, response)
 
-    async def call(self, incoming: IncomingMessage) -> None:
+    def call(self, incoming: IncomingMessage) -> Awaitable[None]:
         """Answer one call; it continues even if the caller disconnects."""
-        session, exchange, server = incoming.session, incoming.exchange, self._server
+        session, exchange = incoming.session, incoming.exchange
         assert session is not None
         caller = session.caller
         stream = CallStream(exchange, caller.revision, choose_mode(exchange.headers, self._mode), session)
-        call = incoming.call(caller, stream)
-        running = session.running_calls
+        return self._serve(incoming.call(caller, stream), stream, session.running_calls, exchange)
+
+    async def _serve(self, call: Call, stream: CallStream, running: RunningCalls, exchange: HttpExchange) -> None:
+        server = self._server
         key = running.reserve(call.id, bounds.IN_FLIGHT)
-        assert exchange.task is not None
         running[key] = exchange.task
         exchange.watch(cancel=False)
         try:
             try:
                 reply = await server.peer.request(call)
-                response = encode_result(call.id, shape(reply, caller.revision, server.identity))
+                response = encode_result(call.id, shape(reply, call.caller.revision, server.identity))
             except BaseException as error:
                 response, _ = respond_to_error(call, error, server.identity)
         except asyncio.CancelledError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from hubbub.errors import HeaderMismatch, HubbubError
-from hubbub.protocol.calls import Caller
+from hubbub.ports import HttpExchange
+from hubbub.protocol.calls import Call, Caller
 from hubbub.protocol.dialect import modern_caller
 from hubbub.protocol.error_codes import http_status
 from hubbub.protocol.http_headers import Headers
@@ -34,26 +35,27 @@ class ModernDialect:
         self._server = server
         self._mode = mode
 
-    async def call(self, incoming: IncomingMessage, revision: Revision) -> None:
+    def call(self, incoming: IncomingMessage, revision: Revision) -> Awaitable[None]:
         """Answer one call; a disconnect cancels it."""
-        exchange, server = incoming.exchange, self._server
+        exchange = incoming.exchange
         caller = modern_caller(incoming.meta, revision, incoming.principal, exchange.client)
         try:
             self._check_headers(incoming, caller)
         except HubbubError as error:
-            await respond_error(exchange, error, revision, incoming.id)
-            return
+            return respond_error(exchange, error, revision, incoming.id)
         # A listen request gets only notifications, so JSON alone would send it nothing.
         is_listen = incoming.method == "subscriptions/listen"
         mode = "auto" if is_listen else choose_mode(exchange.headers, self._mode)
         stream = CallStream(exchange, revision, mode)
-        call = incoming.call(caller, stream)
-        status = 200
+        return self._serve(incoming.call(caller, stream), stream, exchange)
+
+    async def _serve(self, call: Call, stream: CallStream, exchange: HttpExchange) -> None:
+        server, status = self._server, 200
         exchange.watch(cancel=True)
         try:
             try:
                 reply = await server.peer.request(call)
-                response = encode_result(call.id, shape(reply, revision, server.identity))
+                response = encode_result(call.id, shape(reply, call.caller.revision, server.identity))
             except BaseException as error:
                 response, failure = respond_to_error(call, error, server.identity)
                 status = 200 if failure is None else http_status(failure)

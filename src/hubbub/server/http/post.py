@@ -121,35 +121,40 @@ class PostRoute:
         self._plain_allowed = plain_allowed
         self._quotas = quotas
 
-    async def serve(self, exchange: HttpExchange, principal: Principal) -> None:
-        headers = exchange.headers
-        if not _is_json(headers.raw(b"content-type")):
+    def serve(self, exchange: HttpExchange, principal: Principal) -> Awaitable[None]:
+        """Answer a POST request."""
+        if not _is_json(exchange.headers.raw(b"content-type")):
             content_type_error = InvalidRequest("Send JSON, with the header `Content-Type: application/json`")
-            await respond_error(exchange, content_type_error, status=415)
-            return
-        data = await exchange.body()
+            return respond_error(exchange, content_type_error, status=415)
+        data = exchange.body_nowait()
+        return self._wait_and_serve(exchange, principal) if data is None else self._serve(exchange, principal, data)
+
+    async def _wait_and_serve(self, exchange: HttpExchange, principal: Principal) -> None:
+        await self._serve(exchange, principal, await exchange.body())
+
+    def _serve(self, exchange: HttpExchange, principal: Principal, data: bytes) -> Awaitable[None]:
         try:
             message = decode_envelope(data)
         except MessageError as error:
             _, session = self._read_request(exchange, principal)
             identifier = refusal_id(data, error, None if session is None else session.pending_requests)
-            await respond_error(exchange, error, identifier=identifier)
-            return
+            return respond_error(exchange, error, identifier=identifier)
         if not isinstance(message, Envelope):
             facts, session = self._read_request(exchange, principal)
-            await self._serve_batch(exchange, principal, message, session, facts)
-            return
+            return self._serve_batch(exchange, principal, message, session, facts)
         incoming = IncomingMessage(exchange, principal, message)
         if bytes(incoming.id).isdigit():
-            version = headers.get(_VERSION_HEADER)
+            version = exchange.headers.get(_VERSION_HEADER)
             revision = usual_http_revision(incoming.method, incoming.meta, version)
             if revision is not None:
-                await self._modern.call(incoming, revision)
-                return
+                return self._modern.call(incoming, revision)
             if self._find_usual_session(incoming, version):
-                await self._legacy.call(incoming)
-                return
-        facts, incoming.session = self._read_request(exchange, principal)
+                return self._legacy.call(incoming)
+        return self._serve_unusual(incoming)
+
+    def _serve_unusual(self, incoming: IncomingMessage) -> Awaitable[None]:
+        exchange = incoming.exchange
+        facts, incoming.session = self._read_request(exchange, incoming.principal)
         incoming.add_facts(facts)
         try:
             if isinstance(incoming.params, InvalidRequest) and (
@@ -159,9 +164,8 @@ class PostRoute:
             revision = classify(facts)
         except HubbubError as error:
             removal = _cookie_removal(exchange, error)
-            await respond_error(exchange, error, refusal_revision(facts), incoming.id, headers=removal)
-            return
-        await self._dispatch_message(incoming, revision)
+            return respond_error(exchange, error, refusal_revision(facts), incoming.id, headers=removal)
+        return self._dispatch_message(incoming, revision)
 
     def _find_usual_session(self, incoming: IncomingMessage, version_header: str | None) -> bool:
         """Find the session of a legacy request with all that is required, for which `classify` has no other answer."""

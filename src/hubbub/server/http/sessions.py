@@ -88,9 +88,10 @@ class Session:
             Overloaded: too many are open.
         """
         streams = self._streams = {} if self._streams is None else self._streams
-        finished = [known for known in streams.values() if known.is_finished]
-        for known in finished[: max(0, len(finished) - bounds.RESUMABLE_STREAMS_PER_SESSION)]:
-            streams.pop(known.id).discard()
+        if len(streams) > bounds.RESUMABLE_STREAMS_PER_SESSION:
+            finished = [known for known in streams.values() if known.is_finished]
+            for known in finished[: max(0, len(finished) - bounds.RESUMABLE_STREAMS_PER_SESSION)]:
+                streams.pop(known.id).discard()
         if len(streams) >= bounds.STREAMS_PER_SESSION:
             raise Overloaded("streams in this session", bounds.STREAMS_PER_SESSION)
         self._last_stream_id += 1

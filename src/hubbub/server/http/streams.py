@@ -71,11 +71,12 @@ class Stream:
     def append(self, message: bytes) -> bytes:
         """Store a message as an event; return the encoded event."""
         event = encode_event(message, event="message", id=self._next_id())
+        size = len(event)
         self._events.append((self._sequence, event))
-        self._bytes += len(event)
-        self._store.add(self, self._sequence, len(event))
-        while len(self._events) > bounds.STORED_EVENTS_PER_STREAM or (
-            self._bytes > bounds.STORED_BYTES_PER_STREAM and len(self._events) > 1
+        self._bytes += size
+        self._store.add(self, self._sequence, size)
+        while len(self._events) > 1 and (
+            len(self._events) > bounds.STORED_EVENTS_PER_STREAM or self._bytes > bounds.STORED_BYTES_PER_STREAM
         ):
             self.drop_oldest()
         if self._wakeup is not None:

@@ -1,0 +1,53 @@
+"""The encoded heads of requests to one server: most requests differ only in their bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from hubbub.ports import OutgoingRequest
+
+SESSION_HEADER: Final = "Mcp-Session-Id"
+_MAX_HEADS: Final = 64
+"""Number of encoded heads that are kept."""
+
+
+class RequestHead(NamedTuple):
+    """The head of requests that differ only in their bodies."""
+
+    data: bytes
+    url: str
+    has_session: bool
+
+
+class RequestHeads:
+    """Keeps encoded heads; must be cleared when the URL, the version or the session changes."""
+
+    def __init__(self) -> None:
+        self._heads: dict[tuple[object, ...], RequestHead] = {}
+
+    def find(self, outgoing: OutgoingRequest) -> RequestHead | None:
+        """The head of a request, if one with the same headers was encoded before."""
+        return self._heads.get((outgoing.is_stateless, *outgoing.headers.items()))
+
+    def encode(
+        self,
+        outgoing: OutgoingRequest,
+        url: str,
+        headers: Mapping[str, str],
+        encode: Callable[[str, str, Mapping[str, str]], bytes],
+    ) -> RequestHead:
+        """Encode and keep the head of a request.
+
+        Raises:
+            ValueError: a header is not valid.
+        """
+        head = RequestHead(encode("POST", url, headers), url, SESSION_HEADER in headers)
+        if len(self._heads) >= _MAX_HEADS:
+            del self._heads[next(iter(self._heads))]
+        self._heads[(outgoing.is_stateless, *outgoing.headers.items())] = head
+        return head
+
+    def clear(self) -> None:
+        """Forget all heads."""
+        self._heads.clear()
