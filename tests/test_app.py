@@ -12,6 +12,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.http.certificates import Authority
 
 HELLO = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
 ON_A_FREE_PORT = '"http", port=0'
@@ -103,6 +104,27 @@ def test_arguments_of_run_precede_variables(tmp_path: Path) -> None:
         assert status(url) == 200
     with run_app(tmp_path, HUBBUB_HTTP_ADDR="192.0.2.1:1", HUBBUB_PORT="1") as url:
         assert status(url) == 200
+
+
+def test_a_script_serves_on_a_unix_socket_unless_it_names_a_port(tmp_path: Path) -> None:
+    arguments = '"http", unix_socket="script.sock"'
+    with subprocess.Popen(command(tmp_path, arguments), cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "script serves http://localhost/mcp on the Unix socket script.sock\n"
+        process.terminate()
+    with run_app(tmp_path, HUBBUB_UNIX_SOCKET="script.sock") as url:
+        assert status(url) == 200
+
+
+def test_a_script_serves_https(tmp_path: Path) -> None:
+    cert_file, key_file = Authority().issue().write(tmp_path)
+    arguments = f'"http", port=0, tls_cert_file="{cert_file}", tls_key_file="{key_file}"'
+    with subprocess.Popen(command(tmp_path, arguments), cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("script serves https://127.0.0.1:")
+        process.terminate()
+    line = run_refused(tmp_path, '"http", port=0, tls_cert_file="none.pem"')
+    assert line.startswith("hubbub: tls_cert_file: cannot read none.pem: No such file or directory; ")
 
 
 def test_errors_name_the_arguments_of_run(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -21,10 +21,13 @@ from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
 
 if TYPE_CHECKING:
+    import socket
+
     from hubbub.hub.hub import Hub
     from hubbub.server.http.app import HttpApp
     from hubbub.settings import Sources
     from hubbub.transports.http_server import HttpServer
+    from hubbub.transports.server_tls import TlsFiles
 
 logger = logging.getLogger("hubbub.app")
 DEFAULT_SETTINGS = ServeSettings()
@@ -82,6 +85,10 @@ def run(
     *,
     host: str | None = None,
     port: int | None = None,
+    unix_socket: str | None = None,
+    tls_cert_file: str | None = None,
+    tls_key_file: str | None = None,
+    tls_client_ca_file: str | None = None,
     config: str | None = None,
     key_file: str | None = None,
     allowed_hosts: Sequence[str] | None = None,
@@ -103,6 +110,10 @@ def run(
     given = {
         "host": host,
         "port": port,
+        "unix_socket": unix_socket,
+        "tls_cert_file": tls_cert_file,
+        "tls_key_file": tls_key_file,
+        "tls_client_ca_file": tls_client_ca_file,
         "config": config,
         "key_file": key_file,
         "allowed_hosts": allowed_hosts,
@@ -113,6 +124,7 @@ def run(
     arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if "host" in arguments or "port" in arguments:
         arguments["http_addr"] = None  # it would take precedence over both
+        arguments.setdefault("unix_socket", None)
     try:
         settings, sources = _read_script_settings({**arguments, "transport": transport})
         _apply_display_settings(server, settings, sources)
@@ -148,7 +160,7 @@ def _apply_display_settings(server: Server, settings: ServeSettings, sources: So
 def _serve(server: Server, settings: ServeSettings) -> int:
     if settings.transport == "stdio":
         return serve_stdio(server, limit=settings.max_message_bytes)
-    announcement = f"{server.info.name} serves {{}}/mcp\n"
+    announcement = f"{server.info.name} serves {{}}/mcp{settings.place}\n"
     return serve_http(server, settings, on_started=lambda url: _write_stderr(announcement.format(url)))
 
 
@@ -167,23 +179,45 @@ def serve_http(
     from hubbub.transports.signals import stop_signals
 
     app = HttpApp(server, settings)
-    host, port = settings.address
-    listener = http_server.listen(host, port)
+    http = make_http_server(app, settings)
 
-    async def main() -> None:
-        url = _url(host, listener.getsockname()[1])
-        http = make_http_server(app, settings)
-        with stop_signals(http.stop), _log_lifetime(server, url):
+    async def main(listener: socket.socket) -> None:
+        url = _url(settings, listener)
+        address = url if settings.unix_socket is None else f"unix:{settings.unix_socket}"
+        with stop_signals(http.stop), _log_lifetime(server, address):
             async with app.running():
                 await http.serve(listener, lambda: on_started(url))
 
-    with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
-        runner.run(main())
+    with open_listener(settings) as listener, asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
+        runner.run(main(listener))
     return 0
 
 
+def open_listener(settings: ServeSettings) -> AbstractContextManager[socket.socket]:
+    """Listen on the address or the Unix socket of the settings.
+
+    Raises: SettingsError, if it cannot be used.
+    """
+    from hubbub.transports import listeners
+
+    if settings.unix_socket is not None:
+        return listeners.listen_unix(settings.unix_socket, int(settings.unix_socket_mode, 8))
+    return listeners.listen(*settings.address, reuse_port=settings.reuse_port)
+
+
+def _read_tls_files(settings: ServeSettings) -> TlsFiles | None:
+    if settings.tls_cert_file is None:
+        return None
+    from hubbub.transports.server_tls import TlsFiles
+
+    return TlsFiles(settings.tls_cert_file, settings.tls_key_file, settings.tls_client_ca_file)
+
+
 def make_http_server(app: HttpApp, settings: ServeSettings) -> HttpServer:
-    """Create the HTTP server of an app with the limits from the settings."""
+    """Create the HTTP server of an app with the limits and certificates from the settings.
+
+    Raises: SettingsError, if the certificates cannot be used.
+    """
     from hubbub.server.http.app import RESPONSE_HEADERS
     from hubbub.transports import http_server
 
@@ -207,6 +241,7 @@ def make_http_server(app: HttpApp, settings: ServeSettings) -> HttpServer:
         cut_off=app.cut_off,
         end_streams=app.end_streams,
         trusted_proxies=settings.proxied_by,
+        tls=_read_tls_files(settings),
     )
 
 
@@ -220,8 +255,14 @@ def _log_lifetime(server: Server, address: str) -> Iterator[None]:
         logger.info("stopped", extra=fields)
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _url(settings: ServeSettings, listener: socket.socket) -> str:
+    """Return the URL of the server; on a Unix socket, the one that clients use besides its path."""
+    from hubbub.net.bind_address import format_address
+
+    scheme = "http" if settings.tls_cert_file is None else "https"
+    if settings.unix_socket is not None:
+        return f"{scheme}://{settings.bind_host}"
+    return f"{scheme}://{format_address(settings.address[0], listener.getsockname()[1])}"
 
 
 def _write_stderr(line: str) -> None:

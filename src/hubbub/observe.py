@@ -233,6 +233,7 @@ CUT_OFF_REASONS: Final = (
     "unfinished_message",
     "full_queue",
     "too_many_connections",
+    "tls_handshake",
 )
 DURATION_BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 

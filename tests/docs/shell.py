@@ -71,8 +71,9 @@ class Shell:
     def run(self, step: Step) -> None:
         """Run a command, and compare its output with the page."""
         step = Step(self.translate(step.command), self.translate(step.expected))
-        if "curl " in step.command and shutil.which("curl") is None:
-            pytest.skip("the pages need curl, which is not installed")
+        for program in ("curl", "openssl"):
+            if f"{program} " in step.command and shutil.which(program) is None:
+                pytest.skip(f"the pages need {program}, which is not installed")
         if step.command.startswith("hubbub serve "):
             self._stop_server()
             self._serve(step)

@@ -12,7 +12,7 @@ from tests.http.playground import make_server
 from tests.http.raw_http import TIMEOUT_S, Site, call
 
 from hubbub import Server
-from hubbub.app import make_http_server
+from hubbub.app import make_http_server, open_listener
 from hubbub.server.http.app import HttpApp
 from hubbub.settings import ServeSettings
 from hubbub.transports import http_server
@@ -94,16 +94,16 @@ async def run_server(server: Server | None = None, **settings: Any) -> AsyncIter
     server = make_server() if server is None else server
     serve_settings = ServeSettings(port=0, **{"drain_s": 3, **settings})
     app = HttpApp(server, serve_settings)
-    listener = http_server.listen(*serve_settings.address)
     is_up = asyncio.Event()
     http = make_http_server(app, serve_settings)
-    port = listener.getsockname()[1]
-    async with app.running():
-        task = asyncio.create_task(http.serve(listener, is_up.set))
-        try:
-            await is_up.wait()
-            yield RunningServer(server, http, port)
-        finally:
-            http.stop()
-            async with asyncio.timeout(TIMEOUT_S):
-                await task
+    with open_listener(serve_settings) as listener:
+        port = 0 if serve_settings.unix_socket else listener.getsockname()[1]
+        async with app.running():
+            task = asyncio.create_task(http.serve(listener, is_up.set))
+            try:
+                await is_up.wait()
+                yield RunningServer(server, http, port)
+            finally:
+                http.stop()
+                async with asyncio.timeout(TIMEOUT_S):
+                    await task

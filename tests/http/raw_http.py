@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 TIMEOUT_S = 60.0
@@ -169,18 +169,21 @@ def _parse(block: str) -> Event:
 class Site:
     """The address of a server, with methods that send requests."""
 
-    def __init__(self, port: int, caller: str = "127.0.0.1") -> None:
+    def __init__(self, port: int, caller: str = "127.0.0.1", **options: Any) -> None:
         self.port = port
         self._caller = caller
         """The address to call from."""
+        self._options = options
+        """For `asyncio.open_connection`, such as `ssl`."""
 
     @asynccontextmanager
     async def connect(self, **options: Any) -> AsyncIterator[RawConnection]:
         async with asyncio.timeout(TIMEOUT_S):
             reader, writer = await asyncio.open_connection(
-                "127.0.0.1", self.port, **{"local_addr": (self._caller, 0), **options}
+                "127.0.0.1", self.port, **{"local_addr": (self._caller, 0), **self._options, **options}
             )
         link = RawConnection(reader, writer)
+        is_tls = writer.get_extra_info("ssl_object") is not None
         try:
             yield link
         finally:
@@ -188,6 +191,9 @@ class Site:
                 writer.transport.abort()  # Closing would wait for a server that no longer reads.
             link.close()
             await asyncio.sleep(0)  # The transport closes its socket in the next iteration of the loop.
+            if is_tls:
+                with suppress(OSError):  # TLS waits for the answer of the server.
+                    await writer.wait_closed()
 
     async def request(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | Any = b""

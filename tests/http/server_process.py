@@ -13,7 +13,7 @@ from tests.http.raw_http import Site
 HUBBUB = Path(sys.executable).with_name("hubbub")
 PLAYGROUND = Path(__file__).with_name("playground.py")
 START_TIMEOUT_S = 60.0
-_URL = re.compile(r"serves (http://(?:[0-9.]+|\[[0-9a-f:]+\]):([0-9]+))/mcp")
+_URL = re.compile(r"serves (https?://(?:localhost|(?:[0-9.]+|\[[0-9a-f:]+\]):([0-9]+)))/mcp")
 
 
 class ServerProcess:
@@ -37,7 +37,8 @@ class ServerProcess:
         if not self._is_up.wait(START_TIMEOUT_S) or not self.url:
             self.kill()
             raise AssertionError("it did not start: " + "".join(self.stderr_lines))
-        self.site = Site(int(self.url.rpartition(":")[2]))
+        port = self.url.rpartition(":")[2]
+        self.site = Site(int(port) if port.isdigit() else 0)
 
     def _read(self) -> None:
         assert self._process.stderr is not None

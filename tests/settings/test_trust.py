@@ -365,3 +365,15 @@ def test_a_file_that_refers_to_too_many_files_cannot_be_trusted(here: Path) -> N
     assert read_sources().refused == (("pack",),)
     with pytest.raises(SettingsError, match="more than 256 files"):
         trust_folder()
+
+
+def test_renewed_certificates_stay_trusted_but_not_a_new_client_ca(here: Path) -> None:
+    write(here, 'tls_cert_file = "a.pem"\ntls_key_file = "a.key"\ntls_client_ca_file = "ca.pem"\n')
+    for name in ("a.pem", "a.key", "ca.pem"):
+        (here / name).write_text("old")
+    trust_folder()
+    (here / "a.pem").write_text("new")
+    (here / "a.key").write_text("new")
+    assert settings().tls_cert_file == "a.pem"
+    (here / "ca.pem").write_text("new")
+    assert settings().tls_cert_file is None

@@ -158,6 +158,8 @@ def _is_this_hub(upstream: UpstreamConfig, settings: ServeSettings) -> bool:
     """Whether a server is this hub: users register a hub in the same file that it serves."""
     if upstream.remote is None or upstream.remote.url is None or settings.transport != "http":
         return False
+    if settings.unix_socket is not None:
+        return False
     host, port = settings.address
     url = urlsplit(upstream.remote.url)
     is_here = url.hostname == host or (is_loopback(url.hostname or "") and (is_loopback(host) or host in _ANY_ADDRESS))

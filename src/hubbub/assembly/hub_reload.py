@@ -96,12 +96,11 @@ async def reload_on_change(
 def _make_running_hub(sources: Sources, reloader: Reloader, *, key: bytes, started_at: float) -> RunningHub:
     loaded = reloader.loaded
     settings = loaded.settings
-    host, port = settings.address
     flags, hidden = _split_flags(sources)
     return RunningHub(
         pid=os.getpid(),
         started_at=started_at,
-        address="stdio" if settings.transport == "stdio" else f"{host}:{port}",
+        address=_describe_address(settings),
         config=_absolute_path(sources.config),
         is_config_named=sources.folder is None,
         mcp_json=_absolute_path(settings.mcp_json),
@@ -115,6 +114,15 @@ def _make_running_hub(sources: Sources, reloader: Reloader, *, key: bytes, start
         description=describe_config(loaded.config, key, reloader.initial_settings),
         problem=reloader.state.problem,
     )
+
+
+def _describe_address(settings: ServeSettings) -> str:
+    if settings.transport == "stdio":
+        return "stdio"
+    if settings.unix_socket is not None:
+        return f"unix:{settings.unix_socket}"
+    host, port = settings.address
+    return f"{host}:{port}"
 
 
 def _split_flags(sources: Sources) -> tuple[dict[str, Any], tuple[str, ...]]:

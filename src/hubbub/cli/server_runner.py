@@ -38,7 +38,7 @@ def serve(flags: Mapping[str, Any]) -> int:
     if settings.transport == "stdio":
         return serve_stdio(server, limit=settings.max_message_bytes)
     is_hub = needs_hub(settings, sources)
-    return serve_http(server, settings, on_started=lambda url: _announce(url, server, is_hub=is_hub))
+    return serve_http(server, settings, on_started=lambda url: _announce(url, server, settings, is_hub=is_hub))
 
 
 def _offer_trust(sources: Sources) -> bool:
@@ -53,9 +53,9 @@ def _offer_trust(sources: Sources) -> bool:
     return ask_for_trust(read_folder_file(str(sources.config), is_to_be_trusted=True))
 
 
-def _announce(url: str, server: Server, *, is_hub: bool) -> None:
+def _announce(url: str, server: Server, settings: ServeSettings, *, is_hub: bool) -> None:
     """Print the addresses of the server, for the person who started it."""
-    print_message(f"{server.info.name} serves {url}/mcp")
+    print_message(f"{server.info.name} serves {url}/mcp{settings.place}")
     if is_hub:
         from hubbub.hub.front import Front
 

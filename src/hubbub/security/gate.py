@@ -48,6 +48,8 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Origins whose pages may call, in addition to those of this machine."""
     insecure: bool = False
     """Whether to listen on the network without authentication."""
+    requires_client_certificate: bool = False
+    """Whether only clients with a certificate can connect, so that no other authentication is needed."""
 
 
 class Authenticator(Protocol):
@@ -72,7 +74,8 @@ class Gate:
     """
 
     def __init__(self, settings: EdgeSettings, authenticators: Sequence[Authenticator] = ()) -> None:
-        check_bind(settings.bind_host, has_auth=bool(authenticators), insecure=settings.insecure)
+        has_auth = bool(authenticators) or settings.requires_client_certificate
+        check_bind(settings.bind_host, has_auth=has_auth, insecure=settings.insecure)
         self._hosts = AllowedHosts(settings.allowed_hosts, addresses=not is_loopback(settings.bind_host))
         self._origins = AllowedOrigins(settings.allowed_origins)
         self._authenticators = tuple(authenticators)
@@ -155,5 +158,6 @@ def check_bind(host: str, *, has_auth: bool, insecure: bool) -> None:
     address = host or "every address"
     raise SettingsError(
         f"Listening on {address} without authentication would let anyone on the network call every tool. Listen on "
-        "127.0.0.1, require API keys (--key-file) or tokens (--jwt-keys), or accept the risk with --insecure"
+        "127.0.0.1, require API keys (--key-file), tokens (--jwt-keys) or client certificates (--tls-client-ca-file), "
+        "or accept the risk with --insecure"
     )

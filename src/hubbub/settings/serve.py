@@ -8,6 +8,7 @@ from hubbub import bounds
 from hubbub.settings.fields import setting
 
 MAX_PORT: Final = 65535
+SocketMode: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^0?[0-7]{3}$")]
 HostAndPort: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^.*:[0-9]{1,5}$")]
 
 
@@ -28,6 +29,45 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     port: Annotated[int, setting("Port to listen on; 0 takes a free one.", flag="--port", ge=0, le=MAX_PORT)] = 3000
     http_addr: Annotated[
         HostAndPort | None, setting("Host and port in one; overrides both.", flag="--http-addr", form="HOST:PORT")
+    ] = None
+    unix_socket: Annotated[
+        str | None,
+        setting("Listen on this Unix socket instead of a port.", flag="--unix-socket", form="FILE", names_file=True),
+    ] = None
+    unix_socket_mode: Annotated[
+        SocketMode,
+        setting("The permissions of the Unix socket, in octal digits.", flag="--unix-socket-mode", form="MODE"),
+    ] = "600"
+    reuse_port: Annotated[
+        bool,
+        setting("Let several processes of this user listen on the same port.", flag="--reuse-port", switch=True),
+    ] = False
+    tls_cert_file: Annotated[
+        str | None,
+        setting(
+            "Serve https with this certificate: a PEM file with the server's certificate, then those of its CAs.",
+            flag="--tls-cert-file",
+            form="FILE",
+            names_file=True,
+        ),
+    ] = None
+    tls_key_file: Annotated[
+        str | None,
+        setting(
+            "The private key of the certificate. Default: it is in the same file.",
+            flag="--tls-key-file",
+            form="FILE",
+            names_file=True,
+        ),
+    ] = None
+    tls_client_ca_file: Annotated[
+        str | None,
+        setting(
+            "Accept only clients with a certificate of a CA in this file (mTLS).",
+            flag="--tls-client-ca-file",
+            form="FILE",
+            names_file=True,
+        ),
     ] = None
     packs: Annotated[tuple[str, ...], setting("A pack to serve; may be repeated.", flag="--pack", form="NAME")] = (
         msgspec.field(default=(), name="pack")
@@ -89,7 +129,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     proxied_by: Annotated[
         tuple[str, ...],
         setting(
-            "A proxy whose X-Forwarded-For and X-Forwarded-Proto headers are trusted.",
+            "A proxy whose X-Forwarded-For and X-Forwarded-Proto headers are trusted; unix: all on the Unix socket.",
             flag="--proxied-by",
             form="ADDRESS",
         ),
@@ -229,11 +269,30 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         return host.strip("[]") or self.host, int(port)
 
     @property
+    def bind_host(self) -> str:
+        """The host that decides whether other machines can connect; a Unix socket is local."""
+        return "localhost" if self.unix_socket is not None else self.address[0]
+
+    @property
+    def place(self) -> str:
+        """What users need to know besides the URL: the path of the Unix socket."""
+        return "" if self.unix_socket is None else f" on the Unix socket {self.unix_socket}"
+
+    @property
     def ignored_on_stdio(self) -> tuple[str, ...]:
         """The flags of settings that were given to restrict access, which has no effect on stdio."""
-        values = {"--key-file": self.key_file, "--jwt-keys": self.jwt_keys, "--limit": self.limits}
+        values = {
+            "--key-file": self.key_file,
+            "--jwt-keys": self.jwt_keys,
+            "--limit": self.limits,
+            "--tls-client-ca-file": self.tls_client_ca_file,
+        }
         return tuple(flag for flag, value in values.items() if value)
 
     def __post_init__(self) -> None:
         if self.address[1] > MAX_PORT:
             raise ValueError(f"http_addr must have a port of at most {MAX_PORT}, not {self.address[1]}")
+        if self.tls_cert_file is None and (self.tls_key_file is not None or self.tls_client_ca_file is not None):
+            raise ValueError("tls_key_file and tls_client_ca_file need a certificate; set tls_cert_file too")
+        if self.unix_socket is not None and self.reuse_port:
+            raise ValueError("reuse_port applies to ports, not to unix_socket; set one of the two")

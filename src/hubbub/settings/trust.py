@@ -40,6 +40,8 @@ _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-([^{}]*))?\}")
 _MODULE_SUFFIXES: Final = (".py", ".js", ".mjs", ".cjs", "/__init__.py", "/__main__.py", "/index.js", "/package.json")
 """What Python and Node.js add to the name of a module or a folder to find the file they run."""
 _UNREADABLE: Final = "unreadable"
+_RENEWED_FILES: Final = (("tls_cert_file",), ("tls_key_file",))
+"""Settings whose files are expected to change. The CA of clients is not among them: it decides who may call."""
 
 
 class FolderFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +178,7 @@ def _expand_variables(text: str) -> str:
 def _digests(path: str, file: SettingsFile, folder: str, refused: tuple[Key, ...]) -> dict[str, str]:
     """Digests of the parsed text and of every file that a key which needs trust refers to."""
     digests = {os.path.join(folder, Path(path).name): hashlib.sha256(file.text.encode()).hexdigest()}
-    tree = _select_keys(file.tree, refused)
+    tree = _select_keys(file.tree, tuple(key for key in refused if key not in _RENEWED_FILES))
     for named in (
         *find_named_files(tree, folder),
         *find_named_files(_read_mcp_json(tree.get("mcp_json"), folder), folder),

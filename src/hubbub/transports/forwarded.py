@@ -9,12 +9,13 @@ from typing import Final
 from hubbub.protocol.http_headers import Headers
 
 _ANY: Final = "*"
+_UNIX: Final = "unix"
 _SCHEMES: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class TrustedProxies:
-    """The proxies whose headers are trusted: addresses, networks, names of Unix sockets, or `*` for all."""
+    """The proxies whose headers are trusted: addresses, networks, `unix` for the Unix socket, or `*` for all."""
 
     def __init__(self, proxies: Iterable[str]) -> None:
         self._names: set[str] = set()
@@ -29,8 +30,10 @@ class TrustedProxies:
         return bool(self._names or self._networks)
 
     def __contains__(self, address: str) -> bool:
-        if _ANY in self._names or address in self._names:
+        if _ANY in self._names:
             return True
+        if not address:  # a caller on a Unix socket
+            return _UNIX in self._names
         try:
             parsed = ipaddress.ip_address(address)
         except ValueError:

@@ -6,21 +6,27 @@ import asyncio
 import socket
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub import bounds
-from hubbub.net.bind_address import listen_error
 from hubbub.ports import ReportCutOff
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.transports.connection_limits import ConnectionLimits
 from hubbub.transports.http_connection import HttpConnection
+from hubbub.transports.listeners import listen, start_accepting
 from hubbub.transports.server_context import HttpEndpoint, ServerConnection, ServerContext, WebSocketEndpoint
+
+if TYPE_CHECKING:
+    from hubbub.transports.server_tls import TlsFiles
 
 __all__ = ["ConnectionLimits", "HttpServer", "listen", "new_event_loop"]
 
 
 class HttpServer:
-    """Serves the connections of one listening socket. `end_streams` is called when it stops."""
+    """Serves the connections of one listening socket, with TLS if it has certificates.
+
+    `end_streams` is called when it stops.
+    """
 
     def __init__(
         self,
@@ -32,10 +38,12 @@ class HttpServer:
         cut_off: ReportCutOff = lambda reason, address: None,
         end_streams: Callable[[], None] = lambda: None,
         trusted_proxies: Iterable[str] = (),
+        tls: TlsFiles | None = None,
     ) -> None:
         self._context = ServerContext(
             serve_http, serve_websocket, limits, headers=headers, cut_off=cut_off, proxies=trusted_proxies
         )
+        self._tls = tls
         self._end_streams = end_streams
         self._stop_requested = asyncio.Event()
         self._exit_requested = asyncio.Event()
@@ -55,7 +63,7 @@ class HttpServer:
         """Serve until the server is stopped; then drain within a time limit."""
         loop, context = asyncio.get_running_loop(), self._context
         context.sweep(loop.time())
-        server = await loop.create_server(partial(HttpConnection, context), sock=listener, backlog=bounds.BACKLOG)
+        server = await start_accepting(listener, self._protocol_factory())
         sweeper = asyncio.create_task(self._sweep())
         try:
             on_started()
@@ -65,10 +73,20 @@ class HttpServer:
             await self._drain()
             sweeper.cancel()
 
+    def _protocol_factory(self) -> Callable[[], asyncio.Protocol]:
+        make_connection = partial(HttpConnection, self._context)
+        if self._tls is None:
+            return make_connection
+        from hubbub.transports.tls_connection import TlsConnection
+
+        return partial(TlsConnection, self._context, self._tls, make_connection)
+
     async def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(bounds.SWEEP_INTERVAL_S)
+            if self._tls is not None:
+                self._tls.reload_if_changed()
             self._context.sweep(loop.time())
 
     async def _drain(self) -> None:
@@ -102,25 +120,6 @@ class HttpServer:
         finally:
             for task in waiting:
                 task.cancel()
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket.
-
-    Raises:
-        SettingsError: the address cannot be used.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets whose protocol is named.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise listen_error(host, port, error) from None
-    listener.listen(bounds.BACKLOG)
-    return listener
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -45,7 +45,7 @@ class HttpApp:
         self.metrics = metrics = Metrics()
         self._is_recorded = False
         self.message_bytes = limit = settings.max_message_bytes or server.message_bytes
-        limits = effective_limits(settings.address[0], () if settings.limits == ("off",) else settings.limits or None)
+        limits = effective_limits(settings.bind_host, () if settings.limits == ("off",) else settings.limits or None)
         quotas = Quotas(limits) if limits else None
         count_for = None if quotas is None else quotas.count_for
         connect = partial(Connection, server)
@@ -162,9 +162,10 @@ def _make_gate(settings: ServeSettings) -> Gate:
         jwt = JwtSettings(keys=settings.jwt_keys, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
         authenticators.append(make_token_authenticator(jwt, fetch))
     edge = EdgeSettings(
-        bind_host=settings.address[0],
+        bind_host=settings.bind_host,
         allowed_hosts=settings.allowed_hosts,
         allowed_origins=settings.allowed_origins,
         insecure=settings.insecure,
+        requires_client_certificate=settings.tls_client_ca_file is not None,
     )
     return Gate(edge, authenticators)

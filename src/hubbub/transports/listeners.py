@@ -1,0 +1,135 @@
+"""Listening sockets of the HTTP server: TCP and Unix."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from hubbub import bounds
+from hubbub.errors import SettingsError
+from hubbub.net.bind_address import listen_error
+
+_ALL_PERMISSIONS: Final = 0o777
+
+
+def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
+    """Open a listening socket. With `reuse_port`, other processes may listen on the same port.
+
+    Raises:
+        SettingsError: the address cannot be used, or this system has no SO_REUSEPORT.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sets TCP_NODELAY only on sockets whose protocol is named.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            _share_port(listener)
+        listener.bind((host, port))
+        listener.listen(bounds.BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise listen_error(host, port, error) from None
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _share_port(listener: socket.socket) -> None:
+    option = getattr(socket, "SO_REUSEPORT", None)
+    if option is None:
+        raise SettingsError(
+            "--reuse-port needs SO_REUSEPORT, which this system does not have; start one process for each port, "
+            "with a proxy in front of them"
+        )
+    listener.setsockopt(socket.SOL_SOCKET, option, 1)
+
+
+@contextmanager
+def listen_unix(path: str, mode: int) -> Iterator[socket.socket]:
+    """Listen on a Unix socket with these permissions. Its file is removed in the end.
+
+    Raises:
+        SettingsError: the path cannot be used, or another process listens there.
+    """
+    if not hasattr(socket, "AF_UNIX"):
+        raise SettingsError("--unix-socket needs Unix sockets, which this system does not have; use --host and --port")
+    file = Path(path)
+    try:
+        _remove_stale(file)
+        listener = _bind_unix(file, mode)
+    except OSError as error:
+        raise listen_error(path, None, error, option="--unix-socket") from None
+    with listener:
+        created = _identify(file)
+        try:
+            yield listener
+        finally:
+            if created is not None and _identify(file) == created:  # not the one of a process that replaced ours
+                file.unlink(missing_ok=True)
+
+
+def _bind_unix(file: Path, mode: int) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # The file must never have more permissions than it should have, so they are not changed after it was created.
+        previous = os.umask(_ALL_PERMISSIONS & ~mode)
+        try:
+            listener.bind(os.fspath(file))
+        finally:
+            os.umask(previous)
+        listener.listen(bounds.BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _remove_stale(file: Path) -> None:
+    """Remove the socket file of a process that has ended; refuse any other file."""
+    try:
+        found = file.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise SettingsError(f"--unix-socket: {file} exists and is not a socket; remove it, or name another file")
+    if _is_in_use(file):
+        raise SettingsError(f"--unix-socket: another process listens on {file}; stop it first, or name another file")
+    file.unlink(missing_ok=True)
+
+
+def _is_in_use(file: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(os.fspath(file))
+        except ConnectionRefusedError:
+            return False
+        except BlockingIOError:
+            return True  # its queue is full
+        return True
+
+
+def _identify(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+async def start_accepting(
+    listener: socket.socket, make_protocol: Callable[[], asyncio.Protocol]
+) -> asyncio.AbstractServer:
+    """Accept connections from a listening socket of either kind."""
+    loop = asyncio.get_running_loop()
+    if listener.family in (socket.AF_INET, socket.AF_INET6):
+        return await loop.create_server(make_protocol, sock=listener, backlog=bounds.BACKLOG)
+    return await loop.create_unix_server(make_protocol, sock=listener, backlog=bounds.BACKLOG)
