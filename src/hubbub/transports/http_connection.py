@@ -120,9 +120,10 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse the data, and count bytes outside of bodies: heads, chunk extensions and trailers."""
         limit = self.context.limits.head_bytes
-        if len(data) > limit:  # in pieces, because such parts are not counted within one of them
-            for start in range(0, len(data), limit // 4):
-                self.data_received(data[start : start + limit // 4])
+        piece_bytes = limit // 4
+        if len(data) > piece_bytes:  # such parts are not counted within one piece
+            for start in range(0, len(data), piece_bytes):
+                self.data_received(data[start : start + piece_bytes])
             return
         if self._phase is _IDLE:
             self._phase = _HEAD
