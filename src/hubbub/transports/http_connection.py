@@ -19,7 +19,7 @@ from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.transports.connection_limits import UnreadOutput
 from hubbub.transports.http_exchange import ServerExchange
-from hubbub.transports.request_heads import RawHead, RequestHead, encode_head, read_head
+from hubbub.transports.request_heads import HeadTemplate, RawHead, RequestHead, encode_head, make_template, read_head
 from hubbub.transports.server_context import ServerContext, client_address
 from hubbub.transports.websocket_connection import WebSocketConnection
 
@@ -61,8 +61,8 @@ class HttpConnection(asyncio.Protocol):
     __slots__ = (
         "_body", "_current", "_dropped_bytes", "_fields", "_head", "_incoming", "_is_in_head",
         "_is_read_paused", "_length", "_overhead_bytes", "_parser", "_phase", "_pipeline", "_refusal",
-        "_repeated", "_since", "_trailer_bytes", "_unread", "_upgrade", "_url", "_writable_waiter", "client",
-        "context", "heads", "is_write_paused", "transport",
+        "_repeated", "_repeats_head", "_since", "_template", "_trailer_bytes", "_unread", "_upgrade", "_url",
+        "_writable_waiter", "client", "context", "heads", "is_write_paused", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -76,6 +76,9 @@ class HttpConnection(asyncio.Protocol):
         """Headers whose name occurred before."""
         self._head: RequestHead | None = None
         """The head of the last request."""
+        self._template: HeadTemplate | None = None
+        """For requests with the same head, once it was repeated."""
+        self._repeats_head = False
         self._length: bytes | None = None
         self._url = self._body = b""
         self._incoming: ServerExchange | None = None
@@ -125,7 +128,13 @@ class HttpConnection(asyncio.Protocol):
             for start in range(0, len(data), piece_bytes):
                 self.data_received(data[start : start + piece_bytes])
             return
-        if self._phase is _IDLE:
+        template, was_idle = self._template, self._phase is _IDLE
+        if was_idle:
+            if template is not None and not self.is_write_paused and (body := template.match(data)) is not None:
+                exchange = self._make_exchange_of(template.head)
+                exchange.set_body(body, self.context.limits.message_bytes)
+                self._start(exchange)
+                return
             self._phase = _HEAD
             self._since = self.context.next_sweep
         elif self._phase is _LINGER or self._refusal is not None or self._upgrade is not None:
@@ -143,6 +152,8 @@ class HttpConnection(asyncio.Protocol):
             self._refuse_head()
         elif not self._is_in_head and self._incoming is None and self._refusal is None:
             self._start_incomplete()
+        elif was_idle and template is None and self._repeats_head and self._current is not None:
+            self._template = make_template(data, self._current.body_bytes, self._current.head)
 
     def pause_writing(self) -> None:
         """Stop streams and further responses, because the caller does not read."""
@@ -253,16 +264,23 @@ class HttpConnection(asyncio.Protocol):
         raw = self._raw_head()
         self._length = fields.pop(b"content-length", None)
         self._fields, self._repeated, self._url = {}, None, b""
-        if head is None or repeated is not None or not head.is_same(raw, fields):
+        self._repeats_head = head is not None and repeated is None and head.is_same(raw, fields)
+        if head is None or not self._repeats_head:
+            self._template = None
             found = read_head(raw, fields, repeated)
             if isinstance(found, Refusal):
                 self.refuse(found.status, "malformed", found.message)
                 return None
             head = found
             self._head = head if repeated is None else None
+        exchange = self._make_exchange_of(head)
+        if self._upgrade is not None or head.asks_to_close or not self._parser.should_keep_alive():
+            exchange.keeps_alive = False
+        return exchange
+
+    def _make_exchange_of(self, head: RequestHead) -> ServerExchange:
         exchange = ServerExchange(self, head)
-        is_last = self._upgrade is not None or self.context.is_stopping
-        if is_last or head.asks_to_close or not self._parser.should_keep_alive():
+        if self.context.is_stopping:
             exchange.keeps_alive = False
         if self.context.proxies:
             exchange.client = self.context.proxies.client_address(head.headers, self.client)
@@ -460,7 +478,7 @@ class HttpConnection(asyncio.Protocol):
             self.context.cut_off("slow_reader", self.client)
             self.transport.abort()  # closing would wait until everything is read
         elif self._phase is _IDLE:
-            self._head = None  # to save memory
+            self._head = self._template = None  # to save memory
             if waited_s > limits.idle_s:
                 self.transport.close()
         elif self._phase is _LINGER:

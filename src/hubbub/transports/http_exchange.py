@@ -68,6 +68,7 @@ class ServerExchange:
 
     def __init__(self, connection: HttpConnection, head: RequestHead) -> None:
         self._connection = connection
+        self.head = head
         self.method = head.method
         self.path, self.query, _ = head.target
         self.headers = head.headers
@@ -120,9 +121,14 @@ class ServerExchange:
             raise ConnectionClosed("The caller disconnected before its request was complete")
 
     @property
+    def body_bytes(self) -> int:
+        """The bytes of the body that have arrived and are kept."""
+        return 0 if isinstance(self._body, MessageTooLarge) else len(self._body)
+
+    @property
     def unwanted_bytes(self) -> int:
         """The bytes of an incomplete body that the endpoint has not asked for."""
-        return 0 if self.wants_body or isinstance(self._body, MessageTooLarge) else len(self._body)
+        return 0 if self.wants_body else self.body_bytes
 
     def set_body(self, body: bytes, limit: int) -> None:
         """Set the body of a request that has arrived."""

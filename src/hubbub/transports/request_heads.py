@@ -13,6 +13,9 @@ from hubbub.protocol.refusal import Refusal
 
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?#@]+)(/[^?#]*)?(?:\?([^#]*))?", re.IGNORECASE)
 _CACHED_TARGETS: Final = 256  # most callers use one
+_LENGTH_LINE: Final = re.compile(rb"\r\ncontent-length: ([0-9]{1,9})(?=\r\n)", re.IGNORECASE)
+_MAX_LENGTH_DIGITS: Final = 12  # with the end of the line
+_MAX_TEMPLATE_BYTES: Final = 2048
 _WRONG_TARGET: Final = Refusal(400, "Invalid request target; send a path, and the host in the header Host only")
 _WRONG_ENCODING: Final = Refusal(400, "Invalid Transfer-Encoding; send `chunked`, once and with HTTP/1.1")
 
@@ -53,7 +56,17 @@ def _decode(path: bytes) -> str:
 class RequestHead:
     """The head of a request. Callers repeat it on a connection, so what is derived from it is kept with it."""
 
-    __slots__ = ("_fields", "_raw", "asks_to_close", "expects_continue", "headers", "is_http_10", "method", "target")
+    __slots__ = (
+        "_fields",
+        "_raw",
+        "asks_to_close",
+        "expects_continue",
+        "headers",
+        "is_http_10",
+        "is_unusual",
+        "method",
+        "target",
+    )
 
     def __init__(self, raw: RawHead, fields: dict[bytes, bytes], headers: Headers, target: Target) -> None:
         self._raw = raw
@@ -69,6 +82,9 @@ class RequestHead:
         self.expects_continue = (
             expectation is not None and not self.is_http_10 and expectation.lower() == b"100-continue"
         )
+
+        self.is_unusual = self.is_http_10 or self.asks_to_close or self.expects_continue
+        """Whether a request with this head ends the connection or waits for a response before its body."""
 
     def is_same(self, raw: RawHead, fields: dict[bytes, bytes]) -> bool:
         """Whether a request has the same head, except for its length."""
@@ -92,6 +108,45 @@ def read_head(
     if encoding is not None and (version == "1.0" or encoding.lower() != b"chunked"):
         return _WRONG_ENCODING
     return RequestHead(raw, fields, headers, target)
+
+
+class HeadTemplate:
+    """The bytes of a head that was parsed, except for its length: callers repeat them with every request.
+
+    A request that matches needs no parser. Bytes that are not the same are left to it.
+    """
+
+    __slots__ = ("_end", "_start", "head")
+
+    def __init__(self, head: RequestHead, start: bytes, end: bytes) -> None:
+        self.head = head
+        self._start = start
+        """From the request line to `Content-Length: `."""
+        self._end = end
+        """From the end of that line to the empty line."""
+
+    def match(self, data: bytes) -> bytes | None:
+        """Return the body, if the data is exactly one request with this head."""
+        start, end = self._start, self._end
+        if not data.startswith(start):
+            return None
+        length_end = data.find(b"\r\n", len(start), len(start) + _MAX_LENGTH_DIGITS)
+        length = data[len(start) : length_end]
+        if length_end < 0 or not length.isdigit() or not data.startswith(end, length_end):
+            return None
+        body = data[length_end + len(end) :]
+        return body if len(body) == int(length) else None
+
+
+def make_template(data: bytes, body_bytes: int, head: RequestHead) -> HeadTemplate | None:
+    """Make a template of data that was parsed as one request; None if it has more or an unusual form."""
+    head_bytes = data.find(b"\r\n\r\n") + 4
+    length = _LENGTH_LINE.search(data, 0, head_bytes)
+    if head_bytes + body_bytes != len(data) or length is None or int(length[1]) != body_bytes:
+        return None
+    if head_bytes > _MAX_TEMPLATE_BYTES or head.is_unusual:
+        return None
+    return HeadTemplate(head, data[: length.start(1)], data[length.end(1) : head_bytes])
 
 
 def encode_head(raw: RawHead, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
