@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.http.certificates import Authority, Pair, common_name, replace_file
-from tests.http.eras import open_session
+from tests.http.eras import modern_request, open_session
 from tests.http.in_process_server import RunningServer, run_server, wait_until
 from tests.http.raw_http import JSON, TIMEOUT_S, RawConnection, Response, Site, call, request
 from tests.http.server_process import PLAYGROUND, ServerProcess
@@ -208,6 +208,46 @@ async def test_a_caller_that_reads_nothing_is_disconnected(tmp_path: Path, autho
         await link.send_request("POST", "/mcp", JSON, json.dumps(request("big", {"size": 20_000_000})).encode())
         await wait_for_cut_off(instance, "slow_reader")
         link.abort()
+
+
+async def test_a_stream_that_is_not_read_is_closed(tmp_path: Path, authority: Authority, pair: Pair) -> None:
+    async with run_tls(tmp_path, authority, pair, slow_reader_s=0.5) as instance:
+        before = await instance.count_resources()
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", instance.site.port, limit=1024, ssl=authority.client_context(), server_hostname="localhost"
+        )
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        body, headers = modern_request(
+            "tools/call", {"name": "pour", "arguments": {"pieces": 2000, "size": 50_000}}, progressToken=1
+        )
+        link = RawConnection(reader, writer)
+        await link.send_request("POST", "/mcp", JSON | headers, json.dumps(body).encode())
+        await instance.wait_for_history("poured")
+        await instance.wait_for_count(before)
+        link.abort()
+
+
+async def test_the_last_response_is_not_lost_to_a_reset(tmp_path: Path, authority: Authority, pair: Pair) -> None:
+    """The caller answers the end of our stream before it reads the response."""
+    async with run_tls(tmp_path, authority, pair) as instance:
+        for _ in range(20):
+            async with instance.site.connect() as link:
+                await link.send_request("GET", "/health", {"Connection": "close"})
+                await wait_until(lambda: not instance.http.connections)
+                assert (await link.read_response()).status == 200
+
+
+async def test_a_caller_that_does_not_close_is_disconnected(
+    tmp_path: Path, authority: Authority, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "LINGER_TIMEOUT_S", 0.1)
+    async with (
+        run_tls(tmp_path, authority, pair) as instance,
+        open_memory_client(instance.site.port, authority.client_context()) as client,
+    ):
+        client.tls.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert (await client.read_to_end()).startswith(b"HTTP/1.1 200 OK")
+        await wait_until(lambda: not instance.http.connections)
 
 
 async def test_pipelined_requests_pause_the_caller(tmp_path: Path, authority: Authority, pair: Pair) -> None:
