@@ -7,7 +7,8 @@ result, not yet shaped for any revision. Errors travel as exceptions of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,6 +42,14 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 ANONYMOUS = Principal("anonymous")
+
+
+@cache
+def _share_owner() -> Callable[[Principal, str], str]:
+    """Imported late, because it is not needed on stdio, where every millisecond counts; once, for the other callers."""
+    from hubbub.protocol.host_origin import share_owner
+
+    return share_owner
 
 
 class RawObject(Mapping[str, Any]):
@@ -104,9 +113,7 @@ class Caller(msgspec.Struct, kw_only=True, gc=False):
         """The owner whose share of common resources it uses; empty if callers cannot be distinguished."""
         if self.principal is ANONYMOUS and not self.address:
             return ""
-        from hubbub.protocol.host_origin import share_owner  # Not needed on stdio, where every millisecond counts.
-
-        return share_owner(self.principal, self.address)
+        return _share_owner()(self.principal, self.address)
 
     def holds(self, scopes: frozenset[str]) -> bool:
         """Whether it has these scopes: the only check, for lists, calls and reads."""

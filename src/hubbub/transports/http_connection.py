@@ -19,11 +19,11 @@ from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.transports.connection_limits import UnreadOutput
 from hubbub.transports.http_exchange import ServerExchange
-from hubbub.transports.request_heads import RequestHead, read_head
+from hubbub.transports.request_heads import RawHead, RequestHead, encode_head, read_head
 from hubbub.transports.server_context import ServerContext, client_address
 from hubbub.transports.websocket_connection import WebSocketConnection
 
-_HEADER_OVERHEAD_BYTES: Final = len(b": \r\n")
+_HEADER_OVERHEAD_BYTES: Final = 4  # ": " and the end of the line
 _UNREAD_BODY_BYTES: Final = 64 * 1024
 """Reading pauses if an endpoint that has not asked for the body leaves this much of it unread."""
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
@@ -52,40 +52,18 @@ class _Upgrade(enum.Enum):
 
 
 class _Refused(Exception):
-    """Ends the parsing of data, because its request was refused."""
+    """Ends the parsing."""
 
 
 class HttpConnection(asyncio.Protocol):
     """One connection. The parser calls the methods that begin with `on_`."""
 
     __slots__ = (
-        "_body",
-        "_current",
-        "_dropped_bytes",
-        "_fields",
-        "_head",
-        "_incoming",
-        "_is_in_head",
-        "_is_read_paused",
-        "_length",
-        "_overhead_bytes",
-        "_parser",
-        "_phase",
-        "_pipeline",
-        "_refusal",
-        "_repeated",
-        "_since",
-        "_trailer_bytes",
-        "_unread",
-        "_upgrade",
-        "_url",
-        "_writable_waiter",
-        "client",
-        "context",
-        "heads",
-        "is_write_paused",
-        "transport",
-    )
+        "_body", "_current", "_dropped_bytes", "_fields", "_head", "_incoming", "_is_in_head",
+        "_is_read_paused", "_length", "_overhead_bytes", "_parser", "_phase", "_pipeline", "_refusal",
+        "_repeated", "_since", "_trailer_bytes", "_unread", "_upgrade", "_url", "_writable_waiter", "client",
+        "context", "heads", "is_write_paused", "transport",
+    )  # fmt: skip
 
     transport: asyncio.Transport
 
@@ -141,6 +119,12 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the data, and count bytes outside of bodies: heads, chunk extensions and trailers."""
+        limit = self.context.limits.head_bytes
+        piece_bytes = limit // 4
+        if len(data) > piece_bytes:  # such parts are not counted within one piece
+            for start in range(0, len(data), piece_bytes):
+                self.data_received(data[start : start + piece_bytes])
+            return
         if self._phase is _IDLE:
             self._phase = _HEAD
             self._since = self.context.next_sweep
@@ -155,7 +139,7 @@ class HttpConnection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             if self._refusal is None:
                 self.refuse(400, "malformed", f"Malformed HTTP request: {error}")
-        if self._overhead_bytes > self.context.limits.head_bytes:
+        if self._overhead_bytes > limit:
             self._refuse_head()
         elif not self._is_in_head and self._incoming is None and self._refusal is None:
             self._start_incomplete()
@@ -214,8 +198,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._trailer_bytes += len(name) + len(value) + _HEADER_OVERHEAD_BYTES
         if self._trailer_bytes > self.context.limits.head_bytes:
-            self._refuse_head()
-            raise _Refused
+            raise self._refuse_head()
 
     def on_headers_complete(self) -> None:
         """Check the size of the head, which may have come in a single piece, and handle upgrades."""
@@ -224,8 +207,7 @@ class HttpConnection(asyncio.Protocol):
             sizes = [len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in self._all_fields()]
             size = len(self._url) + sum(sizes)
             if size > limit:
-                self._refuse_head()
-                raise _Refused
+                raise self._refuse_head()
         self._overhead_bytes = 0
         if self._parser.should_upgrade():
             self._begin_upgrade()
@@ -267,8 +249,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _make_exchange(self) -> ServerExchange | None:
         """Make an exchange of the parsed head; return None if the head is refused, although llhttp accepts it."""
-        parser, fields, repeated, head = self._parser, self._fields, self._repeated, self._head
-        raw = (parser.get_method(), self._url, parser.get_http_version())
+        fields, repeated, head = self._fields, self._repeated, self._head
+        raw = self._raw_head()
         self._length = fields.pop(b"content-length", None)
         self._fields, self._repeated, self._url = {}, None, b""
         if head is None or repeated is not None or not head.is_same(raw, fields):
@@ -279,11 +261,15 @@ class HttpConnection(asyncio.Protocol):
             head = found
             self._head = head if repeated is None else None
         exchange = ServerExchange(self, head)
-        if self._upgrade is not None or self.context.is_stopping or not parser.should_keep_alive():
+        is_last = self._upgrade is not None or self.context.is_stopping
+        if is_last or head.asks_to_close or not self._parser.should_keep_alive():
             exchange.keeps_alive = False
         if self.context.proxies:
             exchange.client = self.context.proxies.client_address(head.headers, self.client)
         return exchange
+
+    def _raw_head(self) -> RawHead:
+        return self._parser.get_method(), self._url, self._parser.get_http_version()
 
     def scheme_of(self, headers: Headers) -> str:
         """Return the scheme of a request, `http` or `https`."""
@@ -354,7 +340,7 @@ class HttpConnection(asyncio.Protocol):
             self.transport.close()
 
     def _start_next(self) -> None:
-        if self._current is not None or self.is_write_paused or self._phase is _LINGER:
+        if self._current is not None or self.is_write_paused or self._phase is _LINGER or self.transport.is_closing():
             return
         if self._pipeline:
             self._start(self._pipeline.popleft())
@@ -393,13 +379,11 @@ class HttpConnection(asyncio.Protocol):
         """Continue after the head of an upgrade request, which is the last request unless the upgrade is accepted."""
         if self._upgrade is _Upgrade.REPARSED:
             self._upgrade = None
-            version = self._parser.get_http_version().encode()
-            line = b"%b %b HTTP/%b\r\n" % (self._parser.get_method(), self._url, version)
-            kept = [field for field in self._all_fields() if field[0] not in (b"upgrade", b"connection")]
-            fields = b"".join(b"%b: %b\r\n" % field for field in kept)
+            fields = [field for field in self._all_fields() if field[0] not in (b"upgrade", b"connection")]
+            head = encode_head(self._raw_head(), [*fields, (b"connection", b"close")])
             self._parser = httptools.HttpRequestParser(self)
             self._fields, self._repeated, self._url = {}, None, b""
-            self.data_received(b"%b%bconnection: close\r\n\r\n%b" % (line, fields, rest))
+            self.data_received(head + rest)
         elif self._upgrade is _Upgrade.WEBSOCKET:
             if rest:  # a client has to wait for the response (RFC 6455, 4.1)
                 self._upgrade = None
@@ -411,11 +395,9 @@ class HttpConnection(asyncio.Protocol):
         context = self.context
         context.connections.discard(self)
         fields = self._all_fields()
-        lines = b"".join(b"%b: %b\r\n" % field for field in fields)
-        head = b"GET %b HTTP/1.1\r\n%b\r\n" % (self._url, lines)
         socket = WebSocketConnection(context, self.transport, self._url, Headers(fields))
         self.transport.set_protocol(socket)
-        socket.start(head)
+        socket.start(encode_head(self._raw_head(), fields))
 
     # -- refusals and the end --------------------------------------------------------------
 
@@ -440,9 +422,10 @@ class HttpConnection(asyncio.Protocol):
         if self._current is None and not self._pipeline:
             self._send_refusal()
 
-    def _refuse_head(self) -> None:
+    def _refuse_head(self) -> _Refused:
         limit = self.context.limits.head_bytes
         self.refuse(431, "large_head", f"The head of the request is larger than {limit} bytes (max_head_bytes)")
+        return _Refused()
 
     def shed(self) -> None:
         """End the connection to free memory for other callers."""

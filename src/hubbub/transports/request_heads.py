@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
 
-_ABSOLUTE: Final = re.compile(rb"https?://([^/?#@]+)(/?[^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
+_ABSOLUTE: Final = re.compile(rb"https?://([^/?#@]+)(/[^?#]*)?(?:\?([^#]*))?", re.IGNORECASE)
 _CACHED_TARGETS: Final = 256  # most callers use one
 _WRONG_TARGET: Final = Refusal(400, "Invalid request target; send a path, and the host in the header Host only")
 _WRONG_ENCODING: Final = Refusal(400, "Invalid Transfer-Encoding; send `chunked`, once and with HTTP/1.1")
@@ -53,7 +53,7 @@ def _decode(path: bytes) -> str:
 class RequestHead:
     """The head of a request. Callers repeat it on a connection, so what is derived from it is kept with it."""
 
-    __slots__ = ("_fields", "_raw", "expects_continue", "headers", "is_http_10", "method", "target")
+    __slots__ = ("_fields", "_raw", "asks_to_close", "expects_continue", "headers", "is_http_10", "method", "target")
 
     def __init__(self, raw: RawHead, fields: dict[bytes, bytes], headers: Headers, target: Target) -> None:
         self._raw = raw
@@ -62,6 +62,9 @@ class RequestHead:
         self.method = _METHODS.get(raw[0]) or raw[0].decode("latin-1")
         self.target = target
         self.is_http_10 = raw[2] == "1.0"
+        connection = (headers.raw(b"connection") or b"").lower()
+        self.asks_to_close = b"close" in [option.strip() for option in connection.split(b",")]
+        """llhttp notices this in HTTP/1.1 only."""
         expectation = headers.raw(b"expect")
         self.expects_continue = (
             expectation is not None and not self.is_http_10 and expectation.lower() == b"100-continue"
@@ -89,3 +92,10 @@ def read_head(
     if encoding is not None and (version == "1.0" or encoding.lower() != b"chunked"):
         return _WRONG_ENCODING
     return RequestHead(raw, fields, headers, target)
+
+
+def encode_head(raw: RawHead, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Encode a parsed head again, for another parser."""
+    method, target, version = raw
+    lines = b"".join(b"%b: %b\r\n" % field for field in fields)
+    return b"%b %b HTTP/%b\r\n%b\r\n" % (method, target, version.encode(), lines)

@@ -59,7 +59,9 @@ class WebSocketConnection(asyncio.Protocol):
         self._unfinished_since: float | None = None
         self._is_ended = self._is_read_paused = self._is_write_paused = False
         self._ended_at = 0.0
-        self._last_ping = self._last_received = context.next_sweep
+        self._last_received = context.next_sweep
+        self._pinged_at: float | None = None
+        """When the ping was sent that has not been answered."""
         self._held_pong: list[bytes] = []
         self._unread = UnreadOutput()
         self._wakeup: asyncio.Future[None] | None = None
@@ -183,6 +185,7 @@ class WebSocketConnection(asyncio.Protocol):
         if self._is_ended:
             return  # read and dropped, so that the caller can read the close frame
         self._last_received = self._context.next_sweep
+        self._pinged_at = None
         self._partial_bytes += len(data)
         protocol = self._protocol
         protocol.receive_data(data)
@@ -294,12 +297,13 @@ class WebSocketConnection(asyncio.Protocol):
 
     def _ping(self, now: float) -> None:
         if self._is_read_paused:
-            self._last_received = now
-        if now - self._last_received > bounds.KEEP_ALIVE_S + bounds.PONG_TIMEOUT_S:
-            self._protocol.fail(_INTERNAL_ERROR, "No answer to pings")
-            self._end()
-        elif now - self._last_ping >= bounds.KEEP_ALIVE_S and not self._is_write_paused:
-            self._last_ping = now
+            self._last_received, self._pinged_at = now, None
+        elif self._pinged_at is not None:
+            if now - self._pinged_at > bounds.PONG_TIMEOUT_S:
+                self._protocol.fail(_INTERNAL_ERROR, "No answer to pings")
+                self._end()
+        elif now - self._last_received >= bounds.KEEP_ALIVE_S and not self._is_write_paused:
+            self._pinged_at = now
             self._protocol.send_ping(b"")
             self._flush()
 

@@ -1,0 +1,149 @@
+"""WebSocket frames that break the protocol, and valid ones cut or reset at any byte.
+
+Unfinished and too large messages, and unread pongs, are in tests/transports/test_websocket_raw_sockets.py.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.clock import wait_until
+from tests.http.in_process_server import run_server
+from tests.http.raw_http import RawConnection, Site
+from tests.http.server_process import ServerProcess
+from tests.transports.test_websocket_raw_sockets import CONTINUATION, PONG, TEXT, frame, next_frame, read_close_code
+from tests.wire.byte_client import connect
+from tests.wire.request_bytes import HANDSHAKE, HOST, message, request
+
+OPENING = request(b"GET /mcp-ws HTTP/1.1", HOST, *HANDSHAKE)
+PING_CALL = message("ping")
+HALF = len(PING_CALL) // 2
+FRAMES = (
+    frame(TEXT, PING_CALL[:HALF], is_last=False)
+    + frame(9, b"between")
+    + frame(CONTINUATION, PING_CALL[HALF:])
+    + frame(TEXT, message("ping", {"_meta": {"x": "y" * 200}}, id=2))
+)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with ServerProcess(str(Path(__file__).with_name("counter.py")), "--max-message-bytes", "100000") as process:
+        yield process.site
+        assert "Traceback" not in "".join(process.stderr_lines)
+
+
+@asynccontextmanager
+async def open_websocket(site: Site) -> AsyncIterator[RawConnection]:
+    async with site.connect() as link:
+        await link.send(OPENING)
+        assert (await link.read_head())[0] == 101
+        yield link
+
+
+def unmask(sent: bytes) -> bytes:
+    """Make an unmasked frame of a short masked one."""
+    return sent[:1] + bytes([sent[1] & 0x7F]) + sent[6:]
+
+
+VIOLATIONS = [
+    ("unmasked", unmask(frame(TEXT, PING_CALL)), {1002}),
+    ("reserved bit", frame(0x40 | TEXT, PING_CALL), {1002}),
+    ("reserved opcode", frame(3, b""), {1002}),
+    ("reserved control opcode", frame(11, b""), {1002}),
+    ("long ping", frame(9, b"x" * 126), {1002}),
+    ("long close", frame(8, b"\x03\xe8" + b"x" * 124), {1002}),
+    ("fragmented ping", frame(9, b"", is_last=False), {1002}),
+    ("fragmented close", frame(8, b"", is_last=False), {1002}),
+    ("continuation of nothing", frame(CONTINUATION, b""), {1002}),
+    ("message within a message", frame(TEXT, b"{", is_last=False) + frame(TEXT, b"}"), {1002}),
+    ("text that is not UTF-8", frame(TEXT, b"\xff"), {1007}),
+    ("fragments that are not UTF-8", frame(TEXT, b"\xc3", is_last=False) + frame(CONTINUATION, b"("), {1007}),
+    ("surrogate", frame(TEXT, b"\xed\xa0\x80"), {1007}),
+    ("length with the highest bit", b"\x81\xff" + b"\xff" * 8 + bytes(4), {1002, 1009}),
+    ("length of 1 TB", b"\x81\xff" + (10**12).to_bytes(8) + bytes(4), {1009}),
+    ("large message", frame(TEXT, b"x" * 100_001), {1009}),
+    ("large fragments", frame(TEXT, b"x" * 60_000, is_last=False) + frame(CONTINUATION, b"x" * 60_000), {1009}),
+    ("close with half a code", frame(8, b"\x03"), {1002}),
+    ("close with a reserved code", frame(8, b"\x03\xed"), {1002}),
+    ("close with an unknown code", frame(8, b"\x00\x01"), {1002}),
+    ("close with a reason that is not UTF-8", frame(8, b"\x03\xe8\xff"), {1002, 1007}),
+    ("HTTP", request(b"GET /health HTTP/1.1", HOST), {1002}),
+]
+
+
+@pytest.mark.parametrize(("sent", "codes"), [row[1:] for row in VIOLATIONS], ids=[row[0] for row in VIOLATIONS])
+async def test_a_violation_of_the_protocol_closes_only_its_connection(site: Site, sent: bytes, codes: set[int]) -> None:
+    async with open_websocket(site) as other, open_websocket(site) as link:
+        await link.send(sent)
+        assert await read_close_code(link) in codes
+        await other.send(FRAMES)
+        assert await next_frame(other) == (PONG, b"between")
+        assert json.loads((await next_frame(other))[1])["result"] == {}
+
+
+async def test_a_close_is_answered_and_nothing_after_it(site: Site) -> None:
+    async with open_websocket(site) as link:
+        await link.send(frame(8, b"\x03\xe8bye") + FRAMES)
+        assert await read_close_code(link) == 1000
+
+
+async def read_exactly(link: RawConnection, size: int) -> bytes:
+    async with asyncio.timeout(60):
+        return await link.reader.readexactly(size)
+
+
+async def test_frames_may_be_cut_at_every_position(site: Site) -> None:
+    async with open_websocket(site) as link:
+        await link.send(FRAMES)
+        whole = b""
+        while whole.count(b"jsonrpc") < 2 or not whole.endswith(b"}"):
+            whole += await link.reader.read(1000)
+        for cut in range(1, len(FRAMES)):
+            await link.send(FRAMES[:cut])
+            await asyncio.sleep(0)
+            await link.send(FRAMES[cut:])
+            assert await read_exactly(link, len(whole)) == whole, cut
+
+
+async def test_an_opening_handshake_may_be_cut_at_every_position(site: Site) -> None:
+    for cut in range(1, len(OPENING), 3):
+        async with site.connect() as link:
+            await link.send(OPENING[:cut])
+            await asyncio.sleep(0)
+            await link.send(OPENING[cut:])
+            status, headers = await link.read_head()
+            assert (status, dict(headers)["sec-websocket-accept"]) == (101, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+
+
+async def test_a_reset_at_every_byte_leaves_nothing() -> None:
+    async with run_server() as instance:
+        before = await instance.count_resources()
+        for end in range(len(OPENING) + len(FRAMES)):
+            client = await connect(instance.site.port)
+            client.transport.write(OPENING[:end])
+            await client.settle(end % 5)
+            if end > len(OPENING):
+                await wait_until(lambda client=client: client.received)  # type: ignore[misc]
+                client.transport.write(FRAMES[: end - len(OPENING)])
+                await client.settle(end % 5)
+            client.reset()
+        await instance.wait_for_count(before)
+        assert (await instance.site.get("/health")).status == 200
+
+
+async def test_a_half_close_at_every_byte_ends_the_connection() -> None:
+    async with run_server() as instance:
+        before = await instance.count_resources()
+        for end in range(0, len(FRAMES), 3):
+            client = await connect(instance.site.port)
+            client.transport.write(OPENING)
+            await wait_until(lambda client=client: client.received)  # type: ignore[misc]
+            client.transport.write(FRAMES[:end])
+            client.transport.write_eof()
+            async with asyncio.timeout(60):
+                await client.end
+        await instance.wait_for_count(before)
