@@ -31,10 +31,9 @@ _PEER_PYTHON = ".cache/bench/peers/bin/python"
 COMMANDS = {
     "hubbub": [".venv/bin/hubbub", "serve", "examples/echo.py", "--limit", "mcp=100000/second", "--port"],
     "mcp": [_PEER_PYTHON, "bench/peers/mcp_http_echo.py"],
-    "uvicorn": [sys.executable, "-m", "bench.floors.uvicorn_echo"],
     "bare": [sys.executable, "-m", "bench.floors.bare_protocol"],
 }
-_STREAMED = {"hubbub": ["--response", "sse"], "mcp": ["--sse"], "uvicorn": ["--sse"], "bare": ["--sse"]}
+_STREAMED = {"hubbub": ["--response", "sse"], "mcp": ["--sse"], "bare": ["--sse"]}
 # One address may hold seven eighths of the connections.
 _MANY_CONNECTIONS = {"hubbub": ["--max-connections", "20000"], "bare": []}
 _WITH_SESSIONS = ("hubbub", "mcp")
@@ -142,7 +141,6 @@ SUITE = Suite(
     targets={
         "hubbub": "examples/echo.py, started with `hubbub serve`; Host and Origin checks, a limit and metrics on",
         "mcp": "mcp 2.3.0 MCPServer, structured output off, as it installs: asyncio and h11",
-        "uvicorn": "a bare ASGI application on uvicorn, httptools and uvloop, without any check",
         "bare": "a floor: the bare protocol, httptools on uvloop by hand, with the same checks, limit and metrics",
     },
     measures=list(_measures()),
