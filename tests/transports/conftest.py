@@ -1,4 +1,4 @@
-"""A server process on stdio that tests drive with raw bytes."""
+"""A server process on stdio that tests drive with raw bytes; certificates for servers with TLS."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from tests.http.certificates import Authority, Pair
 
 SERVER = Path(__file__).parent.parent / "interop" / "server.py"
 DEADLINE_S = 60.0
@@ -200,3 +201,13 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 def server(start: Callable[..., Process]) -> Process:
     """A server on two pipes."""
     return start()
+
+
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture(scope="session")
+def pair(authority: Authority) -> Pair:
+    return authority.issue()

@@ -46,8 +46,12 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         """The HTTP or WebSocket connection; None during the handshake."""
         self._since = context.next_sweep
         self._client = ""
-        self._is_read_paused = self._is_shut_down = False
+        self._is_read_paused = False
+        self._is_shut_down = False
+        """Whether the end of our stream was sent. What still arrives is dropped."""
+        self._is_half_closed = self._is_closing = False
         self._dropped_bytes = 0
+        self._close_timer: asyncio.TimerHandle | None = None
 
     # -- the protocol of the connection below --------------------------------------------
 
@@ -64,11 +68,14 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Notify the HTTP connection."""
+        if self._close_timer is not None:
+            self._close_timer.cancel()
         protocol, self._protocol = self._protocol, None  # they refer to each other
         if protocol is not None:
             protocol.connection_lost(exc)
         elif self in self._context.connections:
             self._fail_handshake("disconnected")
+            self._context.remove(self)
 
     def data_received(self, data: bytes) -> None:
         """Decrypt the data."""
@@ -112,14 +119,15 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
                 self._context.cut_off("malformed", self._client)
                 logger.debug("invalid TLS data: %s", error.reason)
                 self._flush()  # the alert
-                self.transport.close()
+                self._close_below()
                 return
             assert self._protocol is not None
             if data:
                 self._protocol.data_received(data)
             else:
                 self._protocol.eof_received()
-                self.close()
+                self._send_close()
+                self.transport.close()
         self._flush()  # answers of the TLS layer, such as new keys
 
     def _complete_handshake(self) -> bool:
@@ -134,8 +142,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
                 self.transport.write(self._context.heads.refusal(400, "This port is for https; use https:// or wss://"))
             else:
                 self._flush()  # the alert
-            self.transport.close()
             self._fail_handshake(error.reason or type(error).__name__)
+            self._close_below()
             return False
         self._flush()
         self._context.remove(self)  # the HTTP connection is counted instead
@@ -144,9 +152,10 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         return True
 
     def _fail_handshake(self, reason: str) -> None:
-        self._context.remove(self)
-        self._context.cut_off("tls_handshake", self._client)
-        logger.debug("TLS handshake failed: %s", reason)
+        if not self._is_closing:
+            self._is_closing = True
+            self._context.cut_off("tls_handshake", self._client)
+            logger.debug("TLS handshake failed: %s", reason)
 
     def _flush(self) -> None:
         data = self._outgoing.read()
@@ -163,10 +172,11 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def shed(self) -> None:
         """Close it; it has no unfinished message."""
-        self.transport.abort()
+        self.shut_down()
 
     def shut_down(self) -> None:
         """Close it: no request has arrived."""
+        self._is_closing = True
         self.transport.abort()
 
     # -- the transport of the HTTP connection ----------------------------------------------
@@ -191,22 +201,49 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     def write_eof(self) -> None:
         """Send the end of the stream. Data that still arrives is dropped."""
         self._send_close()
+        self._is_half_closed = True
         self.transport.write_eof()
 
     def close(self) -> None:
-        """Send what is left and the end of the stream, and close. The caller's end is not awaited, as without TLS."""
-        if not self.transport.is_closing():
+        """Send what is left and the end of the stream, and close."""
+        if not self._is_closing:
             self._send_close()
-            self.transport.close()
+            self._close_below()
 
     def _send_close(self) -> None:
-        if not self._is_shut_down:
-            self._is_shut_down = True
+        if not self._is_shut_down and not self.transport.is_closing():
             try:
                 self._tls.unwrap()
             except ssl.SSLError:
                 pass  # the answer of the caller is missing, or is not the end of its stream
             self._flush()
+            self._is_shut_down = True
+
+    def _close_below(self) -> None:
+        """Half-close the connection below, and close it when the caller does.
+
+        Most callers answer the end of our stream with theirs. A connection that is closed before that is reset, and a
+        caller may then lose a response that has arrived, but has not been read.
+        """
+        self._is_closing = self._is_shut_down = True
+        if self.transport.is_closing():
+            return
+        if self._is_half_closed or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self.transport.resume_reading()
+        self._close_later()
+
+    def _close_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._close_timer = loop.call_later(bounds.LINGER_TIMEOUT_S, self._end_close)
+
+    def _end_close(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self._close_later()  # a slow reader, for which there is another limit
+        else:
+            self.transport.abort()
 
     def abort(self) -> None:
         """Close at once, and drop what is left."""
@@ -214,7 +251,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def is_closing(self) -> bool:
         """Whether the connection is closing or closed."""
-        return self.transport.is_closing()
+        return self._is_closing or self.transport.is_closing()
 
     def pause_reading(self) -> None:
         """Read no more than what has arrived."""
