@@ -78,7 +78,6 @@ class HttpConnection(asyncio.Protocol):
         """The head of the last request."""
         self._template: HeadTemplate | None = None
         """For requests with the same head, once it was repeated."""
-        self._repeats_head = False
         self._length: bytes | None = None
         self._url = self._body = b""
         self._incoming: ServerExchange | None = None
@@ -93,7 +92,7 @@ class HttpConnection(asyncio.Protocol):
         self._phase = _HEAD
         self._since = context.next_sweep
         self._is_in_head = True
-        self._is_read_paused = self.is_write_paused = False
+        self._is_read_paused = self.is_write_paused = self._repeats_head = False
         self._unread = UnreadOutput()
         self._writable_waiter: asyncio.Future[None] | None = None
         self.client = ""
@@ -122,8 +121,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the data, and count bytes outside of bodies: heads, chunk extensions and trailers."""
-        limit = self.context.limits.head_bytes
-        piece_bytes = limit // 4
+        piece_bytes = self.context.limits.head_bytes // 4
         if len(data) > piece_bytes:  # such parts are not counted within one piece
             for start in range(0, len(data), piece_bytes):
                 self.data_received(data[start : start + piece_bytes])
@@ -148,7 +146,7 @@ class HttpConnection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             if self._refusal is None:
                 self.refuse(400, "malformed", f"Malformed HTTP request: {error}")
-        if self._overhead_bytes > limit:
+        if self._overhead_bytes > 4 * piece_bytes:
             self._refuse_head()
         elif not self._is_in_head and self._incoming is None and self._refusal is None:
             self._start_incomplete()
