@@ -8,7 +8,6 @@ stream that the client opens with GET.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -26,7 +25,6 @@ from hubbub.server.http.cookies import set_cookie
 from hubbub.server.http.sessions import SESSION_HEADER, Session, Sessions
 from hubbub.server.http.streams import Stream, parse_event_id
 from hubbub.server.responses import respond_error, respond_to_call, respond_to_error
-from hubbub.server.running_calls import RunningCalls
 from hubbub.server.server import Server
 
 if TYPE_CHECKING:
@@ -62,16 +60,13 @@ class LegacyDialect:
         mode = choose_mode(exchange.headers, self._mode)
         await CallStream(exchange, caller.revision, mode, session, headers).respond(200, response)
 
-    def call(self, incoming: IncomingMessage) -> Awaitable[None]:
-        """Answer one call; it continues even if the caller disconnects."""
-        session, exchange = incoming.session, incoming.exchange
-        assert session is not None
-        caller = session.caller
-        stream = CallStream(exchange, caller.revision, choose_mode(exchange.headers, self._mode), session)
-        return self._serve(incoming.call(caller, stream), stream, session.running_calls, exchange)
+    def make_stream(self, exchange: HttpExchange, session: Session) -> CallStream:
+        """Make the return path of a call in a session."""
+        return CallStream(exchange, session.caller.revision, choose_mode(exchange.headers, self._mode), session)
 
-    async def _serve(self, call: Call, stream: CallStream, running: RunningCalls, exchange: HttpExchange) -> None:
-        server = self._server
+    async def serve(self, exchange: HttpExchange, call: Call, stream: CallStream, session: Session) -> None:
+        """Answer one call; it continues even if the caller disconnects."""
+        server, running = self._server, session.running_calls
         key = running.reserve(call.id, bounds.IN_FLIGHT)
         running[key] = exchange.task
         exchange.watch(cancel=False)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 
 from hubbub.errors import HeaderMismatch, HubbubError
 from hubbub.ports import HttpExchange
 from hubbub.protocol.calls import Call, Caller
-from hubbub.protocol.dialect import modern_caller
 from hubbub.protocol.error_codes import http_status
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import encode_result
@@ -21,9 +20,6 @@ from hubbub.protocol.shape import shape
 from hubbub.server.http.call_stream import CallStream, ResponseMode, choose_mode
 from hubbub.server.responses import respond_error, respond_to_error
 from hubbub.server.server import Server
-
-if TYPE_CHECKING:
-    from hubbub.server.http.post import IncomingMessage
 
 _NAME_FIELDS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
@@ -35,21 +31,21 @@ class ModernDialect:
         self._server = server
         self._mode = mode
 
-    def call(self, incoming: IncomingMessage, revision: Revision) -> Awaitable[None]:
-        """Answer one call; a disconnect cancels it."""
-        exchange = incoming.exchange
-        caller = modern_caller(incoming.meta, revision, incoming.principal, exchange.client)
-        try:
-            self._check_headers(incoming, caller)
-        except HubbubError as error:
-            return respond_error(exchange, error, revision, incoming.id)
+    def make_stream(self, exchange: HttpExchange, method: str, revision: Revision) -> CallStream:
+        """Make the return path of a call."""
         # A listen request gets only notifications, so JSON alone would send it nothing.
-        is_listen = incoming.method == "subscriptions/listen"
-        mode = "auto" if is_listen else choose_mode(exchange.headers, self._mode)
-        stream = CallStream(exchange, revision, mode)
-        return self._serve(incoming.call(caller, stream), stream, exchange)
+        mode = "auto" if method == "subscriptions/listen" else choose_mode(exchange.headers, self._mode)
+        return CallStream(exchange, revision, mode)
 
-    async def _serve(self, call: Call, stream: CallStream, exchange: HttpExchange) -> None:
+    def serve(self, exchange: HttpExchange, call: Call, stream: CallStream) -> Awaitable[None]:
+        """Answer one call; a disconnect cancels it."""
+        try:
+            self._check_headers(exchange.headers, call.method, call.params, call.caller)
+        except HubbubError as error:
+            return respond_error(exchange, error, call.caller.revision, call.id)
+        return self._serve(exchange, call, stream)
+
+    async def _serve(self, exchange: HttpExchange, call: Call, stream: CallStream) -> None:
         server, status = self._server, 200
         exchange.watch(cancel=True)
         try:
@@ -67,16 +63,15 @@ class ModernDialect:
         exchange.unwatch()
         await stream.respond(status, response)
 
-    def _check_headers(self, incoming: IncomingMessage, caller: Caller) -> None:
-        headers, method = incoming.exchange.headers, incoming.method
+    def _check_headers(self, headers: Headers, method: str, params: Any, caller: Caller) -> None:
         if headers.get(b"mcp-method") != method:
             raise HeaderMismatch(f"The header Mcp-Method must be {method!r}, the method of the body")
-        if isinstance(incoming.params, HubbubError):
+        if isinstance(params, HubbubError):
             return
         name_field = _NAME_FIELDS.get(method)
         if name_field is None:
             return
-        name = getattr(incoming.params, name_field)
+        name = getattr(params, name_field)
         name_header = headers.get(b"mcp-name")
         is_identical = (
             name_header == name and name.isascii() and name.isidentifier()
@@ -84,7 +79,7 @@ class ModernDialect:
         if not is_identical and (name_header is None or decode_value(name_header) != name):
             raise HeaderMismatch(f"The header Mcp-Name must be {name!r}, the `{name_field}` of the body")
         if method == "tools/call":
-            self._check_parameter_headers(self._server.tool_headers(name, caller), incoming.params.arguments, headers)
+            self._check_parameter_headers(self._server.tool_headers(name, caller), params.arguments, headers)
 
     def _check_parameter_headers(
         self, parameter_headers: Mapping[str, tuple[str, ...]], arguments: msgspec.Raw, headers: Headers

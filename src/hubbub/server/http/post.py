@@ -20,6 +20,7 @@ from hubbub.protocol.dialect import (
     claims_modern,
     classify,
     classify_batch,
+    modern_caller,
     refusal_revision,
     usual_http_revision,
 )
@@ -142,15 +143,32 @@ class PostRoute:
         if not isinstance(message, Envelope):
             facts, session = self._read_request(exchange, principal)
             return self._serve_batch(exchange, principal, message, session, facts)
-        incoming = IncomingMessage(exchange, principal, message)
-        if bytes(incoming.id).isdigit():
-            version = exchange.headers.get(_VERSION_HEADER)
-            revision = usual_http_revision(incoming.method, incoming.meta, version)
-            if revision is not None:
-                return self._modern.call(incoming, revision)
-            if self._find_usual_session(incoming, version):
-                return self._legacy.call(incoming)
-        return self._serve_unusual(incoming)
+        version = exchange.headers.get(_VERSION_HEADER)
+        usual = None if version is None else self._serve_usual(exchange, principal, message, version)
+        return self._serve_unusual(IncomingMessage(exchange, principal, message)) if usual is None else usual
+
+    def _serve_usual(
+        self, exchange: HttpExchange, principal: Principal, message: Envelope, version: str
+    ) -> Awaitable[None] | None:
+        """Serve a modern or legacy request with all that is required; return None for any other message."""
+        method, identifier, raw = message.method, message.id, message.params
+        if method is UNSET or identifier is UNSET or raw is UNSET or not bytes(identifier).isdigit():
+            return None
+        params, meta = decode_params(method, raw)
+        revision = usual_http_revision(method, meta, version)
+        if revision is not None:
+            caller = modern_caller(meta, revision, principal, exchange.client)
+            stream = self._modern.make_stream(exchange, method, revision)
+            call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=stream)
+            return self._modern.serve(exchange, call, stream)
+        if meta.version is not UNSET or version not in LEGACY or method == "initialize":
+            return None
+        session, _ = self._sessions.find_by_headers(exchange.headers, principal)
+        if session is None or isinstance(params, InvalidRequest):
+            return None
+        stream, caller = self._legacy.make_stream(exchange, session), session.caller
+        call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=stream)
+        return self._legacy.serve(exchange, call, stream, session)
 
     def _serve_unusual(self, incoming: IncomingMessage) -> Awaitable[None]:
         exchange = incoming.exchange
@@ -167,15 +185,6 @@ class PostRoute:
             return respond_error(exchange, error, refusal_revision(facts), incoming.id, headers=removal)
         return self._dispatch_message(incoming, revision)
 
-    def _find_usual_session(self, incoming: IncomingMessage, version_header: str | None) -> bool:
-        """Find the session of a legacy request with all that is required, for which `classify` has no other answer."""
-        if incoming.meta.version is not UNSET or version_header not in LEGACY or incoming.method == "initialize":
-            return False
-        if isinstance(incoming.params, InvalidRequest) or not incoming.is_request:
-            return False
-        incoming.session, _ = self._sessions.find_by_headers(incoming.exchange.headers, incoming.principal)
-        return incoming.session is not None
-
     def _read_request(self, exchange: HttpExchange, principal: Principal) -> tuple[MessageFacts, Session | None]:
         return read_request_facts(exchange, principal, self._sessions, plain_allowed=self._plain_allowed)
 
@@ -188,12 +197,16 @@ class PostRoute:
             if incoming.session is not None:
                 self._legacy.handle_message(incoming)
             return incoming.exchange.respond(202)
+        exchange, session = incoming.exchange, incoming.session
         if revision.stateless:
-            return self._modern.call(incoming, revision)
+            caller = modern_caller(incoming.meta, revision, incoming.principal, exchange.client)
+            stream = self._modern.make_stream(exchange, incoming.method, revision)
+            return self._modern.serve(exchange, incoming.call(caller, stream), stream)
         if incoming.method == "initialize":
             return self._legacy.initialize(incoming)
-        if incoming.session is not None:
-            return self._legacy.call(incoming)
+        if session is not None:
+            stream = self._legacy.make_stream(exchange, session)
+            return self._legacy.serve(exchange, incoming.call(session.caller, stream), stream, session)
         return self._plain.call(incoming)
 
     async def _serve_batch(
