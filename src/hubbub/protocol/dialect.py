@@ -186,7 +186,7 @@ def modern_caller(meta: Meta, revision: Revision, principal: Principal, address:
         revision=revision,
         principal=principal,
         address=address,
-        capabilities=meta.capabilities if meta.capabilities is not UNSET else {},
+        capabilities={} if meta.capabilities is UNSET else meta.capabilities,
         info=meta.info if meta.info is not UNSET else None,
         log_level=meta.log_level if meta.log_level is not UNSET else None,
     )

@@ -23,7 +23,7 @@ _NO_NAMES: frozenset[bytes] = frozenset()
 class Headers:
     """A mapping over the headers of one request. Names are lower-case bytes."""
 
-    __slots__ = ("_repeated", "_values", "has_repeated", "is_admitted_by", "raw")
+    __slots__ = ("_repeated", "_texts", "_values", "has_repeated", "is_admitted_by", "raw")
 
     def __init__(self, pairs: HeaderList | dict[bytes, bytes] = ()) -> None:
         """Take pairs, or a dict if no name occurs twice."""
@@ -33,6 +33,7 @@ class Headers:
         """Whether any name occurs more than once."""
         if self.has_repeated:
             self._values, self._repeated = _join_values(cast(HeaderList, pairs))
+        self._texts: dict[bytes, str] = {}
         self.is_admitted_by: object = None
         """The gate that has found nothing to refuse in them: callers repeat their headers on a connection."""
         self.raw: Callable[[bytes], bytes | None] = self._values.get
@@ -40,8 +41,10 @@ class Headers:
 
     def get(self, name: bytes) -> str | None:
         """The value decoded as Latin-1."""
-        value = self._values.get(name)
-        return None if value is None else value.decode("latin-1")
+        text = self._texts.get(name)
+        if text is None and (value := self._values.get(name)) is not None:
+            text = self._texts[name] = value.decode("latin-1")
+        return text
 
     def __contains__(self, name: object) -> bool:
         return name in self._values

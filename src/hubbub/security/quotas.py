@@ -202,4 +202,6 @@ def caller_key(principal: Principal, client: str | None) -> str:
     """
     if principal is not ANONYMOUS:
         return principal.name
-    return "unknown" if client is None else network_prefix(client)
+    if client is None:
+        return "unknown"
+    return network_prefix(client) if ":" in client else client

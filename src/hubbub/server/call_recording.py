@@ -19,7 +19,6 @@ from hubbub.errors import MethodNotFound, ToolFailure
 from hubbub.observe import calls_are_logged, log_call
 from hubbub.ports import Peer
 from hubbub.protocol.calls import Call, Notification, RawReply, Reply
-from hubbub.protocol.results import ToolResult
 from hubbub.server.methods import METHODS
 
 if TYPE_CHECKING:
@@ -46,25 +45,19 @@ class RecordingPeer:
 
     async def request(self, call: Call) -> Reply:
         """Pass the call on and record it."""
-        started, outcome, method = perf_counter(), "error", call.method
-        if not call.caller.revision.is_mcp and method not in METHODS["plain"]:
+        started, method, revision = perf_counter(), call.method, call.caller.revision
+        if not revision.is_mcp and method not in METHODS["plain"]:
             method = "tools/call"
         try:
-            reply = await self._request(call)
-            is_tool_error = reply.is_error is True if isinstance(reply, ToolResult) else _is_tool_error(reply)
-            outcome = "tool_error" if is_tool_error else "ok"
-            return reply
-        except ToolFailure:
-            outcome = "tool_error"
+            reply = await self._peer.request(call)
+        except BaseException as error:
+            if isinstance(error, MethodNotFound):
+                method = call.method  # neither a method nor a tool
+            self._record(method, revision.era, _outcome(error), perf_counter() - started)
             raise
-        except MethodNotFound:
-            method = call.method  # neither a method nor a tool
-            raise
-        except asyncio.CancelledError:
-            outcome = "cancelled"
-            raise
-        finally:
-            self._record(method, call.caller.revision.era, outcome, perf_counter() - started)
+        outcome = "tool_error" if _is_tool_error(reply) else "ok"
+        self._record(method, revision.era, outcome, perf_counter() - started)
+        return reply
 
     async def notify(self, note: Notification) -> None:
         await self._peer.notify(note)
@@ -83,6 +76,12 @@ def record_calls(server: Server) -> None:
             server.wrap(tracing.traced)
     if calls_are_logged():
         server.wrap(lambda peer: RecordingPeer(peer, log_call))
+
+
+def _outcome(error: BaseException) -> str:
+    if isinstance(error, ToolFailure):
+        return "tool_error"
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else "error"
 
 
 def _is_tool_error(reply: Reply) -> bool:
