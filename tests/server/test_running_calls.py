@@ -101,14 +101,14 @@ class SharedTasks:
             self.calls.end(key)
 
 
-async def at_once() -> None:
+async def return_at_once() -> None:
     """Return without waiting."""
 
 
 async def test_calls_that_end_at_once_start_in_order_of_arrival_and_not_before_their_client_has_sent_them() -> None:
     shared = SharedTasks()
     for name in "abc":
-        shared.arrive(name, at_once)
+        shared.arrive(name, return_at_once)
     assert shared.steps == []
     await shared.calls.wait(NO_TIMEOUT_S)
     assert shared.steps == ["a began", "a ended", "b began", "b ended", "c began", "c ended"]
@@ -128,7 +128,7 @@ async def test_a_call_that_waits_has_its_task_to_itself_and_delays_no_other() ->
     async def open_it() -> None:
         opened.set()
 
-    for name, work in {"a": at_once, "b": with_timeout, "c": opened.wait, "d": open_it}.items():
+    for name, work in {"a": return_at_once, "b": with_timeout, "c": opened.wait, "d": open_it}.items():
         shared.arrive(name, work)
     await shared.calls.wait(NO_TIMEOUT_S)
     assert shared.steps[:5] == ["a began", "a ended", "b began", "c began", "d began"]
@@ -215,7 +215,7 @@ async def test_an_exception_of_one_call_does_not_reach_those_that_arrived_with_i
         raise UnusualError
 
     shared.arrive("a", fail)
-    shared.arrive("b", at_once)
+    shared.arrive("b", return_at_once)
     await shared.calls.wait(NO_TIMEOUT_S)
     task = shared.tasks["a"]
     assert isinstance(task, asyncio.Task)

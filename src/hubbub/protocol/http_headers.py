@@ -23,7 +23,7 @@ _NO_NAMES: frozenset[bytes] = frozenset()
 class Headers:
     """A mapping over the headers of one request. Names are lower-case bytes."""
 
-    __slots__ = ("_repeated", "_texts", "_values", "has_repeated", "is_admitted_by", "raw")
+    __slots__ = ("_repeated", "_texts", "_values", "admitting_gate", "has_repeated", "raw")
 
     def __init__(self, pairs: HeaderList | dict[bytes, bytes] = ()) -> None:
         """Take pairs, or a dict if no name occurs twice."""
@@ -34,8 +34,8 @@ class Headers:
         if self.has_repeated:
             self._values, self._repeated = _join_values(cast(HeaderList, pairs))
         self._texts: dict[bytes, str] = {}
-        self.is_admitted_by: object = None
-        """The gate that has found nothing to refuse in them: callers repeat their headers on a connection."""
+        self.admitting_gate: object = None
+        """The gate that has checked them. Requests with the same head share this object, so that it is checked once."""
         self.raw: Callable[[bytes], bytes | None] = self._values.get
         """The value as received."""
 
