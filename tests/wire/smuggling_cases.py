@@ -51,7 +51,7 @@ def answered(name: str, sent: bytes, reason: str, *answers: int | set[int]) -> C
 _CALL = message("tools/call", {"name": "count", "arguments": {"label": "smuggled"}})
 SMUGGLED = post(length(_CALL), CLOSE, body=_CALL)
 LAST = get(b"/health", CLOSE)
-"""A request that is sent honestly after the first."""
+"""A request of its own after the first, not hidden in it."""
 _EMPTY_CHUNKED = b"0\r\n\r\n"
 _CHUNKED_PING = chunked(PING)
 _PING_CHUNK = chunk(PING)
