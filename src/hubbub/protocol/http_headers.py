@@ -1,10 +1,10 @@
 """The headers of one HTTP request, parsed once into a dict.
 
-ASGI gives headers as pairs of bytes with lower-case names. If a name occurs twice, two parsers
+Our HTTP server and ASGI give headers as bytes with lower-case names. If a name occurs twice, two parsers
 of the request may pick different values, so neither is picked: `get` joins them as in RFC 9110
 §5.3, which makes a host, token or session id invalid, and `has_repeated` lets the gate refuse the
-request. The endpoint creates one for every request; values of `Mcp-Param-*` are encoded in
-`hubbub.protocol.mcp_headers`. The client checks headers given by its users with `check_request_header`.
+request. Requests with the same head on one connection share one object, so it must not be changed. Values
+of `Mcp-Param-*` are encoded in `hubbub.protocol.mcp_headers`. The client checks headers given by its users with `check_request_header`.
 """
 
 from __future__ import annotations
