@@ -115,14 +115,15 @@ def usual_revision(method: str, meta: Meta, session: Revision | None) -> Revisio
     return MODERN.get(meta.version)
 
 
-def usual_http_revision(method: str, meta: Meta, version_header: str | None) -> Revision | None:
+def usual_http_revision(meta: Meta, version_header: str) -> Revision | None:
     """The dialect of a modern request over HTTP with all that is required; None: `classify` decides.
 
     The id must be checked.
     """
-    if meta is NO_META or meta.version is UNSET or meta.version != version_header:
+    version = meta.version
+    if version is UNSET or version != version_header or meta.capabilities is UNSET or meta.log_level is not UNSET:
         return None
-    return usual_revision(method, meta, None)
+    return MODERN.get(version)
 
 
 def classify_batch(facts: MessageFacts) -> Revision:
