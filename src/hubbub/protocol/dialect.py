@@ -115,11 +115,12 @@ def classify_fast(method: str, meta: Meta, session: Revision | None) -> Revision
     return MODERN.get(meta.version)
 
 
-def classify_fast_http(method: str, meta: Meta, version_header: str | None) -> Revision | None:
+def classify_fast_http(meta: Meta, version_header: str) -> Revision | None:
     """Do the same for modern requests over HTTP, whose header must have the same version."""
-    if meta is NO_META or meta.version is UNSET or meta.version != version_header:
+    version = meta.version
+    if version is UNSET or version != version_header or meta.capabilities is UNSET or meta.log_level is not UNSET:
         return None
-    return classify_fast(method, meta, None)
+    return MODERN.get(version)
 
 
 def classify_batch(facts: MessageFacts) -> Revision:

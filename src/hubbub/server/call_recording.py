@@ -19,6 +19,7 @@ from hubbub.errors import MethodNotFound, ToolFailure
 from hubbub.observe import calls_are_logged, log_call
 from hubbub.ports import Peer
 from hubbub.protocol.calls import Call, Notification, RawReply, Reply
+from hubbub.protocol.results import ToolResult
 from hubbub.server.methods import METHODS
 
 if TYPE_CHECKING:
@@ -49,13 +50,14 @@ class RecordingPeer:
         if not revision.is_mcp and method not in METHODS["plain"]:
             method = "tools/call"
         try:
-            reply = await self._peer.request(call)
+            reply = await self._request(call)
         except BaseException as error:
             if isinstance(error, MethodNotFound):
                 method = call.method  # neither a method nor a tool
             self._record(method, revision.era, _outcome(error), perf_counter() - started)
             raise
-        outcome = "tool_error" if _is_tool_error(reply) else "ok"
+        is_error = reply.is_error is True if isinstance(reply, ToolResult) else _is_tool_error(reply)
+        outcome = "tool_error" if is_error else "ok"
         self._record(method, revision.era, outcome, perf_counter() - started)
         return reply
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from hubbub import bounds
 from hubbub.errors import HubbubError, MessageError, RateLimited
@@ -102,7 +102,10 @@ class Connection:
             return
         if isinstance(message, Envelope):
             rate_error = None if self._count is None else self._count_message(is_counted)
-            self._handle_message(message, self._send, rate_error)
+            if rate_error is None and message.id is not UNSET and message.method is not UNSET:
+                self._handle_request(message.id, message.method, message.params, self._send)
+            else:
+                self._handle_message(message, self._send, rate_error)
         else:
             self._handle_batch(message, is_counted)
 
@@ -142,7 +145,7 @@ class Connection:
         elif rate_error is not None:
             send_response(error_response(message.id, rate_error, self._caller.revision))
         else:
-            self._handle_request(message, send_response)
+            self._handle_request(message.id, message.method, message.params, send_response)
 
     def _handle_notification(self, method: str, raw: Raw) -> None:
         if method != "notifications/cancelled":
@@ -153,11 +156,9 @@ class Connection:
         if isinstance(params, CancelledParams) and params.request_id is not UNSET:
             self._running_calls.cancel(params.request_id)
 
-    def _handle_request(self, message: Envelope, send_response: SendResponse) -> None:
-        assert message.method is not UNSET
-        assert message.id is not UNSET
-        identifier, method = message.id, message.method
-        raw = EMPTY_PARAMS if message.params is UNSET else message.params
+    def _handle_request(self, identifier: Raw, method: str, raw: Raw | UnsetType, send_response: SendResponse) -> None:
+        if raw is UNSET:
+            raw = EMPTY_PARAMS
         params, meta = decode_params(method, raw)
         key, revision = bytes(identifier), None
         if key.isdigit() and key not in self._running_calls:

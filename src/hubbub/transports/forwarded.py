@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from hubbub.protocol.http_headers import Headers
 
 _ANY: Final = "*"
+_CACHED_ADDRESSES: Final = 1024
+_MAX_CACHED_CHARACTERS: Final = 64  # longer text is not cached
 _UNIX: Final = "unix"
 _SCHEMES: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -18,6 +21,7 @@ class TrustedProxies:
     """The proxies whose headers are trusted: addresses, networks, `unix` for the Unix socket, or `*` for all."""
 
     def __init__(self, proxies: Iterable[str]) -> None:
+        self._is_trusted = lru_cache(_CACHED_ADDRESSES)(self._check)
         self._names: set[str] = set()
         self._networks: list[_Network] = []
         for proxy in proxies:
@@ -30,6 +34,9 @@ class TrustedProxies:
         return bool(self._names or self._networks)
 
     def __contains__(self, address: str) -> bool:
+        return self._check(address) if len(address) > _MAX_CACHED_CHARACTERS else self._is_trusted(address)
+
+    def _check(self, address: str) -> bool:
         if _ANY in self._names:
             return True
         if not address:  # a caller on a Unix socket

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -17,6 +18,8 @@ from hubbub.transports.shared_tasks import SharedTasks
 
 if TYPE_CHECKING:
     from hubbub.transports.http_exchange import ServerExchange
+
+logger = logging.getLogger("hubbub.http")
 
 HttpEndpoint = Callable[[HttpExchange], Awaitable[None]]
 WebSocketEndpoint = Callable[[WebSocketExchange], Awaitable[None]]
@@ -90,7 +93,11 @@ class ServerContext:
         self.next_sweep = now + bounds.SWEEP_INTERVAL_S
         self.heads.update_date()
         for connection in list(self.connections):
-            connection.sweep(now)
+            try:
+                connection.sweep(now)
+            except Exception:
+                logger.exception("checking the deadlines of a connection failed")
+                connection.transport.abort()
 
     def start(self, exchange: ServerExchange) -> None:
         """Serve a request in a task, unless too many are running: calls can continue without their connection."""

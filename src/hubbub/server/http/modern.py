@@ -78,16 +78,15 @@ class ModernDialect:
         )  # the usual case, without decoding
         if not is_identical and (name_header is None or decode_value(name_header) != name):
             raise HeaderMismatch(f"The header Mcp-Name must be {name!r}, the `{name_field}` of the body")
-        if method == "tools/call":
-            self._check_parameter_headers(self._server.tool_headers(name, caller), params.arguments, headers)
+        if method == "tools/call" and (parameter_headers := self._server.tool_headers(name, caller)):
+            _check_parameter_headers(parameter_headers, params.arguments, headers)
 
-    def _check_parameter_headers(
-        self, parameter_headers: Mapping[str, tuple[str, ...]], arguments: msgspec.Raw, headers: Headers
-    ) -> None:
-        if not parameter_headers:
-            return
-        try:
-            values = msgspec.json.decode(arguments, type=dict)
-        except msgspec.DecodeError:
-            return  # the tool reports what is wrong with its arguments
-        check_header_parameters(parameter_headers, values, lambda header: headers.get(header.lower().encode()))
+
+def _check_parameter_headers(
+    parameter_headers: Mapping[str, tuple[str, ...]], arguments: msgspec.Raw, headers: Headers
+) -> None:
+    try:
+        values = msgspec.json.decode(arguments, type=dict)
+    except msgspec.DecodeError:
+        return  # the tool reports what is wrong with its arguments
+    check_header_parameters(parameter_headers, values, lambda header: headers.get(header.lower().encode()))

@@ -155,7 +155,7 @@ class PostRoute:
         if method is UNSET or identifier is UNSET or raw is UNSET or not bytes(identifier).isdigit():
             return None
         params, meta = decode_params(method, raw)
-        revision = classify_fast_http(method, meta, version)
+        revision = classify_fast_http(meta, version)
         if revision is not None:
             caller = modern_caller(meta, revision, principal, exchange.client)
             stream = self._modern.make_stream(exchange, method, revision)
