@@ -36,8 +36,8 @@ from hubbub.net.response import HttpResponse
 from hubbub.ports import OutgoingRequest, Receiver, hide_nothing
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import Event
-from hubbub.transports.http_errors import error_from_response
 from hubbub.transports.http_client_heads import SESSION_HEADER, EncodedHead, EncodedHeads
+from hubbub.transports.http_errors import error_from_response
 from hubbub.transports.http_stream_position import StreamPosition, event_too_large
 
 EVENT_STREAM: Final = "text/event-stream"
