@@ -38,7 +38,7 @@ _STREAMED = {"hubbub": ["--response", "sse"], "mcp": ["--sse"], "bare": ["--sse"
 _MANY_CONNECTIONS = {"hubbub": ["--max-connections", "20000"], "bare": []}
 _WITH_SESSIONS = ("hubbub", "mcp")
 
-# What they were on uvicorn, and a little for noise; bench/README.md has the figures.
+# The values with uvicorn, and a margin for noise; bench/README.md has the figures.
 _START = Goal(Bound.SHARE, 2.4)
 _RESIDENT = Goal(Bound.SHARE, 1.5)
 
@@ -141,7 +141,7 @@ SUITE = Suite(
     targets={
         "hubbub": "examples/echo.py, started with `hubbub serve`; Host and Origin checks, a limit and metrics on",
         "mcp": "mcp 2.3.0 MCPServer, structured output off, as it installs: asyncio and h11",
-        "bare": "a floor: the bare protocol, httptools on uvloop by hand, with the same checks, limit and metrics",
+        "bare": "a floor: the bare protocol, httptools on uvloop, with the same checks, limit and metrics",
     },
     measures=list(_measures()),
     measure=_measure,

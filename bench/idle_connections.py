@@ -32,13 +32,13 @@ def measure_idle_connection(command: list[str], port: int) -> float:
     with ServerProcess(command) as server:
         try:
             wait_for_listener(server, port)
-            with _hold(port, 1):  # a server may listen before it has opened everything that it needs
+            with _open_connections(port, 1):  # a server may listen before it has opened everything that it needs
                 descriptors = server.descriptors() - 1
-            with _hold(port, _FIRST_CONNECTIONS):
+            with _open_connections(port, _FIRST_CONNECTIONS):
                 pass
             _wait_until_closed(server, descriptors)
             before_mb = server.resident_mb()
-            with _hold(port, _CONNECTIONS):
+            with _open_connections(port, _CONNECTIONS):
                 after_mb, held = server.resident_mb(), server.descriptors() - descriptors
             if held < _CONNECTIONS:
                 raise server.make_error(f"it holds {held} of {_CONNECTIONS} connections")
@@ -56,7 +56,7 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, hard))
 
 
-def _hold(port: int, count: int) -> ServerProcess:
+def _open_connections(port: int, count: int) -> ServerProcess:
     """Start the process that holds the connections, and wait until they are open."""
     command = [sys.executable, "-m", "bench.idle_connections", str(port), str(count)]
     holder = ServerProcess(command, beside_generator=True)

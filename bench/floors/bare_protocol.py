@@ -1,4 +1,4 @@
-"""The bare protocol: an HTTP server by hand, httptools on uvloop, with the checks of Hubbub and nothing else.
+"""The bare protocol: a minimal HTTP server, httptools on uvloop, with the checks of Hubbub and nothing else.
 
 It checks method, path, Host, Origin, Content-Type and the size of the body, counts a rate limit for each client
 address, and counts responses and the durations of calls. It has no timeouts, no flow control, no sessions and

@@ -1,1 +1,1 @@
-"""A soak run: mixed load with faults against one server for a long time, and what it leaves behind."""
+"""A soak run: mixed load with faults against one server for a long time, then a check for leaks."""

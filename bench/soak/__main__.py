@@ -22,7 +22,7 @@ import uvloop
 from bench.http_generator import HOST, free_port, wait_for_listener
 from bench.process import BenchError, ServerProcess, pin_generator
 from bench.soak.control import ControlClient
-from bench.soak.kinds import KINDS, REQUEST_TIMEOUT_S, Kind, Place
+from bench.soak.kinds import KINDS, REQUEST_TIMEOUT_S, Kind, LoadSource
 from bench.soak.wire import Connection
 
 _WARM_UP_S = 60.0
@@ -36,8 +36,8 @@ _GAUGE = re.compile(r"^(hubbub_\w+) (\S+)$", re.MULTILINE)
 _METRICS_REQUEST = f"GET /metrics HTTP/1.1\r\nhost: {HOST}\r\n\r\n".encode()
 
 
-def _command(port: int) -> list[str]:
-    """Return the command of the server: short timeouts, and room for all of the load, so that nothing is refused."""
+def _build_command(port: int) -> list[str]:
+    """Return the server's command: with short timeouts, and limits that the load does not reach."""
     return [
         *(".venv/bin/hubbub", "serve", "bench/soak/tools.py", "--port", str(port), "--max-connections", "20000"),
         *("--head-s", str(REQUEST_TIMEOUT_S), "--body-s", str(REQUEST_TIMEOUT_S), "--slow-reader-s", "5"),
@@ -79,7 +79,7 @@ class Soak:
             problems.append(f"resident memory grew by {end_mb - start_mb:.1f} MB, from {start_mb:.1f} MB")
         if end_threads > threads:
             problems.append(f"{end_threads - threads} threads were left")
-        return problems + self._wrong_answers()
+        return problems + self._list_failures()
 
     @contextlib.asynccontextmanager
     async def _load(self) -> AsyncIterator[None]:
@@ -94,12 +94,12 @@ class Soak:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work(self, random: Random) -> None:
-        place, kinds, weights = Place(self._port, random), list(KINDS), list(KINDS.values())
+        source, kinds, weights = LoadSource(self._port, random), list(KINDS), list(KINDS.values())
         while True:
             [kind] = random.choices(kinds, weights)
             try:
                 async with asyncio.timeout(_KIND_TIMEOUT_S):
-                    await kind(place)
+                    await kind(source)
             except Exception as error:
                 self._counts[kind, "failed"] += 1
                 if len(self._failures) < _SHOWN_FAILURES:
@@ -124,7 +124,7 @@ class Soak:
         return {name: float(value) for name, value in _GAUGE.findall(response.body.decode())}
 
     async def _wait_until_quiet(self, gauges: dict[str, float], descriptors: int | None = None) -> list[str]:
-        """Wait until the gauges, and the descriptors if given, are back; return what is not."""
+        """Wait until gauges and descriptors are not above these values; return those that still are."""
         end = time.monotonic() + _QUIET_TIMEOUT_S
         while True:
             found, held = await self._read_gauges(), self._server.descriptors()
@@ -143,7 +143,7 @@ class Soak:
         for kind in KINDS:
             print(f"{kind.__name__:<16} {self._counts[kind, 'done']:>10} {self._counts[kind, 'failed']:>8}")
 
-    def _wrong_answers(self) -> list[str]:
+    def _list_failures(self) -> list[str]:
         failed = sum(count for (_, outcome), count in self._counts.items() if outcome == "failed")
         problems = []
         if self._control.error_count:
@@ -159,14 +159,14 @@ def main() -> int:
     """Run, print what was wrong, and return 1 if there was anything."""
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description="Mixed load and faults for a long time.")
     parser.add_argument("--seconds", type=float, default=3600.0, help="duration of the load (default: an hour)")
-    parser.add_argument("--seed", default=secrets.token_hex(4), help="repeats the choices of a run")
+    parser.add_argument("--seed", default=secrets.token_hex(4), help="seed of the random choices, to repeat a run")
     parser.add_argument("--workers", type=int, default=64, help="concurrent exchanges (default: 64)")
-    parser.add_argument("--max-growth-mb", type=float, default=10.0, help="of resident memory (default: 10)")
+    parser.add_argument("--max-growth-mb", type=float, default=10.0, help="growth of resident memory (default: 10)")
     options = parser.parse_args()
     pin_generator()
     port = free_port()
     print(f"soak: {options.seconds:.0f} seconds, {options.workers} workers, seed {options.seed}", flush=True)
-    with ServerProcess(_command(port)) as server:
+    with ServerProcess(_build_command(port)) as server:
         try:
             wait_for_listener(server, port)
             problems = uvloop.run(Soak(server, port, options).run())
@@ -174,7 +174,7 @@ def main() -> int:
             raise server.make_error(f"no metrics: {error}") from error
         finally:
             server.terminate()
-    print("\n" + "\n".join(problems or ["nothing was left behind, and every answer was right"]))
+    print("\n" + "\n".join(problems or ["no leaks, and every answer was correct"]))
     return 1 if problems else 0
 
 

@@ -1,4 +1,4 @@
-"""The control client of the soak run: it calls continually, and every answer must be right."""
+"""The control client of the soak run: it calls continually, and every answer must be correct."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from bench.soak import wire
 from bench.soak.wire import Connection, WrongAnswerError
 
 REQUEST_TIMEOUT_S = 2.0
-"""Limit of the server for a head and for a body to arrive."""
+"""The server's time limit for a head and for a body."""
 _ADDRESSES = [f"127.0.0.{last}" for last in range(2, 10)]
 _CALLS = 10
 _LARGE_CHARACTERS = 500_000
@@ -59,8 +59,8 @@ _MALFORMED = [
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where one piece of load comes from and goes to."""
+class LoadSource:
+    """Where the load of one worker comes from and goes to, and its random values."""
 
     port: int
     random: Random
@@ -81,31 +81,31 @@ class Place:
 # -- correct exchanges ---------------------------------------------------------
 
 
-async def call_modern(place: Place) -> None:
+async def call_modern(source: LoadSource) -> None:
     """Call some times on one connection without a session."""
-    async with place.connect() as connection:
-        for _ in range(place.random.randint(1, _CALLS)):
-            identifier, text = place.identifier(), place.text()
+    async with source.connect() as connection:
+        for _ in range(source.random.randint(1, _CALLS)):
+            identifier, text = source.identifier(), source.text()
             request = wire.modern_request(wire.call_message(identifier, text))
             wire.check_response(await connection.ask(request), identifier, text)
 
 
-async def call_legacy(place: Place) -> None:
+async def call_legacy(source: LoadSource) -> None:
     """Open a session, call some times, and end the session or leave it."""
-    async with place.connect() as connection:
+    async with source.connect() as connection:
         session = await wire.open_session(connection)
-        for _ in range(place.random.randint(1, _CALLS)):
-            identifier, text = place.identifier(), place.text()
+        for _ in range(source.random.randint(1, _CALLS)):
+            identifier, text = source.identifier(), source.text()
             request = wire.legacy_request(wire.call_message(identifier, text), session)
             wire.check_response(await connection.ask(request), identifier, text)
-        if place.random.random() < 0.8:
+        if source.random.random() < 0.8:
             await connection.ask(wire.delete_request(session))
 
 
-async def read_events(place: Place) -> None:
+async def read_events(source: LoadSource) -> None:
     """Call tools whose answers are streams: with progress, and because the client accepts nothing else."""
-    async with place.connect() as connection:
-        identifier, steps, text = place.identifier(), place.random.randint(1, 20), place.text()
+    async with source.connect() as connection:
+        identifier, steps, text = source.identifier(), source.random.randint(1, 20), source.text()
         response = await connection.ask(wire.modern_request(wire.count_message(identifier, steps)))
         wire.check_response(response, identifier, str(steps))
         if response.body.count(b"notifications/progress") != steps:
@@ -114,48 +114,48 @@ async def read_events(place: Place) -> None:
         wire.check_response(await connection.ask(request), identifier, text)
 
 
-async def hold_stream(place: Place) -> None:
+async def hold_stream(source: LoadSource) -> None:
     """Open a stream for notifications, and close it after a while."""
-    kind = place.random.choice(("legacy", "modern", "old"))
-    async with place.connect() as connection:
+    kind = source.random.choice(("legacy", "modern", "old"))
+    async with source.connect() as connection:
         if kind == "legacy":
             session = await wire.open_session(connection)
             await connection.send(wire.stream_request("/mcp", session))
         elif kind == "modern":
             listen = {"method": "subscriptions/listen", "params": {"notifications": {"toolsListChanged": True}}}
-            await connection.send(wire.modern_request({"jsonrpc": "2.0", "id": place.identifier(), **listen}))
+            await connection.send(wire.modern_request({"jsonrpc": "2.0", "id": source.identifier(), **listen}))
         else:
             await connection.send(wire.stream_request("/sse"))
         status, headers = await connection.read_head()
         if status != 200 or not headers["content-type"].startswith("text/event-stream"):
             raise WrongAnswerError(f"expected a stream from {kind}, got {status} {headers}")
-        await asyncio.sleep(place.random.uniform(0, _STREAM_S))
-        _end(connection, place.random)
+        await asyncio.sleep(source.random.uniform(0, _STREAM_S))
+        _choose_end(connection, source.random)
 
 
-async def call_websocket(place: Place) -> None:
+async def call_websocket(source: LoadSource) -> None:
     """Open a WebSocket, call some times, and close it or reset it."""
-    opened = await wire.open_socket(place.port, place.address())
-    uri = f"ws://{HOST}:{place.port}/mcp-ws"
+    opened = await wire.open_socket(source.port, source.address())
+    uri = f"ws://{HOST}:{source.port}/mcp-ws"
     async with connect(uri, sock=opened, subprotocols=["mcp.v1"], proxy=None, ping_interval=None) as client:  # type: ignore[list-item]
         await client.send(json.dumps(wire.initialize_message()))
         await client.recv()
         await client.send(json.dumps(wire.INITIALIZED))
-        for _ in range(place.random.randint(1, _CALLS)):
-            identifier, text = place.identifier(), place.text()
+        for _ in range(source.random.randint(1, _CALLS)):
+            identifier, text = source.identifier(), source.text()
             await client.send(json.dumps(wire.call_message(identifier, text)))
             wire.check_result(json.loads(await client.recv()), identifier, text)
-        if place.random.random() < 0.3:
+        if source.random.random() < 0.3:
             wire.reset_on_close(client.transport)
             client.transport.abort()
 
 
-async def pipeline(place: Place) -> None:
+async def pipeline(source: LoadSource) -> None:
     """Send several requests in one write, and read the responses in order."""
-    async with place.connect() as connection:
-        calls = [(place.identifier(), place.text()) for _ in range(place.random.randint(2, 30))]
+    async with source.connect() as connection:
+        calls = [(source.identifier(), source.text()) for _ in range(source.random.randint(2, 30))]
         requests = [
-            wire.modern_request(wire.call_message(*call), place.random if place.random.random() < 0.2 else None)
+            wire.modern_request(wire.call_message(*call), source.random if source.random.random() < 0.2 else None)
             for call in calls
         ]
         await connection.send(b"".join(requests))
@@ -163,31 +163,31 @@ async def pipeline(place: Place) -> None:
             wire.check_response(await connection.read_response(), identifier, text)
 
 
-async def send_chunks(place: Place) -> None:
+async def send_chunks(source: LoadSource) -> None:
     """Send a chunked body in pieces that do not end where the chunks end."""
-    identifier, text = place.identifier(), place.text(20_000)
-    request = wire.modern_request(wire.call_message(identifier, text), place.random)
-    async with place.connect() as connection:
-        for piece in _pieces(request, place.random, 5):
+    identifier, text = source.identifier(), source.text(20_000)
+    request = wire.modern_request(wire.call_message(identifier, text), source.random)
+    async with source.connect() as connection:
+        for piece in _split(request, source.random, 5):
             await connection.send(piece)
             await asyncio.sleep(0)
         wire.check_response(await connection.read_response(), identifier, text)
 
 
-async def call_large(place: Place) -> None:
+async def call_large(source: LoadSource) -> None:
     """Send and receive a large text."""
-    identifier, text = place.identifier(), place.text(_LARGE_CHARACTERS)
-    random = place.random if place.random.random() < 0.3 else None
-    async with place.connect() as connection:
+    identifier, text = source.identifier(), source.text(_LARGE_CHARACTERS)
+    random = source.random if source.random.random() < 0.3 else None
+    async with source.connect() as connection:
         response = await connection.ask(wire.modern_request(wire.call_message(identifier, text), random))
         wire.check_response(response, identifier, text)
 
 
-async def send_slowly(place: Place) -> None:
+async def send_slowly(source: LoadSource) -> None:
     """Send a request in small pieces, within the limits of the server."""
-    identifier, text = place.identifier(), place.text()
-    pieces = _pieces(wire.modern_request(wire.call_message(identifier, text)), place.random, 10)
-    async with place.connect() as connection:
+    identifier, text = source.identifier(), source.text()
+    pieces = _split(wire.modern_request(wire.call_message(identifier, text)), source.random, 10)
+    async with source.connect() as connection:
         for piece in pieces:
             await connection.send(piece)
             await asyncio.sleep(_SLOW_S / len(pieces))
@@ -197,53 +197,53 @@ async def send_slowly(place: Place) -> None:
 # -- faults --------------------------------------------------------------------
 
 
-async def stall(place: Place) -> None:
+async def stall(source: LoadSource) -> None:
     """Send a part of a request and wait until the server closes the connection."""
-    request = _any_request(place)
-    async with place.connect() as connection:
-        await _send_until_closed(connection, request[: place.random.randrange(1, len(request))])
+    request = _make_any_request(source)
+    async with source.connect() as connection:
+        await _send_until_closed(connection, request[: source.random.randrange(1, len(request))])
         await _read_to_end(connection)
 
 
-async def send_malformed(place: Place) -> None:
-    """Send something that is no correct request, alone or after a correct one."""
-    random = place.random
+async def send_malformed(source: LoadSource) -> None:
+    """Send a malformed request, alone or after a correct one."""
+    random = source.random
     bad = random.choice([*_MALFORMED, random.randbytes(random.randint(1, 2000))])
     first = wire.modern_request(wire.call_message(1, "first")) if random.random() < 0.3 else b""
-    async with place.connect() as connection:
+    async with source.connect() as connection:
         await _send_until_closed(connection, first + bad)
         if random.random() < 0.5:
             await _read_to_end(connection)
-        _end(connection, random)
+        _choose_end(connection, random)
 
 
-async def cut_request(place: Place) -> None:
+async def cut_request(source: LoadSource) -> None:
     """Close or reset a connection at any byte of a request."""
-    request = _any_request(place)
-    async with place.connect() as connection:
-        for piece in _pieces(request[: place.random.randrange(len(request))], place.random, 3):
+    request = _make_any_request(source)
+    async with source.connect() as connection:
+        for piece in _split(request[: source.random.randrange(len(request))], source.random, 3):
             await _send_until_closed(connection, piece)
-            await asyncio.sleep(place.random.uniform(0, _MAX_PAUSE_S))
-        _end(connection, place.random)
+            await asyncio.sleep(source.random.uniform(0, _MAX_PAUSE_S))
+        _choose_end(connection, source.random)
 
 
-async def cut_response(place: Place) -> None:
+async def cut_response(source: LoadSource) -> None:
     """Close or reset a connection at any byte of a response, or before its first."""
-    request = _any_request(place)
-    async with place.connect() as connection:
+    request = _make_any_request(source)
+    async with source.connect() as connection:
         await _send_until_closed(connection, request)
         try:
             async with asyncio.timeout(_READ_S):
-                await connection.reader.readexactly(place.random.choice((0, 10, 300, len(request))))
+                await connection.reader.readexactly(source.random.choice((0, 10, 300, len(request))))
         except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
             pass
-        _end(connection, place.random)
+        _choose_end(connection, source.random)
 
 
-def _any_request(place: Place) -> bytes:
+def _make_any_request(source: LoadSource) -> bytes:
     """Return a request of any kind, a series of requests, or a WebSocket with messages."""
-    random, identifier = place.random, place.identifier()
-    message: dict[str, Any] = wire.call_message(identifier, place.text())
+    random, identifier = source.random, source.identifier()
+    message: dict[str, Any] = wire.call_message(identifier, source.text())
     match random.randrange(7):
         case 0:
             return wire.modern_request(message)
@@ -252,7 +252,7 @@ def _any_request(place: Place) -> bytes:
         case 2:
             return wire.modern_request(message) * random.randint(2, 10)
         case 3:
-            return wire.modern_request(wire.call_message(identifier, place.text(_LARGE_CHARACTERS)))
+            return wire.modern_request(wire.call_message(identifier, source.text(_LARGE_CHARACTERS)))
         case 4:
             return wire.modern_request(wire.count_message(identifier, 50))
         case 5:
@@ -262,7 +262,7 @@ def _any_request(place: Place) -> bytes:
     return _HANDSHAKE + frame * random.randint(1, 5)
 
 
-def _pieces(data: bytes, random: Random, count: int) -> list[bytes]:
+def _split(data: bytes, random: Random, count: int) -> list[bytes]:
     cuts = sorted(random.randrange(len(data) + 1) for _ in range(count - 1))
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
@@ -275,7 +275,7 @@ async def _send_until_closed(connection: Connection, data: bytes) -> None:
 
 
 async def _read_to_end(connection: Connection) -> None:
-    """Read until the server closes the connection, or has had the time to: a cut between two requests is no fault."""
+    """Read until the server closes the connection, which it does not after a cut between two requests."""
     try:
         async with asyncio.timeout(REQUEST_TIMEOUT_S * 2):
             while await connection.reader.read(1 << 16):
@@ -284,13 +284,13 @@ async def _read_to_end(connection: Connection) -> None:
         return
 
 
-def _end(connection: Connection, random: Random) -> None:
+def _choose_end(connection: Connection, random: Random) -> None:
     """Choose whether the connection ends with FIN or RST."""
     if random.random() < 0.5:
         connection.reset_on_close()
 
 
-Kind = Callable[[Place], Awaitable[None]]
+Kind = Callable[[LoadSource], Awaitable[None]]
 # With weights.
 KINDS: dict[Kind, int] = {
     call_modern: 10,

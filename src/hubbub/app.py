@@ -160,7 +160,7 @@ def _apply_display_settings(server: Server, settings: ServeSettings, sources: So
 def _serve(server: Server, settings: ServeSettings) -> int:
     if settings.transport == "stdio":
         return serve_stdio(server, limit=settings.max_message_bytes)
-    announcement = f"{server.info.name} serves {{}}/mcp{settings.place}\n"
+    announcement = f"{server.info.name} serves {{}}/mcp{settings.unix_socket_note}\n"
     return serve_http(server, settings, on_started=lambda url: _write_stderr(announcement.format(url)))
 
 

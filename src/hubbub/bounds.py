@@ -120,15 +120,15 @@ LINGER_TIMEOUT_S: Final = 5.0
 LINGER_BYTES: Final = 64 * 1024 * 1024
 """Bytes that are read and dropped during that time."""
 REFUSED_BYTES: Final = 16 * 1024 * 1024
-"""The same for a request that was refused because it is malformed or exceeds a limit."""
+"""Bytes that are read and dropped after a request was refused because it is malformed or exceeds a limit."""
 PIPELINED_REQUESTS: Final = 128
 """Requests of one connection that wait for the response to an earlier one."""
-INCOMPLETE_MESSAGES_BYTES: Final = 64 * 1024 * 1024
+UNFINISHED_MESSAGES_BYTES: Final = 64 * 1024 * 1024
 """Bytes of incomplete bodies and WebSocket messages over all connections; at least four complete messages."""
 KEEP_ALIVE_S: Final = 15.0
 """Interval of keep-alive messages on an idle stream."""
 PONG_TIMEOUT_S: Final = 20.0
-"""How long a WebSocket may stay silent after a ping."""
+"""How long a client may take to answer a ping on a WebSocket."""
 SLOW_READER_TIMEOUT_S: Final = 30.0
 """How long a caller may leave its stream unread before the stream is closed."""
 SWEEP_INTERVAL_S: Final = 1.0

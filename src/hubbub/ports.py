@@ -108,7 +108,7 @@ class ConnectionFactory(Protocol):
         address: str = "",
         has_every_scope: bool = False,
     ) -> ConnectionHandler:
-        """`send` takes one message and never waits; `drain` waits while the client does not read, or returns None.
+        """`send` takes one message and never waits. `drain` returns None if there is room, else what to await.
 
         `scope` identifies the state of the client; a transport that serves several clients gives each
         its own, and its network `address`.
@@ -160,7 +160,7 @@ class HttpExchange(Protocol):
         """`http` or `https`."""
 
     def body_nowait(self) -> bytes | None:
-        """Return the request's body if it has arrived as a whole; otherwise None, and `body` must be awaited.
+        """Return the request's body if all of it has arrived; otherwise None, and `body` must be awaited.
 
         Raises: MessageTooLarge.
         """
@@ -310,7 +310,7 @@ class OutgoingRequest(Protocol):
     is_stateless: bool
     """Whether it belongs to no session."""
     on_abandoned: Callable[[], Any] | None
-    """Set by `send_nowait` if something must be closed when the caller stops waiting."""
+    """Called when the caller stops waiting; set by `send_nowait` if there is something to close."""
 
     @property
     def is_answered(self) -> bool:

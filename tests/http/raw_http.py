@@ -174,7 +174,7 @@ class Site:
         self._caller = caller
         """The address to call from."""
         self._options = options
-        """For `asyncio.open_connection`, such as `ssl`."""
+        """Arguments of `asyncio.open_connection`, such as `ssl`."""
 
     @asynccontextmanager
     async def connect(self, **options: Any) -> AsyncIterator[RawConnection]:

@@ -26,9 +26,9 @@ from hubbub.protocol.dialect import (
     claims_modern,
     classify,
     classify_batch,
+    classify_fast,
     modern_caller,
     refusal_revision,
-    usual_revision,
 )
 from hubbub.protocol.error_codes import error_object, http_status
 from hubbub.protocol.revisions import (
@@ -271,9 +271,9 @@ def test_every_message_gets_a_revision_or_a_typed_error(facts: MessageFacts) -> 
     st.sampled_from([None, PLAIN, *LEGACY.values()]),
     st.from_regex(rb"[0-9]+", fullmatch=True).map(Raw),
 )
-def test_the_usual_revision_is_the_one_that_classify_returns(
+def test_the_fast_path_returns_the_revision_that_classify_returns(
     method: str, meta: Meta, session: Revision | None, identifier: Raw
 ) -> None:
-    revision = usual_revision(method, meta, session)
+    revision = classify_fast(method, meta, session)
     facts = MessageFacts(method=method, id=identifier, meta=meta, session=session)
     assert revision is None or revision is classify(facts)

@@ -12,7 +12,7 @@ from hubbub.errors import IdInUse
 from hubbub.server.running_calls import RunningCalls
 
 NO_TIMEOUT_S = 3600.0
-"""The time limit of the test ends first."""
+"""Longer than the time limit of a test."""
 
 
 def current_task() -> asyncio.Task[object]:
@@ -73,7 +73,7 @@ async def test_a_task_that_already_answered_is_not_cancelled() -> None:
 # -- calls that share a task -------------------------------------------------------
 
 
-class SharedTasks:
+class RecordedCalls:
     """Calls that arrive together; records what they do."""
 
     def __init__(self) -> None:
@@ -101,14 +101,14 @@ class SharedTasks:
             self.calls.end(key)
 
 
-async def at_once() -> None:
+async def return_at_once() -> None:
     """Return without waiting."""
 
 
 async def test_calls_that_end_at_once_start_in_order_of_arrival_and_not_before_their_client_has_sent_them() -> None:
-    shared = SharedTasks()
+    shared = RecordedCalls()
     for name in "abc":
-        shared.arrive(name, at_once)
+        shared.arrive(name, return_at_once)
     assert shared.steps == []
     await shared.calls.wait(NO_TIMEOUT_S)
     assert shared.steps == ["a began", "a ended", "b began", "b ended", "c began", "c ended"]
@@ -116,7 +116,7 @@ async def test_calls_that_end_at_once_start_in_order_of_arrival_and_not_before_t
 
 
 async def test_a_call_that_waits_has_its_task_to_itself_and_delays_no_other() -> None:
-    shared, opened = SharedTasks(), asyncio.Event()
+    shared, opened = RecordedCalls(), asyncio.Event()
 
     async def with_timeout() -> None:
         async with asyncio.timeout(60):
@@ -128,7 +128,7 @@ async def test_a_call_that_waits_has_its_task_to_itself_and_delays_no_other() ->
     async def open_it() -> None:
         opened.set()
 
-    for name, work in {"a": at_once, "b": with_timeout, "c": opened.wait, "d": open_it}.items():
+    for name, work in {"a": return_at_once, "b": with_timeout, "c": opened.wait, "d": open_it}.items():
         shared.arrive(name, work)
     await shared.calls.wait(NO_TIMEOUT_S)
     assert shared.steps[:5] == ["a began", "a ended", "b began", "c began", "d began"]
@@ -139,7 +139,7 @@ async def test_a_call_that_waits_has_its_task_to_itself_and_delays_no_other() ->
 
 
 async def test_calls_that_share_a_task_do_not_share_context_variables() -> None:
-    shared, variable, seen = SharedTasks(), ContextVar("variable", default="unset"), []
+    shared, variable, seen = RecordedCalls(), ContextVar("variable", default="unset"), []
 
     async def change(value: str, *, waits: bool) -> None:
         seen.append(variable.get())
@@ -158,7 +158,7 @@ async def test_calls_that_share_a_task_do_not_share_context_variables() -> None:
 
 
 async def test_only_the_cancelled_one_of_calls_that_arrived_together_is_cancelled() -> None:
-    shared, opened = SharedTasks(), asyncio.Event()
+    shared, opened = RecordedCalls(), asyncio.Event()
     for name in "abc":
         shared.arrive(name, opened.wait)
     shared.cancel("b")
@@ -174,7 +174,7 @@ async def test_only_the_cancelled_one_of_calls_that_arrived_together_is_cancelle
 
 
 async def test_a_cancellation_takes_effect_before_calls_that_arrive_later() -> None:
-    shared = SharedTasks()
+    shared = RecordedCalls()
 
     async def look() -> None:
         task = shared.tasks["a"]
@@ -192,7 +192,7 @@ async def test_a_cancellation_takes_effect_before_calls_that_arrive_later() -> N
 
 
 async def test_a_handler_that_cancels_its_own_task_does_not_cancel_other_calls() -> None:
-    shared = SharedTasks()
+    shared = RecordedCalls()
 
     async def cancel_itself() -> None:
         task = asyncio.current_task()
@@ -206,7 +206,7 @@ async def test_a_handler_that_cancels_its_own_task_does_not_cancel_other_calls()
 
 
 async def test_an_exception_of_one_call_does_not_reach_those_that_arrived_with_it() -> None:
-    shared = SharedTasks()
+    shared = RecordedCalls()
 
     class UnusualError(BaseException):
         pass
@@ -215,7 +215,7 @@ async def test_an_exception_of_one_call_does_not_reach_those_that_arrived_with_i
         raise UnusualError
 
     shared.arrive("a", fail)
-    shared.arrive("b", at_once)
+    shared.arrive("b", return_at_once)
     await shared.calls.wait(NO_TIMEOUT_S)
     task = shared.tasks["a"]
     assert isinstance(task, asyncio.Task)

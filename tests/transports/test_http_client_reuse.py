@@ -14,7 +14,7 @@ from hubbub import Client, DeadlineExceeded, HttpError, TransportError
 RESULT = {"content": [{"type": "text", "text": "called"}]}
 
 
-async def in_pieces(request: ScriptedRequest) -> None:
+async def respond_in_pieces(request: ScriptedRequest) -> None:
     """Send the head, and later each byte of the body by itself."""
     body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": RESULT}).encode()
     request.writer.write(b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body))
@@ -24,27 +24,27 @@ async def in_pieces(request: ScriptedRequest) -> None:
         request.writer.write(bytes([byte]))
 
 
-async def as_stream(request: ScriptedRequest) -> None:
+async def respond_with_stream(request: ScriptedRequest) -> None:
     await request.stream("event: message\n")
     await asyncio.sleep(0)
     await request.stream(request.event(RESULT))
 
 
-async def after_a_redirect(request: ScriptedRequest) -> None:
+async def redirect_first(request: ScriptedRequest) -> None:
     if request.path == "/mcp":
         await request.reply(307, b"", location="/mcp/")
     else:
         await request.result(RESULT)
 
 
-@pytest.mark.parametrize("answer", [in_pieces, as_stream, after_a_redirect])
+@pytest.mark.parametrize("answer", [respond_in_pieces, respond_with_stream, redirect_first])
 async def test_any_response_reaches_the_caller(answer: Handler) -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("tools/call", answer))) as server:
         async with Client(make_config(server)) as client:
             for _ in range(3):
                 assert (await client.call_tool("echo")).text == "called"
         calls = server.all("tools/call")
-        assert len(calls) == (4 if answer is after_a_redirect else 3)
+        assert len(calls) == (4 if answer is redirect_first else 3)
         assert {call.headers["mcp-session-id"] for call in calls} == {"s1"}
 
 

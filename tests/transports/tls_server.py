@@ -1,4 +1,4 @@
-"""An https server in the loop of the test, and what tests ask it."""
+"""An https server in the loop of the test, and helpers that read its metrics and certificate."""
 
 import asyncio
 import ssl

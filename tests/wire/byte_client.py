@@ -105,8 +105,8 @@ async def send_pieces(port: int, pieces: Sequence[bytes]) -> Received:
     return Received(bytes(client.received), is_closed)
 
 
-class Lab:
-    """A loop in which servers keep running between the examples of a property test."""
+class LoopRunner:
+    """An event loop in which servers keep running between the examples of a property test."""
 
     def __init__(self, runner: asyncio.Runner) -> None:
         self._runner = runner
@@ -115,10 +115,10 @@ class Lab:
         return self._runner.run(work)
 
 
-def open_lab() -> Iterator[Lab]:
-    """Yield a loop; the body of a fixture."""
+def open_loop_runner() -> Iterator[LoopRunner]:
+    """Yield an event loop, for fixtures; nothing may be left open in it."""
     with asyncio.Runner(loop_factory=AdjustableClockLoop) as runner:
-        yield Lab(runner)
+        yield LoopRunner(runner)
         loop = runner.get_loop()
     assert isinstance(loop, AdjustableClockLoop)
     assert not loop.left_open, f"left open: {loop.left_open}"

@@ -36,14 +36,14 @@ DIFFERENCES = [
         REFUSED,
         REFUSED,
         SERVED,
-        "methods are case-sensitive, and this is not one that our parser knows",
+        "methods are case-sensitive, and the parser does not know this one",
     ),
     Difference(
         "unknown method",
         REFUSED,
         REFUSED,
         SERVED,
-        "no route has it; the parser knows the methods of the IANA registry only",
+        "no route has it, and the parser does not know it",
     ),
     Difference(
         "two spaces before the target",
@@ -74,7 +74,7 @@ DIFFERENCES = [
         SERVED,
         SERVED,
         REFUSED,
-        "the same, with the other line end; it cannot end or begin anything",
+        "as above, with another line end; it cannot end or begin a request",
         rb"\A\n|[^\r]\n[A-Z]+ ",
     ),
     Difference(
@@ -82,7 +82,7 @@ DIFFERENCES = [
         SERVED,
         SERVED,
         REFUSED,
-        "the same, with half a line end; it cannot end or begin anything",
+        "as above, with half a line end; it cannot end or begin a request",
         rb"\r[A-Z]+ ",
     ),
     Difference(
@@ -93,7 +93,7 @@ DIFFERENCES = [
         "a line ends with CR LF; parsers that disagree see different requests",
     ),
     Difference(
-        "version HTTP/0.9", REFUSED, LAST, LAST, "HTTP/0.9 has no version in its request line, so this is neither"
+        "version HTTP/0.9", REFUSED, LAST, LAST, "a request line of HTTP/0.9 has no version, so this is invalid"
     ),
     Difference("version HTTP/1.2", REFUSED, REFUSED, SERVED, "unknown version; refused instead of guessed"),
     Difference("version HTTP/2.0", REFUSED, LAST, SERVED, "HTTP/2 is binary; refused with 505"),
@@ -103,7 +103,7 @@ DIFFERENCES = [
         LAST,
         LAST,
         REFUSED,
-        "the parser reads it as HTTP/1.0 and does not say so; the connection is closed after it",
+        "the parser reads it as HTTP/1.0 and does not report it; the connection is closed after it",
         rb"RTSP",
     ),
     Difference(

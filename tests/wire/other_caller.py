@@ -1,4 +1,4 @@
-"""A well-behaved caller beside those that are not."""
+"""A caller that obeys the protocol, beside callers that break it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from tests.wire.recording_server import RecordingServer, run_recording_server
 
 @asynccontextmanager
 async def run_with_caller(**limits: Any) -> AsyncIterator[tuple[RecordingServer, RawConnection]]:
-    """Run a server with one well-behaved caller; afterwards nothing else may be left."""
+    """Run a server with one caller that obeys the protocol; at the end, it must be the only one left."""
     async with run_recording_server(**limits) as server:
         async with server.site.connect() as other:
             await check_caller(other)

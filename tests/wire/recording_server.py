@@ -1,6 +1,6 @@
-"""Our HTTP server with an endpoint that records what it is asked: the door that tests of the wire use.
+"""Our HTTP server with an endpoint that records requests, for the tests in this folder.
 
-`run_recording_server` is the only function here that knows how a server is constructed.
+Only `run_recording_server` depends on how a server is constructed.
 """
 
 import asyncio

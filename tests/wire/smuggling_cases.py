@@ -51,17 +51,17 @@ def answered(name: str, sent: bytes, reason: str, *answers: int | set[int]) -> C
 _CALL = message("tools/call", {"name": "count", "arguments": {"label": "smuggled"}})
 SMUGGLED = post(length(_CALL), CLOSE, body=_CALL)
 LAST = get(b"/health", CLOSE)
-"""A request that is sent honestly after the first."""
+"""A request of its own after the first, not hidden in it."""
 _EMPTY_CHUNKED = b"0\r\n\r\n"
 _CHUNKED_PING = chunked(PING)
 _PING_CHUNK = chunk(PING)
 
 
-def _encoded(value: bytes) -> bytes:
+def _post_with_encoding(value: bytes) -> bytes:
     return post(b"Transfer-Encoding:" + value, body=_EMPTY_CHUNKED + SMUGGLED)
 
 
-def _sized(value: bytes) -> bytes:
+def _post_with_length(value: bytes) -> bytes:
     return post(b"Content-Length:" + value, body=b"hello" + SMUGGLED)
 
 
@@ -90,7 +90,10 @@ LENGTHS_AND_ENCODINGS = [
     refused("length 0 and chunked", post(b"Content-Length: 0", CHUNKED, body=_EMPTY_CHUNKED + SMUGGLED), "as above"),
     *(
         refused(
-            f"encoding {value!r}", _encoded(value), "no coding that we decode, so the end of the body is unknown", 501
+            f"encoding {value!r}",
+            _post_with_encoding(value),
+            "no coding that we decode, so the end of the body is unknown",
+            501,
         )
         for value in (
             *(
@@ -114,7 +117,7 @@ LENGTHS_AND_ENCODINGS = [
         for first, second, reason in (
             (CHUNKED, CHUNKED, "chunked is applied at most once (RFC 9112, 7)"),
             (CHUNKED, b"Transfer-Encoding: identity", "chunked has to be the last coding"),
-            (b"Transfer-Encoding: identity", CHUNKED, "`identity` is no coding any more"),
+            (b"Transfer-Encoding: identity", CHUNKED, "`identity` is not a coding any more"),
             (CHUNKED, b"Transfer-Encoding: x", "chunked has to be the last coding"),
             (b"Transfer-Encoding: x", CHUNKED, "the coding x is not decoded"),
             (CHUNKED, b"Transfer-Encoding:", "an empty second value hides the first from some parsers"),
@@ -157,7 +160,7 @@ LENGTHS_AND_ENCODINGS = [
         "lengths in two cases", post(b"Content-Length: 5", b"content-length: 0", body=b"hello" + SMUGGLED), "as above"
     ),
     *(
-        refused(f"length {value!r}", _sized(value), "a length is decimal digits (RFC 9110, 8.6)", 413)
+        refused(f"length {value!r}", _post_with_length(value), "a length is decimal digits (RFC 9110, 8.6)", 413)
         for value in (
             *(
                 b" 5, 5",
@@ -256,11 +259,11 @@ CHUNKS = [
             (b"5\r\nhello\r0\r\n\r\n", "a carriage return alone does not end the data of a chunk"),
             (b"5\r\nhello0\r\n\r\n", "the data of a chunk ends with a line break"),
             (b"5\r\nhelloworld\r\n0\r\n\r\n", "the data of a chunk is as long as its size says"),
-            (b"5\r\nhelloXX0\r\n\r\n", "two bytes that are not a line break are no end"),
+            (b"5\r\nhelloXX0\r\n\r\n", "two bytes that are not a line break do not end a chunk"),
             (b"5\r\nhello\r\n0\n\r\n", "the last chunk has the same line end"),
             (b"5\r\nhello\r\n0\r\n\n", "the empty line after the last chunk has the same line end"),
-            (b"5\r\nhello\r\n0\r\n\rX", "a carriage return alone is no line end"),
-            (b"5\r\nhello\r\n\r\n0\r\n\r\n", "an empty line is no chunk size"),
+            (b"5\r\nhello\r\n0\r\n\rX", "a carriage return alone is not a line end"),
+            (b"5\r\nhello\r\n\r\n0\r\n\r\n", "an empty line is not a chunk size"),
             (b"5;a\nb\r\nhello\r\n0\r\n\r\n", "a line feed in an extension ends the line for some parsers"),
             (b"5;a\rb\r\nhello\r\n0\r\n\r\n", "a carriage return in an extension ends the line for some parsers"),
             (b"5;a=\x00\r\nhello\r\n0\r\n\r\n", "an extension is tokens and quoted strings"),
@@ -327,7 +330,7 @@ TRAILERS = [
     *(
         refused(f"trailer {data!r}", _trailers(data, SMUGGLED), reason)
         for data, reason in (
-            (SMUGGLED, "the line of a request is no trailer"),
+            (SMUGGLED, "the line of a request is not a trailer"),
             (b"X: y\n", "a line feed alone does not end a line"),
             (b"X: y\nPOST /mcp HTTP/1.1\r\n", "a line feed alone does not end a line"),
             (b"X: y\rZ: y\r\n", "a carriage return alone does not end a line"),
@@ -376,11 +379,11 @@ HEADERS = [
             (b"X: a\x01b", "no control characters in values"),
             (b"X: a\x0bb", "no control characters in values"),
             (b"X: a\x7fb", "no control characters in values"),
-            (b"X: a\rb", "a carriage return alone is no line end"),
-            (b"X: a\r", "a carriage return alone is no line end"),
-            (b"X: a\nY: b", "a line feed alone is no line end"),
-            (b"X: a\n", "a line feed alone is no line end"),
-            (b"\rX: a", "a carriage return alone is no line end"),
+            (b"X: a\rb", "a carriage return alone is not a line end"),
+            (b"X: a\r", "a carriage return alone is not a line end"),
+            (b"X: a\nY: b", "a line feed alone is not a line end"),
+            (b"X: a\n", "a line feed alone is not a line end"),
+            (b"\rX: a", "a carriage return alone is not a line end"),
         )
     ),
     refused("line feed after the request line", b"GET /health HTTP/1.1\n" + HOST + b"\r\n\r\n" + SMUGGLED, "as above"),

@@ -80,8 +80,8 @@ TARGETS = [
     answered("asterisk of an OPTIONS", _target(b"*", b"OPTIONS"), "the server as a whole", {200, 204, 400, 404, 405}),
     refused("two asterisks", _target(b"**", b"OPTIONS"), "no form of a target"),
     refused("authority of a GET", _target(b"127.0.0.1:80"), "only CONNECT has it (RFC 9112, 3.2.3)"),
-    refused("CONNECT", _target(b"127.0.0.1:22", b"CONNECT"), "we are no proxy", 405, 501),
-    refused("CONNECT with a path", _target(b"/health", b"CONNECT"), "we are no proxy", 405, 501),
+    refused("CONNECT", _target(b"127.0.0.1:22", b"CONNECT"), "Hubbub is not a proxy", 405, 501),
+    refused("CONNECT with a path", _target(b"/health", b"CONNECT"), "Hubbub is not a proxy", 405, 501),
     *(
         refused(f"target {target!r}", _target(target), "no form of a target: characters have to be encoded")
         for target in (
@@ -100,7 +100,7 @@ TARGETS = [
         )
     ),
     *(
-        answered(f"target {target!r}", _target(target), "one path of which there is no page", {400, 404})
+        answered(f"target {target!r}", _target(target), "one path, which does not exist", {400, 404})
         for target in (
             *(
                 b"//health",

@@ -1,4 +1,4 @@
-"""The same bytes to our server, uvicorn and h11: we see the same requests, or refuse, and each difference is listed."""
+"""Our server, uvicorn and h11 get the same bytes: we see the same requests or refuse, or the difference is listed."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.wire.byte_client import Lab, open_lab, send_pieces
+from tests.wire.byte_client import LoopRunner, open_loop_runner, send_pieces
 from tests.wire.differences import BY_MUTATION, DIFFERENCES, LAST, OTHER, PAGE, REFUSED, SERVED, fill_page, is_laxer
 from tests.wire.drafts import BY_NAME, MUTATIONS, Draft, Mutation
 from tests.wire.recording_server import REFUSED_REQUEST, RecordingServer, SeenRequest, run_recording_server
@@ -26,9 +26,9 @@ class Readings(NamedTuple):
 
 
 class Servers(NamedTuple):
-    """Our server and its reference in one loop."""
+    """Our server and uvicorn in one event loop."""
 
-    lab: Lab
+    loop_runner: LoopRunner
     ours: RecordingServer
     uvicorn: UvicornReference
 
@@ -36,8 +36,8 @@ class Servers(NamedTuple):
         """Send the same bytes to all."""
         self.ours.seen.clear()
         self.uvicorn.seen.clear()
-        self.lab.run(send_pieces(self.ours.site.port, [data]))
-        self.lab.run(send_pieces(self.uvicorn.port, [data]))
+        self.loop_runner.run(send_pieces(self.ours.site.port, [data]))
+        self.loop_runner.run(send_pieces(self.uvicorn.port, [data]))
         ours = [*self.ours.seen, REFUSED_REQUEST]
         return Readings(ours[: ours.index(REFUSED_REQUEST)], list(self.uvicorn.seen), parse_with_h11(data))
 
@@ -49,12 +49,12 @@ class Servers(NamedTuple):
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    for lab in open_lab():
+    for loop_runner in open_loop_runner():
         stack = AsyncExitStack()
-        ours = lab.run(stack.enter_async_context(run_recording_server()))
-        uvicorn = lab.run(stack.enter_async_context(run_uvicorn()))
-        yield Servers(lab, ours, uvicorn)
-        lab.run(stack.aclose())
+        ours = loop_runner.run(stack.enter_async_context(run_recording_server()))
+        uvicorn = loop_runner.run(stack.enter_async_context(run_uvicorn()))
+        yield Servers(loop_runner, ours, uvicorn)
+        loop_runner.run(stack.aclose())
 
 
 def name_outcome(seen: list[SeenRequest], ours: list[SeenRequest]) -> str:
@@ -76,7 +76,7 @@ def test_every_difference_is_listed_and_no_other(servers: Servers, mutation: Mut
         assert outcomes == (listed.ours, listed.uvicorn, listed.h11), readings
 
 
-def test_the_list_has_reasons_and_knows_what_is_laxer() -> None:
+def test_every_listed_difference_has_a_reason_and_every_laxer_one_a_pattern() -> None:
     assert len(BY_MUTATION) == len(DIFFERENCES)
     for difference in DIFFERENCES:
         assert difference.name in BY_NAME

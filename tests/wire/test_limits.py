@@ -1,4 +1,4 @@
-"""Each limit of the HTTP server has its status and its reason in the metrics, and affects only who exceeded it.
+"""Each limit of the HTTP server has its status and reason in the metrics, and affects only the caller that exceeds it.
 
 Slow streams, shares of one address, and unfinished bodies of many connections are in tests/faults and tests/transports.
 """

@@ -1,4 +1,4 @@
-"""Memory stays flat whatever one connection sends, however much of it, and however little it reads."""
+"""Memory stays bounded for anything that one connection sends, in any amount, even if it reads nothing."""
 
 import asyncio
 import gc
@@ -33,7 +33,7 @@ def measure_peak() -> Iterator[Callable[[], int]]:
 
 
 @asynccontextmanager
-async def connect_deaf(port: int) -> AsyncIterator[socket.socket]:
+async def connect_without_reading(port: int) -> AsyncIterator[socket.socket]:
     """Connect without reading: the receive buffer is small."""
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -96,7 +96,7 @@ async def test_a_connection_uses_little_memory_whatever_it_sends(each: Flood) ->
     async with run_with_caller(head_bytes=16_384, message_bytes=20_000) as (server, other):
         server.held = asyncio.Event()
         with measure_peak() as read_peak:
-            async with connect_deaf(server.site.port) as connection:
+            async with connect_without_reading(server.site.port) as connection:
                 connection.send(each.start)
                 await flood(connection, each.repeated)
                 server.seen.clear()  # ours, not the server's
@@ -153,7 +153,7 @@ async def test_a_websocket_uses_little_memory_whatever_it_sends(each: Flood) -> 
     settings: dict[str, Any] = {"max_message_bytes": 20_000, "max_queue_bytes": 100_000}
     async with run_server(**settings) as instance:
         await check_health(instance)
-        async with connect_deaf(instance.site.port) as connection:
+        async with connect_without_reading(instance.site.port) as connection:
             await open_websocket(connection)
             with measure_peak() as read_peak:
                 connection.send(each.start)

@@ -55,7 +55,7 @@ def _offer_trust(sources: Sources) -> bool:
 
 def _announce(url: str, server: Server, settings: ServeSettings, *, is_hub: bool) -> None:
     """Print the addresses of the server, for the person who started it."""
-    print_message(f"{server.info.name} serves {url}/mcp{settings.place}")
+    print_message(f"{server.info.name} serves {url}/mcp{settings.unix_socket_note}")
     if is_hub:
         from hubbub.hub.front import Front
 

@@ -115,7 +115,7 @@ class Request(msgspec.Struct, eq=False):
     left_s: float | None = None
     """Seconds that were left when the clock was stopped."""
     on_abandoned: Callable[[], Any] | None = None
-    """Closes what the transport opened for the request."""
+    """Called when the caller stops waiting; closes what the transport opened for the request."""
 
     @property
     def is_answered(self) -> bool:

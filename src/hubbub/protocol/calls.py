@@ -46,7 +46,7 @@ ANONYMOUS = Principal("anonymous")
 
 @cache
 def _share_owner() -> Callable[[Principal, str], str]:
-    """Imported late, because it is not needed on stdio, where every millisecond counts; once, for the other callers."""
+    """Return `share_owner`, imported on first use: a server on stdio does not need it, and starts faster without it."""
     from hubbub.protocol.host_origin import share_owner
 
     return share_owner

@@ -103,10 +103,10 @@ def _check_mcp_id(identifier: Raw) -> None:
         raise InvalidRequest("`id` must be a string or a whole number")
 
 
-def usual_revision(method: str, meta: Meta, session: Revision | None) -> Revision | None:
-    """The dialect of a request on a connection, in the usual cases; None: `classify` decides.
+def classify_fast(method: str, meta: Meta, session: Revision | None) -> Revision | None:
+    """Return what `classify` would, for the most frequent requests on a connection; None if `classify` must decide.
 
-    The usual cases are a request in a session, and a modern request with all that is required. The id must be checked.
+    These are requests in a session, and modern requests with all required members. The caller must check the id.
     """
     if meta is NO_META or meta.version is UNSET:
         return session if method != "initialize" else None
@@ -115,11 +115,8 @@ def usual_revision(method: str, meta: Meta, session: Revision | None) -> Revisio
     return MODERN.get(meta.version)
 
 
-def usual_http_revision(meta: Meta, version_header: str) -> Revision | None:
-    """The dialect of a modern request over HTTP with all that is required; None: `classify` decides.
-
-    The id must be checked.
-    """
+def classify_fast_http(meta: Meta, version_header: str) -> Revision | None:
+    """Do the same for modern requests over HTTP, whose header must have the same version."""
     version = meta.version
     if version is UNSET or version != version_header or meta.capabilities is UNSET or meta.log_level is not UNSET:
         return None

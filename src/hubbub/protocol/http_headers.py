@@ -1,10 +1,11 @@
 """The headers of one HTTP request, parsed once into a dict.
 
-ASGI gives headers as pairs of bytes with lower-case names. If a name occurs twice, two parsers
+Our HTTP server and ASGI give headers as bytes with lower-case names. If a name occurs twice, two parsers
 of the request may pick different values, so neither is picked: `get` joins them as in RFC 9110
 §5.3, which makes a host, token or session id invalid, and `has_repeated` lets the gate refuse the
-request. The endpoint creates one for every request; values of `Mcp-Param-*` are encoded in
-`hubbub.protocol.mcp_headers`. The client checks headers given by its users with `check_request_header`.
+request. Requests with the same head on one connection share one object, so it must not be changed. Values
+of `Mcp-Param-*` are encoded in `hubbub.protocol.mcp_headers`. The client checks headers given by its users with
+`check_request_header`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NO_NAMES: frozenset[bytes] = frozenset()
 class Headers:
     """A mapping over the headers of one request. Names are lower-case bytes."""
 
-    __slots__ = ("_repeated", "_texts", "_values", "has_repeated", "is_admitted_by", "raw")
+    __slots__ = ("_repeated", "_texts", "_values", "admitting_gate", "has_repeated", "raw")
 
     def __init__(self, pairs: HeaderList | dict[bytes, bytes] = ()) -> None:
         """Take pairs, or a dict if no name occurs twice."""
@@ -34,8 +35,8 @@ class Headers:
         if self.has_repeated:
             self._values, self._repeated = _join_values(cast(HeaderList, pairs))
         self._texts: dict[bytes, str] = {}
-        self.is_admitted_by: object = None
-        """The gate that has found nothing to refuse in them: callers repeat their headers on a connection."""
+        self.admitting_gate: object = None
+        """The gate that has checked them. Requests with the same head share this object, so that it is checked once."""
         self.raw: Callable[[bytes], bytes | None] = self._values.get
         """The value as received."""
 

@@ -110,7 +110,7 @@ class Gate:
 
     def check(self, headers: Headers) -> Refusal | None:
         """Check all but the credential: the headers that must occur once, the host, the origin."""
-        if headers.is_admitted_by is self:
+        if headers.admitting_gate is self:
             return None
         if headers.has_repeated:
             for name in SINGLE_HEADERS:
@@ -126,7 +126,7 @@ class Gate:
                 f"The origin {_quote(origin)} is not allowed to call this server; "
                 "its operator can add it to the setting allowed_origins",
             )
-        headers.is_admitted_by = self
+        headers.admitting_gate = self
         return None
 
 

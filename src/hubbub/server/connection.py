@@ -20,10 +20,10 @@ from hubbub.protocol.dialect import (
     MessageFacts,
     classify,
     classify_batch,
+    classify_fast,
     legacy_caller,
     modern_caller,
     refusal_revision,
-    usual_revision,
 )
 from hubbub.protocol.error_codes import error_response
 from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope, encode_notification, encode_result
@@ -162,7 +162,7 @@ class Connection:
         params, meta = decode_params(method, raw)
         key, revision = bytes(identifier), None
         if key.isdigit() and key not in self._running_calls:
-            revision = usual_revision(method, meta, self._session_revision)
+            revision = classify_fast(method, meta, self._session_revision)
         try:
             if revision is None:
                 revision = classify(self._gather_facts(method, identifier, meta))

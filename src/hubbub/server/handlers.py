@@ -64,7 +64,7 @@ class Handler:
                 context.end()
 
     def raise_error(self, error: BaseException) -> NoReturn:
-        """Raise what callers may see of an exception that the function raised."""
+        """Raise the error for callers in place of an exception that the function raised."""
         if isinstance(error, _CLIENT_REQUEST_ERRORS):
             raise ToolError(error.message) from error
         if isinstance(error, HubbubError | GeneratorExit):

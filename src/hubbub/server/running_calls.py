@@ -57,7 +57,7 @@ class RunningCalls(dict[bytes, CallTask]):
         """Wait until all calls have ended, or the time is over."""
         clock = asyncio.get_running_loop().time
         end = clock() + timeout_s
-        # Repeated for calls that got another task meanwhile.
+        # Repeated, because calls can get another task while this waits.
         while (tasks := {task for task in self.values() if not task.done()}) and (left_s := end - clock()) > 0:
             await asyncio.wait(tasks, timeout=left_s)
 
@@ -86,7 +86,7 @@ class RunningCalls(dict[bytes, CallTask]):
             return
         self._cancelled = self._cancelled or set()
         self._cancelled.add(key)
-        self._tasks.separate()  # calls that arrive later start later
+        self._tasks.close_batch()  # so that calls which arrive later start after the cancellation
         # Only after its first step: a task that never started would never clean up.
         asyncio.get_running_loop().call_soon(self._cancel_started, key, task)
 
@@ -96,4 +96,4 @@ class RunningCalls(dict[bytes, CallTask]):
             task.cancel()
         elif current is not None and self.is_cancelled(key):  # it got another task, which has not started
             asyncio.get_running_loop().call_soon(self._cancel_started, key, current)
-        # Otherwise the call has been answered, and its task does something else.
+        # Otherwise the call has been answered, and its task may serve another one.

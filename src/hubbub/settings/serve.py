@@ -36,7 +36,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     unix_socket_mode: Annotated[
         SocketMode,
-        setting("The permissions of the Unix socket, in octal digits.", flag="--unix-socket-mode", form="MODE"),
+        setting("The permissions of the Unix socket, as an octal number.", flag="--unix-socket-mode", form="MODE"),
     ] = "600"
     reuse_port: Annotated[
         bool,
@@ -45,7 +45,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert_file: Annotated[
         str | None,
         setting(
-            "Serve https with this certificate: a PEM file with the server's certificate, then those of its CAs.",
+            "Serve https with this certificate: a PEM file with the server's certificate, then those of intermediate "
+            "CAs.",
             flag="--tls-cert-file",
             form="FILE",
             names_file=True,
@@ -129,7 +130,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     proxied_by: Annotated[
         tuple[str, ...],
         setting(
-            "A proxy whose X-Forwarded-For and X-Forwarded-Proto headers are trusted; unix: all on the Unix socket.",
+            "A proxy whose X-Forwarded-For and X-Forwarded-Proto headers are trusted; `unix`: any on the Unix socket.",
             flag="--proxied-by",
             form="ADDRESS",
         ),
@@ -195,7 +196,10 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         setting("Seconds that a caller may read nothing before it is disconnected.", flag="--slow-reader-s", gt=0),
     ] = bounds.SLOW_READER_TIMEOUT_S
     idle_s: Annotated[
-        float, setting("Seconds that a connection may stay open between two requests.", flag="--idle-s", gt=0)
+        float,
+        setting(
+            "Seconds that a connection may stay open between two requests; then it is closed.", flag="--idle-s", gt=0
+        ),
     ] = bounds.IDLE_CONNECTION_S
     max_pipelined_requests: Annotated[
         int,
@@ -208,12 +212,12 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_unfinished_bytes: Annotated[
         int,
         setting(
-            "Bytes of incomplete bodies and WebSocket messages over all connections, at least four messages; above "
-            "it, the client with the most is disconnected.",
+            "Bytes of incomplete bodies and WebSocket messages over all connections, at least four times the largest "
+            "message; above it, the client with the most loses a connection.",
             flag="--max-unfinished-bytes",
             ge=1024,
         ),
-    ] = bounds.INCOMPLETE_MESSAGES_BYTES
+    ] = bounds.UNFINISHED_MESSAGES_BYTES
     max_queue_bytes: Annotated[
         int,
         setting(
@@ -274,8 +278,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         return "localhost" if self.unix_socket is not None else self.address[0]
 
     @property
-    def place(self) -> str:
-        """What users need to know besides the URL: the path of the Unix socket."""
+    def unix_socket_note(self) -> str:
+        """What follows the URL in the line that announces the server: the path of the Unix socket, if it has one."""
         return "" if self.unix_socket is None else f" on the Unix socket {self.unix_socket}"
 
     @property

@@ -1,4 +1,4 @@
-"""Requests and WebSockets of other HTTP servers, through ASGI, as the rest of Hubbub sees them."""
+"""Adapters for ASGI servers: their requests as `HttpExchange`, their WebSockets as `WebSocketExchange`."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class UnfinishedMessages:
             self._total_bytes += size
 
     def remove(self, connection: Sheddable) -> None:
-        """Note that a connection holds no unfinished message."""
+        """Remove a connection that holds no unfinished message any more."""
         if connection in self._bytes:
             self._total_bytes -= self._bytes.pop(connection)[1]
 

@@ -36,8 +36,8 @@ from hubbub.net.response import HttpResponse
 from hubbub.ports import OutgoingRequest, Receiver, hide_nothing
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import Event
+from hubbub.transports.http_client_heads import SESSION_HEADER, EncodedHead, EncodedHeads
 from hubbub.transports.http_errors import error_from_response
-from hubbub.transports.http_request_heads import SESSION_HEADER, RequestHead, RequestHeads
 from hubbub.transports.http_stream_position import StreamPosition, event_too_large
 
 EVENT_STREAM: Final = "text/event-stream"
@@ -72,7 +72,7 @@ class HttpTransport:
         mask: Callable[[str], str] = str,
         hide: Callable[[Any], Any] = hide_nothing,
     ) -> None:
-        """`has_fixed_headers`: whether `headers` always returns the same."""
+        """`has_fixed_headers`: whether `headers` always returns the same headers."""
         self.address = url
         self.hide = hide
         self._mask = mask
@@ -82,7 +82,7 @@ class HttpTransport:
         self._headers = headers
         self._has_fixed_headers = has_fixed_headers
         self._fixed_headers: dict[str, str] | None = None
-        self._heads = RequestHeads()
+        self._heads = EncodedHeads()
         self._limit = limit
         self._max_reconnects = max_reconnects
         self._on_diagnostic = on_diagnostic
@@ -194,8 +194,8 @@ class HttpTransport:
 
     # -- one response ------------------------------------------------------------------
 
-    def _handle_response(self, outgoing: OutgoingRequest, head: RequestHead, response: HttpResponse) -> None:
-        """Take the response to a request that was sent without waiting; read it in a task if it has not all arrived."""
+    def _handle_response(self, outgoing: OutgoingRequest, head: EncodedHead, response: HttpResponse) -> None:
+        """Deliver the response to a request of `send_nowait`; read it in a task if it has not completely arrived."""
         if not response.status:
             outgoing.fail(response.error or ConnectionFailed("The server did not respond"))
             return
@@ -211,13 +211,13 @@ class HttpTransport:
         except HubbubError as error:
             outgoing.fail(error)
 
-    async def _finish_request(self, outgoing: OutgoingRequest, head: RequestHead, response: HttpResponse) -> None:
+    async def _finish_request(self, outgoing: OutgoingRequest, head: EncodedHead, response: HttpResponse) -> None:
         try:
             if response.status in _METHOD_PRESERVING_REDIRECTS:
                 headers = self._post_headers(outgoing, await self._headers())
                 response = await self._follow_redirect(response, head.url, "POST", headers, outgoing.body)
             await self._read_response(response, outgoing, has_session=head.has_session)
-        except Exception as error:  # whatever it is, the caller gets it
+        except Exception as error:  # reported to the caller
             outgoing.fail(error)
 
     async def _read_response(self, response: HttpResponse, outgoing: OutgoingRequest, *, has_session: bool) -> None:

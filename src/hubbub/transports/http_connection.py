@@ -1,8 +1,8 @@
 """One HTTP/1.1 connection of our server: parses requests, enforces limits, and starts the endpoint for each request.
 
-httptools (llhttp) parses; it refuses almost everything that two parsers could read differently. What it accepts
-beyond that is refused here: see docs/http-strictness.md. Deadlines are checked by the sweep of `HttpServer`, once a
-second for all connections, so that a request sets no timer.
+httptools (llhttp) parses, and refuses almost everything that two parsers could read differently. The rest is refused
+here: see docs/http-strictness.md. Deadlines are checked by the sweep of `HttpServer`, once a second for all
+connections, so that a request sets no timer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hubbub.transports.websocket_connection import WebSocketConnection
 
 _HEADER_OVERHEAD_BYTES: Final = 4  # ": " and the end of the line
 _UNREAD_BODY_BYTES: Final = 64 * 1024
-"""Reading pauses if an endpoint that has not asked for the body leaves this much of it unread."""
+"""Reading pauses when this much of the body has arrived and the endpoint has not asked for it."""
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
 _EMPTY_BODY: Final = (b"content-length", b"0")
 
@@ -52,16 +52,16 @@ class _Upgrade(enum.Enum):
 
 
 class _Refused(Exception):
-    """Ends the parsing."""
+    """Stops the parser, after `refuse`."""
 
 
 class HttpConnection(asyncio.Protocol):
     """One connection. The parser calls the methods that begin with `on_`."""
 
     __slots__ = (
-        "_body", "_current", "_dropped_bytes", "_fields", "_head", "_incoming", "_is_in_head",
-        "_is_read_paused", "_length", "_overhead_bytes", "_parser", "_phase", "_pipeline", "_refusal",
-        "_repeated", "_repeats_head", "_since", "_template", "_trailer_bytes", "_unread", "_upgrade", "_url",
+        "_body", "_content_length", "_current", "_dropped_bytes", "_fields", "_head", "_incoming", "_is_in_head",
+        "_is_read_paused", "_overhead_bytes", "_parser", "_phase", "_phase_start", "_pipeline", "_refusal",
+        "_repeated_fields", "_repeats_head", "_template", "_trailer_bytes", "_unread_output", "_upgrade", "_url",
         "_writable_waiter", "client", "context", "heads", "is_write_paused", "transport",
     )  # fmt: skip
 
@@ -72,13 +72,13 @@ class HttpConnection(asyncio.Protocol):
         self.heads = context.heads
         self._parser = httptools.HttpRequestParser(self)
         self._fields: dict[bytes, bytes] = {}
-        self._repeated: list[tuple[bytes, bytes]] | None = None
+        self._repeated_fields: list[tuple[bytes, bytes]] | None = None
         """Headers whose name occurred before."""
         self._head: RequestHead | None = None
         """The head of the last request."""
         self._template: HeadTemplate | None = None
         """For requests with the same head, once it was repeated."""
-        self._length: bytes | None = None
+        self._content_length: bytes | None = None
         self._url = self._body = b""
         self._incoming: ServerExchange | None = None
         """A request that is being served or queued although its body has not arrived."""
@@ -90,10 +90,10 @@ class HttpConnection(asyncio.Protocol):
         self._upgrade: _Upgrade | None = None
         self._overhead_bytes = self._trailer_bytes = self._dropped_bytes = 0
         self._phase = _HEAD
-        self._since = context.next_sweep
+        self._phase_start = context.next_sweep
         self._is_in_head = True
         self._is_read_paused = self.is_write_paused = self._repeats_head = False
-        self._unread = UnreadOutput()
+        self._unread_output = UnreadOutput()
         self._writable_waiter: asyncio.Future[None] | None = None
         self.client = ""
 
@@ -129,12 +129,12 @@ class HttpConnection(asyncio.Protocol):
         template, was_idle = self._template, self._phase is _IDLE
         if was_idle:
             if template is not None and not self.is_write_paused and (body := template.match(data)) is not None:
-                exchange = self._make_exchange_of(template.head)
+                exchange = self._open_exchange(template.head)
                 exchange.set_body(body, self.context.limits.message_bytes)
                 self._start(exchange)
                 return
             self._phase = _HEAD
-            self._since = self.context.next_sweep
+            self._phase_start = self.context.next_sweep
         elif self._phase is _LINGER or self._refusal is not None or self._upgrade is not None:
             self._drop(len(data))
             return
@@ -159,7 +159,7 @@ class HttpConnection(asyncio.Protocol):
         self.update_reading()
 
     def resume_writing(self) -> None:
-        """Continue with streams and further responses."""
+        """Continue streams and further responses."""
         self.is_write_paused = False
         self._wake_writer()
         if self._current is None:
@@ -200,10 +200,10 @@ class HttpConnection(asyncio.Protocol):
             fields, name = self._fields, name.lower()
             if name not in fields:
                 fields[name] = value
-            elif self._repeated is None:
-                self._repeated = [(name, value)]
+            elif self._repeated_fields is None:
+                self._repeated_fields = [(name, value)]
             else:
-                self._repeated.append((name, value))
+                self._repeated_fields.append((name, value))
             return
         self._trailer_bytes += len(name) + len(value) + _HEADER_OVERHEAD_BYTES
         if self._trailer_bytes > self.context.limits.head_bytes:
@@ -213,7 +213,7 @@ class HttpConnection(asyncio.Protocol):
         """Check the size of the head, which may have come in a single piece, and handle upgrades."""
         limit = self.context.limits.head_bytes
         if self._overhead_bytes > limit:
-            sizes = [len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in self._all_fields()]
+            sizes = [len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in self._list_fields()]
             size = len(self._url) + sum(sizes)
             if size > limit:
                 raise self._refuse_head()
@@ -222,8 +222,8 @@ class HttpConnection(asyncio.Protocol):
             self._begin_upgrade()
         self._is_in_head = False
 
-    def _all_fields(self) -> list[tuple[bytes, bytes]]:
-        return [*self._fields.items(), *(self._repeated or ())]
+    def _list_fields(self) -> list[tuple[bytes, bytes]]:
+        return [*self._fields.items(), *(self._repeated_fields or ())]
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body, usually the only one."""
@@ -258,10 +258,10 @@ class HttpConnection(asyncio.Protocol):
 
     def _make_exchange(self) -> ServerExchange | None:
         """Make an exchange of the parsed head; return None if the head is refused, although llhttp accepts it."""
-        fields, repeated, head = self._fields, self._repeated, self._head
-        raw = self._raw_head()
-        self._length = fields.pop(b"content-length", None)
-        self._fields, self._repeated, self._url = {}, None, b""
+        fields, repeated, head = self._fields, self._repeated_fields, self._head
+        raw = self._read_raw_head()
+        self._content_length = fields.pop(b"content-length", None)
+        self._fields, self._repeated_fields, self._url = {}, None, b""
         self._repeats_head = head is not None and repeated is None and head.is_same(raw, fields)
         if head is None or not self._repeats_head:
             self._template = None
@@ -271,12 +271,12 @@ class HttpConnection(asyncio.Protocol):
                 return None
             head = found
             self._head = head if repeated is None else None
-        exchange = self._make_exchange_of(head)
+        exchange = self._open_exchange(head)
         if self._upgrade is not None or head.asks_to_close or not self._parser.should_keep_alive():
             exchange.keeps_alive = False
         return exchange
 
-    def _make_exchange_of(self, head: RequestHead) -> ServerExchange:
+    def _open_exchange(self, head: RequestHead) -> ServerExchange:
         exchange = ServerExchange(self, head)
         if self.context.is_stopping:
             exchange.keeps_alive = False
@@ -284,10 +284,10 @@ class HttpConnection(asyncio.Protocol):
             exchange.client = self.context.proxies.client_address(head.headers, self.client)
         return exchange
 
-    def _raw_head(self) -> RawHead:
+    def _read_raw_head(self) -> RawHead:
         return self._parser.get_method(), self._url, self._parser.get_http_version()
 
-    def scheme_of(self, headers: Headers) -> str:
+    def find_scheme(self, headers: Headers) -> str:
         """Return the scheme of a request, `http` or `https`."""
         is_encrypted = self.transport.get_extra_info("sslcontext") is not None
         return self.context.proxies.scheme(headers, self.client, "https" if is_encrypted else "http")
@@ -300,7 +300,7 @@ class HttpConnection(asyncio.Protocol):
             return None
         self._incoming = exchange
         limit = self.context.limits.message_bytes
-        if self._length is not None and int(self._length) > limit:
+        if self._content_length is not None and int(self._content_length) > limit:
             exchange.refuse_body(limit)
         elif body:
             self._add_body(exchange, body)
@@ -335,7 +335,7 @@ class HttpConnection(asyncio.Protocol):
     def _start(self, exchange: ServerExchange) -> None:
         self._current = exchange
         self._phase = _BUSY if self._incoming is None else _BODY
-        self._since = self.context.next_sweep
+        self._phase_start = self.context.next_sweep
         self.context.start(exchange)
 
     def end_response(self, exchange: ServerExchange) -> None:
@@ -343,7 +343,7 @@ class HttpConnection(asyncio.Protocol):
         self._current = None
         if exchange.keeps_alive and self._incoming is None and not self._pipeline and self._refusal is None:
             self._phase = _HEAD if self._overhead_bytes else _IDLE
-            self._since = self.context.next_sweep
+            self._phase_start = self.context.next_sweep
             return
         if self._incoming is exchange:
             exchange.drop_body()
@@ -375,17 +375,17 @@ class HttpConnection(asyncio.Protocol):
                 self._phase = _BUSY
             else:
                 self._phase = _HEAD if self._overhead_bytes else _IDLE
-            self._since = self.context.next_sweep
+            self._phase_start = self.context.next_sweep
 
     # -- upgrades ------------------------------------------------------------------------
 
     def _begin_upgrade(self) -> None:
-        fields = self._all_fields()
+        fields = self._list_fields()
         has_body = any(name in _BODY_HEADERS and (name, value) != _EMPTY_BODY for name, value in fields)
         protocols = [value.lower() for name, value in fields if name == b"upgrade"]
         if protocols == [b"websocket"] and self._parser.get_method() == b"GET":
             if has_body or self._current is not None or self._pipeline:
-                self.refuse(400, "malformed", "A WebSocket handshake has no body, and waits for earlier responses")
+                self.refuse(400, "malformed", "A WebSocket handshake must have no body, and wait for earlier responses")
                 raise _Refused
             self._upgrade = _Upgrade.WEBSOCKET
         else:
@@ -395,25 +395,25 @@ class HttpConnection(asyncio.Protocol):
         """Continue after the head of an upgrade request, which is the last request unless the upgrade is accepted."""
         if self._upgrade is _Upgrade.REPARSED:
             self._upgrade = None
-            fields = [field for field in self._all_fields() if field[0] not in (b"upgrade", b"connection")]
-            head = encode_head(self._raw_head(), [*fields, (b"connection", b"close")])
+            fields = [field for field in self._list_fields() if field[0] not in (b"upgrade", b"connection")]
+            head = encode_head(self._read_raw_head(), [*fields, (b"connection", b"close")])
             self._parser = httptools.HttpRequestParser(self)
-            self._fields, self._repeated, self._url = {}, None, b""
+            self._fields, self._repeated_fields, self._url = {}, None, b""
             self.data_received(head + rest)
         elif self._upgrade is _Upgrade.WEBSOCKET:
             if rest:  # a client has to wait for the response (RFC 6455, 4.1)
                 self._upgrade = None
-                self.refuse(400, "malformed", "Data after a WebSocket handshake; wait for the response")
+                self.refuse(400, "malformed", "Data follows the WebSocket handshake; send it after the response")
             else:
                 self._open_websocket()
 
     def _open_websocket(self) -> None:
         context = self.context
         context.connections.discard(self)
-        fields = self._all_fields()
+        fields = self._list_fields()
         socket = WebSocketConnection(context, self.transport, self._url, Headers(fields))
         self.transport.set_protocol(socket)
-        socket.start(encode_head(self._raw_head(), fields))
+        socket.start(encode_head(self._read_raw_head(), fields))
 
     # -- refusals and the end --------------------------------------------------------------
 
@@ -432,7 +432,7 @@ class HttpConnection(asyncio.Protocol):
             elif incoming is self._current:
                 self._current = None
                 incoming.handle_disconnect()
-            if incoming.has_responded:  # its response is, or would be, followed by another one for the same request
+            if incoming.has_responded:  # a refusal would be a second response to the same request
                 self.transport.close()
                 return
         if self._current is None and not self._pipeline:
@@ -456,7 +456,7 @@ class HttpConnection(asyncio.Protocol):
     def _linger(self) -> None:
         """Stop writing, but read for a while: closing now would reset the connection before the response is read."""
         self._phase = _LINGER
-        self._since = self.context.next_sweep
+        self._phase_start = self.context.next_sweep
         self._pipeline = None
         self.update_reading()
         if self.transport.can_write_eof():
@@ -471,8 +471,8 @@ class HttpConnection(asyncio.Protocol):
 
     def sweep(self, now: float) -> None:
         """End the connection if the caller is too slow; keep an idle stream alive."""
-        limits, waited_s = self.context.limits, now - self._since
-        if self._unread.is_stuck(self.transport, now, limits.slow_reader_s):
+        limits, waited_s = self.context.limits, now - self._phase_start
+        if self._unread_output.is_stuck(self.transport, now, limits.slow_reader_s):
             self.context.cut_off("slow_reader", self.client)
             self.transport.abort()  # closing would wait until everything is read
         elif self._phase is _IDLE:
@@ -483,7 +483,7 @@ class HttpConnection(asyncio.Protocol):
             if waited_s > bounds.LINGER_TIMEOUT_S:
                 self.transport.abort()
         elif self._phase is not _BUSY and self._is_read_paused:
-            self._since = now  # time in which we do not read does not count
+            self._phase_start = now  # time in which we do not read does not count
         elif self._phase is _HEAD and waited_s > limits.head_s:
             self.refuse(408, "slow_sender", f"The head of the request took longer than {limits.head_s:g} s (head_s)")
         elif self._phase is _BODY and waited_s > limits.body_s:

@@ -26,8 +26,8 @@ _LAST_CHUNK: Final = b"0\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class _Done:
-    """An awaitable that is already done."""
+class _CompletedAwaitable:
+    """An awaitable that is complete from the start."""
 
     __slots__ = ()
 
@@ -36,11 +36,11 @@ class _Done:
         yield
 
 
-_DONE: Final = _Done()
+_COMPLETED: Final = _CompletedAwaitable()
 
 
 class ServerExchange:
-    """An `HttpExchange` of our own server: writes to the connection without a queue or a task in between."""
+    """An `HttpExchange` of our own server: writes directly to the connection, without a queue or a task."""
 
     # Defaults in the class, because most requests never change these.
     extra_headers: HeaderList = ()
@@ -58,7 +58,7 @@ class ServerExchange:
     expects_continue = False
     """Whether the caller waits for `100 Continue` before it sends the body."""
     root_path = ""
-    """Our server serves one app, at the root."""
+    """Always empty: our server serves one app, at the root."""
     last_write = 0.0
     task: asyncio.Task[Any] | None = None
     _body: bytes | bytearray | MessageTooLarge = b""
@@ -81,7 +81,7 @@ class ServerExchange:
     @property
     def scheme(self) -> str:
         """`http` or `https`."""
-        return self._connection.scheme_of(self.headers)
+        return self._connection.find_scheme(self.headers)
 
     # -- the request -----------------------------------------------------------------
 
@@ -157,12 +157,12 @@ class ServerExchange:
         self._wake_reader()
 
     def end_body(self) -> None:
-        """Note that the body is complete."""
+        """Mark the body as complete."""
         self.has_body = True
         self._wake_reader()
 
     def drop_body(self) -> None:
-        """Drop what has arrived of the body, because no one will read it."""
+        """Drop what has arrived of an incomplete body, because it will not be read."""
         if not self.has_body:
             self._body = b""
 
@@ -174,16 +174,16 @@ class ServerExchange:
 
     def respond(
         self, status: int, body: bytes = b"", headers: HeaderList = (), *, content_type: bytes = _JSON
-    ) -> _Done:
+    ) -> _CompletedAwaitable:
         """Send the whole response, head and body in one write; there is nothing to wait for."""
         self.has_responded = True
         self.status = status
         if self.is_disconnected:
-            return _DONE
+            return _COMPLETED
         connection = self._connection
         start = connection.heads.start(status)
         if headers or self.extra_headers or not self.keeps_alive or self.is_http_10 or not self.has_body:
-            start += self._more_fields(headers)
+            start += self._encode_extra_fields(headers)
         size = len(body)
         if size and size < _LARGE_BODY_BYTES and self.method != "HEAD":
             connection.transport.write(
@@ -193,7 +193,7 @@ class ServerExchange:
             self._write_in_parts(start, body, content_type)
         self.is_complete = True
         connection.end_response(self)
-        return _DONE
+        return _COMPLETED
 
     def _write_in_parts(self, start: bytes, body: bytes, content_type: bytes) -> None:
         """Write a response without copying its body, or without a body."""
@@ -204,10 +204,10 @@ class ServerExchange:
         parts = [start, b"\r\n", body] if body and self.method != "HEAD" else [start, b"\r\n"]
         self._connection.transport.writelines(parts)
 
-    def _more_fields(self, headers: HeaderList) -> bytes:
+    def _encode_extra_fields(self, headers: HeaderList) -> bytes:
         """Return the lines of the headers that not every response has."""
         if self.expects_continue and not self.has_body:
-            # The caller may send the body or not, so that the next request could not be told from it.
+            # The caller may send the body or not, so that it could not be distinguished from the next request.
             self.keeps_alive = False
         fields = encode_fields((*headers, *self.extra_headers))
         if not self.keeps_alive:
@@ -223,7 +223,7 @@ class ServerExchange:
         self._is_streaming = True
         if self.is_http_10:
             self.keeps_alive = False
-        fields = STREAM_HEADERS + self._more_fields(headers)
+        fields = STREAM_HEADERS + self._encode_extra_fields(headers)
         if not self.is_http_10:
             fields += _CHUNKED
         self._write(b"%b%b\r\n" % (self._connection.heads.start(200), fields))
@@ -277,7 +277,7 @@ class ServerExchange:
             self.task.cancel()
 
     def handle_disconnect(self) -> None:
-        """End what waits for the caller."""
+        """Wake or cancel what waits for the caller."""
         self.is_disconnected = True
         self._is_streaming = False
         self._wake_reader()

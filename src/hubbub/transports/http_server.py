@@ -102,7 +102,7 @@ class HttpServer:
         await self._wait(self._finish_tasks(), bounds.SHUTDOWN_TIMEOUT_S)
         for connection in list(context.connections):
             connection.transport.close()
-        if context.connections:  # callers have a moment to read their last responses
+        if context.connections:  # callers have some seconds to read their last responses
             await self._wait(context.all_closed.wait(), bounds.LINGER_TIMEOUT_S)
         for connection in list(context.connections):
             connection.transport.abort()
@@ -113,7 +113,7 @@ class HttpServer:
             await asyncio.wait(tasks)
 
     async def _wait(self, work: Coroutine[Any, Any, object], timeout_s: float) -> None:
-        """Wait for something, but not longer than this time, or until the server is stopped again."""
+        """Wait until the work is done, the time is over, or `stop` is called a second time."""
         waiting = [asyncio.ensure_future(work), asyncio.ensure_future(self._exit_requested.wait())]
         try:
             await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)

@@ -54,7 +54,7 @@ def _share_port(listener: socket.socket) -> None:
 
 @contextmanager
 def listen_unix(path: str, mode: int) -> Iterator[socket.socket]:
-    """Listen on a Unix socket with these permissions. Its file is removed in the end.
+    """Listen on a Unix socket with these permissions until the block ends; then remove its file.
 
     Raises:
         SettingsError: the path cannot be used, or another process listens there.
@@ -79,7 +79,7 @@ def listen_unix(path: str, mode: int) -> Iterator[socket.socket]:
 def _bind_unix(file: Path, mode: int) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # The file must never have more permissions than it should have, so they are not changed after it was created.
+        # Set when the file is created, not afterwards: until then, other users could connect.
         previous = os.umask(_ALL_PERMISSIONS & ~mode)
         try:
             listener.bind(os.fspath(file))

@@ -27,7 +27,7 @@ _TEXT: Final = b"text/plain; charset=utf-8"
 
 
 class ServerConnection(Protocol):
-    """A connection as the server sees it."""
+    """What the server needs of a connection: HTTP, WebSocket, or one that is still in its TLS handshake."""
 
     transport: asyncio.Transport
 
@@ -38,7 +38,7 @@ class ServerConnection(Protocol):
         """Close it to free memory, and drop its unfinished message."""
 
     def shut_down(self) -> None:
-        """Close it, after what is running on it."""
+        """Close it, after the requests that are running on it."""
 
 
 class ServerContext:
@@ -47,7 +47,7 @@ class ServerContext:
     def __init__(
         self,
         endpoint: HttpEndpoint,
-        socket_endpoint: WebSocketEndpoint,
+        websocket_endpoint: WebSocketEndpoint,
         limits: ConnectionLimits,
         *,
         headers: HeaderList = (),
@@ -55,7 +55,7 @@ class ServerContext:
         proxies: Iterable[str] = (),
     ) -> None:
         self._endpoint = endpoint
-        self.socket_endpoint = socket_endpoint
+        self.websocket_endpoint = websocket_endpoint
         self.limits = limits
         self.headers = headers
         """Sent with every response."""
@@ -68,7 +68,7 @@ class ServerContext:
         self._running: set[ServerExchange] = set()
         """The requests that are being served; some continue without their connection."""
         self._shared_tasks: SharedTasks[ServerExchange] = SharedTasks(_set_task)
-        self._socket_tasks: set[asyncio.Task[None]] = set()
+        self._websocket_tasks: set[asyncio.Task[None]] = set()
         self.next_sweep = 0.0
         """When deadlines are checked next. Used as the current time, so that a request reads no clock."""
         self.is_stopping = False
@@ -86,7 +86,7 @@ class ServerContext:
     @property
     def tasks(self) -> set[asyncio.Task[Any]]:
         """The tasks that serve requests and WebSockets."""
-        return {exchange.task for exchange in self._running if exchange.task is not None} | self._socket_tasks
+        return {exchange.task for exchange in self._running if exchange.task is not None} | self._websocket_tasks
 
     def sweep(self, now: float) -> None:
         """Check the deadlines of all connections."""
@@ -117,15 +117,15 @@ class ServerContext:
             if not exchange.is_complete:
                 exchange.abort()
 
-    def start_socket(self, socket: WebSocketExchange) -> asyncio.Task[None]:
+    def start_websocket(self, socket: WebSocketExchange) -> asyncio.Task[None]:
         """Serve a WebSocket in a task."""
-        task = asyncio.create_task(self._serve_socket(socket))
-        self._socket_tasks.add(task)
-        task.add_done_callback(self._socket_tasks.discard)
+        task = asyncio.create_task(self._serve_websocket(socket))
+        self._websocket_tasks.add(task)
+        task.add_done_callback(self._websocket_tasks.discard)
         return task
 
-    async def _serve_socket(self, socket: WebSocketExchange) -> None:
-        await self.socket_endpoint(socket)
+    async def _serve_websocket(self, socket: WebSocketExchange) -> None:
+        await self.websocket_endpoint(socket)
 
 
 def _set_task(exchange: ServerExchange, task: asyncio.Task[Any]) -> None:

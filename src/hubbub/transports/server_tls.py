@@ -16,7 +16,7 @@ _KEY_MARK: Final = b"PRIVATE KEY-----"
 _CERT_FLAG: Final = "--tls-cert-file"
 _KEY_FLAG: Final = "--tls-key-file"
 _CA_FLAG: Final = "--tls-client-ca-file"
-_EXPIRED: Final = 10
+_CERT_HAS_EXPIRED: Final = 10
 """OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED."""
 _FileState = tuple[int, int, int, int] | None
 
@@ -31,7 +31,7 @@ class TlsFiles:
         self._cert_file = cert_file
         self._key_file = key_file or cert_file
         self._client_ca_file = client_ca_file
-        self._seen = self._failed = self._read_states()
+        self._handled_states = self._failed_states = self._read_states()
         self.context = self._make_context()
         """For new connections; replaced when the files change."""
 
@@ -42,22 +42,22 @@ class TlsFiles:
         at the next call, and only once.
         """
         states = self._read_states()
-        if states == self._seen:
+        if states == self._handled_states:
             return
         try:
             context = self._make_context()
         except SettingsError as error:
-            if states == self._failed:
-                self._seen = states
+            if states == self._failed_states:
+                self._handled_states = states
                 logger.error("the new TLS files are not used, the previous ones stay in force: %s", error.message)
-            self._failed = states
+            self._failed_states = states
             return
         self.context = context
-        self._seen = self._failed = states
+        self._handled_states = self._failed_states = states
         logger.info("tls_reloaded", extra={"path": self._cert_file})
 
     def _read_states(self) -> tuple[_FileState, ...]:
-        """Return what changes when a file is written, replaced, or reached through another link."""
+        """Return values that change when a file is written or replaced, or when its path leads to another file."""
         return tuple(map(_read_state, (self._cert_file, self._key_file, self._client_ca_file)))
 
     def _make_context(self) -> ssl.SSLContext:
@@ -77,7 +77,8 @@ class TlsFiles:
             try:
                 context.load_verify_locations(cafile=ca_file)
             except (ssl.SSLError, OSError) as error:
-                raise SettingsError(f"{_CA_FLAG}: {ca_file} cannot be used: {_reason(error)}") from None
+                reason = _format_reason(error)
+                raise SettingsError(f"{_CA_FLAG}: {ca_file} cannot be used: {reason}; name a valid PEM file") from None
             context.verify_mode = ssl.CERT_REQUIRED
         if _is_expired(context, cert_file):
             logger.warning("the TLS certificate in %s has expired, so clients will refuse it; renew it", cert_file)
@@ -124,10 +125,10 @@ def _load_error(cert_file: str, key_file: str, error: OSError) -> SettingsError:
             "name the key that it was issued for, and put the server's own certificate first"
         )
     files = cert_file if key_file == cert_file else f"{cert_file} and {key_file}"
-    return SettingsError(f"{_CERT_FLAG}: {files} cannot be used: {_reason(error)}")
+    return SettingsError(f"{_CERT_FLAG}: {files} cannot be used: {_format_reason(error)}; name valid PEM files")
 
 
-def _reason(error: OSError) -> str:
+def _format_reason(error: OSError) -> str:
     reason: str | None = getattr(error, "reason", None)
     return reason.replace("_", " ").lower() if reason else error.strerror or str(error)
 
@@ -147,5 +148,5 @@ def _is_expired(server: ssl.SSLContext, cert_file: str) -> bool:
             except ssl.SSLWantReadError:
                 continue
     except ssl.SSLError as error:
-        return getattr(error, "verify_code", 0) == _EXPIRED
+        return getattr(error, "verify_code", 0) == _CERT_HAS_EXPIRED
     return False

@@ -26,9 +26,9 @@ class _Batch(deque[tuple[Any, Work, Context]]):
 class SharedTasks(Generic[Owner]):
     """Starts coroutines; those that arrive in one iteration of the event loop share a task.
 
-    One that waits keeps the task to itself, and those behind it get tasks of their own. So each runs in a task and in a
-    context of its own, in order of arrival, and can be cancelled alone once it waits. None is started at once, whatever
-    the loop's task factory does.
+    One that waits keeps the task to itself, and those behind it get tasks of their own. So each runs in a context of
+    its own, in order of arrival, and can be cancelled alone once it waits. None is started at once, even with an eager
+    task factory.
 
     Args:
         assign: Called with the owner of a coroutine and the task that will run it; again if it gets another task.
@@ -39,7 +39,7 @@ class SharedTasks(Generic[Owner]):
     def __init__(self, assign: Callable[[Owner, asyncio.Task[Any]], None]) -> None:
         self._assign = assign
         self._batch: _Batch | None = None
-        """What the next task will run; None if there is none, or it takes no more."""
+        """The coroutines of the next task; None if no task waits to start, or if it takes no more."""
 
     def start(self, owner: Owner, work: Work) -> None:
         """Run a coroutine soon."""
@@ -50,8 +50,8 @@ class SharedTasks(Generic[Owner]):
         batch.append((owner, work, copy_context()))
         self._assign(owner, batch.task)
 
-    def separate(self) -> None:
-        """Run what arrives from now on in another task."""
+    def close_batch(self) -> None:
+        """Run coroutines that are started from now on in another task."""
         self._batch = None
 
     async def _run(self, batch: _Batch) -> None:
@@ -64,7 +64,7 @@ class SharedTasks(Generic[Owner]):
                     waits_for = context.run(work.send, None)
                 except StopIteration:
                     if batch.task.cancelling():
-                        return  # by the coroutine itself: this must not reach the others
+                        return  # the coroutine cancelled its own task, which must not cancel the others
                     continue
                 self._run_separately(batch)
                 await _continue(work, context, waits_for)

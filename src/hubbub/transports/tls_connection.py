@@ -1,8 +1,8 @@
-"""TLS for the connections of the HTTP server, on the `ssl` module's objects in memory.
+"""TLS for the connections of the HTTP server, with `ssl.SSLObject`, which works the same on every event loop.
 
-The same on every event loop. asyncio could do it by itself (`create_server(ssl=...)`), but then connections would be
-counted only after their handshakes, failed handshakes would not be reported, output that the caller does not read
-would not be counted, a connection could not be half-closed, and new certificates would need a new listener.
+asyncio could do it by itself (`create_server(ssl=...)`), but then connections would be counted only after their
+handshakes, failed handshakes would not be reported, output that the caller does not read would not be counted, a
+connection could not be half-closed, and new certificates would need a new listener.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _PLAIN_HTTP: Final = "HTTP_REQUEST"
 class TlsConnection(asyncio.Transport, asyncio.Protocol):
     """The protocol of a TCP connection or Unix socket, and the transport of the `HttpConnection` on it.
 
-    It is a connection of the server itself until its handshake is complete.
+    Until the handshake is complete, it is itself one of the server's connections.
     """
 
     transport: asyncio.Transport
-    """The connection below, which carries encrypted data."""
+    """The underlying transport, which carries encrypted data."""
 
     def __init__(
         self, context: ServerContext, files: TlsFiles, make_connection: Callable[[], asyncio.Protocol]
@@ -44,7 +44,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._tls = files.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._protocol: asyncio.Protocol | None = None
         """The HTTP or WebSocket connection; None during the handshake."""
-        self._since = context.next_sweep
+        self._started_at = context.next_sweep
         self._client = ""
         self._is_read_paused = False
         self._is_shut_down = False
@@ -53,7 +53,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._dropped_bytes = 0
         self._close_timer: asyncio.TimerHandle | None = None
 
-    # -- the protocol of the connection below --------------------------------------------
+    # -- the protocol of the underlying transport ----------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the handshake, unless the network of the caller has too many connections."""
@@ -88,7 +88,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._process()
 
     def eof_received(self) -> None:
-        """Let the connection below close itself, as without TLS."""
+        """Let the underlying transport close itself, as without TLS."""
         if self._protocol is not None and not self._is_shut_down:
             self._protocol.eof_received()
 
@@ -119,7 +119,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
                 self._context.cut_off("malformed", self._client)
                 logger.debug("invalid TLS data: %s", error.reason)
                 self._flush()  # the alert
-                self._close_below()
+                self._close_transport()
                 return
             assert self._protocol is not None
             if data:
@@ -143,7 +143,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             else:
                 self._flush()  # the alert
             self._fail_handshake(error.reason or type(error).__name__)
-            self._close_below()
+            self._close_transport()
             return False
         self._flush()
         self._context.remove(self)  # the HTTP connection is counted instead
@@ -166,16 +166,16 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def sweep(self, now: float) -> None:
         """End a handshake that takes too long."""
-        if now - self._since > self._context.limits.head_s:
+        if now - self._started_at > self._context.limits.head_s:
             self._fail_handshake("timeout")
             self.transport.abort()
 
     def shed(self) -> None:
-        """Close it; it has no unfinished message."""
+        """Close the connection; it has no unfinished message."""
         self.shut_down()
 
     def shut_down(self) -> None:
-        """Close it: no request has arrived."""
+        """Close the connection at once: no request has arrived."""
         self._is_closing = True
         self.transport.abort()
 
@@ -195,7 +195,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self.write(b"".join(list_of_data))
 
     def can_write_eof(self) -> bool:
-        """Whether the connection can be half-closed: as below."""
+        """Whether the underlying transport can be half-closed."""
         return self.transport.can_write_eof()
 
     def write_eof(self) -> None:
@@ -208,7 +208,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         """Send what is left and the end of the stream, and close."""
         if not self._is_closing:
             self._send_close()
-            self._close_below()
+            self._close_transport()
 
     def _send_close(self) -> None:
         if not self._is_shut_down and not self.transport.is_closing():
@@ -219,8 +219,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             self._flush()
             self._is_shut_down = True
 
-    def _close_below(self) -> None:
-        """Half-close the connection below, and close it when the caller does.
+    def _close_transport(self) -> None:
+        """Half-close the underlying transport, and close it when the caller does.
 
         Most callers answer the end of our stream with theirs. A connection that is closed before that is reset, and a
         caller may then lose a response that has arrived, but has not been read.
@@ -284,7 +284,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         return self._protocol
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return the TLS object or context, or what the connection below knows."""
+        """Return the TLS object or context, or information about the underlying transport."""
         if name == "ssl_object":
             return self._tls
         return self._tls.context if name == "sslcontext" else self.transport.get_extra_info(name, default)

@@ -33,7 +33,7 @@ _INVALID_DATA: Final = 1007
 _SWITCHING_PROTOCOLS: Final = 101
 _MASK_BYTES: Final = 4
 _SEND_EOF: Final = b""
-"""What `websockets` returns among its output to say that nothing follows."""
+"""The item in the output of `websockets` that stands for the end of the stream."""
 
 
 class WebSocketConnection(asyncio.Protocol):
@@ -52,7 +52,7 @@ class WebSocketConnection(asyncio.Protocol):
         """The response that accepts the handshake; None once it is sent."""
         self._task: asyncio.Task[None] | None = None
         self._messages: deque[bytes] = deque()
-        self._fragments: bytearray | None = None
+        self._fragments: bytes | bytearray | memoryview | None = None
         self._is_text = False
         self._partial_bytes = 0
         """The bytes of an incomplete frame."""
@@ -63,7 +63,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._pinged_at: float | None = None
         """When the ping was sent that has not been answered."""
         self._held_pong: list[bytes] = []
-        self._unread = UnreadOutput()
+        self._unread_output = UnreadOutput()
         self._wakeup: asyncio.Future[None] | None = None
         """Wakes the endpoint: a message has arrived, the caller reads again, or the connection has ended."""
 
@@ -87,23 +87,24 @@ class WebSocketConnection(asyncio.Protocol):
         protocol.receive_data(head)
         events = protocol.events_received()
         if not events or not isinstance(events[0], Request):
-            self._reject(b"".join(protocol.data_to_send()) or context.heads.refusal(400, "Invalid handshake"))
+            answer = b"".join(protocol.data_to_send())
+            self._refuse_malformed(answer or context.heads.refusal(400, "Invalid WebSocket handshake"))
             return
         response = protocol.accept(events[0])
         if response.status_code != _SWITCHING_PROTOCOLS:
             message = (response.body or b"").decode(errors="replace")
-            self._reject(context.heads.refusal(response.status_code, message))
+            self._refuse_malformed(context.heads.refusal(response.status_code, message))
             return
         self._response = response
-        self._pause_reading()  # what follows the handshake would be parsed as if it were accepted
-        self._task = context.start_socket(self)
+        self._pause_reading()  # until it is accepted: data that follows would be parsed as frames
+        self._task = context.start_websocket(self)
         self._task.add_done_callback(lambda task: self._end_unless_closed())
 
-    def _reject(self, response: bytes) -> None:
+    def _refuse_malformed(self, response: bytes) -> None:
         self._context.cut_off("malformed", self.client)
-        self._close_after(response)
+        self._send_and_close(response)
 
-    def _close_after(self, response: bytes) -> None:
+    def _send_and_close(self, response: bytes) -> None:
         self._response = None
         self._is_ended = True
         self.transport.write(response)
@@ -136,7 +137,7 @@ class WebSocketConnection(asyncio.Protocol):
             (b"connection", b"close"),
             *refusal.headers,
         )
-        self._close_after(self._context.heads.start(refusal.status) + encode_fields(fields) + b"\r\n" + body)
+        self._send_and_close(self._context.heads.start(refusal.status) + encode_fields(fields) + b"\r\n" + body)
 
     # -- messages ------------------------------------------------------------------------
 
@@ -209,9 +210,11 @@ class WebSocketConnection(asyncio.Protocol):
             if frame.fin:
                 self._add_message(bytes(frame.data))
             else:
-                # Joined at once: a list of many small fragments would take many times their size.
-                self._fragments = bytearray(frame.data)
+                self._fragments = frame.data
         elif frame.opcode is Opcode.CONT and self._fragments is not None:
+            # Joined at once: a list of many small fragments would take many times their size.
+            if not isinstance(self._fragments, bytearray):
+                self._fragments = bytearray(self._fragments)
             self._fragments += frame.data
             if frame.fin:
                 message, self._fragments = bytes(self._fragments), None
@@ -281,7 +284,7 @@ class WebSocketConnection(asyncio.Protocol):
     def sweep(self, now: float) -> None:
         """End the connection if the caller is too slow; ping it from time to time."""
         limits = self._context.limits
-        if self._unread.is_stuck(self.transport, now, limits.slow_reader_s):
+        if self._unread_output.is_stuck(self.transport, now, limits.slow_reader_s):
             self._context.cut_off("slow_reader", self.client)
             self.transport.abort()  # closing would wait until everything is read
         elif self._is_ended:
@@ -291,7 +294,7 @@ class WebSocketConnection(asyncio.Protocol):
             if self._is_read_paused:
                 self._unfinished_since = now  # time in which we do not read does not count
             elif now - self._unfinished_since > limits.body_s:
-                self._fail("The message did not arrive in time")
+                self._fail(f"The message took longer than {limits.body_s:g} s (body_s)")
         elif self._response is None:
             self._ping(now)
 
@@ -300,7 +303,7 @@ class WebSocketConnection(asyncio.Protocol):
             self._last_received, self._pinged_at = now, None
         elif self._pinged_at is not None:
             if now - self._pinged_at > bounds.PONG_TIMEOUT_S:
-                self._protocol.fail(_INTERNAL_ERROR, "No answer to pings")
+                self._protocol.fail(_INTERNAL_ERROR, "The client did not answer a ping")
                 self._end()
         elif now - self._last_received >= bounds.KEEP_ALIVE_S and not self._is_write_paused:
             self._pinged_at = now
@@ -342,7 +345,7 @@ class WebSocketConnection(asyncio.Protocol):
     def _end_unless_closed(self) -> None:
         """Close what the endpoint left open."""
         if self._response is not None:
-            self._close_after(self._context.heads.refusal(500, "Internal error"))
+            self._send_and_close(self._context.heads.refusal(500, "Internal error"))
         elif not self._is_ended:
             self._protocol.fail(_INTERNAL_ERROR)
             self._end()
@@ -350,13 +353,13 @@ class WebSocketConnection(asyncio.Protocol):
     def shut_down(self) -> None:
         """Refuse a pending handshake. Open connections are closed by the endpoint, after their calls."""
         if self._response is not None:
-            self._close_after(self._context.heads.refusal(503, "The server is shutting down"))
+            self._send_and_close(self._context.heads.refusal(503, "The server is shutting down"))
         elif self._is_ended:
             self.transport.close()
 
 
 def _frame_bytes(frame: Frame) -> int:
-    """The size of a frame of a client on the wire."""
+    """Return the size of a client's frame on the wire."""
     size = len(frame.data)
     length_bytes = 0 if size < 126 else 2 if size < 65536 else 8
     return 2 + length_bytes + _MASK_BYTES + size

@@ -90,7 +90,8 @@ class Endpoint:
             "/health": {"GET": self._serve_health},
             READINESS_PATH: {"GET": self._serve_readiness},
         }
-        self._usual_routes = {(method, MCP_PATH): route for method, route in self._routes[MCP_PATH].items()}
+        # One lookup finds the routes of most requests.
+        self._fast_routes = {(method, MCP_PATH): route for method, route in self._routes[MCP_PATH].items()}
         if metrics is not None:
             self._routes["/metrics"] = {"GET": self._serve_metrics}
             metrics.gauge("sessions", "Open legacy sessions.", lambda: sum(map(len, self._all_sessions())))
@@ -111,7 +112,7 @@ class Endpoint:
                 name = admitted.principal
                 await respond_refusal(exchange, admitted)
                 return
-            route = self._usual_routes.get((exchange.method, path)) or self._find_route(exchange)
+            route = self._fast_routes.get((exchange.method, path)) or self._find_route(exchange)
             if admitted is not ANONYMOUS:
                 name = admitted.name
             if isinstance(route, Refusal):

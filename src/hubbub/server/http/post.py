@@ -20,9 +20,9 @@ from hubbub.protocol.dialect import (
     claims_modern,
     classify,
     classify_batch,
+    classify_fast_http,
     modern_caller,
     refusal_revision,
-    usual_http_revision,
 )
 from hubbub.protocol.error_codes import error_response
 from hubbub.protocol.http_headers import HeaderList
@@ -144,18 +144,18 @@ class PostRoute:
             facts, session = self._read_request(exchange, principal)
             return self._serve_batch(exchange, principal, message, session, facts)
         version = exchange.headers.get(_VERSION_HEADER)
-        usual = None if version is None else self._serve_usual(exchange, principal, message, version)
-        return self._serve_unusual(IncomingMessage(exchange, principal, message)) if usual is None else usual
+        serving = None if version is None else self._serve_fast(exchange, principal, message, version)
+        return self._serve_message(IncomingMessage(exchange, principal, message)) if serving is None else serving
 
-    def _serve_usual(
+    def _serve_fast(
         self, exchange: HttpExchange, principal: Principal, message: Envelope, version: str
     ) -> Awaitable[None] | None:
-        """Serve a modern or legacy request with all that is required; return None for any other message."""
+        """Serve a modern or legacy request with all required members in fewer steps; return None for other messages."""
         method, identifier, raw = message.method, message.id, message.params
         if method is UNSET or identifier is UNSET or raw is UNSET or not bytes(identifier).isdigit():
             return None
         params, meta = decode_params(method, raw)
-        revision = usual_http_revision(meta, version)
+        revision = classify_fast_http(meta, version)
         if revision is not None:
             caller = modern_caller(meta, revision, principal, exchange.client)
             stream = self._modern.make_stream(exchange, method, revision)
@@ -170,7 +170,7 @@ class PostRoute:
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=stream)
         return self._legacy.serve(exchange, call, stream, session)
 
-    def _serve_unusual(self, incoming: IncomingMessage) -> Awaitable[None]:
+    def _serve_message(self, incoming: IncomingMessage) -> Awaitable[None]:
         exchange = incoming.exchange
         facts, incoming.session = self._read_request(exchange, incoming.principal)
         incoming.add_facts(facts)

@@ -1,4 +1,4 @@
-"""The encoded heads of requests to one server: most requests differ only in their bodies."""
+"""A cache of the encoded heads of a client's requests to one server: most requests differ only in their bodies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_HEADS: Final = 64
 """Number of encoded heads that are kept."""
 
 
-class RequestHead(NamedTuple):
+class EncodedHead(NamedTuple):
     """The head of requests that differ only in their bodies."""
 
     data: bytes
@@ -20,14 +20,14 @@ class RequestHead(NamedTuple):
     has_session: bool
 
 
-class RequestHeads:
+class EncodedHeads:
     """Keeps encoded heads; must be cleared when the URL, the version or the session changes."""
 
     def __init__(self) -> None:
-        self._heads: dict[tuple[object, ...], RequestHead] = {}
+        self._heads: dict[tuple[object, ...], EncodedHead] = {}
 
-    def find(self, outgoing: OutgoingRequest) -> RequestHead | None:
-        """The head of a request, if one with the same headers was encoded before."""
+    def find(self, outgoing: OutgoingRequest) -> EncodedHead | None:
+        """Return the head of a request, if one with the same headers was encoded before."""
         return self._heads.get((outgoing.is_stateless, *outgoing.headers.items()))
 
     def encode(
@@ -36,13 +36,13 @@ class RequestHeads:
         url: str,
         headers: Mapping[str, str],
         encode: Callable[[str, str, Mapping[str, str]], bytes],
-    ) -> RequestHead:
+    ) -> EncodedHead:
         """Encode and keep the head of a request.
 
         Raises:
             ValueError: a header is not valid.
         """
-        head = RequestHead(encode("POST", url, headers), url, SESSION_HEADER in headers)
+        head = EncodedHead(encode("POST", url, headers), url, SESSION_HEADER in headers)
         if len(self._heads) >= _MAX_HEADS:
             del self._heads[next(iter(self._heads))]
         self._heads[(outgoing.is_stateless, *outgoing.headers.items())] = head
