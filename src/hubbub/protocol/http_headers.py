@@ -4,8 +4,8 @@ Our HTTP server and ASGI give headers as bytes with lower-case names. If a name 
 of the request may pick different values, so neither is picked: `get` joins them as in RFC 9110
 §5.3, which makes a host, token or session id invalid, and `has_repeated` lets the gate refuse the
 request. Requests with the same head on one connection share one object, so it must not be changed. Values
-of `Mcp-Param-*` are encoded in `hubbub.protocol.mcp_headers`. The client checks headers
-given by its users with `check_request_header`.
+of `Mcp-Param-*` are encoded in `hubbub.protocol.mcp_headers`. The client checks headers given by its users with
+`check_request_header`.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class WebSocketConnection(asyncio.Protocol):
         """The response that accepts the handshake; None once it is sent."""
         self._task: asyncio.Task[None] | None = None
         self._messages: deque[bytes] = deque()
-        self._fragments: bytearray | None = None
+        self._fragments: bytes | bytearray | memoryview | None = None
         self._is_text = False
         self._partial_bytes = 0
         """The bytes of an incomplete frame."""
@@ -210,9 +210,11 @@ class WebSocketConnection(asyncio.Protocol):
             if frame.fin:
                 self._add_message(bytes(frame.data))
             else:
-                # Joined at once: a list of many small fragments would take many times their size.
-                self._fragments = bytearray(frame.data)
+                self._fragments = frame.data
         elif frame.opcode is Opcode.CONT and self._fragments is not None:
+            # Joined at once: a list of many small fragments would take many times their size.
+            if not isinstance(self._fragments, bytearray):
+                self._fragments = bytearray(self._fragments)
             self._fragments += frame.data
             if frame.fin:
                 message, self._fragments = bytes(self._fragments), None
