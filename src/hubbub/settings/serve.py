@@ -204,7 +204,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_pipelined_requests: Annotated[
         int,
         setting(
-            "Requests of one connection that may wait for the response to an earlier one; more get 431.",
+            "Requests of one connection that may wait for the response to an earlier one; more get 429.",
             flag="--max-pipelined-requests",
             ge=1,
         ),

@@ -328,7 +328,7 @@ class HttpConnection(asyncio.Protocol):
             self._pipeline = deque()
         self._pipeline.append(exchange)
         if len(self._pipeline) > self.context.limits.pipelined_requests:
-            self.refuse(431, "pipelining", "Too many requests wait for a response (max_pipelined_requests); send fewer")
+            self.refuse(429, "pipelining", "Too many requests wait for a response (max_pipelined_requests); send fewer")
             raise _Refused
         self.update_reading()
 
@@ -440,7 +440,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _refuse_head(self) -> _Refused:
         limit = self.context.limits.head_bytes
-        self.refuse(431, "large_head", f"The head of the request is larger than {limit} bytes (max_head_bytes)")
+        self.refuse(431, "large_head", f"The request line and headers exceed {limit} bytes (max_head_bytes); send less")
         return _Refused()
 
     def shed(self) -> None:
@@ -485,9 +485,9 @@ class HttpConnection(asyncio.Protocol):
         elif self._phase is not _BUSY and self._is_read_paused:
             self._phase_start = now  # time in which we do not read does not count
         elif self._phase is _HEAD and waited_s > limits.head_s:
-            self.refuse(408, "slow_sender", f"The head of the request took longer than {limits.head_s:g} s (head_s)")
+            self.refuse(408, "slow_sender", f"The request head took over {limits.head_s:g} s (head_s); send it at once")
         elif self._phase is _BODY and waited_s > limits.body_s:
-            self.refuse(408, "slow_sender", f"The body of the request took longer than {limits.body_s:g} s (body_s)")
+            self.refuse(408, "slow_sender", f"The request body took over {limits.body_s:g} s (body_s); send it faster")
         elif self._current is not None:
             self._current.keep_alive(now, bounds.KEEP_ALIVE_S)
 
