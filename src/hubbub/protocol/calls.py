@@ -159,7 +159,7 @@ class Meta(msgspec.Struct, frozen=True, gc=False):
 NO_META = Meta()
 
 
-class Call(msgspec.Struct, kw_only=True, gc=False):
+class Call(msgspec.Struct, kw_only=True):
     """One request, as handlers and middleware get it."""
 
     id: Raw

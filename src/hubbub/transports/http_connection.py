@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import logging
 from collections import deque
 from typing import Final
 
 import httptools
 
 from hubbub import bounds
-from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
+from hubbub.transports import request_heads as heads
 from hubbub.transports.connection_limits import UnreadOutput
 from hubbub.transports.http_exchange import ServerExchange
-from hubbub.transports.request_heads import HeadTemplate, RawHead, RequestHead, encode_head, make_template, read_head
+from hubbub.transports.request_heads import RequestHead, Upgrade
 from hubbub.transports.server_context import ServerContext, client_address
 from hubbub.transports.websocket_connection import WebSocketConnection
+
+logger = logging.getLogger("hubbub.http")
 
 _HEADER_OVERHEAD_BYTES: Final = 4  # ": " and the end of the line
 _UNREAD_BODY_BYTES: Final = 64 * 1024
 """Reading pauses when this much of the body has arrived and the endpoint has not asked for it."""
-_BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
-_EMPTY_BODY: Final = (b"content-length", b"0")
 
 
 class _Phase(enum.Enum):
@@ -43,14 +44,6 @@ class _Phase(enum.Enum):
 _HEAD, _BODY, _BUSY, _IDLE, _LINGER = _Phase
 
 
-class _Upgrade(enum.Enum):
-    """What a request for another protocol gets. The parser treats all bytes after its head as that protocol."""
-
-    WEBSOCKET = enum.auto()
-    IGNORED = enum.auto()  # an answer over HTTP, the last one of the connection
-    REPARSED = enum.auto()  # the same, after parsing it again without the upgrade, because it has a body
-
-
 class _Refused(Exception):
     """Stops the parser, after `refuse`."""
 
@@ -59,10 +52,11 @@ class HttpConnection(asyncio.Protocol):
     """One connection. The parser calls the methods that begin with `on_`."""
 
     __slots__ = (
-        "_body", "_content_length", "_current", "_dropped_bytes", "_fields", "_head", "_incoming", "_is_in_head",
-        "_is_read_paused", "_overhead_bytes", "_parser", "_phase", "_phase_start", "_pipeline", "_refusal",
-        "_repeated_fields", "_repeats_head", "_template", "_trailer_bytes", "_unread_output", "_upgrade", "_url",
-        "_writable_waiter", "client", "context", "heads", "is_write_paused", "transport",
+        "_body", "_content_length", "_current", "_dropped_bytes", "_fields", "_head", "_incoming",
+        "_is_between_requests", "_is_in_head", "_is_read_paused", "_overhead_bytes", "_parser", "_phase",
+        "_phase_start", "_pipeline", "_refusal", "_repeated_fields", "_repeats_head", "_template",
+        "_trailer_bytes", "_unread_output", "_upgrade", "_url", "_writable_waiter", "client", "context",
+        "heads", "is_write_paused", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -76,7 +70,7 @@ class HttpConnection(asyncio.Protocol):
         """Headers whose name occurred before."""
         self._head: RequestHead | None = None
         """The head of the last request."""
-        self._template: HeadTemplate | None = None
+        self._template: heads.HeadTemplate | None = None
         """For requests with the same head, once it was repeated."""
         self._content_length: bytes | None = None
         self._url = self._body = b""
@@ -87,11 +81,11 @@ class HttpConnection(asyncio.Protocol):
         self._pipeline: deque[ServerExchange] | None = None
         self._refusal: tuple[int, str] | None = None
         """The last response, sent once all earlier requests are answered."""
-        self._upgrade: _Upgrade | None = None
+        self._upgrade: Upgrade | None = None
         self._overhead_bytes = self._trailer_bytes = self._dropped_bytes = 0
         self._phase = _HEAD
         self._phase_start = context.next_sweep
-        self._is_in_head = True
+        self._is_in_head = self._is_between_requests = True
         self._is_read_paused = self.is_write_paused = self._repeats_head = False
         self._unread_output = UnreadOutput()
         self._writable_waiter: asyncio.Future[None] | None = None
@@ -144,6 +138,8 @@ class HttpConnection(asyncio.Protocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._end_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
+            if isinstance(error, httptools.HttpParserCallbackError) and not isinstance(error.__context__, _Refused):
+                logger.error("parsing a request failed", exc_info=error)
             if self._refusal is None:
                 self.refuse(400, "malformed", f"Malformed HTTP request: {error}")
         if self._overhead_bytes > 4 * piece_bytes:
@@ -151,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
         elif not self._is_in_head and self._incoming is None and self._refusal is None:
             self._start_incomplete()
         elif was_idle and template is None and self._repeats_head and self._current is not None:
-            self._template = make_template(data, self._current.body_bytes, self._current.head)
+            self._template = heads.make_template(data, self._current.body_bytes, self._current.head)
 
     def pause_writing(self) -> None:
         """Stop streams and further responses, because the caller does not read."""
@@ -190,6 +186,9 @@ class HttpConnection(asyncio.Protocol):
             (self.transport.pause_reading if pauses else self.transport.resume_reading)()
 
     # -- the parser ----------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._is_between_requests = False
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -241,12 +240,12 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Serve a request that has arrived, or end the body of one that is being served."""
-        self._is_in_head = True
+        self._is_in_head = self._is_between_requests = True
         self._overhead_bytes = self._trailer_bytes = self._dropped_bytes = 0
         exchange = self._incoming
         if exchange is not None:
             self._end_incoming(exchange)
-        elif self._upgrade is None or self._upgrade is _Upgrade.IGNORED:
+        elif self._upgrade is None or self._upgrade is Upgrade.IGNORED:
             exchange = self._make_exchange()
             if exchange is None:
                 raise _Refused
@@ -265,7 +264,7 @@ class HttpConnection(asyncio.Protocol):
         self._repeats_head = head is not None and repeated is None and head.is_same(raw, fields)
         if head is None or not self._repeats_head:
             self._template = None
-            found = read_head(raw, fields, repeated)
+            found = heads.read_head(raw, fields, repeated)
             if isinstance(found, Refusal):
                 self.refuse(found.status, "malformed", found.message)
                 return None
@@ -284,13 +283,8 @@ class HttpConnection(asyncio.Protocol):
             exchange.client = self.context.proxies.client_address(head.headers, self.client)
         return exchange
 
-    def _read_raw_head(self) -> RawHead:
+    def _read_raw_head(self) -> heads.RawHead:
         return self._parser.get_method(), self._url, self._parser.get_http_version()
-
-    def find_scheme(self, headers: Headers) -> str:
-        """Return the scheme of a request, `http` or `https`."""
-        is_encrypted = self.transport.get_extra_info("sslcontext") is not None
-        return self.context.proxies.scheme(headers, self.client, "https" if is_encrypted else "http")
 
     def _start_incomplete(self) -> ServerExchange | None:
         """Serve a request whose body has not arrived: it may be refused now, or its caller wait for `100 Continue`."""
@@ -321,6 +315,8 @@ class HttpConnection(asyncio.Protocol):
         self._set_phase()
 
     def _start_or_queue(self, exchange: ServerExchange) -> None:
+        if self.transport.is_closing():
+            raise _Refused
         if self._current is None and not self._pipeline and not self.is_write_paused:
             self._start(exchange)
             return
@@ -342,12 +338,13 @@ class HttpConnection(asyncio.Protocol):
         """Continue after a response: with the next request, or by closing."""
         self._current = None
         if exchange.keeps_alive and self._incoming is None and not self._pipeline and self._refusal is None:
-            self._phase = _HEAD if self._overhead_bytes else _IDLE
+            self._phase = _IDLE if self._is_between_requests else _HEAD
             self._phase_start = self.context.next_sweep
             return
         if self._incoming is exchange:
             exchange.drop_body()
             self.context.unfinished.remove(self)
+            self.update_reading()
         if exchange.keeps_alive:
             self._start_next()
         elif self._incoming is exchange or self._upgrade is not None:
@@ -374,33 +371,30 @@ class HttpConnection(asyncio.Protocol):
             elif self._current is not None:
                 self._phase = _BUSY
             else:
-                self._phase = _HEAD if self._overhead_bytes else _IDLE
+                self._phase = _IDLE if self._is_between_requests else _HEAD
             self._phase_start = self.context.next_sweep
 
     # -- upgrades ------------------------------------------------------------------------
 
     def _begin_upgrade(self) -> None:
-        fields = self._list_fields()
-        has_body = any(name in _BODY_HEADERS and (name, value) != _EMPTY_BODY for name, value in fields)
-        protocols = [value.lower() for name, value in fields if name == b"upgrade"]
-        if protocols == [b"websocket"] and self._parser.get_method() == b"GET":
-            if has_body or self._current is not None or self._pipeline:
-                self.refuse(400, "malformed", "A WebSocket handshake must have no body, and wait for earlier responses")
-                raise _Refused
-            self._upgrade = _Upgrade.WEBSOCKET
-        else:
-            self._upgrade = _Upgrade.REPARSED if has_body else _Upgrade.IGNORED
+        upgrade = heads.choose_upgrade(self._parser.get_method(), self._list_fields())
+        if upgrade is Upgrade.WEBSOCKET and (self._current is not None or self._pipeline):
+            upgrade = Refusal(400, "Send a WebSocket handshake after the responses to earlier requests")
+        if isinstance(upgrade, Refusal):
+            self.refuse(upgrade.status, "malformed", upgrade.message)
+            raise _Refused
+        self._upgrade = upgrade
 
     def _end_upgrade(self, rest: bytes) -> None:
         """Continue after the head of an upgrade request, which is the last request unless the upgrade is accepted."""
-        if self._upgrade is _Upgrade.REPARSED:
+        if self._upgrade is Upgrade.REPARSED:
             self._upgrade = None
             fields = [field for field in self._list_fields() if field[0] not in (b"upgrade", b"connection")]
-            head = encode_head(self._read_raw_head(), [*fields, (b"connection", b"close")])
+            head = heads.encode_head(self._read_raw_head(), [*fields, (b"connection", b"close")])
             self._parser = httptools.HttpRequestParser(self)
             self._fields, self._repeated_fields, self._url = {}, None, b""
             self.data_received(head + rest)
-        elif self._upgrade is _Upgrade.WEBSOCKET:
+        elif self._upgrade is Upgrade.WEBSOCKET:
             if rest:  # a client has to wait for the response (RFC 6455, 4.1)
                 self._upgrade = None
                 self.refuse(400, "malformed", "Data follows the WebSocket handshake; send it after the response")
@@ -408,12 +402,16 @@ class HttpConnection(asyncio.Protocol):
                 self._open_websocket()
 
     def _open_websocket(self) -> None:
-        context = self.context
-        context.connections.discard(self)
-        fields = self._list_fields()
-        socket = WebSocketConnection(context, self.transport, self._url, Headers(fields))
+        raw, fields = self._read_raw_head(), self._list_fields()
+        head = heads.read_head(raw, self._fields, self._repeated_fields)
+        if isinstance(head, Refusal):
+            self._upgrade = None
+            self.refuse(head.status, "malformed", head.message)
+            return
+        self.context.connections.discard(self)
+        socket = WebSocketConnection(self.context, self.transport, head)
         self.transport.set_protocol(socket)
-        socket.start(encode_head(self._read_raw_head(), fields))
+        socket.start(heads.encode_head(raw, fields))
 
     # -- refusals and the end --------------------------------------------------------------
 
@@ -480,7 +478,7 @@ class HttpConnection(asyncio.Protocol):
             if waited_s > limits.idle_s:
                 self.transport.close()
         elif self._phase is _LINGER:
-            if waited_s > bounds.LINGER_TIMEOUT_S:
+            if waited_s > bounds.LINGER_TIMEOUT_S and not self.transport.get_write_buffer_size():
                 self.transport.abort()
         elif self._phase is not _BUSY and self._is_read_paused:
             self._phase_start = now  # time in which we do not read does not count
@@ -488,7 +486,7 @@ class HttpConnection(asyncio.Protocol):
             self.refuse(408, "slow_sender", f"The request head took over {limits.head_s:g} s (head_s); send it at once")
         elif self._phase is _BODY and waited_s > limits.body_s:
             self.refuse(408, "slow_sender", f"The request body took over {limits.body_s:g} s (body_s); send it faster")
-        elif self._current is not None:
+        if self._current is not None:
             self._current.keep_alive(now, bounds.KEEP_ALIVE_S)
 
     def shut_down(self) -> None:

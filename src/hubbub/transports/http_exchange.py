@@ -81,7 +81,7 @@ class ServerExchange:
     @property
     def scheme(self) -> str:
         """`http` or `https`."""
-        return self._connection.find_scheme(self.headers)
+        return self._connection.context.find_scheme(self._connection.transport, self.headers)
 
     # -- the request -----------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
@@ -19,6 +20,7 @@ from hubbub.transports.server_context import HttpEndpoint, ServerConnection, Ser
 if TYPE_CHECKING:
     from hubbub.transports.server_tls import TlsFiles
 
+logger = logging.getLogger("hubbub.http")
 __all__ = ["ConnectionLimits", "HttpServer", "listen", "new_event_loop"]
 
 
@@ -85,9 +87,12 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(bounds.SWEEP_INTERVAL_S)
-            if self._tls is not None:
-                self._tls.reload_if_changed()
             self._context.sweep(loop.time())
+            if self._tls is not None:
+                try:
+                    self._tls.reload_if_changed()
+                except Exception:  # deadlines must be checked all the same
+                    logger.exception("reloading the TLS files failed")
 
     async def _drain(self) -> None:
         """End streams, let running requests finish, and close all connections."""
@@ -97,6 +102,7 @@ class HttpServer:
         for connection in list(context.connections):
             connection.shut_down()
         await self._wait(self._finish_tasks(), context.limits.drain_s)
+        await asyncio.sleep(0)  # a task that is cancelled before its first step would answer nothing
         for task in context.tasks:
             task.cancel()
         await self._wait(self._finish_tasks(), bounds.SHUTDOWN_TIMEOUT_S)
@@ -109,7 +115,7 @@ class HttpServer:
         await asyncio.sleep(0)
 
     async def _finish_tasks(self) -> None:
-        while tasks := self._context.tasks:
+        while tasks := {task for task in self._context.tasks if not task.done()}:
             await asyncio.wait(tasks)
 
     async def _wait(self, work: Coroutine[Any, Any, object], timeout_s: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -13,9 +14,12 @@ from hubbub.protocol.refusal import Refusal
 
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?#@]+)(/[^?#]*)?(?:\?([^#]*))?", re.IGNORECASE)
 _CACHED_TARGETS: Final = 256  # most callers use one
+_MAX_CACHED_TARGET_BYTES: Final = 256
 _LENGTH_LINE: Final = re.compile(rb"\r\ncontent-length: ([0-9]{1,9})(?=\r\n)", re.IGNORECASE)
 _MAX_LENGTH_DIGITS: Final = 12  # with the end of the line
 _MAX_TEMPLATE_BYTES: Final = 2048
+_BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
+_EMPTY_BODY: Final = (b"content-length", b"0")
 _WRONG_TARGET: Final = Refusal(400, "Invalid request target; send a path, and the host in the header Host only")
 _WRONG_ENCODING: Final = Refusal(400, "Invalid Transfer-Encoding; send `chunked`, once and with HTTP/1.1")
 
@@ -35,9 +39,12 @@ class Target(NamedTuple):
     """The host that an absolute target names; None for others."""
 
 
-@lru_cache(_CACHED_TARGETS)
 def parse_target(raw: bytes) -> Target | None:
     """Return the parts of a target; None if it is invalid."""
+    return _parse(raw) if len(raw) > _MAX_CACHED_TARGET_BYTES else _parse_cached(raw)
+
+
+def _parse(raw: bytes) -> Target | None:
     if raw[:1] == b"/":
         path, _, query = raw.partition(b"?")
         return None if b"#" in raw else Target(_decode(path), query.decode("latin-1"))
@@ -47,6 +54,9 @@ def parse_target(raw: bytes) -> Target | None:
     if absolute is None:
         return None
     return Target(_decode(absolute[2] or b"/"), (absolute[3] or b"").decode("latin-1"), absolute[1].lower())
+
+
+_parse_cached = lru_cache(_CACHED_TARGETS)(_parse)
 
 
 def _decode(path: bytes) -> str:
@@ -108,6 +118,25 @@ def read_head(
     if encoding is not None and (version == "1.0" or encoding.lower() != b"chunked"):
         return _WRONG_ENCODING
     return RequestHead(raw, fields, headers, target)
+
+
+class Upgrade(enum.Enum):
+    """What a request for another protocol gets. The parser treats all bytes after its head as that protocol."""
+
+    WEBSOCKET = enum.auto()
+    IGNORED = enum.auto()  # an answer over HTTP, the last one of the connection
+    REPARSED = enum.auto()  # the same, after parsing it again without the upgrade, because it has a body
+
+
+def choose_upgrade(method: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Upgrade | Refusal:
+    """Decide about a request for another protocol."""
+    if method == b"CONNECT":
+        return Refusal(400, "CONNECT is for proxies; send requests to this server itself")
+    has_body = any(name in _BODY_HEADERS and (name, value) != _EMPTY_BODY for name, value in fields)
+    protocols = [value.lower() for name, value in fields if name == b"upgrade"]
+    if protocols != [b"websocket"] or method != b"GET":
+        return Upgrade.REPARSED if has_body else Upgrade.IGNORED
+    return Refusal(400, "A WebSocket handshake must have no body") if has_body else Upgrade.WEBSOCKET
 
 
 class HeadTemplate:

@@ -13,9 +13,10 @@ from hubbub.protocol.http_headers import HeaderList
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
 }
-_CACHED_FIELDS: Final = 64  # most responses have no headers of their own, or the same
+_CACHED_FIELDS: Final = 8  # most responses have no headers of their own, or the same
 _HEADER_TEXT: Final = bytes(byte for byte in range(256) if byte == 9 or (byte >= 32 and byte != 127))
 """The bytes that a header may contain."""
+_RETRY_STATUSES: Final = (429, 503)
 STREAM_HEADERS: Final = (
     b"content-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\n"
 )
@@ -48,6 +49,8 @@ class ResponseHeads:
         """Encode a whole response after which the connection is closed."""
         body = message.encode()
         fields = b"connection: close\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d" % len(body)
+        if status in _RETRY_STATUSES:
+            fields = b"retry-after: 1\r\n" + fields
         return b"%b%b\r\n\r\n%b" % (self.start(status), fields, body)
 
 

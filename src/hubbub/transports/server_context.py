@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from hubbub import bounds
 from hubbub.observe import log_refusal
 from hubbub.ports import HttpExchange, ReportCutOff, WebSocketExchange
-from hubbub.protocol.http_headers import HeaderList
+from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.transports.connection_limits import ConnectionLimits, ConnectionTable, UnfinishedMessages
 from hubbub.transports.forwarded import TrustedProxies
 from hubbub.transports.response_heads import ResponseHeads
@@ -98,6 +98,11 @@ class ServerContext:
             except Exception:
                 logger.exception("checking the deadlines of a connection failed")
                 connection.transport.abort()
+
+    def find_scheme(self, transport: asyncio.BaseTransport, headers: Headers) -> str:
+        """Return the scheme of a request, `http` or `https`."""
+        is_encrypted = transport.get_extra_info("sslcontext") is not None
+        return self.proxies.scheme(headers, client_address(transport), "https" if is_encrypted else "http")
 
     def start(self, exchange: ServerExchange) -> None:
         """Serve a request in a task, unless too many are running: calls can continue without their connection."""

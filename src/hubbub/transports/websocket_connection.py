@@ -18,10 +18,9 @@ from websockets.server import ServerProtocol
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed
-from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.transports.connection_limits import UnreadOutput
-from hubbub.transports.request_heads import parse_target
+from hubbub.transports.request_heads import RequestHead
 from hubbub.transports.response_heads import encode_fields
 from hubbub.transports.server_context import ServerContext, client_address
 
@@ -39,10 +38,9 @@ _SEND_EOF: Final = b""
 class WebSocketConnection(asyncio.Protocol):
     """A `WebSocketExchange` of our own server, with limits on incomplete messages and unread output."""
 
-    def __init__(self, context: ServerContext, transport: asyncio.Transport, target: bytes, headers: Headers) -> None:
-        parsed = parse_target(target)
-        self.path = "" if parsed is None else parsed.path
-        self.headers = headers
+    def __init__(self, context: ServerContext, transport: asyncio.Transport, head: RequestHead) -> None:
+        self.path = head.target.path
+        self.headers = headers = head.headers
         self.transport = transport
         self._context = context
         address = client_address(transport)
@@ -244,7 +242,8 @@ class WebSocketConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Let `send` continue, and send the pong that was held back."""
         self._is_write_paused = False
-        self.transport.writelines(self._held_pong)
+        if self._held_pong and not self._is_ended:
+            self.transport.writelines(self._held_pong)
         self._held_pong = []
         self._wake()
 

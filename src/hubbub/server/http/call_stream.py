@@ -27,7 +27,7 @@ _NO_TRANSFORM = (b"cache-control", b"no-cache, no-transform")
 ResponseMode = Literal["auto", "json", "sse"]
 
 
-class CallStream(msgspec.Struct, eq=False, gc=False):
+class CallStream(msgspec.Struct, eq=False):
     """Sends the response to one HTTP call, and the messages before it."""
 
     _exchange: HttpExchange
