@@ -34,6 +34,7 @@ _HANDSHAKE = (
     "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\nsec-websocket-protocol: mcp.v1\r\n\r\n"
 ).encode()
 _POST = f"POST /mcp HTTP/1.1\r\nhost: {HOST}\r\ncontent-type: application/json\r\n".encode()
+_NO_NAME = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}'
 _MALFORMED = [
     b"NONSENSE\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # the start of TLS
@@ -55,6 +56,9 @@ _MALFORMED = [
     _POST + b"content-length: 9\r\n\r\n{not json",
     _POST + b"content-length: 2\r\n\r\n\xff\xfe",
     _POST + b"content-length: 13\r\n\r\n[[[[[[1]]]]]]",
+    b"CONNECT a:80 HTTP/1.1\r\nhost: %b\r\ncontent-length: 2\r\n\r\n{}" % HOST.encode(),
+    b"POST /unknown HTTP/1.1\r\nhost: %b\r\ncontent-length: 1000000\r\n\r\n%b" % (HOST.encode(), b"x" * 1_000_000),
+    _POST + b"content-length: %d\r\n\r\n%b" % (len(_NO_NAME), _NO_NAME),
 ]
 
 
