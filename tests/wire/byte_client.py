@@ -85,12 +85,16 @@ async def connect(port: int) -> ByteClient:
     return client
 
 
-async def send_pieces(port: int, pieces: Sequence[bytes]) -> Received:
-    """Send these pieces, each in its own packet; half-close only if the server waits for more."""
+async def send_pieces(port: int, pieces: Sequence[bytes], quiet: int = 3) -> Received:
+    """Send these pieces, each in its own packet; half-close only if the server waits for more.
+
+    Args:
+        quiet: Iterations of the loop without new data, after which the next piece is sent.
+    """
     client = await connect(port)
     for number, piece in enumerate(pieces):
         if number:
-            await client.settle(3)
+            await client.settle(quiet)
         if client.end.done():
             break
         client.transport.write(piece)

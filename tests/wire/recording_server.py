@@ -15,6 +15,7 @@ from tests.wire.byte_client import ByteClient, connect
 from hubbub import ConnectionClosed, MessageTooLarge
 from hubbub.ports import HttpExchange, WebSocketExchange
 from hubbub.transports import http_server
+from hubbub.transports.server_context import WebSocketEndpoint
 
 DEFAULT_LIMITS = http_server.ConnectionLimits(
     message_bytes=100_000,
@@ -86,6 +87,8 @@ class RecordingServer:
             await exchange.end()
         elif exchange.path == "/large":
             await exchange.respond(200, b"x" * int(exchange.query))
+        elif exchange.path == "/echo":
+            await exchange.respond(200, b"%b: %b\n" % (exchange.headers.raw(b"x-tag") or b"", body))
         else:
             await exchange.respond(200, b"%d of %b\n" % (len(body), exchange.path.encode()))
 
@@ -103,11 +106,13 @@ async def _refuse_websocket(exchange: WebSocketExchange) -> None:
 
 
 @asynccontextmanager
-async def run_recording_server(**limits: Any) -> AsyncIterator[RecordingServer]:
+async def run_recording_server(
+    serve_websocket: WebSocketEndpoint = _refuse_websocket, **limits: Any
+) -> AsyncIterator[RecordingServer]:
     """Serve on a free port until the block ends; `limits` replace those of `DEFAULT_LIMITS`."""
     recorder, is_up = RecordingServer(), asyncio.Event()
     server = http_server.HttpServer(
-        recorder.serve, _refuse_websocket, DEFAULT_LIMITS._replace(**limits), cut_off=recorder.report_cut_off
+        recorder.serve, serve_websocket, DEFAULT_LIMITS._replace(**limits), cut_off=recorder.report_cut_off
     )
     recorder.http = server
     listener = http_server.listen("127.0.0.1", 0)

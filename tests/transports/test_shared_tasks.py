@@ -1,0 +1,30 @@
+"""Coroutines that share a task run, whatever happens to others of the same task."""
+
+import asyncio
+
+import pytest
+from tests.clock import yield_to_loop
+
+from hubbub.transports.shared_tasks import SharedTasks
+
+
+@pytest.mark.parametrize("iterations", [1, 5])
+async def test_a_task_that_is_cancelled_before_it_starts_swallows_nothing_that_comes_later(iterations: int) -> None:
+    assigned: dict[str, asyncio.Task[object]] = {}
+    ran = []
+
+    async def work(name: str) -> None:
+        ran.append(name)
+
+    shared: SharedTasks[str] = SharedTasks(assigned.__setitem__)
+    first = work("first")
+    shared.start("first", first)
+    assigned["first"].cancel()
+    await yield_to_loop(iterations)
+    shared.start("second", work("second"))
+    shared.start("third", work("third"))
+    await yield_to_loop()
+    first.close()  # it is cancelled with its task, so nobody else does
+    assert ran[-2:] == ["second", "third"]
+    assert assigned["second"] is not assigned["first"]
+    assert all(task.done() for task in assigned.values())
