@@ -8,7 +8,7 @@ from tests.clock import yield_to_loop
 from hubbub.transports.shared_tasks import SharedTasks
 
 
-@pytest.mark.parametrize("iterations", [1, 5])
+@pytest.mark.parametrize("iterations", [0, 1, 5])
 async def test_a_task_that_is_cancelled_before_it_starts_swallows_nothing_that_comes_later(iterations: int) -> None:
     assigned: dict[str, asyncio.Task[object]] = {}
     ran = []

@@ -44,7 +44,7 @@ class SharedTasks(Generic[Owner]):
     def start(self, owner: Owner, work: Work) -> None:
         """Run a coroutine soon."""
         batch = self._batch
-        if batch is None or batch.task.done():  # cancelled before its first step
+        if batch is None or batch.task.cancelling():  # it was cancelled before its first step
             batch = self._batch = _Batch()
             batch.task = asyncio.Task(self._run(batch))
         batch.append((owner, work, copy_context()))
