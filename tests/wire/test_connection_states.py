@@ -154,3 +154,15 @@ async def test_a_websocket_client_may_read_after_the_server_has_closed(caplog: p
         assert len(client.received) > 20_000_000
         assert client.received.endswith(b"\x88\x02\x03\xe9")
     assert read_problems(caplog) == []
+
+
+async def test_an_incomplete_request_above_the_limit_of_pipelining_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    incomplete = (
+        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n{"
+    )
+    async with run_server(max_pipelined_requests=1) as instance, instance.site.connect() as link:
+        await link.send(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 2 + incomplete)
+        async with asyncio.timeout(TIMEOUT_S):
+            answers = await link.reader.read()
+        assert read_statuses(answers) == [200, 200, 429]
+    assert not read_problems(caplog)

@@ -11,6 +11,7 @@ import asyncio
 import enum
 import logging
 from collections import deque
+from contextlib import suppress
 from typing import Final
 
 import httptools
@@ -145,7 +146,8 @@ class HttpConnection(asyncio.Protocol):
         if self._overhead_bytes > 4 * piece_bytes:
             self._refuse_head()
         elif not self._is_in_head and self._incoming is None and self._refusal is None:
-            self._start_incomplete()
+            with suppress(_Refused):
+                self._start_incomplete()
         elif was_idle and template is None and self._repeats_head and self._current is not None:
             self._template = heads.make_template(data, self._current.body_bytes, self._current.head)
 
