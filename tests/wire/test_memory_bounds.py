@@ -16,7 +16,7 @@ from tests.wire.request_bytes import CHUNKED, HANDSHAKE, HOST, get, request
 
 MIB = 1024 * 1024
 FLOOD_BYTES = 12 * MIB
-BOUND_BYTES = 3 * MIB
+BOUND_BYTES = 4 * MIB
 """Well above what one connection may use with the limits of these tests, and well below the flood."""
 
 

@@ -201,8 +201,10 @@ class ServerExchange:
             start += b"content-type: %b\r\n" % content_type
         if body or self.status not in _NO_CONTENT:
             start += b"content-length: %d\r\n" % len(body)
-        parts = [start, b"\r\n", body] if body and self.method != "HEAD" else [start, b"\r\n"]
-        self._connection.transport.writelines(parts)
+        # Not `writelines`, which does not pause the protocol in Python 3.12.0 to 3.12.8 and 3.13.1 (CVE-2024-12254).
+        self._connection.transport.write(start + b"\r\n")
+        if body and self.method != "HEAD":
+            self._connection.transport.write(body)
 
     def _encode_extra_fields(self, headers: HeaderList) -> bytes:
         """Return the lines of the headers that not every response has."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from hubbub import bounds
@@ -189,10 +189,6 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         while rest:
             rest = rest[self._tls.write(rest) :]
         self._flush()
-
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
-        """Encrypt and send, with one write."""
-        self.write(b"".join(list_of_data))
 
     def can_write_eof(self) -> bool:
         """Whether the underlying transport can be half-closed."""

@@ -31,8 +31,6 @@ _INTERNAL_ERROR: Final = 1011
 _INVALID_DATA: Final = 1007
 _SWITCHING_PROTOCOLS: Final = 101
 _MASK_BYTES: Final = 4
-_SEND_EOF: Final = b""
-"""The item in the output of `websockets` that stands for the end of the stream."""
 
 
 class WebSocketConnection(asyncio.Protocol):
@@ -243,7 +241,7 @@ class WebSocketConnection(asyncio.Protocol):
         """Let `send` continue, and send the pong that was held back."""
         self._is_write_paused = False
         if self._held_pong and not self._is_ended:
-            self.transport.writelines(self._held_pong)
+            self.transport.write(b"".join(self._held_pong))
         self._held_pong = []
         self._wake()
 
@@ -258,7 +256,7 @@ class WebSocketConnection(asyncio.Protocol):
     def _flush(self) -> None:
         output = self._protocol.data_to_send()
         if output and not self.transport.is_closing():
-            self.transport.writelines([data for data in output if data != _SEND_EOF])
+            self.transport.write(b"".join(output))
 
     def _flush_pongs(self) -> None:
         """Answer pings; while the caller does not read, only the last one (RFC 6455, 5.5.3)."""
@@ -266,7 +264,7 @@ class WebSocketConnection(asyncio.Protocol):
         if self._is_write_paused:
             self._held_pong = pongs[-1:] or self._held_pong
         elif pongs:
-            self.transport.writelines(pongs)
+            self.transport.write(b"".join(pongs))
 
     def _pause_reading(self) -> None:
         if not self._is_read_paused and not self.transport.is_closing():
