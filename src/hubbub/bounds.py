@@ -119,7 +119,7 @@ LINGER_TIMEOUT_S: Final = 5.0
 """How long a connection is read after its last response: closing at once would reset it while the caller sends."""
 LINGER_BYTES: Final = 64 * 1024 * 1024
 """Bytes that are read and dropped during that time."""
-REFUSED_BYTES: Final = 16 * 1024 * 1024
+REFUSED_BYTES: Final = 10 * 1024 * 1024
 """Bytes that are read and dropped after a request was refused because it is malformed or exceeds a limit."""
 PIPELINED_REQUESTS: Final = 128
 """Requests of one connection that wait for the response to an earlier one."""
