@@ -201,7 +201,7 @@ class ServerExchange:
             start += b"content-type: %b\r\n" % content_type
         if body or self.status not in _NO_CONTENT:
             start += b"content-length: %d\r\n" % len(body)
-        # Not `writelines`, which does not pause the protocol in Python 3.12.0 to 3.12.8 and 3.13.1 (CVE-2024-12254).
+        # Not `writelines`: it ignores flow control in early releases of Python 3.12 and 3.13 (cpython issue 127655).
         self._connection.transport.write(start + b"\r\n")
         if body and self.method != "HEAD":
             self._connection.transport.write(body)
