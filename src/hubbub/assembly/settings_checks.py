@@ -9,7 +9,7 @@ from hubbub.errors import HubbubError, SettingsError
 from hubbub.settings.fields import list_settings
 from hubbub.settings.read import describe_unknown_variables, known_variables, read_settings, unknown_variables
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.sources import HUB, PACKS, SERVERS, VARIABLE_PREFIX, VIEWS, Sources
+from hubbub.settings.sources import GOVERNANCE, HUB, PACKS, SERVERS, VARIABLE_PREFIX, VIEWS, Sources
 from hubbub.suggestions import format_suggestion
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def check_sources(sources: Sources) -> str:
     Raises: SettingsError.
     """
     known = known_variables(ServeSettings)
-    known |= _check_servers(sources) | _check_hub(sources)
+    known |= _check_servers(sources) | _check_hub(sources) | _check_governance(sources)
     unknown = unknown_variables(sources.environ, known)
     sections = sources.file.table((PACKS,)) if sources.file is not None else {}
     if not unknown and not sections:
@@ -90,6 +90,25 @@ def _check_hub(sources: Sources) -> set[str]:
     for name in sources.file.table((VIEWS,)) if sources.file is not None else ():
         read_settings(ViewSettings, sources, (VIEWS, name))
         known |= known_variables(ViewSettings, (VIEWS, name))
+    return known
+
+
+def _check_governance(sources: Sources) -> set[str]:
+    """Read the sections about tenants, policy and audit; return the variables that belong to them."""
+    tree = sources.file.tree if sources.file is not None else {}
+    prefixes = tuple(f"{VARIABLE_PREFIX}{name.upper()}__" for name in GOVERNANCE)
+    if not any(name in tree for name in GOVERNANCE) and not any(name.startswith(prefixes) for name in sources.environ):
+        return set()
+    from hubbub.settings.governance import NAMED_SECTIONS, SECTIONS
+    from hubbub.settings.governance_reader import read_governance
+
+    read_governance(sources)
+    known: set[str] = set()
+    for name, kind in SECTIONS.items():
+        known |= known_variables(kind, (name,))
+    for name, kind in NAMED_SECTIONS.items():
+        for part in sources.file.table((name,)) if sources.file is not None else ():
+            known |= known_variables(kind, (name, part))
     return known
 
 

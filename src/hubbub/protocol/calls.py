@@ -38,7 +38,15 @@ class Principal(msgspec.Struct, frozen=True):
     """The authenticated identity of a caller, with its scopes."""
 
     name: str
+    """Unique: state of callers is kept under it. With tenants, it contains tenant, user and credential."""
     scopes: frozenset[str] = frozenset()
+    tenant: str = ""
+    """Empty if there are no tenants."""
+    user: str = ""
+    client: str = ""
+    """The program that the credential was issued to, or the name of the key."""
+    credential: str = ""
+    """A keyed hash of the id and version of the credential, never of its secret."""
 
 
 ANONYMOUS = Principal("anonymous")

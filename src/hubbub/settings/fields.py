@@ -122,6 +122,12 @@ class Setting(msgspec.Struct, frozen=True):
         return kind if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else None
 
     @property
+    def table_kind(self) -> type[msgspec.Struct] | None:
+        """The struct of each table, if the value is an array of tables."""
+        kind = get_args(self.kind)[0] if get_origin(self.kind) is tuple else None
+        return kind if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else None
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """The allowed values, if the type is a `Literal`."""
         return tuple(

@@ -21,7 +21,7 @@ from hubbub.settings.file import SettingsFile
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.servers import ServerSettings
-from hubbub.settings.sources import HUB, PACKS, SERVERS, VIEWS, Key
+from hubbub.settings.sources import GOVERNANCE, HUB, PACKS, SERVERS, VIEWS, Key
 
 
 def iter_keys(tree: Mapping[str, Any]) -> Iterator[tuple[Key, Setting | None]]:
@@ -33,10 +33,23 @@ def iter_keys(tree: Mapping[str, Any]) -> Iterator[tuple[Key, Setting | None]]:
             yield from _struct_keys(HubSettings, value, (HUB,))
         elif name in (SERVERS, VIEWS):
             yield from _section_keys(ServerSettings if name == SERVERS else ViewSettings, value, (name,))
+        elif name in GOVERNANCE:
+            yield from _governance_keys(name, value)
         elif name == PACKS:
             yield from _pack_keys(value, (PACKS,))
         else:
             yield (name,), None
+
+
+def _governance_keys(name: str, table: Mapping[str, Any]) -> Iterator[tuple[Key, Setting | None]]:
+    from hubbub.settings.governance import NAMED_SECTIONS, SECTIONS  # most files have none of them
+
+    if name in SECTIONS:
+        yield from _struct_keys(SECTIONS[name], table, (name,))
+    elif name in NAMED_SECTIONS:
+        yield from _section_keys(NAMED_SECTIONS[name], table, (name,))
+    else:
+        yield (name,), None
 
 
 def split_harmless(tree: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Key, ...]]:

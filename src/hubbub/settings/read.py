@@ -11,6 +11,7 @@ from hubbub.errors import SettingsError
 from hubbub.settings.fields import Setting, list_settings
 from hubbub.settings.secret import Secret
 from hubbub.settings.sources import (
+    GOVERNANCE,
     HUB,
     PACKS,
     SERVERS,
@@ -52,6 +53,9 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
                 name: read_settings(setting.named_sections, sources, (*parent, name)) for name in names
             }
             continue
+        if setting.table_kind is not None:
+            values[setting.name] = read_table_list(setting.table_kind, sources, (*section, setting.key))
+            continue
         given = sources.find(section, setting)
         if given is not None:
             values[setting.name] = _convert(given, setting)
@@ -65,6 +69,34 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
         if name in origins:
             raise SettingsError(f"{origins[name]} {problem}") from None
         raise SettingsError(f"{_describe_location(sources, section)}: {error}") from error
+
+
+def read_table_list(kind: type[S], sources: Sources, section: Sequence[str]) -> tuple[S, ...]:
+    """Read an array of tables, such as `[[tenants]]`; only a file can have one.
+
+    Raises:
+        SettingsError: a table does not fit; the message names its line.
+    """
+    *parents, name = section
+    table = sources.file.table(parents) if sources.file is not None else {}
+    items = table.get(name, [])
+    if not items:
+        return ()
+    assert sources.file is not None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise SettingsError(f"{sources.file.locate(section)} must be an array of tables: [[{'.'.join(section)}]]")
+    known = {setting.key for setting in list_settings(kind)}
+    found = []
+    for index, item in enumerate(items):
+        place = sources.file.locate((*section, str(index)))
+        for key in item:
+            if key not in known:
+                raise SettingsError(f"{place}.{key} is not a setting{format_suggestion(key, known)}")
+        try:
+            found.append(msgspec.convert(item, kind, dec_hook=_make_secret))
+        except ValueError as error:  # also of `__post_init__`
+            raise SettingsError(f"{place}: {str(error).replace('`$.', '`').replace(' - at `$`', '')}") from None
+    return tuple(found)
 
 
 def read_pack_settings(kind: type[S], pack: str, flags: Mapping[str, Any] | None = None) -> S:
@@ -89,8 +121,8 @@ def known_variables(kind: type[msgspec.Struct], section: Sequence[str] = ()) -> 
         if setting.is_section:
             names |= known_variables(setting.kind, (*section, setting.key))
             continue
-        if setting.named_sections is not None:
-            continue  # only a file can name them
+        if setting.named_sections is not None or setting.table_kind is not None:
+            continue  # only a file can have them
         variables = variable_names(section, setting)
         names.update(variables)
         if setting.is_secret:
@@ -123,7 +155,7 @@ def _refuse_unknown_keys(kind: type[msgspec.Struct], sources: Sources, section: 
         return
     known = {setting.key for setting in list_settings(kind) if setting.extra.get("in_file", True)}
     if not section:
-        known |= {PACKS, SERVERS, HUB, VIEWS}
+        known |= {PACKS, SERVERS, HUB, VIEWS, *GOVERNANCE}
     for key in sources.file.table(section):
         if key not in known:
             raise SettingsError(

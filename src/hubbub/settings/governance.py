@@ -1,0 +1,224 @@
+"""Settings of a hub that many people share: tenants, policy, pins, approvals, quotas, secrets, egress and audit.
+
+Sections of `hubbub.toml`. None of them is harmless, so an untrusted folder's file can set none. The descriptions of the
+fields are used in documentation.
+"""
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+
+from hubbub.settings.fields import setting
+
+TENANTS: Final = "tenants"
+POLICY: Final = "policy"
+PINS: Final = "pins"
+APPROVALS: Final = "approvals"
+QUOTAS: Final = "quotas"
+SECRETS: Final = "secrets"
+EGRESS: Final = "egress"
+AUDIT: Final = "audit"
+
+TenantName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+Patterns: TypeAlias = tuple[str, ...]
+Effect: TypeAlias = Literal["allow", "deny", "confirm"]
+ActionName: TypeAlias = Literal["list", "call", "search", "read", "get", "complete", "subscribe", "admin"]
+
+
+class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One tenant: a table of `[[tenants]]`. Any tenant switches tenants on."""
+
+    name: Annotated[TenantName, setting("Its name, in keys, claims, rules and records.", form="a-z0-9-")]
+    servers: Annotated[
+        tuple[str, ...] | None, setting("The servers that its users may use. Default: all.", form="NAME")
+    ] = None
+    allow_plain: Annotated[bool, setting("Whether its users may send JSON-RPC without MCP.")] = False
+    allow_stdio: Annotated[
+        bool, setting("Whether its users may use servers that the hub starts as programs; each gets its own process.")
+    ] = False
+    max_sessions: Annotated[int, setting("The largest number of sessions with servers, over all its users.", ge=1)] = (
+        256
+    )
+    max_processes: Annotated[int, setting("How many of these may be programs.", ge=1)] = 32
+    max_calls: Annotated[int, setting("The largest number of concurrent calls, over all its users.", ge=1)] = 256
+    session_idle_s: Annotated[float, setting("Seconds until an unused session with a server ends.", gt=0)] = 900.0
+    session_max_s: Annotated[
+        float, setting("Seconds until a session with a server is replaced by a new one, used or not.", gt=0)
+    ] = 3600.0
+
+
+class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One rule: a table of `[[policy.rules]]`. It matches if every pattern list that is given has a match."""
+
+    effect: Annotated[Effect, setting("What happens to a matching request.")]
+    tenants: Annotated[Patterns, setting("Patterns of tenants.", form="PATTERN")] = ()
+    users: Annotated[Patterns, setting("Patterns of users.", form="PATTERN")] = ()
+    scopes: Annotated[Patterns, setting("Patterns of scopes, one of which the caller has.", form="PATTERN")] = ()
+    servers: Annotated[Patterns, setting("Patterns of servers; `hub` is the hub itself.", form="PATTERN")] = ()
+    tools: Annotated[
+        Patterns, setting("Patterns of tools, prompts or resource URIs, by their names on the server.", form="PATTERN")
+    ] = ()
+    annotations: Annotated[
+        Patterns,
+        setting(
+            "Annotations that a tool has: read_only, destructive, idempotent, open_world; `!` negates.", form="NAME"
+        ),
+    ] = ()
+    actions: Annotated[tuple[ActionName, ...], setting("What the caller wants to do. Default: everything.")] = ()
+    reason: Annotated[str, setting("What callers and approvers read.")] = ""
+
+
+class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may do what: `[policy]`."""
+
+    engine: Annotated[Literal["rules", "cedar"], setting("Whether `rules` or the Cedar policies in `file` decide.")] = (
+        "rules"
+    )
+    file: Annotated[str | None, setting("A file of Cedar policies.", form="FILE", names_file=True)] = None
+    default: Annotated[Literal["allow", "deny"], setting("What happens if no rule matches.")] = "allow"
+    rules: Annotated[
+        tuple[PolicyRule, ...], setting("The rules; the first that matches decides.", form="[[table]]")
+    ] = ()
+
+
+class PinSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Approved definitions of tools, prompts and resource templates: `[pins]`."""
+
+    mode: Annotated[
+        Literal["off", "warn", "enforce"],
+        setting("Whether definitions that are not in the lock file are hidden (enforce), reported (warn) or ignored."),
+    ] = "off"
+    file: Annotated[
+        str | None,
+        setting("The lock file. Default: hubbub.lock beside the settings file.", form="FILE", names_file=True),
+    ] = None
+
+
+class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How people approve calls that the policy marks with `confirm`: `[approvals]`."""
+
+    via: Annotated[
+        Literal["auto", "client", "queue"],
+        setting(
+            "Where a person is asked: in the caller's client, in the hub's queue, or (auto) in the client if it can."
+        ),
+    ] = "auto"
+    expires_s: Annotated[float, setting("Seconds until an approval or a request for one expires.", gt=0)] = 600.0
+    max_pending: Annotated[int, setting("Requests that may wait for a person.", ge=1)] = 1000
+
+
+class QuotaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One limit: a table of `[[quotas]]`. Each combination of the parts in `per` is counted on its own."""
+
+    limit: Annotated[str, setting("How many calls in which time, such as 100/minute.", form="N/UNIT")]
+    per: Annotated[tuple[Literal["tenant", "user", "server", "tool"], ...], setting("What is counted on its own.")] = (
+        "tenant",
+    )
+    tenants: Annotated[Patterns, setting("Patterns of tenants that it applies to.", form="PATTERN")] = ()
+    users: Annotated[Patterns, setting("Patterns of users.", form="PATTERN")] = ()
+    servers: Annotated[Patterns, setting("Patterns of servers.", form="PATTERN")] = ()
+    tools: Annotated[Patterns, setting("Patterns of tools, by their names on the server.", form="PATTERN")] = ()
+
+
+class SecretSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the value of a secret comes from: exactly one of these."""
+
+    env: Annotated[str | None, setting("An environment variable of the hub.", form="NAME")] = None
+    file: Annotated[str | None, setting("A file; its last line break is removed.", form="FILE", names_file=True)] = None
+    keyring: Annotated[str | None, setting("An entry of the system's keyring.", form="SERVICE/USER")] = None
+    command: Annotated[tuple[str, ...] | None, setting("A program that prints it.", form="PROGRAM")] = None
+
+
+class SecretSettings(SecretSource, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One secret, `[secrets.NAME]`; `${secret:NAME}` in headers, URLs and variables of servers refers to it."""
+
+    tenants: Annotated[
+        tuple[str, ...] | None, setting("The tenants for which it may be used. Default: all, and the hub itself.")
+    ] = None
+    tenant: Annotated[
+        dict[str, SecretSource], setting("Other sources for single tenants, by name.", form="[section]")
+    ] = {}
+    refresh_s: Annotated[float, setting("Seconds after which it is read again.", gt=0)] = 60.0
+
+
+class EgressSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Which addresses the hub may connect to: `[egress]`."""
+
+    allow: Annotated[
+        tuple[str, ...] | None,
+        setting(
+            "The only hosts that servers, keys and metadata are fetched from. Default: all public ones.",
+            form="HOST[:PORT]",
+        ),
+    ] = None
+    proxy: Annotated[str | None, setting("An HTTP proxy that all connections go through.", form="URL")] = None
+
+
+class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The journal of decisions and calls: `[audit]`."""
+
+    folder: Annotated[
+        str | None,
+        setting(
+            "The folder of the journal. Default: `audit` in the data folder, if there are tenants.",
+            form="FOLDER",
+            names_file=True,
+        ),
+    ] = None
+    sync: Annotated[
+        Literal["batch", "each", "off"],
+        setting("When records are flushed to the disk before the call runs: in groups, one by one, or not at all."),
+    ] = "batch"
+    on_failure: Annotated[
+        Literal["refuse", "continue"], setting("What happens to calls if the journal cannot be written.")
+    ] = "refuse"
+    segment_bytes: Annotated[int, setting("The size at which a file of the journal is sealed.", ge=4096)] = (
+        64 * 1024 * 1024
+    )
+    retention_days: Annotated[int | None, setting("Days after which sealed files are deleted. Default: never.")] = None
+    signing_key_file: Annotated[
+        str | None,
+        setting("An Ed25519 private key (PEM) that signs the head of the journal.", form="FILE", names_file=True),
+    ] = None
+    anchor_command: Annotated[
+        tuple[str, ...],
+        setting("A program that stores each signed head elsewhere; it gets the head as JSON.", form="PROGRAM"),
+    ] = ()
+    database: Annotated[
+        str | None, setting("A PostgreSQL database that records are copied to.", form="postgresql://…")
+    ] = None
+
+
+SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {
+    POLICY: PolicySettings,
+    PINS: PinSettings,
+    APPROVALS: ApprovalSettings,
+    EGRESS: EgressSettings,
+    AUDIT: AuditSettings,
+}
+"""Sections with one table."""
+NAMED_SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {SECRETS: SecretSettings}
+"""Sections with one table for each name."""
+LIST_SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {TENANTS: TenantSettings, QUOTAS: QuotaSettings}
+"""Arrays of tables."""
+
+
+class GovernanceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """All of these settings."""
+
+    tenants: tuple[TenantSettings, ...] = ()
+    policy: PolicySettings = PolicySettings()
+    pins: PinSettings = PinSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    quotas: tuple[QuotaSettings, ...] = ()
+    secrets: dict[str, SecretSettings] = {}
+    egress: EgressSettings = EgressSettings()
+    audit: AuditSettings = AuditSettings()
+
+    @property
+    def has_tenants(self) -> bool:
+        """Whether callers belong to tenants."""
+        return bool(self.tenants)
+
+
+NO_GOVERNANCE: Final = GovernanceSettings()
