@@ -106,12 +106,11 @@ class Gate:
 
     def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
         """Like calling the gate, but without waiting: None if the caller must be authenticated."""
-        return self.check(headers) or (None if self._authenticators else ANONYMOUS)
+        refusal = None if headers.admitting_gate is self else self.check(headers)
+        return refusal or (None if self._authenticators else ANONYMOUS)
 
     def check(self, headers: Headers) -> Refusal | None:
         """Check all but the credential: the headers that must occur once, the host, the origin."""
-        if headers.admitting_gate is self:
-            return None
         if headers.has_repeated:
             for name in SINGLE_HEADERS:
                 if headers.is_repeated(name):

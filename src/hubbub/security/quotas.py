@@ -138,14 +138,13 @@ class _RequestLog:
     def __init__(self) -> None:
         self._rings: OrderedDict[tuple[str, str], _Ring] = OrderedDict()
         self._total_times = 0
+        self._last_key: tuple[str, str] | None = None
+        self._last_ring = _Ring()
+        """Of the caller that called last, which is the newest already."""
 
     def add(self, key: tuple[str, str], now: float, limit: RateLimit) -> float | None:
         """Accept a request; or return the time of the oldest one in the window, if there are too many."""
-        ring = self._rings.get(key)
-        if ring is None:
-            ring = self._rings[key] = _Ring()
-        else:
-            self._rings.move_to_end(key)
+        ring = self._last_ring if key == self._last_key else self._find_ring(key)
         times = ring.times
         if len(times) < limit.amount:
             times.append(now)
@@ -159,6 +158,15 @@ class _RequestLog:
         times[ring.next] = now
         ring.next = (ring.next + 1) % limit.amount
         return None
+
+    def _find_ring(self, key: tuple[str, str]) -> _Ring:
+        ring = self._rings.get(key)
+        if ring is None:
+            ring = self._rings[key] = _Ring()
+        else:
+            self._rings.move_to_end(key)
+        self._last_key, self._last_ring = key, ring
+        return ring
 
     def _evict_oldest(self) -> None:
         while len(self._rings) > bounds.QUOTA_CALLERS or (

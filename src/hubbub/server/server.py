@@ -366,7 +366,7 @@ class Server:
     def tool_headers(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
         """Return the arguments of a tool that HTTP clients mirror in headers."""
         tool = self.tools.find(name)
-        return _NO_HEADERS if tool is None or not caller.holds(tool.scopes) else tool.headers
+        return tool.headers if tool is not None and tool.headers and caller.holds(tool.scopes) else _NO_HEADERS
 
     async def notify(self, note: Notification) -> None:
         """Ignore notifications: MCP defines none that concerns the whole server."""
