@@ -120,6 +120,16 @@ class RulePolicy:
         rows += [_describe_rule(rule) for rule in self._rules]
         return [*rows, PolicyRow(DEFAULT_RULE, self._default.effect, "")]
 
+    @property
+    def cached_callers(self) -> int:
+        """How many callers it remembers the rule set of."""
+        return self._callers.count
+
+    @property
+    def cached_decisions(self) -> int:
+        """How many decisions it remembers."""
+        return self._decisions.count
+
     def _make_rule_set(self, caller: _Caller) -> RuleSet:
         tenant, user, scopes = caller
         denial = self._access.refuse_tenant(tenant)
