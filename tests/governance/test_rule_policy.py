@@ -1,5 +1,6 @@
 """Decisions by the rules of the settings."""
 
+from itertools import product
 from typing import Any, get_args
 
 import pytest
@@ -257,25 +258,31 @@ def test_long_names_are_not_kept() -> None:
 
 # -- compared with a second implementation -----------------------------------------------------------
 
-words = st.sampled_from(["red", "blue", "alice", "notes", "mail", "read", "a/b", "hub", "file:///a", "*", "?", "[ab]"])
-names = st.lists(words, min_size=1, max_size=2).map("".join)
-patterns = st.lists(st.lists(words, min_size=1, max_size=3).map("".join), max_size=2).map(tuple)
-actions = st.sampled_from(get_args(ActionName))
+
+def patterns_of(*choices: str) -> st.SearchStrategy[tuple[str, ...]]:
+    """Mostly no pattern, because each list of a rule has to match."""
+    return st.one_of(st.just(()), st.just(()), st.lists(st.sampled_from(choices), min_size=1, max_size=2).map(tuple))
+
+
+items = st.sampled_from(["read", "write", "a/read", "mail/read", "file:///a/read", "READ", ""])
 optional_bools = st.one_of(st.none(), st.booleans())
-tenant_names = st.sampled_from(["red", "blue", ""])
 rules = st.builds(
     PolicyRule,
     effect=st.sampled_from(["allow", "deny", "confirm"]),
-    tenants=patterns,
-    users=patterns,
-    scopes=patterns,
-    servers=patterns,
-    tools=patterns,
-    annotations=st.lists(st.sampled_from(get_args(AnnotationName)), max_size=2).map(tuple),
-    actions=st.lists(actions, max_size=2).map(tuple),
+    tenants=patterns_of("red", "b*", "*", "g?een", ""),
+    users=patterns_of("alice", "?ob", "*"),
+    scopes=patterns_of("r", "w*", "*"),
+    servers=patterns_of("notes", "m*", "[!n]*", "hub"),
+    tools=patterns_of("read", "*e", "?ead", "mail/*", "*/read", "m*/r*d", "file:///*", "notes/file:*", "*", "[rR]*"),
+    annotations=st.one_of(st.just(()), st.lists(st.sampled_from(get_args(AnnotationName)), max_size=2).map(tuple)),
+    actions=st.one_of(st.just(()), st.lists(st.sampled_from(get_args(ActionName)), max_size=3).map(tuple)),
 )
 principals = st.builds(
-    Principal, name=st.just("x"), scopes=st.frozensets(names, max_size=2), tenant=tenant_names, user=names
+    Principal,
+    name=st.just("x"),
+    scopes=st.frozensets(st.sampled_from(["r", "w", "wx"]), max_size=2),
+    tenant=st.sampled_from(["red", "red", "blue", ""]),
+    user=st.sampled_from(["alice", "bob"]),
 )
 
 
@@ -287,7 +294,11 @@ def annotations(draw: st.DrawFn) -> ToolAnnotations | None:
 
 
 targets = st.builds(
-    Target, kind=st.sampled_from(get_args(TargetKind)), server=names, name=names, annotations=annotations()
+    Target,
+    kind=st.sampled_from(get_args(TargetKind)),
+    server=st.sampled_from(["notes", "mail", "hub"]),
+    name=items,
+    annotations=annotations(),
 )
 tenant_lists = st.sampled_from([(), (RED, BLUE), (RED,), (TenantSettings(name="red", servers=("notes", "mail")), BLUE)])
 settings_of_policies = st.builds(
@@ -295,12 +306,16 @@ settings_of_policies = st.builds(
 )
 
 
-@given(settings_of_policies, tenant_lists, st.lists(st.tuples(principals, actions, targets), max_size=8))
+several_principals = st.lists(principals, min_size=1, max_size=4)
+several_targets = st.lists(targets, min_size=1, max_size=4)
+
+
+@given(settings_of_policies, tenant_lists, several_principals, several_targets)
 def test_decisions_are_those_of_a_simple_evaluation(
-    settings: PolicySettings, tenants: tuple[TenantSettings, ...], requests: list[tuple[Principal, Action, Target]]
+    settings: PolicySettings, tenants: tuple[TenantSettings, ...], callers: list[Principal], seen: list[Target]
 ) -> None:
     engine = RulePolicy(settings, tenants)
-    for principal, action, target in requests * 2:  # the second time from the cache
+    for principal, action, target in [*product(callers, get_args(ActionName), seen)] * 2:  # then from the cache
         expected = decide_slowly(settings, tenants, principal, action, target)
         assert effect(engine, target, action, principal) == expected
         last = engine.explain(principal, action, target)[-1]
@@ -308,17 +323,14 @@ def test_decisions_are_those_of_a_simple_evaluation(
         assert last.effect == expected[0]
 
 
-@given(settings_of_policies, tenant_lists, st.lists(principals, max_size=6), st.lists(targets, max_size=6))
+@given(settings_of_policies, tenant_lists, several_principals, several_targets)
 def test_callers_of_one_group_get_the_same_decisions(
-    settings: PolicySettings,
-    tenants: tuple[TenantSettings, ...],
-    callers: list[Principal],
-    seen: list[Target],
+    settings: PolicySettings, tenants: tuple[TenantSettings, ...], callers: list[Principal], seen: list[Target]
 ) -> None:
     engine = RulePolicy(settings, tenants)
     decisions: dict[Any, Any] = {}
     for principal in callers:
-        found = [decide_slowly(settings, tenants, principal, a, t) for t in seen for a in get_args(ActionName)]
+        found = [decide_slowly(settings, tenants, principal, *use) for use in product(get_args(ActionName), seen)]
         assert decisions.setdefault(engine.group(principal), found) == found
 
 
