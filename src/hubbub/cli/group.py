@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "install": "hubbub.cli.install:command",
     "key": "hubbub.cli.key:command",
     "plan": "hubbub.cli.plan:command",
+    "policy": "hubbub.cli.policy:command",
     "prompts": "hubbub.cli.prompts:command",
     "read": "hubbub.cli.read:command",
     "serve": "hubbub.cli.serve:command",

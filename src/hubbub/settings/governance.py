@@ -22,6 +22,10 @@ AUDIT: Final = "audit"
 TenantName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 Patterns: TypeAlias = tuple[str, ...]
 Effect: TypeAlias = Literal["allow", "deny", "confirm"]
+AnnotationName: TypeAlias = Literal[
+    "read_only", "destructive", "idempotent", "open_world",
+    "!read_only", "!destructive", "!idempotent", "!open_world",
+]  # fmt: skip
 ActionName: TypeAlias = Literal["list", "call", "search", "read", "get", "complete", "subscribe", "admin"]
 
 
@@ -56,13 +60,15 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     scopes: Annotated[Patterns, setting("Patterns of scopes, one of which the caller has.", form="PATTERN")] = ()
     servers: Annotated[Patterns, setting("Patterns of servers; `hub` is the hub itself.", form="PATTERN")] = ()
     tools: Annotated[
-        Patterns, setting("Patterns of tools, prompts or resource URIs, by their names on the server.", form="PATTERN")
-    ] = ()
-    annotations: Annotated[
         Patterns,
         setting(
-            "Annotations that a tool has: read_only, destructive, idempotent, open_world; `!` negates.", form="NAME"
+            "Patterns of tools, prompts or resource URIs, by their names on the server, or of SERVER/NAME.",
+            form="PATTERN",
         ),
+    ] = ()
+    annotations: Annotated[
+        tuple[AnnotationName, ...],
+        setting("Hints, one of which the tool has: read_only, destructive, idempotent, open_world; `!` negates."),
     ] = ()
     actions: Annotated[tuple[ActionName, ...], setting("What the caller wants to do. Default: everything.")] = ()
     reason: Annotated[str, setting("What callers and approvers read.")] = ""
@@ -75,10 +81,21 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
         "rules"
     )
     file: Annotated[str | None, setting("A file of Cedar policies.", form="FILE", names_file=True)] = None
-    default: Annotated[Literal["allow", "deny"], setting("What happens if no rule matches.")] = "allow"
+    default: Annotated[
+        Literal["allow", "deny"], setting("What happens if no rule matches; Cedar denies it always.")
+    ] = "allow"
     rules: Annotated[
         tuple[PolicyRule, ...], setting("The rules; the first that matches decides.", form="[[table]]")
     ] = ()
+
+    def __post_init__(self) -> None:
+        # What is ignored might be what protects a server.
+        if self.engine == "cedar" and self.file is None:
+            raise ValueError("engine is cedar, so `file` must name a file of Cedar policies")
+        if self.engine == "cedar" and self.rules:
+            raise ValueError('engine is cedar, so `rules` would be ignored; remove them or set engine = "rules"')
+        if self.engine == "rules" and self.file is not None:
+            raise ValueError('file would be ignored; set engine = "cedar" or remove it')
 
 
 class PinSettings(msgspec.Struct, frozen=True, kw_only=True):
