@@ -14,7 +14,7 @@ import msgspec
 from hubbub.cli.errors import FAILED
 from hubbub.cli.output import write_json, write_lines
 from hubbub.errors import SettingsError
-from hubbub.governance.audit_events import AuditRecord
+from hubbub.governance.audit_events import AuditRecord, escape_unprintable
 from hubbub.governance.journal_head import Head, read_head
 from hubbub.governance.journal_reader import Filter, follow_records, format_csv, read_tail, search_records
 from hubbub.governance.journal_verification import Progress, VerificationReport, verify
@@ -52,7 +52,7 @@ _FILTERS: Final = (
     click.option("--tool", metavar="NAME", help="Only records about this tool, by its name here or on its server."),
     click.option("--event", metavar="NAME", help="Only these events; a final * matches any ending, as in 'call.*'."),
     click.option("--effect", type=click.Choice(["allow", "deny", "confirm"]), help="Only these decisions."),
-    click.option("--since", metavar="TIME", help="Only records from then on: UTC, such as 2026-11-18 or 2026-11-18T09:30."),
+    click.option("--since", metavar="TIME", help="Only records from then on: UTC, such as 2026-11-18T09:30."),
     click.option("--until", metavar="TIME", help="Only records before then."),
 )  # fmt: skip
 
@@ -80,8 +80,10 @@ def _filters(function: F) -> F:
 
 
 @click.group(
-    help=_HELP, short_help="Verify and search the audit journal.", context_settings={"help_option_names": ["-h", "--help"]}
-)  # fmt: skip
+    help=_HELP,
+    short_help="Verify and search the audit journal.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 def command() -> None:
     """Only a group: click needs a function."""
 
@@ -128,11 +130,15 @@ def tail(
 ) -> int:  # fmt: skip
     """Show records, and wait for further ones."""
     path = _find_folder(folder, config)
-    _write_records(read_tail(path, number, wanted), as_json)
+    last = read_tail(path, 1)
+    last_seq = last[0][1].seq if last else 0
+    found = read_tail(path, number, wanted)
+    # What was added meanwhile is shown below, once.
+    _write_records([pair for pair in found if not follows or pair[1].seq <= last_seq], as_json)
     if follows:
         import asyncio
 
-        asyncio.run(_follow(path, wanted, as_json))
+        asyncio.run(_follow(path, last_seq + 1, wanted, as_json))
     return 0
 
 
@@ -248,9 +254,8 @@ def _write_records(found: Iterable[tuple[bytes, AuditRecord]], as_json: bool) ->
         write_lines(_describe_record(record) for _, record in found)
 
 
-async def _follow(folder: Path, wanted: Filter, as_json: bool) -> None:
-    last = read_tail(folder, 1)
-    async for batch in follow_records(folder, first_seq=last[0][1].seq + 1 if last else 1):
+async def _follow(folder: Path, first_seq: int, wanted: Filter, as_json: bool) -> None:
+    async for batch in follow_records(folder, first_seq=first_seq):
         _write_records(((line, record) for line, record in batch if wanted.matches(record)), as_json)
 
 
@@ -272,8 +277,4 @@ def _describe_record(record: AuditRecord) -> str:
         " ".join(f"{name}={value}" for name, value in (record.facts or {}).items()),
     )
     # One line for each record, whatever its texts contain.
-    return "  ".join(_escape_controls(part) for part in parts if part)
-
-
-def _escape_controls(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+    return "  ".join(escape_unprintable(part) for part in parts if part)

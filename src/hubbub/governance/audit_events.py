@@ -7,7 +7,6 @@ and long texts are cut. Arguments and results are never part of an event, only t
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -28,12 +27,6 @@ JOURNAL_EXPIRED: Final = "journal.expired"
 
 Fact: TypeAlias = str | int | float | bool
 _NS_PER_S: Final = 1_000_000_000
-
-_UNSAFE: Final = re.compile(
-    "[\x7f-\x9f\xad\u0600-\u0605\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e0fff]"
-)
-"""Control, format and separator characters outside ASCII; JSON escapes those of ASCII, except DEL."""
 
 
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -93,7 +86,7 @@ def encode_event(event: AuditEvent, time_ns: int) -> bytes:
     except UnicodeEncodeError:  # Lone surrogates.
         encoded = _encode(_limit_texts(event))
     if not encoded.isascii() or b"\x7f" in encoded:
-        encoded = _UNSAFE.sub(_escape, encoded.decode()).encode()
+        encoded = escape_unprintable(encoded.decode()).encode()
     return b'"ts":"%b",%b' % (format_time(time_ns).encode(), encoded[1:-1])
 
 
@@ -143,7 +136,14 @@ def _limit(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _escape(match: re.Match[str]) -> str:
+def escape_unprintable(text: str) -> str:
+    r"""Replace characters that are not visible, or change how others are shown, by `\uXXXX`, as JSON does."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
     # In two halves beyond the first plane, as JSON requires.
-    units = match[0].encode("utf-16-be")
+    units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

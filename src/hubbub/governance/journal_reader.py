@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hubbub.governance.audit_events import AuditRecord, decode_record
+from hubbub.governance.audit_events import AuditRecord, decode_record, escape_unprintable
 from hubbub.governance.segments import MAX_LINE_BYTES, Segment, list_segments, read_lines
 
 POLL_S: Final = 0.25
@@ -236,5 +236,5 @@ def _format_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return "" if value is None else value
     # One line for each record, as in the journal; and no formulas (CWE-1236).
-    text = value if value.isprintable() else "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in value)
+    text = escape_unprintable(value)
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

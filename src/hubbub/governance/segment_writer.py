@@ -48,7 +48,7 @@ _DAY: Final = len("2026-01-01")
 _NODE_BYTES: Final = 256
 _SEAL_BYTES: Final = 64 * 1024
 """Where the last record of a sealed segment is found, from its end; a seal is shorter."""
-_sync_data: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)  # Windows has only the other.
+sync_data: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)  # Windows has only the other.
 
 
 class SegmentWriter:
@@ -175,7 +175,7 @@ class SegmentWriter:
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
             if self._is_synced:
-                _sync_data(descriptor)
+                sync_data(descriptor)
         except OSError:
             self._cut_off(descriptor)
             raise
