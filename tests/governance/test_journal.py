@@ -227,7 +227,8 @@ async def test_a_full_disk_refuses_calls_and_the_journal_recovers_when_there_is_
             acknowledged = await fill_until_refused(journal)
             with pytest.raises(AuditUnavailable, match="No space left on device"):
                 await journal.record(call_event(-1))
-            assert journal.status.problem == "No space left on device"
+            failing = journal.status
+            assert failing.problem == "No space left on device"
             assert verify(disk / "audit").records == acknowledged + 1
             ballast.unlink()
             await journal.record(call_event(-2))
@@ -300,6 +301,19 @@ async def test_a_removed_folder_refuses_calls_until_it_is_back(tmp_path: Path) -
         await journal.record(call_event(3))
     assert [record.call for record in all_records(folder) if record.call] == ["c1", "c3"]
     assert verify(folder).holds
+
+
+async def test_records_that_cannot_be_written_before_the_end_are_reported_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "audit"
+    async with open_journal(folder, on_failure="continue") as journal:
+        folder.rename(tmp_path / "aside")
+        for number in range(3):
+            await journal.record(call_event(number))
+    assert journal.status.lost == 3
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["audit_journal_failed", "audit_head_not_written", "audit_records_lost"]
 
 
 async def test_records_that_someone_deleted_while_the_hub_ran_are_reported(tmp_path: Path) -> None:

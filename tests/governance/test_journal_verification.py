@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
+import psutil
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -16,7 +17,6 @@ from hypothesis import strategies as st
 from tests.clock import advance_and_settle, wait_until
 from tests.governance.journals import call_event, events, open_journal, segments, write_journal
 
-from hubbub import SettingsError
 from hubbub.governance.journal_head import Head, read_head
 from hubbub.governance.journal_verification import BadRecord, verify
 from hubbub.security.crypto import VerifyingKey
@@ -250,7 +250,12 @@ async def test_an_anchor_program_that_fails_is_counted_and_stops_nothing(
     assert verify(tmp_path).holds
 
 
-def test_a_public_key_that_is_none_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("nothing")
-    with pytest.raises(SettingsError, match="has no Ed25519 public key"):
-        VerifyingKey(tmp_path / "key")
+async def test_an_anchor_program_that_hangs_is_ended(tmp_path: Path) -> None:
+    command = ("sh", "-c", 'echo $$ > "$0"; sleep 600', str(tmp_path / "pid"))
+    async with open_journal(tmp_path / "audit", anchor_command=command, head_interval_s=30) as journal:
+        await advance_and_settle(31)
+        await wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+        await advance_and_settle(31)
+        await wait_until(lambda: journal.status.anchor_failures)
+        # The head has not changed since, so the end of the journal starts no other program.
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))

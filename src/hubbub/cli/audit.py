@@ -264,7 +264,7 @@ def _describe_record(record: AuditRecord) -> str:
     what = f"{record.server}:{record.tool}" if record.server else record.tool
     decision = record.decision
     parts = (
-        f"{record.seq:>6}",
+        f"{record.seq:<6}",
         record.ts,
         f"{record.event:<12}",
         who,

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 from hubbub.errors import SettingsError
+
+_PID_BYTES: Final = 32
 
 
 class FolderLock:
@@ -26,16 +29,16 @@ class FolderLock:
         if self._is_held():
             return
         self.release()
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if not _lock(descriptor):
-                owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                owner = os.read(descriptor, _PID_BYTES).decode("ascii", "replace").strip() or "unknown"
                 raise SettingsError(
                     f"the audit journal in {self._path.parent} is written by another process (pid {owner}); "
                     "stop that process, or set another folder in [audit]"
                 )
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
         except BaseException:
             os.close(descriptor)
             raise

@@ -241,6 +241,12 @@ class Journal:
             self._failing_since = format_time(self._clock_ns())
         self._problem = reason
 
+    def _note_success(self) -> None:
+        if self._problem is not None:
+            logger.warning("audit_journal_works_again", extra={"folder": str(self._folder)})
+            self._problem = None
+            self._failing_since = ""
+
     def _finish_group(self, written: list[_Item], failed: list[_Item], error: Exception | None) -> None:
         self._queued_bytes -= sum(len(item.payload) for item in written)
         for item in written:
@@ -251,9 +257,8 @@ class Journal:
             self._keep_or_refuse(failed)
             if self._queue and self._later is None and not self._is_closed:
                 self._later = self._loop.call_later(RETRY_S, self._wake)
-        elif written and self._problem is not None:
-            logger.warning("audit_journal_works_again", extra={"folder": str(self._folder)})
-            self._problem = None
+        elif written:
+            self._note_success()
         self._space.set()
 
     def _keep_or_refuse(self, failed: list[_Item]) -> None:
@@ -347,6 +352,7 @@ class Journal:
         self._writer.append([encode_event(AuditEvent(event=JOURNAL_GAP, facts=facts), self._clock_ns())])
         self._writer.written = 0  # It does not belong to the group.
         self._reported = counts
+        self._notify(self._note_success)
 
     def _tick(self) -> None:
         try:

@@ -10,6 +10,8 @@ import asyncio
 import base64
 import logging
 import os
+import signal
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -72,7 +74,7 @@ def write_head(path: Path, head: Head) -> None:
     Raises: OSError.
     """
     temporary = path.with_suffix(".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(msgspec.json.encode(head) + b"\n")
     temporary.replace(path)
@@ -129,6 +131,17 @@ class Anchor:
             return f"it took longer than {ANCHOR_TIMEOUT_S:g} s"
         finally:
             if process.returncode is None:
-                process.kill()
+                _kill_group(process)
                 await process.wait()
         return "" if process.returncode == 0 else f"exit code {process.returncode}"
+
+
+def _kill_group(process: asyncio.subprocess.Process) -> None:
+    """End the program and what it started, which is in a session of its own."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

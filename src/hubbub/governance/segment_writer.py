@@ -44,6 +44,7 @@ from hubbub.store.hash_chain import GENESIS, link_line
 
 logger = logging.getLogger("hubbub.audit")
 
+_APPEND: Final = os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _DAY: Final = len("2026-01-01")
 _NODE_BYTES: Final = 256
 _SEAL_BYTES: Final = 64 * 1024
@@ -195,7 +196,7 @@ class SegmentWriter:
     def _create_segment(self) -> int:
         self._set_path(segment_path(self._folder, self.seq + 1))
         # Not exclusive: after a failure the file may exist, and is empty.
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(self._path, _APPEND | os.O_CREAT, 0o600)
         self._size, self._first_seq = 0, self.seq + 1
         self._day = format_time(self._clock_ns())[:_DAY]
         _sync_folder(self._folder)
@@ -260,7 +261,7 @@ class SegmentWriter:
             if last.seq > self.seq:
                 self.head = (last.seq, last.hash)
             if (last.seq, last.hash) == self.head and last.event != JOURNAL_SEALED:
-                self._descriptor = os.open(segment.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+                self._descriptor = os.open(segment.path, _APPEND)
                 self._set_path(segment.path)
                 self._size, self._first_seq = size, first.seq
                 self._day = first.ts[:_DAY]
@@ -282,7 +283,7 @@ class SegmentWriter:
     def _move_torn(self, path: Path, end: int, torn: int) -> None:
         """Move incomplete lines to a file of their own; if we are killed meanwhile, it is done again."""
         aside = path.with_name(f"{path.stem}-{end}.torn")
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             for piece in read_lines(path, end):
                 file.write(piece)
@@ -317,7 +318,7 @@ def _read_or_create_node(folder: Path, name: str) -> str:
     except FileNotFoundError:
         pass
     name = name or f"{socket.gethostname()}-{secrets.token_hex(4)}"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(f"{name}\n")
     return name
@@ -326,7 +327,7 @@ def _read_or_create_node(folder: Path, name: str) -> str:
 def _sync_folder(folder: Path) -> None:
     """Make the name of a new file durable."""
     if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
