@@ -46,6 +46,7 @@
     ├── KeysUnavailable         no keys to verify tokens with at the moment: `hubbub.security.jwks`
     ├── StoreFailed             a database cannot be opened, read or written
     ├── StoreConflict           a constraint of a database forbids a change
+    ├── AuditUnavailable        the audit journal cannot be written, so the call was not run
     ├── SettingsError           a flag, a variable or a file is wrong
     ├── PackUnavailable         a pack cannot run here; its libraries are missing
     ├── TargetFailed            the program to serve raised while it was loaded
@@ -410,6 +411,17 @@ class StoreFailed(HubbubError):
 
 class StoreConflict(HubbubError):
     """A constraint of the tables forbids a change; nothing was changed."""
+
+
+class AuditUnavailable(HubbubError):
+    """The audit journal cannot be written, and the settings say that no call runs without its record."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The audit journal of this hub cannot be written ({reason}), so nothing was run; "
+            "ask its operator to repair the journal, then try again"
+        )
+        self.reason = reason
 
 
 class SettingsError(HubbubError):

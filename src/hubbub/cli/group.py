@@ -15,6 +15,7 @@ from hubbub.settings import format_suggestion
 
 COMMANDS: Final = {
     "agent": "hubbub.cli.agent:command",
+    "audit": "hubbub.cli.audit:command",
     "call": "hubbub.cli.call:command",
     "doctor": "hubbub.cli.doctor:command",
     "import": "hubbub.cli.import_servers:command",

@@ -108,6 +108,7 @@ ERROR_RULES: dict[type[errors.HubbubError], ErrorRule] = {
     errors.UpstreamUnavailable: ErrorRule(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, lambda error: error.data),
     errors.RateLimited: _same_code(INVALID_REQUEST, 429, lambda error: {"retryAfter": error.retry_after_s}),
     errors.Overloaded: _same_code(INTERNAL_ERROR, 503, lambda error: {"reason": "overloaded", "limit": error.limit}),
+    errors.AuditUnavailable: _same_code(INTERNAL_ERROR, 503, lambda error: {"reason": "audit_unavailable"}),
 }
 
 

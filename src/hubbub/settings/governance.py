@@ -182,6 +182,13 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
             names_file=True,
         ),
     ] = None
+    node: Annotated[
+        str | None,
+        setting(
+            "The name of this node in its records. Default: the host name and a random part, stored in the folder.",
+            form="NAME",
+        ),
+    ] = None
     sync: Annotated[
         Literal["batch", "each", "off"],
         setting("When records are flushed to the disk before the call runs: in groups, one by one, or not at all."),
@@ -192,11 +199,16 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes: Annotated[int, setting("The size at which a file of the journal is sealed.", ge=4096)] = (
         64 * 1024 * 1024
     )
-    retention_days: Annotated[int | None, setting("Days after which sealed files are deleted. Default: never.")] = None
+    retention_days: Annotated[
+        int | None, setting("Days after which sealed files are deleted. Default: never.", ge=1)
+    ] = None
     signing_key_file: Annotated[
         str | None,
         setting("An Ed25519 private key (PEM) that signs the head of the journal.", form="FILE", names_file=True),
     ] = None
+    head_interval_s: Annotated[
+        float, setting("Seconds between two heads, which `head.json` and `anchor_command` get.", gt=0)
+    ] = 60.0
     anchor_command: Annotated[
         tuple[str, ...],
         setting("A program that stores each signed head elsewhere; it gets the head as JSON.", form="PROGRAM"),
