@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub import bounds
+from hubbub.errors import InvalidParams
 from hubbub.governance.approvals import ApprovalRequest, MarkedCall
 from hubbub.governance.reviewed_arguments import digest_arguments
 from hubbub.protocol.calls import RawReply, Reply
@@ -23,7 +24,7 @@ from hubbub.protocol.results import InputRequired
 from hubbub.shares import Shares
 
 MAX_APPROVED_ROUNDS: Final = 1024
-"""Approved calls that wait for the input of their callers; others need another approval to continue."""
+"""Approved calls that wait for the input of their callers; others have to start again."""
 _INPUT_REQUIRED: Final = b'"input_required"'
 _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
@@ -62,17 +63,22 @@ class ApprovedRounds:
             self._waiting[key] = (approval, self._clock() + bounds.INPUT_TIMEOUT_S)
             self._shares.take(owner)
 
-    def take(self, request_state: str, call: MarkedCall) -> ApprovalRequest | None:
-        """Return the approval that this call continues; None if it needs another.
+    def take(self, request_state: str, call: MarkedCall) -> ApprovalRequest:
+        """Return the approval that this call continues.
 
         Raises:
+            InvalidParams: it continues no approved call. It is not asked for either, because an approver could not see
+                what it continues.
             ArgumentsInvalid: see `review_arguments`.
         """
         self._expire()
         key = _hash(request_state)
         approval, _ = self._waiting.get(key, (None, 0.0))
         if approval is None or not _continues(call, approval):
-            return None
+            raise InvalidParams(
+                "This `requestState` continues no call that was approved for this caller with these arguments; start "
+                "again without `requestState`"
+            )
         self._remove(key)
         return approval
 
