@@ -23,6 +23,9 @@
     ├── ToolFailure             a tool call failed; becomes a result in the MCP eras
     │   ├── ArgumentsInvalid        `validation_error`
     │   ├── UpstreamUnavailable     `upstream_unavailable`: a server behind the hub gave no answer
+    │   ├── QuotaExceeded           `quota_exceeded`: a quota of a hub is used up; retry later
+    │   │   └── TooManyCalls            `too_many_calls`: a tenant has too many concurrent calls
+    │   ├── ApprovalRequired, ApprovalDenied and others: `hubbub.governance.approval_errors`
     │   └── ToolError               `tool_error`; tools raise it themselves
     ├── RemoteError             the other end answered with an error
     ├── RateLimited             one caller sends too many requests; retry later
@@ -58,6 +61,7 @@ error codes on the wire are in `hubbub.protocol.error_codes`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -250,6 +254,22 @@ class UpstreamUnavailable(ToolFailure):
         self.server = server
         self.reason = reason
         self.retry_in_s = retry_in_s
+
+
+class QuotaExceeded(ToolFailure):
+    """A quota of a hub is used up; the call was not made, and can be repeated later."""
+
+    kind = "quota_exceeded"
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message, data={"retryAfterMs": math.ceil(retry_after_s * 1000)})
+        self.retry_after_s = retry_after_s
+
+
+class TooManyCalls(QuotaExceeded):
+    """A tenant has as many concurrent calls as it may have."""
+
+    kind = "too_many_calls"
 
 
 class ToolError(ToolFailure):
