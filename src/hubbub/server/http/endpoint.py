@@ -68,7 +68,7 @@ class Endpoint:
     ) -> None:
         self._server = server
         self._gate = gate
-        self._open_connections = None if gate is None else OpenConnections(gate.authenticate)
+        self._open_connections = None if gate is None else OpenConnections(gate.recheck)
         self._requests = Shares(bounds.CONNECTIONS if max_requests is None else max_requests)
         """Running requests of authenticated callers."""
         self._quotas = quotas
