@@ -237,6 +237,10 @@ class WebSocketExchange(Protocol):
 class TenantDirectory(Protocol):
     """The tenants that callers may belong to; they may change while the process runs."""
 
+    @property
+    def generation(self) -> int:
+        """Increases with every change."""
+
     def __contains__(self, name: object) -> bool:
         """Whether there is a tenant of this name."""
 

@@ -19,6 +19,8 @@ class Tenants:
     def __init__(self, settings: Sequence[TenantSettings]) -> None:
         self._tenants: dict[str, TenantSettings] = {}
         self._names_by_claim: dict[str, str] = {}
+        self.generation = 0
+        """Increases with every change."""
         self._set(settings)
 
     def update(self, settings: Sequence[TenantSettings]) -> None:
@@ -27,6 +29,7 @@ class Tenants:
         self._set(settings)
         if before == self._tenants:
             return
+        self.generation += 1
         changed = [name for name, tenant in self._tenants.items() if before.get(name, tenant) != tenant]
         fields = {
             "added": ", ".join(self._tenants.keys() - before.keys()),

@@ -94,8 +94,8 @@ class Gate:
     ) -> None:
         if identity is not None and not authenticators:
             raise SettingsError(
-                "[[tenants]] needs callers that authenticate: create keys with `hubbub keys create` and set --key-file, "
-                "or accept tokens with --jwt-keys"
+                "[[tenants]] needs callers that authenticate: create keys with `hubbub keys create` and set "
+                "--key-file, or accept tokens with --jwt-keys"
             )
         has_auth = bool(authenticators) or settings.requires_client_certificate
         check_bind(settings.bind_host, has_auth=has_auth, insecure=settings.insecure)
