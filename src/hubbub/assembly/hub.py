@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from hubbub.assembly.hub_reload import build_loaded_config, reload_on_change
 from hubbub.assembly.pack_installation import InstalledPart, install_pack, lenient_profile, use_profile
 from hubbub.assembly.targets import load_target
+from hubbub.assembly.tenants import apply_tenants
 from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
 from hubbub.errors import SettingsError
 from hubbub.hub.config import UpstreamConfig
@@ -34,10 +35,12 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
     loaded = build_loaded_config(settings, sources)
     make = partial(load_upstream, known_eras=KnownEras(state_folder))
     hub = Gateway(loaded.config, make=make, known_names=KnownNames())
-    hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report))
+    front = hub.fronts[settings.view or ""]
+    tenants = apply_tenants(front, settings, loaded.governance, is_hub=True)
+    hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report, tenants))
     with lenient_profile(sources, report):
         _check_profile(settings.tool_profile, hub)
-    return hub.fronts[settings.view or ""]
+    return front
 
 
 def load_upstream(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hubbub.assembly.hub_config import hub_config
 from hubbub.assembly.serve_settings import add_pack_aliases
 from hubbub.assembly.settings_checks import check_sources
+from hubbub.assembly.tenants import load_governance, refuse_switch, update_tenants
 from hubbub.hub.config_description import describe_config
 from hubbub.hub.reload import LoadedConfig, Reloader
 from hubbub.hub.state_file import RunningHub, StateFile
@@ -29,7 +30,9 @@ from hubbub.settings.sources import Sources, collect_sources
 from hubbub.transports.signals import hang_up_signal
 
 if TYPE_CHECKING:
+    from hubbub.governance.tenants import Tenants
     from hubbub.hub.gateway import Gateway
+    from hubbub.settings.governance import TenantSettings
 
 _KEY_BYTES: Final = 16
 
@@ -50,7 +53,11 @@ def build_loaded_config(settings: ServeSettings, sources: Sources) -> LoadedConf
     paths = [*(sources.file.paths if sources.file is not None else ()), settings.mcp_json]
     files = tuple(Path(path).expanduser() for path in paths if path is not None)
     return LoadedConfig(
-        config=hub_config(settings, sources), settings=settings, files=files, trust_records=_trust_records(sources)
+        config=hub_config(settings, sources),
+        settings=settings,
+        files=files,
+        trust_records=_trust_records(sources),
+        governance=load_governance(sources),
     )
 
 
@@ -66,7 +73,11 @@ def _trust_records(sources: Sources) -> tuple[Path, ...]:
 
 @asynccontextmanager
 async def reload_on_change(
-    hub: Gateway, loaded: LoadedConfig, sources: Sources, report: Callable[[str], None]
+    hub: Gateway,
+    loaded: LoadedConfig,
+    sources: Sources,
+    report: Callable[[str], None],
+    tenants: Tenants | None = None,
 ) -> AsyncIterator[None]:
     """Reload the files when they change and on SIGHUP, while this context is open."""
     flags = dict(sources.flags)
@@ -74,13 +85,17 @@ async def reload_on_change(
         flags["--config"] = sources.config  # if it is missing later, that is an error
     state = StateFile()
     describe_hub = partial(_make_running_hub, sources, key=secrets.token_bytes(_KEY_BYTES), started_at=time.time())
-    reloader = Reloader(
-        hub,
-        loaded,
-        lambda: load_hub(flags, sources.environ, sources.folder),
-        report=report,
-        on_reload=lambda reloader: state.write(describe_hub(reloader)),
-    )
+
+    def load() -> LoadedConfig:
+        changed = load_hub(flags, sources.environ, sources.folder)
+        refuse_switch(_list_tenants(loaded), _list_tenants(changed))
+        return changed
+
+    def on_reload(reloader: Reloader) -> None:
+        update_tenants(tenants, _list_tenants(reloader.loaded))
+        state.write(describe_hub(reloader))
+
+    reloader = Reloader(hub, loaded, load, report=report, on_reload=on_reload)
     hub.reload_state = reloader.state
     task = asyncio.create_task(reloader.run())
     with hang_up_signal(reloader.request_reload):
@@ -91,6 +106,10 @@ async def reload_on_change(
             task.cancel()
             await asyncio.wait([task])
             state.remove()
+
+
+def _list_tenants(loaded: LoadedConfig) -> tuple[TenantSettings, ...]:
+    return () if loaded.governance is None else loaded.governance.tenants
 
 
 def _make_running_hub(sources: Sources, reloader: Reloader, *, key: bytes, started_at: float) -> RunningHub:

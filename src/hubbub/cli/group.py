@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "import": "hubbub.cli.import_servers:command",
     "install": "hubbub.cli.install:command",
     "key": "hubbub.cli.key:command",
+    "keys": "hubbub.cli.keys:command",
     "plan": "hubbub.cli.plan:command",
     "policy": "hubbub.cli.policy:command",
     "prompts": "hubbub.cli.prompts:command",

@@ -146,7 +146,12 @@ class Front(Server):
         visible, params = self.visible_to(call.caller), call.params
         self.hub.remember_names(self.hub.catalog)
         page = visible.pages.page(
-            kind, call.caller.revision, params.cursor, self.sealer, visible.catalog_view.descriptions
+            kind,
+            call.caller.revision,
+            params.cursor,
+            self.sealer,
+            visible.catalog_view.descriptions,
+            call.caller.principal,
         )
         return add_cache_hint(self, page)
 

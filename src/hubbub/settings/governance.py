@@ -33,6 +33,10 @@ class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """One tenant: a table of `[[tenants]]`. Any tenant switches tenants on."""
 
     name: Annotated[TenantName, setting("Its name, in keys, claims, rules and records.", form="a-z0-9-")]
+    claims: Annotated[
+        tuple[Annotated[str, msgspec.Meta(min_length=1)], ...],
+        setting("Values of the tokens' tenant claim that mean this tenant. Default: its name.", form="VALUE"),
+    ] = ()
     servers: Annotated[
         tuple[str, ...] | None, setting("The servers that its users may use. Default: all.", form="NAME")
     ] = None
@@ -49,6 +53,11 @@ class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     session_max_s: Annotated[
         float, setting("Seconds until a session with a server is replaced by a new one, used or not.", gt=0)
     ] = 3600.0
+
+    @property
+    def accepted_claims(self) -> tuple[str, ...]:
+        """The values of the tenant claim that mean this tenant."""
+        return self.claims or (self.name,)
 
 
 class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

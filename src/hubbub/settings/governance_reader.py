@@ -32,15 +32,9 @@ def read_governance(sources: Sources) -> GovernanceSettings:
     Raises:
         SettingsError: a value does not fit, or a key is unknown; the message says where.
     """
-    tenants = read_table_list(TenantSettings, sources, (TENANTS,))
-    names = [tenant.name for tenant in tenants]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            assert sources.file is not None
-            raise SettingsError(f"{sources.file.locate((TENANTS, str(index)))}: another tenant is named {name!r}")
     secrets = sources.file.table((SECRETS,)) if sources.file is not None else {}
     return GovernanceSettings(
-        tenants=tenants,
+        tenants=_read_tenants(sources),
         policy=read_settings(PolicySettings, sources, (POLICY,)),
         pins=read_settings(PinSettings, sources, (PINS,)),
         approvals=read_settings(ApprovalSettings, sources, (APPROVALS,)),
@@ -49,3 +43,20 @@ def read_governance(sources: Sources) -> GovernanceSettings:
         egress=read_settings(EgressSettings, sources, (EGRESS,)),
         audit=read_settings(AuditSettings, sources, (AUDIT,)),
     )
+
+
+def _read_tenants(sources: Sources) -> tuple[TenantSettings, ...]:
+    tenants = read_table_list(TenantSettings, sources, (TENANTS,))
+    names: set[str] = set()
+    names_by_claim: dict[str, str] = {}
+    for index, tenant in enumerate(tenants):
+        assert sources.file is not None
+        place = sources.file.locate((TENANTS, str(index)))
+        if tenant.name in names:
+            raise SettingsError(f"{place}: another tenant is named {tenant.name!r}")
+        names.add(tenant.name)
+        for value in tenant.accepted_claims:
+            other = names_by_claim.setdefault(value, tenant.name)
+            if other != tenant.name:
+                raise SettingsError(f"{place}.claims: {value!r} already means the tenant {other!r}; remove one of them")
+    return tenants
