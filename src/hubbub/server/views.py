@@ -15,6 +15,11 @@ import msgspec
 
 from hubbub.protocol.results import ToolAnnotations
 
+ADMIN_VIEW: Final = "admin"
+ADMIN_SCOPE: Final = "hub:admin"
+RESTRICTED_VIEWS: Final[Mapping[str, frozenset[str]]] = {ADMIN_VIEW: frozenset({ADMIN_SCOPE})}
+"""Scopes that a caller needs for a view of this name; for others the view does not exist."""
+
 T = TypeVar("T")
 _Matcher: TypeAlias = Callable[[str], bool]
 _match_prefix_pattern: Final = re.compile(r"[^*?\[]*\*").fullmatch

@@ -223,12 +223,12 @@ class SessionPool:
         """
         if not self._shares.has_room(profile.owner):
             return None
+        self.tenants.make_room(principal.tenant, is_process=self.are_processes)
         if len(self._sessions) >= self.session_limit:
             idle = self._pick_idle(profile.principal)
             if idle is None:
                 return None
             self._drop(idle)
-        self.tenants.make_room(principal.tenant, is_process=self.are_processes)
         capabilities = msgspec.json.decode(profile.capabilities)
         session = UpstreamSession(profile, lambda session: self._make(session, capabilities))
         session.principal = principal
@@ -268,6 +268,7 @@ class SessionPool:
             await self._on_start(session)
         except HubbubError:
             self._forget(session)
+            session.closed.set()
             raise
 
     async def _wait_for_session(self, profile: SessionProfile, deadline: float) -> None:
