@@ -34,10 +34,22 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
     loaded = build_loaded_config(settings, sources)
     make = partial(load_upstream, known_eras=KnownEras(state_folder))
     hub = Gateway(loaded.config, make=make, known_names=KnownNames())
-    hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report))
+    find_socket = _add_administration(hub) if settings.transport != "stdio" else lambda: None
+    hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report, find_socket=find_socket))
     with lenient_profile(sources, report):
         _check_profile(settings.tool_profile, hub)
     return hub.fronts[settings.view or ""]
+
+
+def _add_administration(hub: Gateway) -> Callable[[], str | None]:
+    """Serve administration at `/mcp/admin` and at a Unix socket; return a function that returns its path."""
+    from hubbub.admin.server import add_admin_view
+    from hubbub.admin.unix_socket import AdminSocket
+
+    add_admin_view(hub)
+    socket = AdminSocket(hub.main_front)
+    hub.lifespans.append(socket.running)
+    return lambda: socket.path
 
 
 def load_upstream(

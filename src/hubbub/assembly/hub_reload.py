@@ -66,14 +66,28 @@ def _trust_records(sources: Sources) -> tuple[Path, ...]:
 
 @asynccontextmanager
 async def reload_on_change(
-    hub: Gateway, loaded: LoadedConfig, sources: Sources, report: Callable[[str], None]
+    hub: Gateway,
+    loaded: LoadedConfig,
+    sources: Sources,
+    report: Callable[[str], None],
+    *,
+    find_socket: Callable[[], str | None] = lambda: None,
 ) -> AsyncIterator[None]:
-    """Reload the files when they change and on SIGHUP, while this context is open."""
+    """Reload the files when they change and on SIGHUP, while this context is open.
+
+    `find_socket` returns the path of the Unix socket for administration.
+    """
     flags = dict(sources.flags)
     if sources.config is not None and sources.folder is None:
         flags["--config"] = sources.config  # if it is missing later, that is an error
     state = StateFile()
-    describe_hub = partial(_make_running_hub, sources, key=secrets.token_bytes(_KEY_BYTES), started_at=time.time())
+    describe_hub = partial(
+        _make_running_hub,
+        sources,
+        key=secrets.token_bytes(_KEY_BYTES),
+        started_at=time.time(),
+        socket=find_socket(),
+    )
     reloader = Reloader(
         hub,
         loaded,
@@ -93,7 +107,9 @@ async def reload_on_change(
             state.remove()
 
 
-def _make_running_hub(sources: Sources, reloader: Reloader, *, key: bytes, started_at: float) -> RunningHub:
+def _make_running_hub(
+    sources: Sources, reloader: Reloader, *, key: bytes, started_at: float, socket: str | None
+) -> RunningHub:
     loaded = reloader.loaded
     settings = loaded.settings
     flags, hidden = _split_flags(sources)
@@ -113,6 +129,7 @@ def _make_running_hub(sources: Sources, reloader: Reloader, *, key: bytes, start
         key=key.hex(),
         description=describe_config(loaded.config, key, reloader.initial_settings),
         problem=reloader.state.problem,
+        socket=socket,
     )
 
 

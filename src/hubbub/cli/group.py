@@ -15,15 +15,18 @@ from hubbub.settings import format_suggestion
 
 COMMANDS: Final = {
     "agent": "hubbub.cli.agent:command",
+    "approvals": "hubbub.cli.approvals:command",
     "call": "hubbub.cli.call:command",
     "doctor": "hubbub.cli.doctor:command",
     "import": "hubbub.cli.import_servers:command",
     "install": "hubbub.cli.install:command",
     "key": "hubbub.cli.key:command",
+    "pins": "hubbub.cli.pins:command",
     "plan": "hubbub.cli.plan:command",
     "prompts": "hubbub.cli.prompts:command",
     "read": "hubbub.cli.read:command",
     "serve": "hubbub.cli.serve:command",
+    "sessions": "hubbub.cli.sessions:command",
     "tools": "hubbub.cli.tools:command",
     "trust": "hubbub.cli.trust:command",
 }

@@ -50,6 +50,10 @@ class TenantSessions:
             tenant.name: Lifetimes(tenant.session_idle_s, tenant.session_max_s) for tenant in self._settings.values()
         }
 
+    def names(self) -> list[str]:
+        """The tenants that have settings."""
+        return list(self._settings)
+
     def settings(self, tenant: str) -> TenantSettings | None:
         """The settings of a tenant; None if there is no tenant of this name."""
         return self._settings.get(tenant)
