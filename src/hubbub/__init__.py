@@ -155,11 +155,12 @@ if TYPE_CHECKING:
     from hubbub.server.context import Context, ElicitationResult, LogLevel, SamplingMessage, SamplingResult
     from hubbub.server.declared_inputs import Ask
     from hubbub.server.events import Events, ToolChange, ToolChangeMetadata
+    from hubbub.server.methods import CacheHint
     from hubbub.server.middleware import CallNext, Middleware
     from hubbub.server.pack import Check, Health, Pack, Preset, Standalone
     from hubbub.server.registry import ToolRegistry
     from hubbub.server.resources import ProvidedResource, ResourceDetails, ResourceProvider
-    from hubbub.server.server import CacheHint, Server
+    from hubbub.server.server import Server
     from hubbub.server.tools import Tool, ToolErrors
     from hubbub.server.views import View
     from hubbub.settings import Secret, setting
@@ -410,7 +411,8 @@ _MODULES = {
     "hubbub.server.pack": "Check Health Pack Preset Standalone",
     "hubbub.server.registry": "ToolRegistry",
     "hubbub.server.resources": "ProvidedResource ResourceDetails ResourceProvider",
-    "hubbub.server.server": "CacheHint Server",
+    "hubbub.server.methods": "CacheHint",
+    "hubbub.server.server": "Server",
     "hubbub.server.tools": "Tool ToolErrors",
     "hubbub.server.views": "View",
     "hubbub.settings": "Secret setting",

@@ -31,7 +31,7 @@ TWO = """
 [servers.files]
 command = "mcp-files"
 args = ["--root", "."]
-env = { KEY = "secret" }
+env = { KEY = "opensesame" }
 max_calls = 3
 sessions = "own"
 include = ["read_*"]
@@ -59,13 +59,13 @@ def test_servers_keep_the_order_of_the_file() -> None:
 
 
 def test_secrets_do_not_show_in_a_config() -> None:
-    assert "secret" not in repr(config(TWO))
+    assert "opensesame" not in repr(config(TWO))
 
 
 def test_two_configs_of_the_same_file_are_equal() -> None:
     assert config(TWO) == config(TWO)
     assert config(TWO) != config(TWO.replace("max_calls = 3", "max_calls = 4"))
-    assert config(TWO) != config(TWO.replace('"secret"', '"other"'))
+    assert config(TWO) != config(TWO.replace('"opensesame"', '"other"'))
 
 
 def test_an_mcp_json_comes_after_the_file(tmp_path: Path) -> None:

@@ -31,11 +31,13 @@ from hubbub.hub.config import (
 )
 from hubbub.protocol.host_origin import is_loopback
 from hubbub.settings import format_suggestion
+from hubbub.settings.governance import NO_GOVERNANCE, GovernanceSettings
+from hubbub.settings.governance_reader import read_governance
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.read import read_settings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.servers import ServerSettings
-from hubbub.settings.sources import HUB, SERVERS, VIEWS, Sources
+from hubbub.settings.sources import GOVERNANCE, HUB, SERVERS, VIEWS, Sources
 
 if TYPE_CHECKING:
     from hubbub.server.pack import Pack
@@ -92,8 +94,14 @@ def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
         upstreams=tuple(upstreams),
         hub=read_settings(HubSettings, sources, (HUB,)),
         views=views,
+        governance=_governance(sources),
         lists_safe_names=settings.tool_names == "safe",
     )
+
+
+def _governance(sources: Sources) -> GovernanceSettings:
+    has_sections = sources.file is not None and any(name in sources.file.tree for name in GOVERNANCE)
+    return read_governance(sources) if has_sections else NO_GOVERNANCE
 
 
 class _Packs:

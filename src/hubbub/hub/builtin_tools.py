@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from hubbub import bounds
 from hubbub.errors import ToolError
+from hubbub.governance.decision import Target, TargetKind
 from hubbub.hub.catalog import Item
 from hubbub.hub.config import CALL, HUB_ID, SEARCH, STATUS, STATUS_URI
 from hubbub.hub.list_entries import build_entry
@@ -26,6 +27,7 @@ from hubbub.server.context import Context
 
 if TYPE_CHECKING:
     from hubbub.hub.front import Front
+    from hubbub.server.tools import Tool
 
 _STATUS_NAMES: Final = (STATUS, safe_name(STATUS))
 _READ_ONLY: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -109,13 +111,19 @@ def builtin_items(front: Front) -> dict[str, dict[str, Item]]:
     templates = [function.template_entry for function in front.resources.templates()]
     tools = [(front.tools.listed_name(tool), tool.entry(NEWEST_MODERN)) for tool in front.tools.all()]
     return {
-        "tools": {name: _make_item(name, entry.name, entry) for name, entry in tools},
+        "tools": {name: _make_item("tool", name, entry.name, entry) for name, entry in tools},
         "prompts": {},
-        "resources": {entry.uri: _make_item(entry.uri, entry.uri, entry) for entry in resources},
+        "resources": {entry.uri: _make_item("resource", entry.uri, entry.uri, entry) for entry in resources},
         "templates": {
-            entry.uri_template: _make_item(entry.uri_template, entry.uri_template, entry) for entry in templates
+            entry.uri_template: _make_item("template", entry.uri_template, entry.uri_template, entry)
+            for entry in templates
         },
     }
+
+
+def builtin_target(tool: Tool) -> Target:
+    """One of the hub's own tools, as policies see it."""
+    return Target("tool", HUB_ID, tool.name, tool.annotations)
 
 
 def is_status_tool(entry: Entry, hub: str) -> bool:
@@ -124,8 +132,8 @@ def is_status_tool(entry: Entry, hub: str) -> bool:
     return meta is not None and hub.encode() in bytes(meta)
 
 
-def _make_item(name: str, upstream_name: str, entry: Any) -> Item:
-    return Item(name, HUB_ID, Entry(upstream_name, _decode(_encode(entry))), NEWEST_MODERN)
+def _make_item(kind: TargetKind, name: str, upstream_name: str, entry: Any) -> Item:
+    return Item(kind, name, HUB_ID, Entry(upstream_name, _decode(_encode(entry))), NEWEST_MODERN)
 
 
 def _make_found_tool(front: Front, item: Item) -> FoundTool:

@@ -14,6 +14,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import DefinitionError
+from hubbub.governance.decision import Target, TargetKind
 from hubbub.hub.config import BUILTIN_TOOLS, HUB_ID, HubConfig, UpstreamConfig
 from hubbub.hub.known_names import NO_KNOWN_NAMES, UpstreamNames
 from hubbub.hub.names import Collision, Names, NameStyle, NamingRule, Offer, assign_names, uri_scheme
@@ -37,6 +38,7 @@ class Item:
 
     def __init__(
         self,
+        kind: TargetKind,
         name: str,
         server: str,
         entry: Entry,
@@ -45,6 +47,7 @@ class Item:
         *,
         preferred_name: str | None = None,
     ) -> None:
+        self.kind = kind
         self.name = name
         """The name or URI that clients use."""
         self.preferred_name = name if preferred_name is None else preferred_name
@@ -75,6 +78,11 @@ class Item:
     def annotations(self) -> ToolAnnotations | None:
         """The tool's annotations, as its server lists them."""
         return self.entry.annotations
+
+    @cached_property
+    def target(self) -> Target:
+        """The item as policies see it."""
+        return Target(self.kind, self.server, self.upstream_name, self.annotations if self.kind == "tool" else None)
 
     @cached_property
     def headers(self) -> Mapping[str, tuple[str, ...]]:
@@ -149,14 +157,14 @@ class Catalog(msgspec.Struct, frozen=True):
     scopes: frozenset[str] = frozenset()
     """Every scope that an entry requires."""
 
-    def visible_with(self, held_scopes: frozenset[str]) -> Catalog:
-        """The part of the catalog that a caller with these scopes sees; names do not change."""
+    def select(self, shows: Callable[[Item], bool]) -> Catalog:
+        """The part of the catalog that a caller sees; names do not change."""
         return msgspec.structs.replace(
             self,
-            tools=_filter_names(self.tools, held_scopes),
-            prompts=_filter_names(self.prompts, held_scopes),
-            resources=_filter_uris(self.resources, held_scopes),
-            templates=_filter_uris(self.templates, held_scopes),
+            tools=_filter_names(self.tools, shows),
+            prompts=_filter_names(self.prompts, shows),
+            resources=_filter_uris(self.resources, shows),
+            templates=_filter_uris(self.templates, shows),
         )
 
     @property
@@ -211,27 +219,31 @@ def build_catalog(
     schemes = _assign_schemes(config)
     plain = {server: msgspec.structs.replace(rule, renamed={}) for server, rule in rules.items()}
     return Catalog(
-        _build_named_items(found["tools"], _assign_tool_names(offered["tools"], rules, style), listed_names.tools),
-        _build_named_items(found["prompts"], assign_names(offered["prompts"], plain, style), listed_names.prompts),
-        _build_uri_items(found["resources"], schemes),
-        _build_uri_items(found["templates"], schemes),
+        _build_named_items(
+            "tool", found["tools"], _assign_tool_names(offered["tools"], rules, style), listed_names.tools
+        ),
+        _build_named_items(
+            "prompt", found["prompts"], assign_names(offered["prompts"], plain, style), listed_names.prompts
+        ),
+        _build_uri_items("resource", found["resources"], schemes),
+        _build_uri_items("template", found["templates"], schemes),
         {scheme: server for server, scheme in schemes.items()},
         frozenset().union(*(one.entry.scopes for part in found.values() for one in part)),
     )
 
 
-def _filter_names(part: NamedItems, held_scopes: frozenset[str]) -> NamedItems:
-    listed, callable = _filter_items(part.listed, held_scopes), _filter_items(part.callable, held_scopes)
+def _filter_names(part: NamedItems, shows: Callable[[Item], bool]) -> NamedItems:
+    listed, callable = _filter_items(part.listed, shows), _filter_items(part.callable, shows)
     return NamedItems(listed, callable, part.ambiguous, _filter_collisions(part.collisions, listed))
 
 
-def _filter_uris(part: UriItems, held_scopes: frozenset[str]) -> UriItems:
-    listed = _filter_items(part.listed, held_scopes)
+def _filter_uris(part: UriItems, shows: Callable[[Item], bool]) -> UriItems:
+    listed = _filter_items(part.listed, shows)
     return UriItems(listed, _filter_collisions(part.collisions, listed))
 
 
-def _filter_items(items: Mapping[str, Item], held_scopes: frozenset[str]) -> dict[str, Item]:
-    return {name: item for name, item in items.items() if item.scopes <= held_scopes}
+def _filter_items(items: Mapping[str, Item], shows: Callable[[Item], bool]) -> dict[str, Item]:
+    return {name: item for name, item in items.items() if shows(item)}
 
 
 def _filter_collisions(collisions: Iterable[Collision], listed: Mapping[str, Item]) -> tuple[Collision, ...]:
@@ -283,9 +295,12 @@ def _expected_offers(upstream: UpstreamConfig, known: UpstreamNames) -> dict[str
     }
 
 
-def _build_named_items(found: Iterable[OfferedEntry], names: Names, listed_names: Mapping[str, Offer]) -> NamedItems:
+def _build_named_items(
+    kind: TargetKind, found: Iterable[OfferedEntry], names: Names, listed_names: Mapping[str, Offer]
+) -> NamedItems:
     items = {
         one.offer: Item(
+            kind,
             names.listed.get(one.offer, one.offer.name),
             one.offer.server,
             one.entry,
@@ -320,14 +335,14 @@ def _assign_schemes(config: HubConfig) -> dict[str, str]:
     return schemes
 
 
-def _build_uri_items(found: Iterable[OfferedEntry], schemes: Mapping[str, str]) -> UriItems:
+def _build_uri_items(kind: TargetKind, found: Iterable[OfferedEntry], schemes: Mapping[str, str]) -> UriItems:
     """The first server in the config keeps a URI; the same URI of later servers gets a prefix."""
     listed: dict[str, Item] = {}
     owners: dict[str, list[str]] = {}
     for offer, entry, revision, _ in found:
         uri = entry.name if entry.name not in listed else f"{schemes[offer.server]}+{entry.name}"
         owners.setdefault(entry.name, []).append(offer.server)
-        listed.setdefault(uri, Item(uri, offer.server, entry, revision))
+        listed.setdefault(uri, Item(kind, uri, offer.server, entry, revision))
     collisions = tuple(
         Collision(uri, tuple(servers), (uri, *(f"{schemes[server]}+{uri}" for server in servers[1:])))
         for uri, servers in owners.items()
@@ -355,6 +370,12 @@ class CatalogView:
     def has_server(self, server: str) -> bool:
         """Whether anything of this server may be shown."""
         return self._servers is None or server in self._servers
+
+    @cached_property
+    def offering_servers(self) -> frozenset[str]:
+        """The servers that have at least one item here."""
+        kinds = (self.tools, self.prompts, self.resources, self.templates)
+        return frozenset(item.server for items in kinds for item in items.values())
 
     def find_tool(self, name: str) -> Item | None:
         """The tool that a name means, listed or not."""

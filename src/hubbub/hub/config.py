@@ -18,6 +18,7 @@ from hubbub.errors import SettingsError
 from hubbub.hub.names import PrefixMode
 from hubbub.server.views import RESTRICTED_VIEWS
 from hubbub.settings import format_suggestion
+from hubbub.settings.governance import NO_GOVERNANCE, GovernanceSettings
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.secret import Secret
 from hubbub.settings.servers import ToolSettings
@@ -85,6 +86,8 @@ class HubConfig(msgspec.Struct, frozen=True, kw_only=True):
     upstreams: tuple[UpstreamConfig, ...] = ()
     hub: HubSettings = HubSettings()
     views: Mapping[str, ViewSettings] = _EMPTY
+    governance: GovernanceSettings = NO_GOVERNANCE
+    """Tenants, policy, pins, approvals, quotas, secrets, egress and audit."""
     lists_safe_names: bool = False
     """Whether names are listed with only the characters that every model provider accepts."""
 

@@ -56,6 +56,7 @@ def describe_config(config: HubConfig, key: bytes, settings: ServeSettings | Non
     """Describe a hub; two descriptions are comparable if they were made with the same key."""
     writer = _Describer(key)
     hub = dict(writer.digest_fields(config.hub, "")) | dict(writer.digest_fields(config.lists_safe_names, "safe_names"))
+    hub |= writer.digest_fields(config.governance, "")
     return ConfigDescription(
         servers={upstream.id: writer.describe_server(upstream) for upstream in config.upstreams},
         views={name: dict(writer.digest_fields(view, "")) for name, view in config.views.items()},

@@ -7,14 +7,15 @@ registered here as on any server.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
 
 from hubbub import bounds
 from hubbub.errors import PromptNotFound, ToolNotFound
-from hubbub.hub.builtin_tools import builtin_items, register_builtins
+from hubbub.governance.decision import Target
+from hubbub.hub.builtin_tools import builtin_items, builtin_target, register_builtins
 from hubbub.hub.catalog import Catalog, CatalogView, Item
 from hubbub.hub.config import CALL, SEARCH
 from hubbub.hub.list_entries import ListKind
@@ -25,7 +26,7 @@ from hubbub.hub.search import SearchIndex
 from hubbub.hub.status import upstream_metrics
 from hubbub.hub.subscriptions import ResourceLocation
 from hubbub.ports import ConnectionFactory, Peer, Sealer
-from hubbub.protocol.calls import Call, Caller, Reply
+from hubbub.protocol.calls import Call, Caller, Principal, Reply
 from hubbub.server.client_sessions import ClientSessions
 from hubbub.server.connection import Connection
 from hubbub.server.methods import add_cache_hint
@@ -42,12 +43,18 @@ _REMOVED_VIEW = ViewSettings(servers=())
 """Settings of a removed view: it shows nothing to clients that are still connected."""
 
 
-class VisibleItems:
-    """The part of a view that callers with the same scopes see."""
+def _show_all(target: Target) -> bool:
+    return True
 
-    def __init__(self, catalog_view: CatalogView, pages: ListPages) -> None:
+
+class VisibleItems:
+    """The part of a view that callers see who have the same scopes and for whom the policy decides alike."""
+
+    def __init__(self, catalog_view: CatalogView, pages: ListPages, shows: Callable[[Target], bool]) -> None:
         self.catalog_view = catalog_view
         self.pages = pages
+        self.shows = shows
+        """Whether the policy shows a target to these callers."""
 
     @cached_property
     def index(self) -> SearchIndex:
@@ -66,7 +73,7 @@ class Front(Server):
         self.hub = hub
         self.view_name = view_name
         self._catalog: Catalog | None = None
-        self._visible_by_scopes: dict[frozenset[str] | None, VisibleItems] = {}
+        self._visible_by_group: dict[Hashable, VisibleItems] = {}
         self._builtins: dict[str, dict[str, Item]] | None = None
         self.broadcaster.on_remove = self._on_client_left
         if not view_name:
@@ -91,19 +98,36 @@ class Front(Server):
         """The items that the view shows now to this caller; None: to a caller with every scope."""
         catalog = self.hub.catalog
         if self._catalog is not catalog:
-            self._visible_by_scopes.clear()
+            self._visible_by_group.clear()
             self._catalog = catalog
         held_scopes: frozenset[str] | None = None
         if catalog.scopes and caller is not None and not caller.holds(catalog.scopes):
             held_scopes = catalog.scopes & caller.principal.scopes
-        visible = self._visible_by_scopes.get(held_scopes)
+        governor = self.hub.governor
+        group: Hashable = held_scopes
+        if governor is not None and caller is not None:
+            group = (held_scopes, governor.group(caller.principal))
+        visible = self._visible_by_group.get(group)
         if visible is None:
-            if len(self._visible_by_scopes) >= bounds.HUB_CACHED_SCOPE_SETS:
-                self._visible_by_scopes.clear()
-            shown = CatalogView(catalog if held_scopes is None else catalog.visible_with(held_scopes), self.settings)
-            pages = ListPages(partial(self._listed_items, shown=shown), self.hub.entry_meta)
-            visible = self._visible_by_scopes[held_scopes] = VisibleItems(shown, pages)
+            if len(self._visible_by_group) >= bounds.HUB_CACHED_SCOPE_SETS:
+                self._visible_by_group.clear()
+            principal = None if caller is None else caller.principal
+            visible = self._visible_by_group[group] = self._select_visible(catalog, held_scopes, principal)
         return visible
+
+    def _select_visible(
+        self, catalog: Catalog, held_scopes: frozenset[str] | None, principal: Principal | None
+    ) -> VisibleItems:
+        governor = self.hub.governor
+        if held_scopes is not None:
+            catalog = catalog.select(lambda item: item.scopes <= held_scopes)
+        shows = _show_all
+        if governor is not None and principal is not None:
+            shows = partial(governor.shows, principal)
+            catalog = catalog.select(lambda item: shows(item.target))
+        shown = CatalogView(catalog, self.settings)
+        pages = ListPages(partial(self._listed_items, shown=shown, shows=shows), self.hub.entry_meta)
+        return VisibleItems(shown, pages, shows)
 
     @property
     def catalog_view(self) -> CatalogView:
@@ -116,7 +140,7 @@ class Front(Server):
 
     def clear_pages(self) -> None:
         """Encode the lists again, because they contain the state of a server, which has changed."""
-        for visible in self._visible_by_scopes.values():
+        for visible in self._visible_by_group.values():
             visible.pages.clear()
 
     def page(self, kind: ListKind, call: Call) -> Reply:
@@ -128,10 +152,12 @@ class Front(Server):
         )
         return add_cache_hint(self, page)
 
-    def _listed_items(self, kind: ListKind, shown: CatalogView) -> Mapping[str, Item]:
+    def _listed_items(self, kind: ListKind, shown: CatalogView, shows: Callable[[Target], bool]) -> Mapping[str, Item]:
         if self._builtins is None:
             self._builtins = builtin_items(self)
         own = self._builtins[kind]
+        if shows is not _show_all:
+            own = {name: item for name, item in own.items() if shows(item.target)}
         if kind != "tools":
             found: dict[str, Item] = getattr(shown, kind)
             return own | found | own if own else found  # own entries come first, and servers cannot replace them
@@ -155,21 +181,34 @@ class Front(Server):
         settings = self.settings
         return settings is None or View(exclude=settings.exclude).names(name)
 
-    def collect_instructions(self) -> None:
-        """Join the instructions of all servers that have been reached."""
-        sections = []
-        for id, upstream in self.hub.upstreams.items():
-            text = upstream.snapshot.instructions
-            if text and self.has_server(id):
-                sections.append(f"{id}: {text.strip()}")
-        self.instructions = "\n\n".join(sections)[: bounds.HUB_INSTRUCTIONS_CHARACTERS] or None
+    def instructions_for(self, caller: Caller | None = None) -> str | None:
+        """Join the instructions of all servers that have been reached and that the caller may use."""
+        shown = self.visible_to(caller).catalog_view
+        sections = [
+            f"{id}: {text.strip()}"
+            for id, upstream in self.hub.upstreams.items()
+            if (text := upstream.snapshot.instructions) and self._sees_server(shown, id, caller)
+        ]
+        return "\n\n".join(sections)[: bounds.HUB_INSTRUCTIONS_CHARACTERS] or None
+
+    def visible_servers(self, caller: Caller | None = None) -> list[str]:
+        """The servers that this caller may know of."""
+        shown = self.visible_to(caller).catalog_view
+        return [id for id in self.hub.upstreams if self._sees_server(shown, id, caller)]
+
+    def _sees_server(self, shown: CatalogView, server: str, caller: Caller | None) -> bool:
+        if not shown.has_server(server):
+            return False
+        return self.hub.governor is None or caller is None or server in shown.offering_servers
 
     # -- lookup ------------------------------------------------------------------------
 
-    def has_builtin_tool(self, name: str) -> bool:
-        """Whether this is the name of one of the hub's own tools that the view shows."""
+    def has_builtin_tool(self, name: str, caller: Caller) -> bool:
+        """Whether this is the name of one of the hub's own tools that the view shows to this caller."""
         tool = self.tools.find(name)
         if tool is None or not self._shows_builtin(tool.name):
+            return False
+        if self.hub.governor is not None and not self.hub.governor.shows(caller.principal, builtin_target(tool)):
             return False
         return tool.name not in _SEARCH_TOOLS or self._search_mode != "off"
 
@@ -186,7 +225,7 @@ class Front(Server):
         others = shown.alternatives(name, shown.catalog.tools)
         if others:
             raise ToolNotFound(name, others, f"several servers have a tool of this name: call {' or '.join(others)}")
-        available = list(self._listed_items("tools", shown))
+        available = list(self._listed_items("tools", shown, self.visible_to(caller).shows))
         raise ToolNotFound(name, available[: bounds.HUB_LISTED_TOOL_NAMES], self._describe_unreached())
 
     async def find_prompt(self, name: str, caller: Caller) -> Item:
@@ -211,6 +250,8 @@ class Front(Server):
 
     def _describe_unreached(self) -> str:
         """Name the servers that were never reached and may have the missing item."""
+        if self.hub.governor is not None:
+            return ""  # whether the caller may know of such a server is decided by what it offers
         shown = self.catalog_view
         unknown = [
             f"{id} ({upstream.state.reason or 'still connecting'})"
@@ -242,12 +283,14 @@ class Front(Server):
 
     def _is_hidden(self, server: str, uri: str, caller: Caller | None) -> bool:
         """Whether a server has a resource that this caller must not see."""
-        catalog = self.hub.catalog
-        if not catalog.scopes or caller is None:
+        catalog, governor = self.hub.catalog, self.hub.governor
+        if caller is None or (not catalog.scopes and governor is None):
             return False
+        if governor is not None and not governor.shows(caller.principal, Target("resource", server, uri)):
+            return True
         return any(
             item.server == server
-            and not caller.holds(item.scopes)
+            and not (caller.holds(item.scopes) and (governor is None or governor.shows(caller.principal, item.target)))
             and (item.upstream_name == uri or (item.template is not None and item.template.match(uri) is not None))
             for part in (catalog.resources, catalog.templates)
             for item in part.listed.values()
@@ -255,20 +298,24 @@ class Front(Server):
 
     def may_watch(self, uri: str, caller: Caller) -> bool:
         """Whether a caller may subscribe to a resource."""
-        return self.locate_resource(uri, caller) is not None or self.locate_resource(uri) is None
+        if self.locate_resource(uri, caller) is not None:
+            return True
+        return self.hub.governor is None and self.locate_resource(uri) is None
 
     def scoped_names(self) -> list[str]:
         """Names of the items that require scopes, of the servers in this process."""
         local = [upstream for upstream in self.hub.upstreams.values() if isinstance(upstream, LocalUpstream)]
         return [name for upstream in local for name in upstream.server.scoped_names()]
 
-    def servers_with_resources(self) -> list[str]:
-        """The servers that may have resources which they do not list."""
-        shown = self.catalog_view
+    def servers_with_resources(self, uri: str, caller: Caller) -> list[str]:
+        """The servers that may have a resource which they do not list, if this caller may read it there."""
+        shown, governor = self.catalog_view, self.hub.governor
         return [
             id
             for id, upstream in self.hub.upstreams.items()
-            if shown.has_server(id) and upstream.snapshot.has_capability("resources")
+            if shown.has_server(id)
+            and upstream.snapshot.has_capability("resources")
+            and (governor is None or governor.shows(caller.principal, Target("resource", id, uri)))
         ]
 
     def tool_headers(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:

@@ -20,6 +20,7 @@ from hubbub import bounds
 from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
 from hubbub.client.subscriptions import ChangeEvent
 from hubbub.errors import DefinitionError
+from hubbub.governance.governor import Governor
 from hubbub.hub.builtin_tools import is_status_tool
 from hubbub.hub.catalog import Catalog, ListedNames, build_catalog
 from hubbub.hub.config import STATUS_URI, HubConfig, UpstreamConfig
@@ -75,9 +76,11 @@ class Gateway:
         """Problems of the hub itself, shown by `hub.status`."""
         self.reload_state: ReloadState | None = None
         """The outcome of the last reload of the settings files; None if they are not reloaded."""
+        self.governor: Governor | None = None
+        """Decides, limits and records what callers do; None: everyone may do everything, and nothing is recorded."""
         self.lifespans: list[Callable[[], AbstractAsyncContextManager[None]]] = []
         """Context managers that are open while the hub runs."""
-        self.tenant_sessions = TenantSessions()
+        self.tenant_sessions = TenantSessions(config.governance.tenants)
         """Limits of the sessions of tenants, which all upstreams share."""
         self.client_sessions: list[ClientSessions] = []
         """The sessions of clients with this hub, for each HTTP endpoint."""
@@ -375,6 +378,7 @@ class Gateway:
             del self.peers[id]
             self._tried_ids.discard(id)
         self.config, self._catalog = config, None
+        self.tenant_sessions.configure(config.governance.tenants)
         return [upstream for id, upstream in before.items() if self.upstreams.get(id) is not upstream]
 
     def _change_views(self, config: HubConfig) -> list[Front]:

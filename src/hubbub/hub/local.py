@@ -221,7 +221,7 @@ class LocalUpstream:
         self._snapshot = Snapshot(
             **found,
             capabilities=capabilities(),
-            instructions=self.server.instructions,
+            instructions=self.server.instructions_for(),
             revision=NEWEST_MODERN,
             name=info.name,
             version=info.version,

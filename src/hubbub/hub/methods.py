@@ -6,7 +6,7 @@ caller, progress, logs and cancellation, through the return path that the call c
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,8 +20,9 @@ from hubbub.errors import (
     ResourceNotFound,
     ToolNotFound,
 )
-from hubbub.hub.builtin_tools import CallArguments
-from hubbub.hub.config import CALL
+from hubbub.governance.decision import Action, Target
+from hubbub.hub.builtin_tools import CallArguments, builtin_target
+from hubbub.hub.config import CALL, HUB_ID
 from hubbub.hub.forwarding.forwarded_call import principal_name
 from hubbub.hub.rewrite import (
     as_tool_call,
@@ -42,6 +43,7 @@ from hubbub.protocol.params import format_decode_error
 from hubbub.server import methods as own
 
 if TYPE_CHECKING:
+    from hubbub.governance.governor import Governor
     from hubbub.hub.catalog import Item
     from hubbub.hub.front import Front
 
@@ -55,24 +57,65 @@ def call_tool(front: Front, call: Call) -> Coroutine[Any, Any, Reply]:
     item = front.visible_to(call.caller).catalog_view.find_tool(call.params.name)
     if item is not None:
         return _forward(front, call, item)
-    return _call_builtin(front, call) if front.has_builtin_tool(call.params.name) else _call_unlisted(front, call)
+    if front.has_builtin_tool(call.params.name, call.caller):
+        return _call_builtin(front, call)
+    return _call_unlisted(front, call)
 
 
 async def _call_unlisted(front: Front, call: Call) -> Reply:
-    return await _forward(front, call, await front.find_tool(call.params.name, call.caller))
+    try:
+        item = await front.find_tool(call.params.name, call.caller)
+    except ToolNotFound:
+        hidden = front.catalog_view.find_tool(call.params.name)
+        if front.hub.governor is not None and hidden is not None:
+            await front.hub.governor.record_denial(call, "call", hidden.target)
+        raise
+    return await _forward(front, call, item)
 
 
 def _forward(front: Front, call: Call, item: Item) -> Coroutine[Any, Any, Reply]:
-    return front.hub.peers[item.server].request(
-        call if item.upstream_name == call.params.name else with_name(call, item.upstream_name)
-    )
+    if item.upstream_name != call.params.name:
+        call = with_name(call, item.upstream_name)
+    return _use(front, call, "call", item.target, front.hub.peers[item.server].request)
+
+
+def _use(
+    front: Front, call: Call, action: Action, target: Target, request: Callable[[Call], Coroutine[Any, Any, Reply]]
+) -> Coroutine[Any, Any, Reply]:
+    """Send a call to the peer of its target, as the governor allows, if there is one."""
+    governor = front.hub.governor
+    if governor is None:
+        return request(call)
+    if governor.asks_client(call, action, target) and call.caller.revision.rounds:
+        # A modern caller answers in another request, until when the call is suspended.
+        return _ask_and_use(front, call, governor, action, target, request)
+    return governor.run(call, action, target, request)
+
+
+async def _ask_and_use(
+    front: Front,
+    call: Call,
+    governor: Governor,
+    action: Action,
+    target: Target,
+    request: Callable[[Call], Coroutine[Any, Any, Reply]],
+) -> Reply:
+    if front.rounds.can_resume(call):
+        return await front.rounds.resume(call)
+    return await front.rounds.begin(call, lambda inner: governor.run(inner, action, target, request))
 
 
 async def _call_builtin(front: Front, call: Call) -> Reply:
     tool = front.tools.find(call.params.name)
     assert tool is not None
     if tool.name != CALL:
-        return await own.run_tool(front, tool, call.params.arguments, call)
+        return await _use(
+            front,
+            call,
+            "call",
+            builtin_target(tool),
+            lambda inner: own.run_tool(front, tool, inner.params.arguments, inner),
+        )
     try:
         requested = _decode_call(call.params.arguments)
     except msgspec.DecodeError as error:
@@ -118,7 +161,8 @@ async def list_templates(front: Front, call: Call) -> Reply:
 async def read_resource(front: Front, call: Call) -> Reply:
     uri = call.params.uri
     if uri.startswith(_HUB_SCHEME) and front.resources.find(uri) is not None:
-        return await own.read_resource(front, call)
+        target = Target("resource", HUB_ID, uri)
+        return await _use(front, call, "read", target, lambda inner: own.read_resource(front, inner))
     found = front.locate_resource(uri, call.caller)
     if found is None:
         await front.hub.wait_connected()
@@ -129,22 +173,29 @@ async def read_resource(front: Front, call: Call) -> Reply:
     return reply
 
 
+def _use_resource(front: Front, call: Call, location: ResourceLocation) -> Coroutine[Any, Any, Reply]:
+    target = Target("resource", location.server, location.uri)
+    return _use(front, call, "read", target, front.hub.peers[location.server].request)
+
+
 async def _read_located(front: Front, call: Call, found: ResourceLocation) -> Reply:
-    peer, uri = front.hub.peers[found.server], call.params.uri
+    uri = call.params.uri
     if found.uri == uri:
-        return await peer.request(call)
+        return await _use_resource(front, call, found)
     try:
-        return with_reply_uri(await peer.request(with_resource_uri(call, found.uri)), found.uri, uri)
+        reply = await _use_resource(front, with_resource_uri(call, found.uri), found)
+        return with_reply_uri(reply, found.uri, uri)
     except ResourceNotFound:
         raise ResourceNotFound(uri) from None
 
 
 async def _read_unlisted(front: Front, call: Call) -> tuple[str, Reply]:
     """Try every upstream that has resources, in order; return the first that has this unlisted URI."""
-    failure: HubbubError = ResourceNotFound(call.params.uri)
-    for server in front.servers_with_resources():
+    uri = call.params.uri
+    failure: HubbubError = ResourceNotFound(uri)
+    for server in front.servers_with_resources(uri, call.caller):
         try:
-            return server, await front.hub.peers[server].request(call)
+            return server, await _use_resource(front, call, ResourceLocation(server, uri))
         except ResourceNotFound:
             continue
         except HubbubError as error:
@@ -184,6 +235,9 @@ async def _subscribe_upstream(front: Front, call: Call, uri: str) -> ResourceLoc
         # Many servers accept a subscription to any URI, so a read has to show which server has it.
         server, _ = await _read_unlisted(front, make_read_call(call, uri))
         found = ResourceLocation(server, uri)
+    governor, target = front.hub.governor, Target("resource", found.server, found.uri)
+    if governor is not None:
+        await governor.admit(call, "subscribe", target)
     await front.hub.subscriptions.watch(found, uri, principal_name(call.caller))
     return found
 
@@ -217,16 +271,16 @@ async def list_prompts(front: Front, call: Call) -> Reply:
 
 async def get_prompt(front: Front, call: Call) -> Reply:
     item = await front.find_prompt(call.params.name, call.caller)
-    peer = front.hub.peers[item.server]
-    return await peer.request(
-        call if item.upstream_name == item.name == call.params.name else with_name(call, item.upstream_name)
-    )
+    if not item.upstream_name == item.name == call.params.name:
+        call = with_name(call, item.upstream_name)
+    return await _use(front, call, "get", item.target, front.hub.peers[item.server].request)
 
 
 async def complete(front: Front, call: Call) -> Reply:
     reference = call.params.ref
     if reference.type == "ref/prompt":
         item = await front.find_prompt(reference.name, call.caller)
+        target = item.target
         server, changed = item.server, {"name": item.upstream_name} if item.upstream_name != reference.name else {}
     else:
         await front.hub.wait_connected()
@@ -236,9 +290,11 @@ async def complete(front: Front, call: Call) -> Reply:
             found = ResourceLocation(template.server, template.upstream_name)
         if found is None:
             raise ResourceNotFound(reference.uri)
+        target = Target("resource" if template is None else "template", found.server, found.uri)
         server, changed = found.server, {"uri": found.uri} if found.uri != reference.uri else {}
     try:
-        return await front.hub.peers[server].request(with_reference(call, **changed) if changed else call)
+        call = with_reference(call, **changed) if changed else call
+        return await _use(front, call, "complete", target, front.hub.peers[server].request)
     except RemoteError as error:
         if error.code != METHOD_NOT_FOUND:
             raise
@@ -248,23 +304,22 @@ async def complete(front: Front, call: Call) -> Reply:
 # -- the connection itself -------------------------------------------------
 
 
-async def _update_instructions(front: Front) -> None:
-    """Collect the instructions; clients read them only once, so wait a short time for servers to connect."""
+async def _wait_for_instructions(front: Front) -> None:
+    """Wait a short time for servers to connect, because clients read the instructions only once."""
     await front.hub.wait_connected(bounds.HUB_INSTRUCTIONS_WAIT_S)
-    front.collect_instructions()
 
 
 async def initialize(front: Front, call: Call) -> Reply:
     if call.caller.scope == PROCESS_SCOPE:  # as on stdio: there is no other client
         front.hub.set_sole_caller(call.caller)
     front.hub.note_capabilities(call.caller)
-    await _update_instructions(front)
+    await _wait_for_instructions(front)
     return await own.initialize(front, call)
 
 
 async def discover(front: Front, call: Call) -> Reply:
     front.hub.note_capabilities(call.caller)
-    await _update_instructions(front)
+    await _wait_for_instructions(front)
     return await own.discover(front, call)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hubbub.hub.catalog import Item
 from hubbub.hub.reload import ReloadState
-from hubbub.hub.snapshot import Entry
 from hubbub.hub.upstream import Upstream, UpstreamState
 from hubbub.observe import Metric
 from hubbub.protocol.calls import Caller
@@ -37,26 +37,29 @@ class HubStatus(msgspec.Struct, rename="camel", kw_only=True):
     """State of reloading; None if the hub was not made from files."""
 
 
-def _count_visible(entries: Iterable[Entry], caller: Caller) -> int:
-    return sum(caller.holds(entry.scopes) for entry in entries)
+def _count_items(items: Mapping[str, Item], server: str) -> int:
+    return sum(item.server == server for item in items.values())
 
 
 def build_status(front: Front, caller: Caller) -> HubStatus:
     """Build the status of one view, as far as this caller may see it."""
     hub, shown = front.hub, front.visible_to(caller).catalog_view
-    visible = {id: upstream for id, upstream in hub.upstreams.items() if shown.has_server(id)}
+    visible = {id: hub.upstreams[id] for id in front.visible_servers(caller)}
+    # The catalog before the view's patterns: a view hides tools, but its servers are reported as they are.
+    catalog = shown.catalog
     servers = []
-    problems = list(hub.problems)
-    if hub.reload_state is not None and hub.reload_state.problem is not None:
+    is_operator = hub.governor is None
+    problems = list(hub.problems) if is_operator else []
+    if is_operator and hub.reload_state is not None and hub.reload_state.problem is not None:
         problems.append(f"the changed settings files were not applied: {hub.reload_state.problem}")
     for id, upstream in visible.items():
         state, snapshot = upstream.state, upstream.snapshot
         servers.append(
             msgspec.to_builtins(state)
             | {
-                "tools": _count_visible(snapshot.tools, caller),
-                "prompts": _count_visible(snapshot.prompts, caller),
-                "resources": _count_visible(snapshot.resources, caller) + _count_visible(snapshot.templates, caller),
+                "tools": _count_items(catalog.tools.listed, id),
+                "prompts": _count_items(catalog.prompts.listed, id),
+                "resources": _count_items(catalog.resources.listed, id) + _count_items(catalog.templates.listed, id),
                 "server": {"name": snapshot.name, "version": snapshot.version},
             }
         )
@@ -77,7 +80,7 @@ def build_status(front: Front, caller: Caller) -> HubStatus:
         servers=servers,
         collisions=collisions,
         problems=problems,
-        reload=hub.reload_state,
+        reload=hub.reload_state if is_operator else None,
     )
 
 

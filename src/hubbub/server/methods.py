@@ -239,19 +239,21 @@ async def complete(server: Server, call: Call) -> Reply:
 
 
 async def initialize(server: Server, call: Call) -> Reply:
+    instructions = server.instructions_for(call.caller)
     return results.InitializeReply(
         protocol_version=call.caller.revision.version,
         capabilities=capabilities(),
         server_info=server.info,
-        instructions=UNSET if server.instructions is None else server.instructions,
+        instructions=UNSET if instructions is None else instructions,
     )
 
 
 async def discover(server: Server, call: Call) -> Reply:
+    instructions = server.instructions_for(call.caller)
     reply = results.DiscoverReply(
         supported_versions=list(MODERN),
         capabilities=capabilities(),
-        instructions=UNSET if server.instructions is None else server.instructions,
+        instructions=UNSET if instructions is None else instructions,
     )
     return add_cache_hint(server, reply)
 
@@ -300,6 +302,14 @@ async def listen(server: Server, call: Call) -> Reply:
         server.broadcaster.remove(listen)
         listens.give_back(owner)
     return results.EmptyReply(meta=listen.meta)
+
+
+class CacheHint:
+    """How long clients may keep lists and reads, and whether they may share them."""
+
+    def __init__(self, ttl_ms: int = 0, *, public: bool = False) -> None:
+        self.ttl_ms = ttl_ms
+        self.scope = "public" if public else "private"
 
 
 def add_cache_hint(server: Server, reply: Reply) -> Reply:

@@ -32,7 +32,7 @@ from hubbub.rounds import Rounds
 from hubbub.security.sealer import Sealer as KeyedSealer
 from hubbub.server.completion import Completions, Suggest
 from hubbub.server.events import Events, ToolChange
-from hubbub.server.methods import METHODS, Method, call_by_name
+from hubbub.server.methods import METHODS, CacheHint, Method, call_by_name
 from hubbub.server.middleware import Middleware, check_middleware, with_middleware
 from hubbub.server.pagination import StableOrder
 from hubbub.server.prompts import Prompt
@@ -53,14 +53,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 HealthCheck = Callable[[], Awaitable[str | None]]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
-
-
-class CacheHint:
-    """How long clients may keep lists and reads, and whether they may share them."""
-
-    def __init__(self, ttl_ms: int = 0, *, public: bool = False) -> None:
-        self.ttl_ms = ttl_ms
-        self.scope = "public" if public else "private"
 
 
 class Server:
@@ -366,6 +358,10 @@ class Server:
     def protocol_versions(self) -> tuple[str, ...]:
         """The MCP revisions that it supports, oldest first."""
         return SUPPORTED_VERSIONS
+
+    def instructions_for(self, caller: Caller | None = None) -> str | None:
+        """Return the instructions that a client gets when it connects."""
+        return self.instructions
 
     def tool_headers(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
         """Return the arguments of a tool that HTTP clients mirror in headers."""
