@@ -22,7 +22,7 @@ from msgspec import UNSET, Raw, UnsetType
 from hubbub import bounds
 from hubbub.errors import DeadlineExceeded, InvalidParams, Overloaded
 from hubbub.ports import Sealer
-from hubbub.protocol.calls import Call, Notification, RawReply, Reply
+from hubbub.protocol.calls import Call, Notification, Principal, RawReply, Reply
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.params import format_decode_error
 from hubbub.protocol.results import InputRequired, ProgressParams
@@ -110,6 +110,12 @@ class Rounds:
         for round_ in [round_ for round_ in self._rounds.values() if round_.owner in revoked]:
             self._drop(round_)
 
+    def end_callers(self, matches: Callable[[Principal], bool]) -> None:
+        """End the suspended exchanges of these principals, because they were logged out."""
+        found = [round_ for round_ in self._rounds.values() if round_.is_suspended and matches(round_.principal)]
+        for round_ in found:
+            self._drop(round_)
+
     def _drop(self, round_: Round) -> None:
         self._forget(round_)
         assert round_.task is not None
@@ -166,6 +172,11 @@ class Round:
         self.requested_at = 0.0
         """When input was last requested from its caller, on the loop's clock."""
         self._pending_reply: asyncio.Future[Reply] | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """The principal of its caller."""
+        return self._call.caller.principal
 
     @property
     def is_suspended(self) -> bool:

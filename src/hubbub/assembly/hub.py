@@ -36,11 +36,23 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
     make = partial(load_upstream, known_eras=KnownEras(state_folder))
     hub = Gateway(loaded.config, make=make, known_names=KnownNames())
     front = hub.fronts[settings.view or ""]
-    tenants = apply_tenants(front, settings, loaded.governance, is_hub=True)
-    hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report, tenants))
+    tenants = apply_tenants(front, settings, loaded.config.governance, is_hub=True)
+    find_socket = _add_administration(hub) if settings.transport != "stdio" else lambda: None
+    hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report, tenants, find_socket=find_socket))
     with lenient_profile(sources, report):
         _check_profile(settings.tool_profile, hub)
     return front
+
+
+def _add_administration(hub: Gateway) -> Callable[[], str | None]:
+    """Serve administration at `/mcp/admin` and at a Unix socket; return a function that returns its path."""
+    from hubbub.admin.server import add_admin_view
+    from hubbub.admin.unix_socket import AdminSocket
+
+    add_admin_view(hub)
+    socket = AdminSocket(hub.main_front)
+    hub.lifespans.append(socket.running)
+    return lambda: socket.path
 
 
 def load_upstream(

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from hubbub import __version__, bounds
 from hubbub.assembly.server_config import make_server_config
 from hubbub.assembly.settings_checks import refuse_foreign_flags
+from hubbub.assembly.tenants import load_governance
 from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
 from hubbub.hub.config import (
@@ -31,13 +32,12 @@ from hubbub.hub.config import (
 )
 from hubbub.protocol.host_origin import is_loopback
 from hubbub.settings import format_suggestion
-from hubbub.settings.governance import NO_GOVERNANCE, GovernanceSettings
-from hubbub.settings.governance_reader import read_governance
+from hubbub.settings.governance import NO_GOVERNANCE
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.read import read_settings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.servers import ServerSettings
-from hubbub.settings.sources import GOVERNANCE, HUB, SERVERS, VIEWS, Sources
+from hubbub.settings.sources import HUB, SERVERS, VIEWS, Sources
 
 if TYPE_CHECKING:
     from hubbub.server.pack import Pack
@@ -94,14 +94,9 @@ def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
         upstreams=tuple(upstreams),
         hub=read_settings(HubSettings, sources, (HUB,)),
         views=views,
-        governance=_governance(sources),
+        governance=load_governance(sources) or NO_GOVERNANCE,
         lists_safe_names=settings.tool_names == "safe",
     )
-
-
-def _governance(sources: Sources) -> GovernanceSettings:
-    has_sections = sources.file is not None and any(name in sources.file.tree for name in GOVERNANCE)
-    return read_governance(sources) if has_sections else NO_GOVERNANCE
 
 
 class _Packs:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hubbub.assembly.hub_config import hub_config
 from hubbub.assembly.serve_settings import add_pack_aliases
 from hubbub.assembly.settings_checks import check_sources
-from hubbub.assembly.tenants import load_governance, refuse_switch, update_tenants
+from hubbub.assembly.tenants import refuse_switch, update_tenants
 from hubbub.hub.config_description import describe_config
 from hubbub.hub.reload import LoadedConfig, Reloader
 from hubbub.hub.state_file import RunningHub, StateFile
@@ -32,7 +32,6 @@ from hubbub.transports.signals import hang_up_signal
 if TYPE_CHECKING:
     from hubbub.governance.tenants import Tenants
     from hubbub.hub.gateway import Gateway
-    from hubbub.settings.governance import TenantSettings
 
 _KEY_BYTES: Final = 16
 
@@ -57,7 +56,6 @@ def build_loaded_config(settings: ServeSettings, sources: Sources) -> LoadedConf
         settings=settings,
         files=files,
         trust_records=_trust_records(sources),
-        governance=load_governance(sources),
     )
 
 
@@ -78,21 +76,32 @@ async def reload_on_change(
     sources: Sources,
     report: Callable[[str], None],
     tenants: Tenants | None = None,
+    *,
+    find_socket: Callable[[], str | None] = lambda: None,
 ) -> AsyncIterator[None]:
-    """Reload the files when they change and on SIGHUP, while this context is open."""
+    """Reload the files when they change and on SIGHUP, while this context is open.
+
+    `find_socket` returns the path of the Unix socket for administration.
+    """
     flags = dict(sources.flags)
     if sources.config is not None and sources.folder is None:
         flags["--config"] = sources.config  # if it is missing later, that is an error
     state = StateFile()
-    describe_hub = partial(_make_running_hub, sources, key=secrets.token_bytes(_KEY_BYTES), started_at=time.time())
+    describe_hub = partial(
+        _make_running_hub,
+        sources,
+        key=secrets.token_bytes(_KEY_BYTES),
+        started_at=time.time(),
+        socket=find_socket(),
+    )
 
     def load() -> LoadedConfig:
         changed = load_hub(flags, sources.environ, sources.folder)
-        refuse_switch(_list_tenants(loaded), _list_tenants(changed))
+        refuse_switch(loaded.config.governance.tenants, changed.config.governance.tenants)
         return changed
 
     def on_reload(reloader: Reloader) -> None:
-        update_tenants(tenants, _list_tenants(reloader.loaded))
+        update_tenants(tenants, reloader.loaded.config.governance.tenants)
         state.write(describe_hub(reloader))
 
     reloader = Reloader(hub, loaded, load, report=report, on_reload=on_reload)
@@ -108,11 +117,9 @@ async def reload_on_change(
             state.remove()
 
 
-def _list_tenants(loaded: LoadedConfig) -> tuple[TenantSettings, ...]:
-    return () if loaded.governance is None else loaded.governance.tenants
-
-
-def _make_running_hub(sources: Sources, reloader: Reloader, *, key: bytes, started_at: float) -> RunningHub:
+def _make_running_hub(
+    sources: Sources, reloader: Reloader, *, key: bytes, started_at: float, socket: str | None
+) -> RunningHub:
     loaded = reloader.loaded
     settings = loaded.settings
     flags, hidden = _split_flags(sources)
@@ -132,6 +139,7 @@ def _make_running_hub(sources: Sources, reloader: Reloader, *, key: bytes, start
         key=key.hex(),
         description=describe_config(loaded.config, key, reloader.initial_settings),
         problem=reloader.state.problem,
+        socket=socket,
     )
 
 

@@ -15,6 +15,7 @@ from hubbub.settings import format_suggestion
 
 COMMANDS: Final = {
     "agent": "hubbub.cli.agent:command",
+    "approvals": "hubbub.cli.approvals:command",
     "audit": "hubbub.cli.audit:command",
     "call": "hubbub.cli.call:command",
     "doctor": "hubbub.cli.doctor:command",
@@ -22,11 +23,13 @@ COMMANDS: Final = {
     "install": "hubbub.cli.install:command",
     "key": "hubbub.cli.key:command",
     "keys": "hubbub.cli.keys:command",
+    "pins": "hubbub.cli.pins:command",
     "plan": "hubbub.cli.plan:command",
     "policy": "hubbub.cli.policy:command",
     "prompts": "hubbub.cli.prompts:command",
     "read": "hubbub.cli.read:command",
     "serve": "hubbub.cli.serve:command",
+    "sessions": "hubbub.cli.sessions:command",
     "tools": "hubbub.cli.tools:command",
     "trust": "hubbub.cli.trust:command",
 }

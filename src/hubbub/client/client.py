@@ -204,6 +204,11 @@ class Client:
         return self._session.rpc.transport.is_http
 
     @property
+    def process_id(self) -> int | None:
+        """The id of the process that it started, for a server on stdio."""
+        return getattr(self._session.rpc.transport, "pid", None)
+
+    @property
     def sends_tool_headers(self) -> bool:
         """Whether arguments of tools are also sent in headers, if tools ask for that."""
         return self._session.sends_tool_headers

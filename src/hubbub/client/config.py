@@ -28,6 +28,8 @@ from hubbub.settings.secret import Secret
 from hubbub.suggestions import format_suggestion
 
 if TYPE_CHECKING:
+    import socket
+
     from hubbub.client.known_secrets import KnownSecrets
 
 Transport: TypeAlias = Literal["stdio", "streamable_http", "websocket", "sse", "memory"]
@@ -273,8 +275,13 @@ def wrap_secrets(name: str, value: Any, *, keep_none: bool) -> dict[str, Secret 
     return found
 
 
-def open_transport(config: ServerConfig, *, over_http_sse: bool = False) -> ClientTransport:
-    """Make the transport for a config, ready to be started. Modules of a transport are imported only here."""
+def open_transport(
+    config: ServerConfig, *, over_http_sse: bool = False, connect: Callable[[], socket.socket] | None = None
+) -> ClientTransport:
+    """Make the transport for a config, ready to be started. Modules of a transport are imported only here.
+
+    `connect` replaces the connection to the host of the URL: see `HttpClient`.
+    """
     if config.server is not None:
         from hubbub.transports.memory import MemoryTransport
 
@@ -309,7 +316,10 @@ def open_transport(config: ServerConfig, *, over_http_sse: bool = False) -> Clie
 
     def make_http_client() -> HttpClient:
         return HttpClient(
-            egress, connect_s=config.open_timeout_s or bounds.CONNECT_TIMEOUT_S, idle_s=config.read_timeout_s
+            egress,
+            connect_s=config.open_timeout_s or bounds.CONNECT_TIMEOUT_S,
+            idle_s=config.read_timeout_s,
+            connect=connect,
         )
 
     headers = _headers_function(config, secrets)

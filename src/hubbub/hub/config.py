@@ -16,6 +16,7 @@ import msgspec
 from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.hub.names import PrefixMode
+from hubbub.server.views import RESTRICTED_VIEWS
 from hubbub.settings import format_suggestion
 from hubbub.settings.governance import NO_GOVERNANCE, GovernanceSettings
 from hubbub.settings.hub import HubSettings, ViewSettings
@@ -37,7 +38,7 @@ BUILTIN_TOOLS: Final = (STATUS, SEARCH, CALL, READ_RESULT)
 """Reserved names, which no server behind the hub gets."""
 _ALONE_VARIABLE: Final = "HUBBUB_ALONE"
 _VIEW_NAME: Final = re.compile(r"[a-z0-9-]{1,64}")
-_RESERVED_VIEWS: Final = ("health",)
+_RESERVED_VIEWS: Final = ("health", *RESTRICTED_VIEWS)
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -94,7 +95,7 @@ class HubConfig(msgspec.Struct, frozen=True, kw_only=True):
 def check_view_name(name: str, place: str) -> None:
     """Raises: SettingsError, which begins with `place`, if a view cannot have this name."""
     if not _VIEW_NAME.fullmatch(name) or name in _RESERVED_VIEWS:
-        reserved = ", ".join(map(repr, _RESERVED_VIEWS))
+        reserved = " or ".join(map(repr, _RESERVED_VIEWS))
         raise SettingsError(
             f"{place}: {name!r} is not a valid view name; use 1 to 64 of a-z, 0-9 and -, and not {reserved}"
         )

@@ -6,10 +6,11 @@ registered here as on any server.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from hubbub import bounds
 from hubbub.errors import PromptNotFound, ToolNotFound
@@ -26,6 +27,7 @@ from hubbub.hub.status import upstream_metrics
 from hubbub.hub.subscriptions import ResourceLocation
 from hubbub.ports import ConnectionFactory, Peer, Sealer
 from hubbub.protocol.calls import Call, Caller, Principal, Reply
+from hubbub.server.client_sessions import ClientSessions
 from hubbub.server.connection import Connection
 from hubbub.server.methods import add_cache_hint
 from hubbub.server.server import Server
@@ -75,7 +77,7 @@ class Front(Server):
         self._builtins: dict[str, dict[str, Item]] | None = None
         self.broadcaster.on_remove = self._on_client_left
         if not view_name:
-            self.views = hub.views
+            self.views = ChainMap(hub.restricted_views, cast("dict[str, Server]", hub.views))
             self.metrics += upstream_metrics(hub.upstreams)
         self.tools.lists_safe_names = hub.config.lists_safe_names
         register_builtins(self)
@@ -363,6 +365,10 @@ class Front(Server):
     def wrap(self, wrapper: Callable[[Peer], Peer]) -> None:
         """Wrap the peers of all views, including views that are added later."""
         self.hub.wrap_fronts(wrapper)
+
+    def add_client_sessions(self, sessions: ClientSessions) -> None:
+        """Let the hub list and end the sessions of its clients."""
+        self.hub.client_sessions.append(sessions)
 
     def offer_sealer(self, sealer: Sealer) -> None:
         """Use this sealer in the whole hub from now on."""

@@ -25,6 +25,7 @@ from hubbub.hub.builtin_tools import is_status_tool
 from hubbub.hub.catalog import Catalog, ListedNames, build_catalog
 from hubbub.hub.config import STATUS_URI, HubConfig, UpstreamConfig
 from hubbub.hub.forwarding.forwarded_call import accepts_client_requests
+from hubbub.hub.forwarding.tenant_sessions import TenantSessions
 from hubbub.hub.front import Front
 from hubbub.hub.known_names import NO_KNOWN_NAMES, KnownNames, UpstreamNames
 from hubbub.hub.list_entries import EntryMeta, passed_through
@@ -40,6 +41,8 @@ from hubbub.hub.upstream import DrainingPeer, Upstream, UpstreamOptions
 from hubbub.ports import Peer, Sealer
 from hubbub.protocol.calls import Caller, Notification
 from hubbub.security.sealer import Sealer as KeyedSealer
+from hubbub.server.client_sessions import ClientSessions
+from hubbub.server.server import Server
 from hubbub.server.shared_run import SharedRun
 from hubbub.server.subscriptions import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
 from hubbub.settings.hub import HubSettings
@@ -77,6 +80,12 @@ class Gateway:
         """Decides, limits and records what callers do; None: everyone may do everything, and nothing is recorded."""
         self.lifespans: list[Callable[[], AbstractAsyncContextManager[None]]] = []
         """Context managers that are open while the hub runs."""
+        self.tenant_sessions = TenantSessions(config.governance.tenants)
+        """Limits of the sessions of tenants, which all upstreams share."""
+        self.client_sessions: list[ClientSessions] = []
+        """The sessions of clients with this hub, for each HTTP endpoint."""
+        self.restricted_views: dict[str, Server] = {}
+        """Servers at the same address that only callers with a scope reach: see `hubbub.server.views`."""
         self._make = make or make_upstream
         self._results = ResultOffload(lambda: self.config.hub)
         self._wrappers: list[Callable[[Peer], Peer]] = []
@@ -253,9 +262,9 @@ class Gateway:
     # -- reconfiguring ---------------------------------------------------------------
 
     def wrap_fronts(self, wrapper: Callable[[Peer], Peer]) -> None:
-        """Wrap every front in a peer, including fronts that are added later."""
+        """Wrap every front and restricted view in a peer, including fronts that are added later."""
         self._wrappers.append(wrapper)
-        for front in self.fronts.values():
+        for front in (*self.fronts.values(), *self.restricted_views.values()):
             front.peer = wrapper(front.peer)
 
     def note_capabilities(self, caller: Caller) -> None:
@@ -285,6 +294,7 @@ class Gateway:
 
     def _make_upstream(self, config: UpstreamConfig, settings: HubSettings) -> Upstream:
         upstream = self._make(config, settings, self.sealer)
+        upstream.use_tenants(self.tenant_sessions)
         if self._sole_caller is not None:
             upstream.set_sole_caller(self._sole_caller)
         if self._expects_capable:
@@ -368,6 +378,7 @@ class Gateway:
             del self.peers[id]
             self._tried_ids.discard(id)
         self.config, self._catalog = config, None
+        self.tenant_sessions.configure(config.governance.tenants)
         return [upstream for id, upstream in before.items() if self.upstreams.get(id) is not upstream]
 
     def _change_views(self, config: HubConfig) -> list[Front]:

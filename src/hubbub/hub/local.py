@@ -23,9 +23,10 @@ from hubbub.client.subscriptions import ChangeEvent
 from hubbub.errors import DeadlineExceeded, HubbubError, UpstreamUnavailable
 from hubbub.hub.admission import Breaker, Breakers, CallLimiter
 from hubbub.hub.forwarding.forwarded_call import NoCaller
+from hubbub.hub.forwarding.tenant_sessions import TenantSessions
 from hubbub.hub.snapshot import EMPTY_SNAPSHOT, Entry, Snapshot, parse_entries
-from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
-from hubbub.protocol.calls import NO_META, Call, Caller, Notification, Reply
+from hubbub.hub.upstream import Phase, SessionInfo, Upstream, UpstreamOptions, UpstreamState
+from hubbub.protocol.calls import NO_META, Call, Caller, Notification, Principal, Reply
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.params import PageParams
 from hubbub.protocol.revisions import NEWEST_MODERN
@@ -264,6 +265,18 @@ class LocalUpstream:
     def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
         """End the suspended calls of revoked callers."""
         self.server.end_revoked(is_revoked)
+
+    def use_tenants(self, tenants: TenantSessions) -> None:
+        """Do nothing: there are no sessions with a server in this process."""
+
+    def sessions(self) -> list[SessionInfo]:
+        """Return none: a server in this process has no sessions."""
+        return []
+
+    async def end_sessions(self, matches: Callable[[Principal], bool], drain_s: float) -> int:
+        """End the suspended calls of these principals."""
+        self.server.rounds.end_callers(matches)
+        return 0
 
     @property
     def watching(self) -> set[str]:

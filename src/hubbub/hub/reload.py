@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -22,9 +22,6 @@ from hubbub.hub.file_watch import FileWatch
 from hubbub.hub.plan import Plan, diff
 from hubbub.security.redact import redact
 from hubbub.settings.serve import ServeSettings
-
-if TYPE_CHECKING:
-    from hubbub.settings.governance import GovernanceSettings
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -38,8 +35,6 @@ class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The files that it was read from."""
     trust_records: tuple[Path, ...] = ()
     """Trust records, which decide whether the files are used."""
-    governance: GovernanceSettings | None = None
-    """The settings about tenants, policy and audit; None if there are none."""
 
 
 class ReloadState(msgspec.Struct, kw_only=True, rename="camel"):

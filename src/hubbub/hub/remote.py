@@ -34,14 +34,15 @@ from hubbub.hub.admission import Breaker, Breakers, CallLimiter
 from hubbub.hub.capable_tools import CapableTools, check_capable
 from hubbub.hub.failure_reasons import public_reason
 from hubbub.hub.forwarding.forwarded_call import INPUT_METHODS, ForwardedCall, accepts_client_requests
-from hubbub.hub.forwarding.session_pool import UpstreamSession
+from hubbub.hub.forwarding.tenant_sessions import TenantSessions
 from hubbub.hub.forwarding.upstream_link import UpstreamLink
+from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.list_refresher import ListRefresher
 from hubbub.hub.snapshot import Snapshot
-from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
+from hubbub.hub.upstream import Phase, SessionInfo, Upstream, UpstreamOptions, UpstreamState
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer
-from hubbub.protocol.calls import Call, Caller, Notification, Reply
+from hubbub.protocol.calls import Call, Caller, Notification, Principal, Reply
 from hubbub.protocol.error_codes import translate_error
 from hubbub.rounds import Rounds
 
@@ -319,6 +320,23 @@ class RemoteUpstream:
     def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
         """End the calls of revoked callers that wait here for input."""
         self._rounds.end_revoked(is_revoked)
+
+    # -- sessions of principals ----------------------------------------------------------
+
+    def use_tenants(self, tenants: TenantSessions) -> None:
+        """Count the sessions of tenants in this table."""
+        self._link.pool.tenants = tenants
+
+    def sessions(self) -> list[SessionInfo]:
+        """Describe the sessions, except the default session."""
+        return self._link.pool.infos()
+
+    async def end_sessions(self, matches: Callable[[Principal], bool], drain_s: float) -> int:
+        """End the sessions of these principals, and their calls that wait here for input."""
+        self._rounds.end_callers(matches)
+        return await self._link.pool.end(matches, drain_s)
+
+    # -- changes of the server -----------------------------------------------------------
 
     async def unsubscribe(self, uri: str) -> None:
         """Stop reporting changes of a resource."""

@@ -48,6 +48,8 @@ class RunningHub(msgspec.Struct, frozen=True, kw_only=True):
     description: ConfigDescription
     problem: str | None = None
     """Why its current files are not in effect."""
+    socket: str | None = None
+    """The Unix socket for administration."""
 
 
 class StateFile:

@@ -8,7 +8,7 @@ process. The front chooses among them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -16,7 +16,10 @@ from hubbub import bounds
 from hubbub.client.subscriptions import ChangeEvent
 from hubbub.hub.snapshot import Snapshot
 from hubbub.ports import Peer
-from hubbub.protocol.calls import Call, Caller, Notification, Reply
+from hubbub.protocol.calls import Call, Caller, Notification, Principal, Reply
+
+if TYPE_CHECKING:
+    from hubbub.hub.forwarding.tenant_sessions import TenantSessions
 
 Phase: TypeAlias = Literal["idle", "connecting", "ready", "down", "closing"]
 
@@ -65,6 +68,25 @@ class UpstreamState(msgspec.Struct, kw_only=True, rename="camel"):
     sessions: int = 0
     is_stale: bool = False
     """Whether the snapshot is older than what the server may have now."""
+
+
+class SessionInfo(msgspec.Struct, kw_only=True):
+    """A session with an upstream."""
+
+    server: str
+    principal: Principal
+    """Whose calls it carries; `ANONYMOUS` for the hub itself and callers without an identity."""
+    transport: str
+    started_at: float
+    """In seconds since 1970."""
+    age_s: float
+    idle_s: float
+    """Seconds since its last call ended; 0 if it carries calls."""
+    in_flight: int
+    pid: int | None = None
+    """The id of its process, if it is one."""
+    is_ending: bool = False
+    """Whether it gets no more calls, and ends after those in flight."""
 
 
 class Upstream(Peer, Protocol):
@@ -128,6 +150,18 @@ class Upstream(Peer, Protocol):
 
     def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
         """End the suspended calls of callers whose credential was revoked."""
+
+    def use_tenants(self, tenants: TenantSessions) -> None:
+        """Count the sessions of tenants in this table, which all upstreams of the hub share."""
+
+    def sessions(self) -> list[SessionInfo]:
+        """Describe the sessions with the server, except the default session."""
+
+    async def end_sessions(self, matches: Callable[[Principal], bool], drain_s: float) -> int:
+        """End the sessions and suspended calls of these principals; return the number of sessions.
+
+        Calls in flight have `drain_s` seconds to finish.
+        """
 
     async def close(self, drain_s: float | None = None) -> None:
         """Take no more calls, let calls in flight finish within this time, then disconnect."""

@@ -33,8 +33,33 @@ class OpenConnection(msgspec.Struct, eq=False):
     headers: Headers
     principal: Principal
     end: Callable[[], object]
+    path: str = ""
+    is_stream: bool = False
+    """Whether it stays open without a call, as a WebSocket does."""
+    opened_at: float = msgspec.field(default_factory=time.time)
     refusal: Refusal | None = None
     """Why it was ended; None while its credential is valid."""
+    is_closed: bool = False
+    _closed: asyncio.Event | None = None
+    """Made when something waits for its end."""
+
+    def log_out(self) -> None:
+        """End it, because its caller was logged out."""
+        if self.refusal is None:
+            self.refusal = unauthorized("The operator ended the sessions of this caller; connect again")
+        self.end()
+
+    async def wait_closed(self) -> None:
+        """Wait until it has ended."""
+        if not self.is_closed:
+            self._closed = self._closed or asyncio.Event()
+            await self._closed.wait()
+
+    def set_closed(self) -> None:
+        """Wake everything that waits for its end."""
+        self.is_closed = True
+        if self._closed is not None:
+            self._closed.set()
 
 
 class OpenConnections:
@@ -55,15 +80,28 @@ class OpenConnections:
     def __len__(self) -> int:
         return len(self._connections)
 
-    def add(self, headers: Headers, principal: Principal, end: Callable[[], object]) -> OpenConnection:
+    def add(
+        self,
+        headers: Headers,
+        principal: Principal,
+        end: Callable[[], object],
+        *,
+        path: str = "",
+        is_stream: bool = False,
+    ) -> OpenConnection:
         """Register a connection; `end` is called at each check that finds its credential revoked."""
-        connection = OpenConnection(headers, principal, end)
+        connection = OpenConnection(headers, principal, end, path, is_stream)
         self._connections.add(connection)
         return connection
 
     def remove(self, connection: OpenConnection) -> None:
         """Remove a connection that has ended."""
         self._connections.discard(connection)
+        connection.set_closed()
+
+    def find(self, matches: Callable[[Principal], bool]) -> list[OpenConnection]:
+        """Return the open connections of these principals."""
+        return [connection for connection in self._connections if matches(connection.principal)]
 
     def sweep(self) -> None:
         """Start checking every credential, if it is time. A slow check does not delay the others."""

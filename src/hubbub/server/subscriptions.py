@@ -14,7 +14,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.ports import ReturnPath
-from hubbub.protocol.calls import Call, Notification
+from hubbub.protocol.calls import Call, Caller, Notification, Principal
 from hubbub.protocol.params import ListenFilter
 from hubbub.shares import Shares
 
@@ -62,6 +62,12 @@ class Broadcaster:
         """End open `subscriptions/listen` requests with a response: all of them, or those of one connection."""
         for listener in list(self._listeners):
             if isinstance(listener, Subscription) and (back is None or listener.back is back):
+                listener.end()
+
+    def end_callers(self, matches: Callable[[Principal], bool]) -> None:
+        """End the `subscriptions/listen` requests of these principals with a response."""
+        for listener in list(self._listeners):
+            if isinstance(listener, Subscription) and matches(listener.caller.principal):
                 listener.end()
 
     def count_subscriptions(self, back: ReturnPath) -> int:
@@ -119,6 +125,11 @@ class Subscription:
     def back(self) -> ReturnPath:
         """The return path that the notifications are sent to."""
         return self._call.back
+
+    @property
+    def caller(self) -> Caller:
+        """The client that listens."""
+        return self._call.caller
 
     @property
     def scope(self) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,11 +41,14 @@ class HttpServer:
         end_streams: Callable[[], None] = lambda: None,
         trusted_proxies: Iterable[str] = (),
         tls: TlsFiles | None = None,
+        allowed_uids: Collection[int] | None = None,
     ) -> None:
+        """`allowed_uids`: the users who may connect to a Unix socket; None: all whom its permissions let in."""
         self._context = ServerContext(
             serve_http, serve_websocket, limits, headers=headers, cut_off=cut_off, proxies=trusted_proxies
         )
         self._tls = tls
+        self._allowed_uids = allowed_uids
         self._end_streams = end_streams
         self._stop_requested = asyncio.Event()
         self._exit_requested = asyncio.Event()
@@ -77,6 +80,10 @@ class HttpServer:
 
     def _protocol_factory(self) -> Callable[[], asyncio.Protocol]:
         make_connection = partial(HttpConnection, self._context)
+        if self._allowed_uids is not None:
+            from hubbub.transports.peer_credentials import PeerCheck
+
+            return partial(PeerCheck, self._allowed_uids, make_connection)
         if self._tls is None:
             return make_connection
         from hubbub.transports.tls_connection import TlsConnection

@@ -100,12 +100,13 @@ def _remove_stale(file: Path) -> None:
         return
     if not stat.S_ISSOCK(found.st_mode):
         raise SettingsError(f"--unix-socket: {file} exists and is not a socket; remove it, or name another file")
-    if _is_in_use(file):
+    if is_in_use(file):
         raise SettingsError(f"--unix-socket: another process listens on {file}; stop it first, or name another file")
     file.unlink(missing_ok=True)
 
 
-def _is_in_use(file: Path) -> bool:
+def is_in_use(file: Path) -> bool:
+    """Whether a process listens on a Unix socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:

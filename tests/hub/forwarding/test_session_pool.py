@@ -27,7 +27,8 @@ from tests.hub.upstreams import TRANSPORTS_AND_VERSIONS, asking_config, interop_
 from hubbub import Call, Client, InvalidParams, Notification, Overloaded, bounds
 from hubbub.hub.admission import CallLimiter
 from hubbub.hub.forwarding.forwarded_call import ForwardedCall
-from hubbub.hub.forwarding.session_pool import SessionPool, SessionProfile, UpstreamSession
+from hubbub.hub.forwarding.session_pool import SessionPool, SessionProfile
+from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.upstream import UpstreamOptions
 from hubbub.protocol.calls import NO_META
 from hubbub.protocol.revisions import PLAIN

@@ -6,7 +6,8 @@ requests of the server come on the stream of their call, callers with the same p
 has one alone for as long as a call of theirs runs. The default session declares nothing and serves the rest.
 
 Authenticated callers never use the default session, in any era: each principal has its own sessions (on stdio:
-processes), and at most its share of them.
+processes), and at most its share of them. A session ends when it was idle for long enough, when it is too old, or when
+its principal is logged out: it gets no more calls, and calls in flight have some time to finish.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ import msgspec
 from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.client.rpc import mark_retrieved
-from hubbub.errors import ConnectionClosed, HubbubError, MethodNotFound, Overloaded, RemoteError
-from hubbub.hub.forwarding.forwarded_call import LOG_MESSAGE, CapabilityBridge, ForwardedCall
-from hubbub.hub.upstream import UpstreamOptions
-from hubbub.protocol.calls import LOG_LEVELS, Call, Notification, Reply
+from hubbub.errors import ConnectionClosed, HubbubError, Overloaded
+from hubbub.hub.forwarding.forwarded_call import CapabilityBridge, ForwardedCall
+from hubbub.hub.forwarding.tenant_sessions import NO_LIMIT, Lifetimes, TenantSessions
+from hubbub.hub.forwarding.upstream_session import UpstreamSession
+from hubbub.hub.upstream import SessionInfo, UpstreamOptions
+from hubbub.protocol.calls import Principal
 from hubbub.shares import Shares
 
 logger = logging.getLogger("hubbub.hub")
@@ -53,123 +56,6 @@ class SessionProfile(msgspec.Struct, frozen=True):
         return self.capabilities != b"{}"
 
 
-class UpstreamSession:
-    """One session and the calls that it carries. The `ReturnPath` of messages that name no call."""
-
-    def __init__(self, profile: SessionProfile | None, make: Callable[[UpstreamSession], Client]) -> None:
-        self.profile = profile
-        """None: the default session, which declares no capabilities unless it has a scope."""
-        self.scope: object = None
-        """`ForwardedCall.scope` of the client that has this session alone, or had it last."""
-        self.sends_uncorrelated = False
-        """Whether the server sent a request that names no call."""
-        self.has_client_state = False
-        """Whether the server knows something about that client, such as its roots, so that others must not use it."""
-        self.reports_changes = False
-        """Whether the server reported changes on this session."""
-        self.calls: dict[ForwardedCall, None] = {}
-        self._abandoned: dict[object, frozenset[ForwardedCall]] = {}
-        """Clients that abandoned a call which the server may still work on, and the calls that ran then."""
-        self._log_level: str | None = None
-        self.idle_since = 0.0
-        self.start_task: asyncio.Task[None] | None = None
-        self.client = make(self)
-
-    @property
-    def declares_nothing(self) -> bool:
-        """Whether none of its callers declared elicitation, sampling or roots."""
-        return self.scope is None and (self.profile is None or not self.profile.accepts_client_requests)
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether no message about an abandoned call can arrive any more."""
-        return not self._abandoned
-
-    async def set_level(self, level: str | None) -> None:
-        """Set the server's log level, if it supports that."""
-        if level is None or level == self._log_level:
-            return
-        self._log_level = level
-        try:
-            await self.client.set_level(level)
-        except RemoteError as error:
-            logger.debug("a server refused logging/setLevel: %s", error.message)
-
-    async def lower_log_level(self, level: str | None) -> None:
-        """Lower the server's log level to this one, if it is higher; each caller gets its own level only."""
-        if level is not None and (
-            self._log_level is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(self._log_level)
-        ):
-            await self.set_level(level)
-
-    def remove(self, forwarded: ForwardedCall, *, is_answered: bool) -> None:
-        """Remove a call that has ended."""
-        del self.calls[forwarded]
-        self.has_client_state = self.has_client_state or forwarded.sent_roots
-        if not is_answered:
-            self._note_abandoned(forwarded)
-        elif self._abandoned and (self.profile is None or self.declares_nothing):
-            # A server that answers a later call has read the cancellation of the earlier one. That suffices for logs;
-            # but where it may send requests, one that ignores cancellations must never reach the next client.
-            self._abandoned = {scope: older for scope, older in self._abandoned.items() if forwarded in older}
-
-    def _note_abandoned(self, forwarded: ForwardedCall) -> None:
-        """Remember an abandoned call, because the server may still send messages about it."""
-        is_quiet = self.client.era == "modern" and forwarded.call.caller.least_log_level is None
-        if is_quiet and self.declares_nothing:
-            return  # No requests to clients here, and a modern server logs only for callers that asked for it.
-        self._abandoned[forwarded.scope] = frozenset(self.calls)
-        if len(self._abandoned) > bounds.UPSTREAM_QUEUED_CALLS:
-            del self._abandoned[next(iter(self._abandoned))]
-
-    async def request(self, call: Call) -> Reply:
-        """Send a request that names no call to the only client that has calls on this session."""
-        self.sends_uncorrelated = True
-        has_no_client = self.profile is None and self.scope is None
-        while True:
-            forwarded = None if has_no_client else self._sole_client_call(self.calls)
-            if forwarded is None:
-                raise MethodNotFound(call.method)
-            if not forwarded.has_pending:
-                return await forwarded.request(call)
-            # That call may be answered meanwhile, and its caller reads nothing after the answer: choose again.
-            await forwarded.flush()
-
-    async def notify(self, note: Notification) -> None:
-        """Queue a notification that names no call; `send_nowait` does the same."""
-        self.send_nowait(note)
-
-    def send_nowait(self, note: Notification) -> bool:
-        """Queue a notification for the client that it can be about; decided at once, so that no answer overtakes it."""
-        forwarded = self._find_receiver(note)
-        if forwarded is not None:
-            forwarded.send_nowait(note)
-        return True
-
-    async def release(self) -> None:
-        """Do nothing: the streams of callers belong to their calls."""
-
-    def _find_receiver(self, note: Notification) -> ForwardedCall | None:
-        if note.method != LOG_MESSAGE or not self.client.is_open:
-            return None  # before the handshake there is no call
-        log_readers = [forwarded for forwarded in self.calls if forwarded.call.caller.least_log_level is not None]
-        # A modern server logs only for callers that asked for it; a legacy one for any of them.
-        is_modern = self.client.era == "modern"
-        forwarded = self._sole_client_call(log_readers if is_modern else self.calls)
-        if forwarded is None:
-            logger.debug("a log message of a server was dropped: it may belong to any of several clients")
-        return forwarded
-
-    def _sole_client_call(self, candidates: Any) -> ForwardedCall | None:
-        """The newest of these calls, if all of them are of one client and no other client abandoned one."""
-        found: ForwardedCall | None = None
-        for forwarded in candidates:
-            if found is not None and forwarded.scope != found.scope:
-                return None
-            found = forwarded
-        return None if found is None or self._abandoned.keys() - {found.scope} else found
-
-
 class SessionPool:
     """The sessions with one upstream, besides the default session."""
 
@@ -193,6 +79,9 @@ class SessionPool:
         self._on_start = on_start
         self._on_end = on_end
         self._sessions: dict[UpstreamSession, None] = {}
+        self.tenants = TenantSessions()
+        """Limits of the sessions of each tenant; all pools of a hub share one object."""
+        self._default_lifetimes = Lifetimes(options.idle_s)
         self._shares = Shares(self.session_limit)
         """Shares of the sessions that carry calls, by `SessionProfile.owner`."""
         self._queue = Shares(options.max_waiting)
@@ -223,14 +112,16 @@ class SessionPool:
         """Return a started session, with the call added to it; the server logs `level` and above.
 
         Raises:
-            Overloaded: other callers use every session.
+            Overloaded: other callers use every session, or the tenant has too many.
             HubbubError: the session cannot be started.
         """
         is_exclusive = profile.is_exclusive or self._options.sessions == "own"
         if not self.correlates and (profile.accepts_client_requests or profile.principal is None):
             is_exclusive = True
         while True:
-            session = self._find_session(forwarded, profile, is_exclusive=is_exclusive) or self._open_session(profile)
+            session = self._find_session(forwarded, profile, is_exclusive=is_exclusive) or self._open_session(
+                profile, forwarded.call.caller.principal
+            )
             if session is not None:
                 break
             await self._wait_for_session(profile, deadline)
@@ -263,12 +154,29 @@ class SessionPool:
             return
         session.idle_since = asyncio.get_running_loop().time()
         stays = session.is_clean or session.declares_nothing or self._options.sessions == "own"
-        if not session.client.is_open or not stays:
+        if session.is_ending or not session.client.is_open or not stays:
             self._drop(session)
         elif session.scope is forwarded:
             self._drop_unless_reusable(session)
         self._wake_waiters()
-        self._sweep_later()
+        self._sweep_at(self._due_at(session))
+
+    def infos(self) -> list[SessionInfo]:
+        """Describe every session."""
+        now = asyncio.get_running_loop().time()
+        return [session.describe(self._upstream, now) for session in self._sessions]
+
+    async def end(self, matches: Callable[[Principal], bool], drain_s: float) -> int:
+        """End the sessions of these principals: at once for new calls; calls in flight have `drain_s` to finish.
+
+        Returns their number after they were closed.
+        """
+        found = [session for session in self._sessions if matches(session.principal)]
+        for session in found:
+            self._retire(session, drain_s)
+        for session in found:
+            await session.closed.wait()
+        return len(found)
 
     async def close(self) -> None:
         """Close every session."""
@@ -288,7 +196,10 @@ class SessionPool:
         free = None
         has_room = self._shares.has_room(profile.owner)
         for session in list(self._sessions):
-            if session.profile != profile:
+            if session.profile != profile or session.is_ending:
+                continue
+            if self._is_expired(session):
+                self._retire(session)
                 continue
             if session.start_task is not None and session.start_task.done() and not session.client.is_open:
                 if not session.calls:
@@ -305,10 +216,14 @@ class SessionPool:
     def _is_reusable(self, session: UpstreamSession) -> bool:
         return session.is_clean and not session.has_client_state and self._options.sessions == "shared"
 
-    def _open_session(self, profile: SessionProfile) -> UpstreamSession | None:
-        """Make a session, in place of an idle one if there are too many; None if that is not possible."""
+    def _open_session(self, profile: SessionProfile, principal: Principal) -> UpstreamSession | None:
+        """Make a session, in place of an idle one if there are too many; None if that is not possible.
+
+        Raises: Overloaded, if the tenant has too many.
+        """
         if not self._shares.has_room(profile.owner):
             return None
+        self.tenants.make_room(principal.tenant, is_process=self.are_processes)
         if len(self._sessions) >= self.session_limit:
             idle = self._pick_idle(profile.principal)
             if idle is None:
@@ -316,7 +231,11 @@ class SessionPool:
             self._drop(idle)
         capabilities = msgspec.json.decode(profile.capabilities)
         session = UpstreamSession(profile, lambda session: self._make(session, capabilities))
+        session.principal = principal
+        session.opened_at = session.idle_since = asyncio.get_running_loop().time()
         self._sessions[session] = None
+        self.tenants.add(principal.tenant, session, self._drop, is_process=self.are_processes)
+        self._sweep_at(self._due_at(session))
         return session
 
     def _pick_idle(self, principal: str | None) -> UpstreamSession | None:
@@ -348,7 +267,8 @@ class SessionPool:
             await session.set_level(session.profile.log_level)
             await self._on_start(session)
         except HubbubError:
-            self._sessions.pop(session, None)
+            self._forget(session)
+            session.closed.set()
             raise
 
     async def _wait_for_session(self, profile: SessionProfile, deadline: float) -> None:
@@ -387,29 +307,73 @@ class SessionPool:
         if not self._is_reusable(session):
             self._drop(session)
 
+    def _retire(self, session: UpstreamSession, drain_s: float | None = None) -> None:
+        """Give a session no more calls, and close it after its calls in flight, or when their time is over."""
+        session.is_ending = True
+        if not session.calls:
+            self._drop(session)
+            return
+        seconds = bounds.UPSTREAM_DRAIN_TIMEOUT_S if drain_s is None else drain_s
+        asyncio.get_running_loop().call_later(seconds, self._drop, session)
+
+    def _forget(self, session: UpstreamSession) -> bool:
+        """Remove a session; return whether it was there."""
+        if session not in self._sessions:
+            return False
+        del self._sessions[session]
+        self.tenants.remove(session.principal.tenant, session)
+        return True
+
     def _drop(self, session: UpstreamSession) -> None:
-        self._sessions.pop(session, None)
+        if not self._forget(session):
+            return
         task = asyncio.create_task(self._close_session(session))
         self._close_tasks.add(task)
         task.add_done_callback(self._close_tasks.discard)
 
     async def _close_session(self, session: UpstreamSession) -> None:
-        if session.start_task is not None and not session.start_task.done():
-            session.start_task.cancel()
-        await session.client.close()
-        self._on_end(session)
+        try:
+            if session.start_task is not None and not session.start_task.done():
+                session.start_task.cancel()
+            await session.client.close()
+            self._on_end(session)
+        except Exception:
+            logger.exception("closing a session with %s failed", self._upstream)
+        finally:
+            session.closed.set()
 
-    def _sweep_later(self) -> None:
-        if self._sweep_timer is None and self._sessions:
-            self._sweep_timer = asyncio.get_running_loop().call_later(self._options.idle_s, self._sweep)
+    def _lifetimes(self, session: UpstreamSession) -> Lifetimes:
+        return self.tenants.lifetimes(session.principal.tenant) or self._default_lifetimes
+
+    def _is_expired(self, session: UpstreamSession) -> bool:
+        return asyncio.get_running_loop().time() >= session.opened_at + self._lifetimes(session).max_s
+
+    def _due_at(self, session: UpstreamSession) -> float:
+        """When a session ends unless it gets a call, on the loop's clock."""
+        lifetimes = self._lifetimes(session)
+        expires_at = session.opened_at + lifetimes.max_s
+        return expires_at if session.calls else min(session.idle_since + lifetimes.idle_s, expires_at)
+
+    def _sweep_at(self, when: float) -> None:
+        """Sweep at this time, or earlier if that is planned already."""
+        if when == NO_LIMIT or (self._sweep_timer is not None and self._sweep_timer.when() <= when):
+            return
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        self._sweep_timer = asyncio.get_running_loop().call_at(when, self._sweep)
 
     def _sweep(self) -> None:
         self._sweep_timer = None
-        now = asyncio.get_running_loop().time()
+        now, next_due_at = asyncio.get_running_loop().time(), NO_LIMIT
         for session in list(self._sessions):
-            if not session.calls and now - session.idle_since >= self._options.idle_s:
-                self._drop(session)
-        self._sweep_later()
+            if session.is_ending:
+                continue
+            due_at = self._due_at(session)
+            if due_at <= now:
+                self._retire(session)
+            else:
+                next_due_at = min(next_due_at, due_at)
+        self._sweep_at(max(next_due_at, now + bounds.SWEEP_INTERVAL_S))
 
 
 def _session_principal(session: UpstreamSession) -> str | None:

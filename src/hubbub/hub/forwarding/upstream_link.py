@@ -26,7 +26,8 @@ from hubbub.hub.forwarding.forwarded_call import (
     ForwardedCall,
     client_scope,
 )
-from hubbub.hub.forwarding.session_pool import SessionPool, UpstreamSession, profile_for
+from hubbub.hub.forwarding.session_pool import SessionPool, profile_for
+from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.upstream import UpstreamOptions
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer

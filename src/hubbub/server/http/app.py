@@ -27,6 +27,7 @@ from hubbub.security.quotas import Quotas, effective_limits
 from hubbub.security.sealer import Sealer, load_or_create_key, read_key
 from hubbub.security.tenant_identity import TenantIdentity, derive_fingerprint_key
 from hubbub.server.call_recording import RecordingPeer, record_calls
+from hubbub.server.client_sessions import ManagesClients
 from hubbub.server.connection import Connection
 from hubbub.server.http.endpoint import API_VERSION, Endpoint
 from hubbub.server.http.streams import EventStore
@@ -99,6 +100,8 @@ class HttpApp:
         self.serve_websocket = sockets.serve
         """Serves one `WebSocketExchange`."""
         server.offer_sealer(_make_sealer(settings))
+        if isinstance(server, ManagesClients):
+            server.add_client_sessions(endpoint)
 
     @property
     def requires_authentication(self) -> bool:

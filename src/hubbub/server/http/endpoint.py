@@ -25,14 +25,16 @@ from hubbub.protocol.dialect import AllowsPlain, allow_plain_for_all
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.scopes import ADMIN_SCOPE
-from hubbub.security.open_connections import OpenConnections
+from hubbub.security.open_connections import OpenConnection, OpenConnections
 from hubbub.security.quotas import caller_key
+from hubbub.server.client_sessions import ClientSessionInfo, EndedSessions, Matches
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.mcp_route import McpRoute, RouteOptions
 from hubbub.server.http.sessions import Sessions
 from hubbub.server.http.streams import EventStore
 from hubbub.server.responses import respond_error, respond_refusal
 from hubbub.server.server import Server
+from hubbub.server.views import RESTRICTED_VIEWS
 from hubbub.shares import Shares
 from hubbub.transports import websocket
 
@@ -117,7 +119,7 @@ class Endpoint:
                 name = admitted.principal
                 await respond_refusal(exchange, admitted)
                 return
-            route = self._fast_routes.get((exchange.method, path)) or self._find_route(exchange)
+            route = self._fast_routes.get((exchange.method, path)) or self._find_route(exchange, admitted)
             if admitted is not ANONYMOUS:
                 name = admitted.name
             if isinstance(route, Refusal):
@@ -146,7 +148,9 @@ class Endpoint:
         if not self._requests.has_room(principal.name):
             raise Overloaded("concurrent requests", self._requests.limit)
         assert self._open_connections is not None
-        connection = self._open_connections.add(exchange.headers, principal, exchange.cancel)
+        connection = self._open_connections.add(
+            exchange.headers, principal, exchange.cancel, path=exchange.path, is_stream=exchange.method == "GET"
+        )
         self._requests.take(principal.name)
         try:
             await route(exchange, principal)
@@ -167,7 +171,8 @@ class Endpoint:
         """Call `end` when the credential of an open WebSocket is revoked; call the returned function to stop that."""
         if self._open_connections is None or principal is ANONYMOUS:
             return lambda: None
-        return partial(self._open_connections.remove, self._open_connections.add(headers, principal, end))
+        connection = self._open_connections.add(headers, principal, end, path=websocket.PATH, is_stream=True)
+        return partial(self._open_connections.remove, connection)
 
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
         """Return the caller's principal, or a refusal; used by every route and by WebSockets."""
@@ -200,13 +205,13 @@ class Endpoint:
             return principal
         return refusal if known is ANONYMOUS else msgspec.structs.replace(refusal, principal=known.name)
 
-    def _find_route(self, exchange: HttpExchange) -> Route | Refusal:
+    def _find_route(self, exchange: HttpExchange, principal: Principal) -> Route | Refusal:
         path = exchange.path
         methods = self._routes.get(path)
         if methods is None and path.startswith(_VIEW_PREFIX):
-            methods = self._find_view(path)
+            methods = self._find_view(path, principal)
         if methods is None:
-            return self._refuse_unknown_path(path, exchange.root_path)
+            return self._refuse_unknown_path(path, exchange.root_path, principal)
         is_mcp = path == MCP_PATH or (path.startswith(_VIEW_PREFIX) and path != READINESS_PATH)
         route = methods.get("GET" if exchange.method == "HEAD" and not is_mcp else exchange.method)
         if route is None:
@@ -218,8 +223,10 @@ class Endpoint:
             )
         return route
 
-    def _find_view(self, path: str) -> dict[str, Route] | None:
+    def _find_view(self, path: str, principal: Principal) -> dict[str, Route] | None:
         name = path.removeprefix(_VIEW_PREFIX)
+        if not _may_use_view(name, principal):
+            return None
         server = self._server.views.get(name)
         known = self._view_routes.get(name)
         if known is not None and known.server is not server:
@@ -232,14 +239,14 @@ class Endpoint:
             known = self._view_routes[name] = McpRoute(server, self._options)
         return _route_methods(known)
 
-    def _refuse_unknown_path(self, path: str, root: str) -> Refusal:
+    def _refuse_unknown_path(self, path: str, root: str, principal: Principal) -> Refusal:
         if path == websocket.PATH:
             return Refusal(
                 426,
                 "This path accepts only WebSocket connections, with the subprotocol mcp.v1",
                 ((b"upgrade", b"websocket"),),
             )
-        views = self._server.views
+        views = [name for name in self._server.views if _may_use_view(name, principal)]
         if views and path.startswith(_VIEW_PREFIX):
             return Refusal(
                 404, f"Unknown view {path.removeprefix(_VIEW_PREFIX)[:100]!r}; use one of {', '.join(views)}"
@@ -303,10 +310,53 @@ class Endpoint:
             for route in (self._main_route, *self._view_routes.values()):
                 route.end_revoked_callers(self._gate.is_revoked)
 
+    def client_sessions(self) -> list[ClientSessionInfo]:
+        """List the sessions and open streams of authenticated callers."""
+        found = self._main_route.sessions.infos(MCP_PATH)
+        for name, route in self._view_routes.items():
+            found += route.sessions.infos(_VIEW_PREFIX + name)
+        return found + [
+            ClientSessionInfo(
+                principal=connection.principal, kind="stream", path=connection.path, started_at=connection.opened_at
+            )
+            for connection in self._find_connections(lambda principal: True)
+            if connection.is_stream
+        ]
+
+    def end_clients(self, matches: Matches) -> EndedSessions:
+        """End the sessions and streams of these principals at once; their calls in flight may finish first.
+
+        Requests to restricted views continue, because the request that ends these sessions may be one of them.
+        """
+        ended = EndedSessions()
+        for name, route in (("", self._main_route), *self._view_routes.items()):
+            for session in route.end_callers(matches):
+                close = partial(route.sessions.close, session, "logged out")
+                if name in RESTRICTED_VIEWS:
+                    ended.count += 1
+                    asyncio.get_running_loop().call_later(bounds.DRAIN_TIMEOUT_S, close)
+                else:
+                    ended.add(partial(session.running_calls.wait, bounds.INPUT_TIMEOUT_S), close)
+        for connection in self._find_connections(matches):
+            if connection.is_stream:
+                ended.count += 1
+                connection.log_out()
+            elif connection.path.removeprefix(_VIEW_PREFIX) not in RESTRICTED_VIEWS:
+                ended.add(connection.wait_closed, connection.log_out, is_session=False)
+        return ended
+
+    def _find_connections(self, matches: Matches) -> list[OpenConnection]:
+        return [] if self._open_connections is None else self._open_connections.find(matches)
+
     def end_streams(self) -> None:
         """End every open stream, so that the process can exit."""
         for route in (self._main_route, *self._view_routes.values()):
             route.end_streams()
+
+
+def _may_use_view(name: str, principal: Principal) -> bool:
+    scopes = RESTRICTED_VIEWS.get(name)
+    return scopes is None or scopes <= principal.scopes
 
 
 def _route_methods(route: McpRoute) -> dict[str, Route]:

@@ -17,6 +17,7 @@ from hubbub.protocol.dialect import AllowsPlain, allow_plain_for_all, classify
 from hubbub.protocol.host_origin import share_owner
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
+from hubbub.server.client_sessions import Matches
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.cookies import Cookies
 from hubbub.server.http.legacy import LegacyDialect
@@ -136,6 +137,12 @@ class McpRoute:
         for owner in filter(is_revoked, {*self.sessions.owners} - {""}):
             self.sessions.end_owner(owner)
         self.server.end_revoked(is_revoked)
+
+    def end_callers(self, matches: Matches) -> list[Session]:
+        """End the sessions, streams and suspended calls of these principals; return sessions that may have calls."""
+        self.server.broadcaster.end_callers(matches)
+        self.server.rounds.end_callers(matches)
+        return self.sessions.retire(matches)
 
     def end_streams(self) -> None:
         """End every open stream, so that the process can exit."""

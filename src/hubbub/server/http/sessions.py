@@ -10,15 +10,17 @@ import asyncio
 import logging
 import re
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
 
 from hubbub import bounds
 from hubbub.errors import Overloaded
-from hubbub.protocol.calls import Caller, Notification, Principal
+from hubbub.protocol.calls import ANONYMOUS, Caller, Implementation, Notification, Principal
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import encode_notification
+from hubbub.server.client_sessions import ClientSessionInfo, Matches
 from hubbub.server.http.cookies import read_cookie
 from hubbub.server.http.streams import EventStore, Stream
 from hubbub.server.pending_requests import PendingRequests
@@ -56,6 +58,7 @@ class Session:
         "caller",
         "id",
         "last_used_at",
+        "opened_at",
         "owner",
     )
 
@@ -65,6 +68,7 @@ class Session:
         self.caller = caller
         self.owner = caller.owner
         self.last_used_at = now
+        self.opened_at = time.time()
         self._last_stream_id = 0
         self._running_calls: RunningCalls | None = None
         self._pending_requests: PendingRequests | None = None
@@ -152,6 +156,11 @@ class Session:
     def watching(self) -> set[str]:
         """The URIs of the resources that it is subscribed to."""
         return self.caller.watching
+
+    @property
+    def in_flight(self) -> int:
+        """Number of running calls."""
+        return len(self._running_calls or ())
 
     @property
     def is_in_use(self) -> bool:
@@ -275,6 +284,38 @@ class Sessions:
         for session in [session for session in self._sessions.values() if session.owner == owner]:
             self.close(session, "revoked")
 
+    def infos(self, path: str) -> list[ClientSessionInfo]:
+        """Describe the sessions of authenticated callers."""
+        now = self._clock()
+        return [
+            ClientSessionInfo(
+                principal=session.caller.principal,
+                kind="session",
+                path=path,
+                address=session.caller.address,
+                client=_format_client(session.caller.info),
+                version=session.caller.revision.version,
+                started_at=session.opened_at,
+                idle_s=0.0 if session.is_in_use else now - session.last_used_at,
+                in_flight=session.in_flight,
+            )
+            for session in self._sessions.values()
+            if session.caller.principal is not ANONYMOUS
+        ]
+
+    def retire(self, matches: Matches) -> list[Session]:
+        """End the sessions of these principals, except their running calls: `close` ends those.
+
+        Their ids are unknown from now on, and their streams end.
+        """
+        found = [session for session in self._sessions.values() if matches(session.caller.principal)]
+        for session in found:
+            del self._sessions[session.id]
+            self._shares.give_back(session.owner)
+            self._broadcaster.remove(session)
+            session.end_streams()
+        return found
+
     def end_streams(self) -> None:
         """End the GET streams of every session, so that the process can exit."""
         for session in self._sessions.values():
@@ -292,6 +333,10 @@ class Sessions:
                 self._sessions.move_to_end(session.id)
             else:
                 self.close(session, "idle")
+
+
+def _format_client(info: Implementation | None) -> str:
+    return "" if info is None else f"{info.name} {info.version}"
 
 
 def _log_event(event: str, session: Session, **more: str) -> None:

@@ -1,0 +1,68 @@
+"""Who may administer what: the scope `hub:admin`, and the tenant of the caller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, TypeVar
+
+from hubbub.errors import ToolError
+from hubbub.protocol.calls import Principal
+from hubbub.protocol.results import ToolAnnotations
+from hubbub.server.context import Context
+from hubbub.server.server import Server
+from hubbub.protocol.scopes import ADMIN_SCOPE
+
+F = TypeVar("F", bound=Callable[..., Any])
+_SCOPES: Final = (ADMIN_SCOPE,)
+
+
+class AdminTools:
+    """Registers the functions of administration as tools of one server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def read(self, name: str) -> Callable[[F], F]:
+        """Register a function that changes nothing."""
+        annotations = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        return self._server.tool(name=name, annotations=annotations, scopes=_SCOPES)
+
+    def change(self, name: str, *, is_destructive: bool = False, is_idempotent: bool = False) -> Callable[[F], F]:
+        """Register a function that changes something; `is_destructive`: something that was there is lost."""
+        annotations = ToolAnnotations(
+            read_only_hint=False,
+            destructive_hint=is_destructive,
+            idempotent_hint=is_idempotent,
+            open_world_hint=False,
+        )
+        return self._server.tool(name=name, annotations=annotations, scopes=_SCOPES)
+
+
+AdminArea: TypeAlias = Callable[[AdminTools], None]
+"""Registers the tools of one area."""
+
+
+def local_operator() -> Principal:
+    """The user who runs the hub, at its Unix socket: an operator, who administers every tenant."""
+    uid = os.getuid() if hasattr(os, "getuid") else 0
+    return Principal(f"unix:{uid}", frozenset(_SCOPES), client="unix socket")
+
+
+def is_operator(context: Context) -> bool:
+    """Whether the caller administers every tenant: it belongs to none."""
+    return not context.caller.principal.tenant
+
+
+def choose_tenant(context: Context, tenant: str | None) -> str | None:
+    """The tenant that a call is about: the one that an operator names (None: all), or else the caller's own.
+
+    Raises:
+        ToolError: the caller names another tenant than its own.
+    """
+    own = context.caller.principal.tenant
+    if not own:
+        return tenant
+    if tenant is not None and tenant != own:
+        raise ToolError(f"This key administers the tenant {own!r} only; leave out `tenant`, or use an operator's key")
+    return own

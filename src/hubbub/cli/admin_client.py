@@ -1,0 +1,188 @@
+"""Calls one function of administration on a running hub: at its Unix socket, or at a URL with a key.
+
+Used by every command that administers a hub.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import click
+import msgspec
+
+from hubbub import bounds
+from hubbub.cli.client_runner import run
+from hubbub.cli.errors import FAILED
+from hubbub.cli.exit_codes import replace_controls
+from hubbub.cli.output import write_json
+from hubbub.cli.terminal import note
+from hubbub.client.client import Client
+from hubbub.client.config import ServerConfig, open_transport
+from hubbub.errors import HttpError, HubbubError, RemoteError, SettingsError
+from hubbub.hub.state_file import RunningHub, running_hubs
+from hubbub.protocol.content import Text
+from hubbub.protocol.error_codes import INVALID_PARAMS
+from hubbub.protocol.results import ToolResult
+from hubbub.settings import Secret
+
+F = TypeVar("F", bound=Callable[..., Any])
+ShowResult = Callable[[Any], None]
+_PATH: Final = "/mcp/admin"
+_LOCAL_URL: Final = f"http://localhost{_PATH}"
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_NOT_FOUND: Final = 404
+_NO_TOOL: Final = "Tool not found"
+
+
+class AdminOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which hub a command is about, and how the result is written."""
+
+    hub: str | None = None
+    """The process id or address of a hub on this machine."""
+    url: str | None = None
+    key: str | None = None
+    as_json: bool = False
+
+
+def admin_options(function: F) -> F:
+    """Add the options that all commands of administration share; the function gets them as `options`."""
+
+    @wraps(function)
+    def wrapped(*arguments: Any, hub: str | None, url: str | None, key: str | None, as_json: bool, **more: Any) -> Any:
+        return function(*arguments, options=AdminOptions(hub=hub, url=url, key=key, as_json=as_json), **more)
+
+    decorators = (
+        click.option("--hub", metavar="PID|ADDRESS", help="The hub on this machine, if several run."),
+        click.option("--url", metavar="URL", help="A hub elsewhere, such as https://hub.example.com; needs --key."),
+        click.option("--key", metavar="KEY", help="A key with the scope hub:admin, or ${NAME} of a variable."),
+        click.option("--json", "as_json", is_flag=True, help="Write JSON."),
+    )
+    for decorate in reversed(decorators):
+        wrapped = decorate(wrapped)
+    return wrapped  # type: ignore[return-value]
+
+
+def call_admin(options: AdminOptions, tool: str, arguments: dict[str, Any], show: ShowResult) -> int:
+    """Call a tool and show its result, or write it as JSON; return the exit code.
+
+    Raises: SettingsError, if there is no such hub.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return run(_call(_make_client(options), options, tool, given, show))
+
+
+async def _call(client: Client, options: AdminOptions, tool: str, arguments: dict[str, Any], show: ShowResult) -> int:
+    try:
+        async with client:
+            result = await client.call_tool(tool, arguments)
+    except HubbubError as error:
+        raise _explain(error, options, tool) from None
+    if result.is_error:
+        note(replace_controls(f"hubbub: {_text(result)}"))
+        return FAILED
+    if options.as_json:
+        write_json(result.structured_content)
+    else:
+        show(result.structured_content)
+    return 0
+
+
+def _explain(error: HubbubError, options: AdminOptions, tool: str) -> HubbubError:
+    """Say what the usual causes of an error are."""
+    if isinstance(error, RemoteError) and error.code == INVALID_PARAMS and _NO_TOOL in error.message:
+        return SettingsError(f"this hub has no {tool}: the part is not switched on in its settings")
+    status = getattr(error, "status", None)
+    if options.url is not None and status == _NOT_FOUND and isinstance(error, HttpError | RemoteError):
+        return SettingsError(
+            f"{options.url} does not serve administration to this key; check the URL, and that the key has the scope "
+            "hub:admin"
+        )
+    return error
+
+
+def _text(result: ToolResult) -> str:
+    content = result.content if isinstance(result.content, list) else []
+    return "; ".join(part.text for part in content if isinstance(part, Text))
+
+
+def _make_client(options: AdminOptions) -> Client:
+    if options.url is not None:
+        if options.hub is not None:
+            raise SettingsError("give either --hub or --url, not both")
+        headers = {} if options.key is None else {"X-API-Key": _read_key(options.key)}
+        return Client(
+            ServerConfig(
+                id="hub",
+                transport="streamable_http",
+                url=_admin_url(options.url),
+                headers=headers,
+                timeout_s=bounds.COMMAND_TIMEOUT_S,
+            )
+        )
+    if options.key is not None:
+        raise SettingsError("--key is for --url: at the hub's own socket, the user is checked instead")
+    path = _choose_socket(options.hub)
+    config = ServerConfig(id="hub", transport="streamable_http", url=_LOCAL_URL, timeout_s=bounds.COMMAND_TIMEOUT_S)
+    return Client(config, link=partial(open_transport, connect=partial(_connect, path)))
+
+
+def _connect(path: str) -> socket.socket:
+    """Connect to a Unix socket, which does not block.
+
+    Raises: OSError.
+    """
+    connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connected.setblocking(False)
+    try:
+        connected.connect(path)
+    except BaseException:
+        connected.close()
+        raise
+    return connected
+
+
+def _choose_socket(wanted: str | None) -> str:
+    hubs = [hub for hub in running_hubs() if hub.address != "stdio"]
+    if wanted is not None:
+        found = [hub for hub in hubs if wanted in (str(hub.pid), hub.address)]
+        if not found:
+            raise SettingsError(f"--hub: no hub {wanted!r} is running on this machine; running: {_format_hubs(hubs)}")
+        hubs = found[:1]
+    if not hubs:
+        raise SettingsError("no hub is running on this machine; start one with `hubbub serve`, or give --url and --key")
+    if len(hubs) > 1:
+        raise SettingsError(f"several hubs are running on this machine; choose one with --hub: {_format_hubs(hubs)}")
+    if hubs[0].socket is None:
+        raise SettingsError(
+            f"the hub at {hubs[0].address} has no socket for administration; its log says why. Give --url and --key"
+        )
+    return hubs[0].socket
+
+
+def _format_hubs(hubs: list[RunningHub]) -> str:
+    return ", ".join(f"{hub.pid} ({hub.address})" for hub in hubs) or "none"
+
+
+def _read_key(text: str) -> Secret:
+    variable = _VARIABLE.fullmatch(text)
+    if variable is None:
+        return Secret(text)
+    value = os.environ.get(variable[1])
+    if not value:
+        raise SettingsError(f"--key: the variable {variable[1]} is not set")
+    return Secret(value)
+
+
+def _admin_url(url: str) -> str:
+    """The URL of administration: `https://host`, `https://host/mcp` and the full URL are accepted."""
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
+    if not path.endswith(_PATH):
+        path = path.removesuffix("/mcp") + _PATH
+    return urlunsplit(parts._replace(path=path))

@@ -1,0 +1,80 @@
+"""`hubbub pins`: shows definitions of tools that are new or changed, and approves them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from hubbub.cli.admin_client import AdminOptions, admin_options, call_admin
+from hubbub.cli.output import write_lines
+from hubbub.cli.rich_output import show_table
+
+_HELP: Final = """Show the tools, prompts and templates that are new or changed, and approve them.
+
+\b
+hubbub pins list
+hubbub pins diff files
+hubbub pins approve files read_file
+hubbub pins approve files            everything of one server
+
+Without --url, the hub on this machine is asked through its Unix socket, which only the user
+who started it can use.
+"""
+
+
+@click.group(
+    help=_HELP,
+    short_help="Approve new and changed tool definitions.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+def command() -> None:
+    """Only a group: click needs a function."""
+
+
+@command.command("list", help="List the definitions, approved or not.")
+@click.argument("server", required=False)
+@admin_options
+def list_pins(server: str | None, options: AdminOptions) -> int:
+    """Write a table."""
+    return call_admin(options, "hub.pins.list", {"server": server}, _show_pins)
+
+
+@command.command("diff", help="Show what changed in the definitions of SERVER.")
+@click.argument("server", required=False)
+@click.argument("name", required=False)
+@admin_options
+def diff(server: str | None, name: str | None, options: AdminOptions) -> int:
+    """Write the differences."""
+    return call_admin(options, "hub.pins.diff", {"server": server, "name": name}, _show_diff)
+
+
+@command.command("approve", help="Approve the definitions of SERVER, or one of them.")
+@click.argument("server")
+@click.argument("name", required=False)
+@admin_options
+def approve(server: str, name: str | None, options: AdminOptions) -> int:
+    """Approve definitions."""
+    return call_admin(
+        options,
+        "hub.pins.approve",
+        {"server": server, "name": name},
+        lambda found: write_lines([f"approved {found['approved']} definitions of {server}"]),
+    )
+
+
+def _show_pins(found: Any) -> None:
+    if not found["pins"]:
+        write_lines(["no definitions"])
+        return
+    show_table(
+        ("NAME", "SERVER", "KIND", "STATE", "DIGEST"),
+        [
+            tuple(str(each.get(key) or "") for key in ("name", "server", "kind", "state", "digest"))
+            for each in found["pins"]
+        ],
+    )
+
+
+def _show_diff(found: Any) -> None:
+    write_lines(found["lines"] or ["no differences"])

@@ -1,0 +1,81 @@
+"""Lists and ends the sessions of principals: those of clients with the hub, and those of the hub with its servers."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from hubbub.protocol.calls import ANONYMOUS, Principal
+from hubbub.server.client_sessions import ClientSessionInfo
+
+if TYPE_CHECKING:
+    from hubbub.hub.gateway import Gateway
+    from hubbub.hub.upstream import SessionInfo
+
+LOGOUT_DRAIN_S: Final = 10.0
+"""How long calls in flight may continue after their caller was logged out."""
+
+
+class Logout(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose sessions end; None stands for all."""
+
+    tenant: str | None = None
+    user: str | None = None
+    server: str | None = None
+    """End only the sessions with this server; None: also those of the clients with the hub."""
+
+    def matches(self, principal: Principal) -> bool:
+        """Whether the sessions of this principal end."""
+        if principal is ANONYMOUS:
+            return False
+        if self.tenant is not None and principal.tenant != self.tenant:
+            return False
+        return self.user is None or user_name(principal) == self.user
+
+
+class EndedCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many sessions were ended."""
+
+    server_sessions: int
+    client_sessions: int
+
+
+def user_name(principal: Principal) -> str:
+    """The user of a principal; on a hub without tenants, the name of the key or the subject of the token."""
+    return principal.user or principal.name
+
+
+class SessionControl:
+    """The sessions of one hub."""
+
+    def __init__(self, hub: Gateway) -> None:
+        self._hub = hub
+
+    def server_sessions(self) -> list[SessionInfo]:
+        """The sessions with all servers, except the default sessions, which carry no calls of principals."""
+        return [info for upstream in self._hub.upstreams.values() for info in upstream.sessions()]
+
+    def client_sessions(self) -> list[ClientSessionInfo]:
+        """The sessions and open streams of authenticated clients with the hub."""
+        return [info for clients in self._hub.client_sessions for info in clients.client_sessions()]
+
+    async def log_out(self, logout: Logout, drain_s: float = LOGOUT_DRAIN_S) -> EndedCounts:
+        """End sessions at once for new calls; calls in flight have `drain_s` seconds, then they are cancelled."""
+        upstreams = [
+            upstream for id, upstream in self._hub.upstreams.items() if logout.server is None or id == logout.server
+        ]
+        endpoints = self._hub.client_sessions if logout.server is None else []
+        clients = [endpoint.end_clients(logout.matches) for endpoint in endpoints]
+        ending = [asyncio.ensure_future(upstream.end_sessions(logout.matches, drain_s)) for upstream in upstreams]
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(drain_s):
+                    await asyncio.gather(*(each.wait() for each in clients))
+        finally:
+            for each in clients:
+                each.cancel()
+        ended = await asyncio.gather(*ending)
+        return EndedCounts(server_sessions=sum(ended), client_sessions=sum(each.count for each in clients))
