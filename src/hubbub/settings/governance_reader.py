@@ -10,6 +10,7 @@ from hubbub.settings.governance import (
     PINS,
     POLICY,
     QUOTAS,
+    SECRET_NAME,
     SECRETS,
     TENANTS,
     ApprovalSettings,
@@ -24,6 +25,7 @@ from hubbub.settings.governance import (
 )
 from hubbub.settings.read import read_settings, read_table_list
 from hubbub.settings.sources import Sources
+from hubbub.suggestions import format_suggestion
 
 
 def read_governance(sources: Sources) -> GovernanceSettings:
@@ -38,14 +40,28 @@ def read_governance(sources: Sources) -> GovernanceSettings:
         if name in names[:index]:
             assert sources.file is not None
             raise SettingsError(f"{sources.file.locate((TENANTS, str(index)))}: another tenant is named {name!r}")
-    secrets = sources.file.table((SECRETS,)) if sources.file is not None else {}
     return GovernanceSettings(
         tenants=tenants,
         policy=read_settings(PolicySettings, sources, (POLICY,)),
         pins=read_settings(PinSettings, sources, (PINS,)),
         approvals=read_settings(ApprovalSettings, sources, (APPROVALS,)),
         quotas=read_table_list(QuotaSettings, sources, (QUOTAS,)),
-        secrets={name: read_settings(SecretSettings, sources, (SECRETS, name)) for name in secrets},
+        secrets=_read_secrets(sources, names),
         egress=read_settings(EgressSettings, sources, (EGRESS,)),
         audit=read_settings(AuditSettings, sources, (AUDIT,)),
     )
+
+
+def _read_secrets(sources: Sources, tenants: list[str]) -> dict[str, SecretSettings]:
+    if sources.file is None:
+        return {}
+    secrets: dict[str, SecretSettings] = {}
+    for name in sources.file.table((SECRETS,)):
+        place = sources.file.locate((SECRETS, name))
+        if not SECRET_NAME.fullmatch(name):
+            raise SettingsError(f"{place}: {name!r} is not a valid name; use 1 to 64 letters, digits, `_` and `-`")
+        secret = secrets[name] = read_settings(SecretSettings, sources, (SECRETS, name))
+        for tenant in (*(secret.tenants or ()), *secret.tenant):
+            if tenant not in tenants:
+                raise SettingsError(f"{place}: unknown tenant {tenant!r}{format_suggestion(tenant, tenants)}")
+    return secrets
