@@ -74,7 +74,7 @@ def _read_file(path: str) -> bytes:
     try:
         # A pipe or device would block, or never end.
         if not Path(path).is_file():
-            raise SourceFailed(f"{path} is not a regular file; correct `file`")
+            raise SourceFailed(f"{path} is missing or not a regular file; correct `file`")
         with Path(path).open("rb") as file:
             return file.read(MAX_SECRET_BYTES + 1)
     except OSError as error:
@@ -88,7 +88,7 @@ def _read_keyring(entry: str) -> bytes:
     try:
         value = read_keyring(service, user)
     except SettingsError as error:
-        raise SourceFailed(error.message) from None
+        raise SourceFailed(f"{error.message}; or use another source") from None
     if value is None:
         raise SourceFailed(f"the keyring has no entry {entry}; add it with `keyring set {service} {user}`")
     return value.encode()

@@ -68,5 +68,5 @@ def _create_in_keyring(variable: str) -> bool:
             return False
         write_keyring(_SERVICE, variable, token_urlsafe(32))
     except SettingsError as error:
-        raise SettingsError(f"--create-secret keyring: {error.message}, or use --create-secret file") from None
+        raise SettingsError(f"--create-secret keyring: {error.message}; use --create-secret file") from None
     return True

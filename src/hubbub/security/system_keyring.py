@@ -47,4 +47,4 @@ def _import_keyring() -> tuple[Any, type[Exception]]:
 
 
 def _unusable(error: Exception) -> SettingsError:
-    return SettingsError(f"the system's keyring cannot be used ({type(error).__name__}); unlock or install one")
+    return SettingsError(f"the system's keyring cannot be used: {error}")
