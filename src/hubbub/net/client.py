@@ -9,6 +9,7 @@ HTTP parser is loaded with the first request, websockets with the first WebSocke
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -201,5 +202,14 @@ def _connection_error(error: Exception) -> TransportError:
         return EgressRefused(str(error), can_be_allowed=False)
     if isinstance(error, _RefusedAddress):
         return EgressRefused(_REFUSED_MESSAGE, can_be_allowed=not isinstance(error, _ForbiddenAddress))
-    reason = getattr(error, "strerror", None) or type(error).__name__
-    return ConnectionFailed(f"The server cannot be reached: {reason}", may_have_executed=False)
+    return ConnectionFailed(f"The server cannot be reached: {_describe(error)}", may_have_executed=False)
+
+
+def _describe(error: Exception) -> str:
+    """Describe an error without the address that was connected to: asyncio writes it into `strerror`.
+
+    Errors that `hubbub.net` raises have no number, and a message that is meant to be shown.
+    """
+    if isinstance(error, OSError) and error.errno and not isinstance(error, socket.gaierror):
+        return os.strerror(error.errno)
+    return getattr(error, "strerror", None) or type(error).__name__

@@ -327,7 +327,7 @@ class ConnectionPool:
 
 
 def _closed_error() -> OSError:
-    return ConnectionAbortedError(errno.ECONNABORTED, "the connection was closed before anything was sent")
+    return ConnectionAbortedError(0, "the connection was closed before anything was sent")
 
 
 def _try_connect(new_socket: socket.socket, address: tuple[str, int]) -> bool:

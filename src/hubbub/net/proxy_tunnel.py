@@ -43,5 +43,4 @@ async def open_tunnel(connected_socket: socket.socket, host: str, port: int) -> 
 
 
 def _failed(reason: str) -> OSError:
-    # The second argument is `strerror`, which becomes the message of the error.
     return ConnectionAbortedError(0, f"the egress proxy {reason}")
