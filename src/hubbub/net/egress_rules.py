@@ -39,10 +39,9 @@ class HostPattern(msgspec.Struct, frozen=True):
             name = normalize_host(host.removeprefix("*.")).removesuffix(".")
         except ValueError:
             raise _invalid_entry(text) from None
+        has_brackets = "[" in host or "]" in host
         is_bracketed = host.startswith("[") and host.endswith("]")
-        if (is_wildcard and (address_of(name) or "." not in name)) or (
-            not is_bracketed and ("[" in host or "]" in host)
-        ):
+        if (is_wildcard and (address_of(name) or "." not in name)) or has_brackets != is_bracketed:
             raise _invalid_entry(text)
         return cls(f".{name}" if is_wildcard else name, port)
 
