@@ -1,6 +1,8 @@
 """Secrets are read from their sources, for the tenants that may use them, and again when they change."""
 
 import asyncio
+import io
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,6 +16,7 @@ from keyring.backend import KeyringBackend
 from hubbub import SecretDenied, SecretUnavailable
 from hubbub.governance import secret_sources
 from hubbub.governance.secret_provider import FAILURE_RETRY_S, SecretProvider
+from hubbub.observe import JsonFormatter
 from hubbub.security.redact import redact
 from hubbub.settings.governance import SecretSettings, SecretSource
 
@@ -224,6 +227,21 @@ async def test_old_and_new_values_are_masked(tmp_path: Path) -> None:
     replace_file(path, "new-rotated-value")
     await value_of(secrets)
     assert redact("old-rotated-value new-rotated-value") == "*** ***"
+
+
+async def test_a_value_is_masked_in_log_lines_and_tracebacks() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter(redact))
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    value = await value_of(provider(environ={"KEY": "value-of-a-log-line"}, key=SecretSettings(env="KEY")))
+    try:
+        raise ValueError(f"wrong: {value}")
+    except ValueError:
+        logger.exception("got %s", value, extra={"field": value, "more": {"inner": [value]}})
+    assert stream.getvalue().count("***") >= 4
+    assert value not in stream.getvalue()
 
 
 # -- tenants -----------------------------------------------------------------------------
