@@ -106,6 +106,8 @@ if TYPE_CHECKING:
         ResourceExpired,
         ResourceNotFound,
         ResponseTooLarge,
+        SecretDenied,
+        SecretUnavailable,
         SessionLost,
         SessionNotFound,
         SessionRequired,
@@ -302,6 +304,8 @@ __all__ = [
     "SamplingResult",
     "Sealer",
     "Secret",
+    "SecretDenied",
+    "SecretUnavailable",
     "Server",
     "ServerConfig",
     "ServerInfo",
@@ -389,7 +393,8 @@ _MODULES = {
         "InvalidParams InvalidRequest InvalidResponse MessageError MessageTooLarge MethodNotAllowed MethodNotFound "
         "MissingCapability NotFound Overloaded ParseError PromptNotFound ProtocolVersionNotSupported "
         "RateLimited ReconnectsExceeded RemoteError RequestError ResourceExpired ResourceNotFound ResponseTooLarge "
-        "SessionLost SessionNotFound SessionRequired SettingsError StoreConflict StoreFailed ToolError ToolFailure "
+        "SecretDenied SecretUnavailable SessionLost SessionNotFound SessionRequired SettingsError StoreConflict "
+        "StoreFailed ToolError ToolFailure "
         "ToolNotFound TransportClosed TransportError UnsupportedVersion UpstreamUnavailable"
     ),
     "hubbub.hub.config": "UpstreamConfig",

@@ -42,7 +42,9 @@
     │   ├── ReconnectsExceeded      its stream broke too often
     │   ├── SessionLost             the server does not know our session any more
     │   ├── HttpError               it answered with an HTTP error status
-    │   └── EgressRefused           the egress policy refuses the address
+    │   ├── EgressRefused           the egress policy refuses the address
+    │   └── SecretUnavailable       a secret that the server needs cannot be read
+    │       └── SecretDenied            it may not be used for this tenant
     ├── ProtocolVersionNotSupported   a server supports no version that we do
     ├── InputRefused            a server requested input that no handler provides
     ├── ModelError, ToolUseError, ContinuationRefused   of a run with a model: `hubbub.agent.errors`
@@ -397,12 +399,27 @@ class HttpError(TransportError):
 
 
 class EgressRefused(TransportError):
-    """A name resolves to an address of a kind that the egress policy does not allow."""
+    """The egress rules do not allow a host, or the address that it resolves to."""
 
     def __init__(self, message: str, *, can_be_allowed: bool = True) -> None:
         super().__init__(message, may_have_executed=False)
         self.can_be_allowed = can_be_allowed
         """Whether `allow_private_network` would allow it."""
+
+
+class SecretUnavailable(TransportError):
+    """A secret that is needed to reach a server cannot be read. The message names the secret, never its value."""
+
+    code = "SECRET_UNAVAILABLE"
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message, {"secret": name}, may_have_executed=False)
+
+
+class SecretDenied(SecretUnavailable):
+    """A secret may not be used for the tenant of the caller."""
+
+    code = "SECRET_DENIED"
 
 
 class ProtocolVersionNotSupported(HubbubError):

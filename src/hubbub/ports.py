@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hubbub.protocol.calls import Call, Implementation, Notification, Principal, Reply
     from hubbub.protocol.http_headers import HeaderList, Headers
     from hubbub.protocol.refusal import Refusal
+    from hubbub.settings.secret import Secret
 
 PROCESS_SCOPE: Final = "process"
 """The scope of a client that is the only one of its process."""
@@ -354,6 +355,16 @@ class Receiver(Protocol):
 
     def transport_lost(self, error: HubbubError) -> None:
         """Fail all open requests; the transport is closed."""
+
+
+class SecretResolver(Protocol):
+    """Gives clients the secrets that their configuration refers to."""
+
+    async def resolve(self, name: str, tenant: str | None) -> Secret:
+        """Return the current value of a secret for a tenant; None is the process itself.
+
+        Raises: SecretUnavailable.
+        """
 
 
 def hide_nothing(value: Any) -> Any:

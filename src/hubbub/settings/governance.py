@@ -4,6 +4,7 @@ Sections of `hubbub.toml`. None of them is harmless, so an untrusted folder's fi
 fields are used in documentation.
 """
 
+import re
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -20,6 +21,8 @@ EGRESS: Final = "egress"
 AUDIT: Final = "audit"
 
 TenantName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+SECRET_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+SECRET_SOURCES: Final = ("env", "file", "keyring", "command")
 Patterns: TypeAlias = tuple[str, ...]
 Effect: TypeAlias = Literal["allow", "deny", "confirm"]
 AnnotationName: TypeAlias = Literal[
@@ -154,17 +157,57 @@ class SecretSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     keyring: Annotated[str | None, setting("An entry of the system's keyring.", form="SERVICE/USER")] = None
     command: Annotated[tuple[str, ...] | None, setting("A program that prints it.", form="PROGRAM")] = None
 
+    def __post_init__(self) -> None:
+        if self.source_kind == "":
+            raise ValueError("set one of env, file, keyring and command")
+        self.check_source()
+
+    @property
+    def source_kind(self) -> str:
+        """Which of the sources is set; empty if none is."""
+        return next((kind for kind in SECRET_SOURCES if getattr(self, kind) is not None), "")
+
+    def check_source(self) -> None:
+        """Raises: ValueError, if two sources are set or one is empty."""
+        if sum(getattr(self, kind) is not None for kind in SECRET_SOURCES) > 1:
+            raise ValueError("set only one of env, file, keyring and command")
+        if self.source_kind and not getattr(self, self.source_kind):
+            raise ValueError(f"{self.source_kind} must not be empty")
+        if self.keyring is not None and not all(self.keyring.partition("/")):
+            raise ValueError("keyring must look like SERVICE/USER")
+
 
 class SecretSettings(SecretSource, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One secret, `[secrets.NAME]`; `${secret:NAME}` in headers, URLs and variables of servers refers to it."""
+    """One secret, `[secrets.NAME]`; `${secret:NAME}` in headers and variables of servers refers to it."""
 
     tenants: Annotated[
-        tuple[str, ...] | None, setting("The tenants for which it may be used. Default: all, and the hub itself.")
+        tuple[str, ...] | None,
+        setting("The tenants for which it may be used, besides those with another source. Default: all.", form="NAME"),
+    ] = None
+    hub: Annotated[
+        bool | None,
+        setting("Whether the hub itself may use it, to read lists. Default: only if `tenants` is not set."),
     ] = None
     tenant: Annotated[
         dict[str, SecretSource], setting("Other sources for single tenants, by name.", form="[section]")
     ] = {}
     refresh_s: Annotated[float, setting("Seconds after which it is read again.", gt=0)] = 60.0
+
+    def __post_init__(self) -> None:
+        if not self.tenant and not self.source_kind:
+            raise ValueError("set one of env, file, keyring and command")
+        self.check_source()
+
+    def allows(self, tenant: str | None) -> bool:
+        """Whether it may be used for a tenant; None is the hub itself."""
+        if tenant is None:
+            return self.tenants is None if self.hub is None else self.hub
+        return tenant in self.tenant or self.tenants is None or tenant in self.tenants
+
+    def source_for(self, tenant: str | None) -> SecretSource | None:
+        """Where its value for a tenant comes from; None: nowhere."""
+        found = self.tenant.get(tenant) if tenant is not None else None
+        return found or (self if self.source_kind else None)
 
 
 class EgressSettings(msgspec.Struct, frozen=True, kw_only=True):

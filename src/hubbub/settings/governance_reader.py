@@ -10,6 +10,7 @@ from hubbub.settings.governance import (
     PINS,
     POLICY,
     QUOTAS,
+    SECRET_NAME,
     SECRETS,
     TENANTS,
     ApprovalSettings,
@@ -24,6 +25,7 @@ from hubbub.settings.governance import (
 )
 from hubbub.settings.read import read_settings, read_table_list
 from hubbub.settings.sources import Sources
+from hubbub.suggestions import format_suggestion
 
 
 def read_governance(sources: Sources) -> GovernanceSettings:
@@ -32,14 +34,14 @@ def read_governance(sources: Sources) -> GovernanceSettings:
     Raises:
         SettingsError: a value does not fit, or a key is unknown; the message says where.
     """
-    secrets = sources.file.table((SECRETS,)) if sources.file is not None else {}
+    tenants = _read_tenants(sources)
     return GovernanceSettings(
-        tenants=_read_tenants(sources),
+        tenants=tenants,
         policy=read_settings(PolicySettings, sources, (POLICY,)),
         pins=read_settings(PinSettings, sources, (PINS,)),
         approvals=read_settings(ApprovalSettings, sources, (APPROVALS,)),
         quotas=read_table_list(QuotaSettings, sources, (QUOTAS,)),
-        secrets={name: read_settings(SecretSettings, sources, (SECRETS, name)) for name in secrets},
+        secrets=_read_secrets(sources, [tenant.name for tenant in tenants]),
         egress=read_settings(EgressSettings, sources, (EGRESS,)),
         audit=read_settings(AuditSettings, sources, (AUDIT,)),
     )
@@ -60,3 +62,18 @@ def _read_tenants(sources: Sources) -> tuple[TenantSettings, ...]:
             if other != tenant.name:
                 raise SettingsError(f"{place}.claims: {value!r} already means the tenant {other!r}; remove one of them")
     return tenants
+
+
+def _read_secrets(sources: Sources, tenants: list[str]) -> dict[str, SecretSettings]:
+    if sources.file is None:
+        return {}
+    secrets: dict[str, SecretSettings] = {}
+    for name in sources.file.table((SECRETS,)):
+        place = sources.file.locate((SECRETS, name))
+        if not SECRET_NAME.fullmatch(name):
+            raise SettingsError(f"{place}: {name!r} is not a valid name; use 1 to 64 letters, digits, `_` and `-`")
+        secret = secrets[name] = read_settings(SecretSettings, sources, (SECRETS, name))
+        for tenant in (*(secret.tenants or ()), *secret.tenant):
+            if tenant not in tenants:
+                raise SettingsError(f"{place}: unknown tenant {tenant!r}{format_suggestion(tenant, tenants)}")
+    return secrets
