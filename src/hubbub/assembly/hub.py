@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -25,6 +26,8 @@ from hubbub.settings.hub import HubSettings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
 
+PINS: Final = "pins"
+
 
 def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[str], None]) -> Server:
     """Build the hub that the settings describe, which reloads its files while it runs; return the front of its view.
@@ -35,6 +38,10 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
     make = partial(load_upstream, known_eras=KnownEras(state_folder))
     hub = Gateway(loaded.config, make=make, known_names=KnownNames())
     hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report))
+    if sources.file is not None and sources.file.table((PINS,)):
+        from hubbub.assembly.pins import add_pins  # Most hubs have none.
+
+        add_pins(hub, sources)
     with lenient_profile(sources, report):
         _check_profile(settings.tool_profile, hub)
     return hub.fronts[settings.view or ""]

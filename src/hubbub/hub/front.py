@@ -157,8 +157,8 @@ class Front(Server):
         """Join the instructions of all servers that have been reached."""
         sections = []
         for id, upstream in self.hub.upstreams.items():
-            text = upstream.snapshot.instructions
-            if text and self.has_server(id):
+            text = self.hub.shown_snapshot(upstream).instructions if self.has_server(id) else None
+            if text:
                 sections.append(f"{id}: {text.strip()}")
         self.instructions = "\n\n".join(sections)[: bounds.HUB_INSTRUCTIONS_CHARACTERS] or None
 
@@ -240,6 +240,8 @@ class Front(Server):
 
     def _is_hidden(self, server: str, uri: str, caller: Caller | None) -> bool:
         """Whether a server has a resource that this caller must not see."""
+        if self.withholds_uri(server, uri):
+            return True
         catalog = self.hub.catalog
         if not catalog.scopes or caller is None:
             return False
@@ -250,6 +252,10 @@ class Front(Server):
             for part in (catalog.resources, catalog.templates)
             for item in part.listed.values()
         )
+
+    def withholds_uri(self, server: str, uri: str) -> bool:
+        """Whether a URI belongs to a resource template of a server that is withheld until it is approved."""
+        return self.hub.pinned is not None and self.hub.pinned.withholds_uri(server, uri)
 
     def may_watch(self, uri: str, caller: Caller) -> bool:
         """Whether a caller may subscribe to a resource."""

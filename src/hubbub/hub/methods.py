@@ -143,6 +143,8 @@ async def _read_unlisted(front: Front, call: Call) -> tuple[str, Reply]:
     """Try every upstream that has resources, in order; return the first that has this unlisted URI."""
     failure: HubbubError = ResourceNotFound(call.params.uri)
     for server in front.servers_with_resources():
+        if front.withholds_uri(server, call.params.uri):
+            continue
         try:
             return server, await front.hub.peers[server].request(call)
         except ResourceNotFound:
