@@ -26,7 +26,7 @@ from hubbub.settings.hub import HubSettings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
 
-PINS: Final = "pins"
+_PINS: Final = "pins"
 
 
 def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[str], None]) -> Server:
@@ -38,7 +38,7 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
     make = partial(load_upstream, known_eras=KnownEras(state_folder))
     hub = Gateway(loaded.config, make=make, known_names=KnownNames())
     hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report))
-    if sources.file is not None and sources.file.table((PINS,)):
+    if sources.file is not None and sources.file.table((_PINS,)):
         from hubbub.assembly.pins import add_pins  # Most hubs have none.
 
         add_pins(hub, sources)

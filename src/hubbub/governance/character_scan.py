@@ -53,7 +53,7 @@ def scan_characters(text: str) -> Iterator[CharacterMatch]:
             if not _is_usual(rule, text, match):
                 yield CharacterMatch(rule, *match.span())
     for match in _WORD.finditer(text):
-        if not match.group().isascii() and len(_scripts(match.group())) > 1:
+        if _is_mixed(match.group()):
             yield CharacterMatch("mixed-scripts", *match.span())
 
 
@@ -109,6 +109,15 @@ def _needs_joiner(character: str) -> bool:
     )
 
 
+def _is_mixed(word: str) -> bool:
+    """Whether a word mixes scripts and has a letter that looks like one of another script."""
+    if word.isascii() or not any(ord(letter) in _LOOKALIKES for letter in word) or len(_scripts(word)) == 1:
+        return False
+    if _scripts(word) == {"LATIN", "GREEK"}:  # one Greek letter first or last is usual in sciences: TNFα
+        return len(_scripts(word[1:])) > 1 and len(_scripts(word[:-1])) > 1
+    return True
+
+
 def _scripts(word: str) -> set[str]:
     found = {unicodedata.name(letter, "").partition(" ")[0] for letter in word}
     return found & set(_SCRIPTS_ALIKE)
@@ -124,5 +133,4 @@ def normalize_text(text: str) -> str:
 
 
 def _replace_lookalikes(match: re.Match[str]) -> str:
-    word = match.group()
-    return word if word.isascii() or len(_scripts(word)) < 2 else word.translate(_LOOKALIKES)
+    return match.group().translate(_LOOKALIKES) if _is_mixed(match.group()) else match.group()

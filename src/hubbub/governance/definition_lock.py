@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hubbub.errors import SettingsError
+from hubbub.errors import InvalidParams, SettingsError
 from hubbub.governance.definitions import INSTRUCTIONS_NAME, KINDS, Definition, DefinitionKey, definition_digest
 from hubbub.governance.hidden_characters import escape_hidden
 
@@ -147,7 +147,7 @@ def _parse_entry(item: Any, place: str) -> LockEntry:
 def _digest_or_none(definition: Definition) -> str | None:
     try:
         return definition_digest(definition)
-    except (ValueError, RecursionError):  # lone surrogates
+    except (InvalidParams, ValueError, RecursionError):  # lone surrogates
         return None
 
 

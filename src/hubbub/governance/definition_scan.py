@@ -17,7 +17,7 @@ from hubbub.governance.character_scan import normalize_text, scan_characters
 from hubbub.governance.hidden_characters import show_hidden
 from hubbub.governance.scan_rules import RULES, TEXT_RULES, Severity
 
-MAX_SCANNED_CHARACTERS: Final = 256 * 1024
+MAX_SCANNED_CHARACTERS: Final = 128 * 1024
 """Characters of one definition that are scanned; more is a finding."""
 MAX_FINDINGS: Final = 50
 _MAX_DEPTH: Final = 64

@@ -106,6 +106,7 @@ TEXT_RULES: Final = (
             r"|ler|leggi"
             r"|lecture|прочитал?|прочитай)\b.{0,40}(?:^|[\s`'\"(/])\.(?:env|netrc|pgpass|git-credentials)\b",
             r"\.env ?(?:文件|ファイル|파일)",
+            r"\b(?:copy|read|include|send|pass|upload)\b.{0,30}\bmcp\.json\b",
             r"\b(?:cookies? file|login data file|keychain|password store|git credentials)\b",
         ),
     ),
@@ -120,6 +121,11 @@ TEXT_RULES: Final = (
             rf"\b(?:everything|anything)\b.{{0,60}}{_SECRETS}",
             r"^seed phrase\b",
             r"\bexport[ _]credentials\b",
+            r"\b(?:read|include|copy|set|put|load|fetch|fetching)\b.{0,60}\b(?:token|key file|password|secret"
+            r"|history file"
+            r"|session manifest|credentials)\b.{0,60}\b(?:as|in|into|via|forward\w*)\b",
+            r"\b(?:set|copy) \w{1,30} to the contents? of (?:the user'?s|your|their|a)\b",
+            r"\bexfiltrat",
             r"\b(?:post|send|read|upload|read) the (?:private )?keys?\b",
             r"\b(?:le sue|sus|las|as|tus|suas) (?:chiavi|claves|chaves)\b",
         ),
@@ -135,6 +141,7 @@ TEXT_RULES: Final = (
             r"\b(?:summary of (?:the )?conversation|conversation so far|conversation, verbatim|your (?:full "
             r"|entire )?system"
             r" (?:prompt|message)|chat transcript)\b",
+            r"\b(?:encode|include|attach|append|pass)\b.{0,20}\b(?:the|full|entire) conversation\b",
             r"\bhistorial\b.{0,20}\b(?:envía|envia)",
         ),
     ),
@@ -159,6 +166,8 @@ TEXT_RULES: Final = (
             r"\b(?:before|prior to) (?:using|calling|invoking|running) any (?:other )?tools?\b",
             r"\b(?:before|prior to|after|to|in) (?:each|every) (?:response|answer|reply|message|conversation|turn)\b",
             r"\bon (?:each|every) turn\b",
+            r"\balways (?:call|use|run|invoke) (?:this tool|this one|`?[a-z]+_\w+`?)(?: first\b|[.!;]|$)",
+            r"\bmust (?:call|use|run|invoke) this (?:tool|one|function) (?:for|on|with|at) (?:each|every|all|any)\b",
         ),
     ),
     Rule(
@@ -177,6 +186,13 @@ TEXT_RULES: Final = (
             r"|run|execute)"
             r" (?:the tool )?`?\w+_\w+`?",
             r"\bcall the tool \w+ (?:with|and)\b",
+            r"\b(?:when|whenever|once|each time|every time)\b.{0,30}\b(?:us(?:e|ed|ing)|call(?:ed|ing)?|runs?"
+            r"|invok(?:e|ed|ing))\b"
+            r".{0,40}\b(?:also|bcc|must|always add|replace)\b",
+            r"\b(?:must|also|always) (?:add (?:a )?)?b?cc\b",
+            r"\bbcc [\w.+-]{1,60}@",
+            r"\b(?:add|include) a bcc\b",
+            r"\bother tools are (?:deprecated|obsolete|broken|unsafe|disabled)\b",
             r"\bmust go to \S+@",
         ),
     ),
@@ -228,7 +244,8 @@ TEXT_RULES: Final = (
         "high",
         "Asks the model to act without the user's consent.",
         (
-            r"\b(?:skip|bypass|suppress|disable)\b.{0,16}\b(?:confirmations?|approvals?|consent|permission prompts?)\b",
+            r"(?<!not )(?<!never )\b(?:skip|bypass|suppress|disable)\b"
+            r".{0,16}\b(?:confirmations?|approvals?|consent|permission prompts?)\b",
             r"\bwithout asking (?:for |the user|first|anyone)",
             r"\b(?:already|always) (?:have|has|had|gave|given) (?:the )?(?:user'?s? )?(?:approval|permission|consent)",
             r"\busers? (?:has|have) (?:already )?(?:consented|agreed|approved)\b",
@@ -252,7 +269,7 @@ TEXT_RULES: Final = (
             r"\b(?:send|post|upload|append|forward|transmit|copy|mirror|report|submit|leak)\b.{0,80}\bto https?://",
             r"!\[[^\]]{0,40}\]\(https?://[^)]{0,200}[?&{=]",
             r"\b(?:append|add)\b.{0,60}\bhttps?://\S{1,200}[?&]\w{1,20}=",
-            r"\bto the \S{1,20} url\b",
+            r"\b(?:append|add|attach)\b.{0,80}\bto the \S{1,20} url\b",
             r"\b(?:send|forward|bcc|cc|route|mail)\b.{0,40}\bto [\w.+-]{1,60}@[\w-]{1,60}\.",
             r"\b(?:copied|sent|forwarded|uploaded) to the (?:backup|remote|external) (?:endpoint|server)\b",
         ),
