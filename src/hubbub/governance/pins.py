@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
@@ -85,6 +85,8 @@ class Pins:
         self.path = path
         self.mode = mode
         self.on_change: Callable[[], None] | None = None
+        self.refresh: Callable[[], Awaitable[None]] | None = None
+        """Called before each administrative function, so that it sees what the servers list now."""
         self._now = now
         found = read_lock(path)
         self._lock = EMPTY_LOCK if found is None else found
@@ -206,6 +208,7 @@ class Pins:
         self, statuses: Sequence[PinStatus] = (), selection: Selection | None = None
     ) -> list[PinRecord]:
         """All definitions that are approved or listed, with what the scan finds; optionally only some statuses."""
+        await self._refresh()
         chosen = Selection() if selection is None else selection
         keys = [
             (key, status)
@@ -219,6 +222,7 @@ class Pins:
 
     async def diff(self, server: str, kind: Kind, name: str) -> PinDifference | None:
         """The differences between the approved and the current definition; None if there is neither."""
+        await self._refresh()
         key = DefinitionKey(server, kind, name)
         status = self._statuses().get(key)
         if status is None:
@@ -232,6 +236,7 @@ class Pins:
 
         Raises: SettingsError, if the lock file is not valid or cannot be written; nothing has changed then.
         """
+        await self._refresh()
         async with self._file_access:
             statuses, listed = self._statuses(), self._current()
             pending = {key: listed[key] for key, status in statuses.items() if status in ("new", "changed")}
@@ -278,6 +283,10 @@ class Pins:
             self._problem = None
             self._install(lock)
         return keys
+
+    async def _refresh(self) -> None:
+        if self.refresh is not None:
+            await self.refresh()
 
     def _current(self) -> dict[DefinitionKey, ListedDefinition]:
         return {key: one for listed in self._listed.values() for key, one in (listed or {}).items()}

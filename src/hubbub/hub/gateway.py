@@ -242,6 +242,8 @@ class Gateway:
                         front.resource_updated(uri, scope=change.scope, principal=change.principal)
             return
         self._catalog = None
+        if self.pinned is not None:
+            _ = self.catalog  # so that a changed definition is reported at once
         if upstream.id not in self._awaited_ids:  # a request that waits for its lists will read them anyway
             self.publish_change(change.kind, upstream.id)
 

@@ -140,8 +140,14 @@ def use_pins(hub: Gateway, pins: Pins) -> None:
     """Apply pins to a hub that does not run yet; while it runs, its lock file is watched if `reload` is set."""
     pinned = hub.pinned = PinnedLists(pins)
     pins.on_change = lambda: _apply_lock(hub, pinned)
+    pins.refresh = lambda: _connect_and_review(hub)
     hub.invalidate_catalog()
     hub.lifespans.append(lambda: _watch_lock_file(hub, pins))
+
+
+async def _connect_and_review(hub: Gateway) -> None:
+    await hub.wait_connected()
+    _ = hub.catalog
 
 
 def _apply_lock(hub: Gateway, pinned: PinnedLists) -> None:
