@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -26,6 +27,8 @@ from hubbub.settings.hub import HubSettings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
 
+_PINS: Final = "pins"
+
 
 def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[str], None]) -> Server:
     """Build the hub that the settings describe, which reloads its files while it runs; return the front of its view.
@@ -39,6 +42,10 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
     tenants = apply_tenants(front, settings, loaded.config.governance, is_hub=True)
     find_socket = _add_administration(hub) if settings.transport != "stdio" else lambda: None
     hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report, tenants, find_socket=find_socket))
+    if sources.file is not None and sources.file.table((_PINS,)):
+        from hubbub.assembly.pins import add_pins  # Most hubs have none.
+
+        add_pins(hub, sources)
     with lenient_profile(sources, report):
         _check_profile(settings.tool_profile, hub)
     return front

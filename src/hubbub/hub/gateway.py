@@ -11,7 +11,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -47,6 +47,9 @@ from hubbub.server.shared_run import SharedRun
 from hubbub.server.subscriptions import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
 from hubbub.settings.hub import HubSettings
 
+if TYPE_CHECKING:
+    from hubbub.hub.pinned_lists import PinnedLists
+
 logger = logging.getLogger("hubbub.hub")
 
 MakeUpstream: TypeAlias = Callable[[UpstreamConfig, HubSettings, Sealer], Upstream]
@@ -78,6 +81,8 @@ class Gateway:
         """The outcome of the last reload of the settings files; None if they are not reloaded."""
         self.governor: Governor | None = None
         """Decides, limits and records what callers do; None: everyone may do everything, and nothing is recorded."""
+        self.pinned: PinnedLists | None = None
+        """Withholds or reports definitions that are not approved; None: all are shown."""
         self.lifespans: list[Callable[[], AbstractAsyncContextManager[None]]] = []
         """Context managers that are open while the hub runs."""
         self.tenant_sessions = TenantSessions(config.governance.tenants)
@@ -129,11 +134,29 @@ class Gateway:
                 for id, up in self.upstreams.items()
                 if not self._is_this_hub(up)
             }
-            self._catalog = build_catalog(self.config, snapshots, self._known_names, self._listed_names)
+            reserved: Mapping[str, UpstreamNames] = {}
+            if self.pinned is not None:
+                snapshots = self.pinned.apply(snapshots, {id: up.snapshot for id, up in self.upstreams.items()})
+                reserved = self.pinned.reserved_names()
+            self._catalog = build_catalog(self.config, snapshots, self._known_names, self._listed_names, reserved)
             self._log_collisions(self._catalog)
             for front in self.fronts.values():
                 front.invalidate()
         return self._catalog
+
+    def shown_snapshot(self, upstream: Upstream) -> Snapshot:
+        """The lists of an upstream without definitions that are withheld until they are approved."""
+        snapshot = upstream.snapshot
+        if self.pinned is None:
+            return snapshot
+        if not self.pinned.is_current(upstream.id, snapshot):
+            self._catalog = None
+        _ = self.catalog  # reviews the snapshots, if one of them is new
+        return self.pinned.shown(upstream.id, snapshot)
+
+    def invalidate_catalog(self) -> None:
+        """Build the catalog again at the next use."""
+        self._catalog = None
 
     def remember_names(self, catalog: Catalog) -> None:
         """Record that a catalog was listed to a client: its names keep their meaning from now on."""
@@ -148,7 +171,7 @@ class Gateway:
         """Save the names of the servers for the next run."""
         if self.known_names is not None:
             for config in self.config.upstreams:
-                self.known_names.save(config, self.upstreams[config.id].snapshot)
+                self.known_names.save(config, self.shown_snapshot(self.upstreams[config.id]))
 
     def _is_this_hub(self, upstream: Upstream) -> bool:
         """Whether an upstream is this hub itself, whose lists would grow each time they are read."""
@@ -231,8 +254,10 @@ class Gateway:
                         front.resource_updated(uri, scope=change.scope, principal=change.principal)
             return
         self._catalog = None
+        if self.pinned is not None:
+            _ = self.catalog  # so that a changed definition is reported at once
         if upstream.id not in self._awaited_ids:  # a request that waits for its lists will read them anyway
-            self._publish(change.kind, upstream.id)
+            self.publish_change(change.kind, upstream.id)
 
     def _on_scope_end(self, scope: str) -> None:
         for upstream in self.upstreams.values():
@@ -244,7 +269,8 @@ class Gateway:
             if front.has_server(upstream.id):
                 front.resource_updated(STATUS_URI)
 
-    def _publish(self, kind: str, server: str) -> None:
+    def publish_change(self, kind: str, server: str) -> None:
+        """Notify the clients of a server that its list of this kind has changed."""
         for front in self.fronts.values():
             if front.has_server(server):
                 front.broadcaster.publish(Notification(_CHANGE_METHODS[kind]))
