@@ -336,6 +336,7 @@ def test_the_commands_are_these() -> None:
         "install",
         "key",
         "plan",
+        "policy",
         "prompts",
         "read",
         "serve",

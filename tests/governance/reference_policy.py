@@ -2,8 +2,8 @@
 
 from fnmatch import fnmatchcase
 
+from hubbub import Principal
 from hubbub.governance.decision import USE_ACTIONS, Action, Target
-from hubbub.protocol.calls import Principal
 from hubbub.settings.governance import PolicyRule, PolicySettings, TenantSettings
 
 

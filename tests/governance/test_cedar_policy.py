@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.errors import SettingsError
+from hubbub import Principal, SettingsError, ToolAnnotations
 from hubbub.governance.cedar_policy import CedarPolicy
 from hubbub.governance.cedar_source import split_statements
 from hubbub.governance.decision import Action, Target, TargetKind
 from hubbub.governance.policy_loader import load_policy
 from hubbub.governance.rule_policy import RulePolicy
-from hubbub.protocol.calls import Principal
-from hubbub.protocol.results import ToolAnnotations
 from hubbub.settings.governance import GovernanceSettings, PolicySettings, TenantSettings
 
 ALICE = Principal("red/alice#1", frozenset({"notes:write"}), tenant="red", user="alice", client="laptop")

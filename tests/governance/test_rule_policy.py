@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.governance.reference_policy import decide_slowly
 
+from hubbub import Principal, ToolAnnotations
 from hubbub.governance.decision import USE_ACTIONS, Action, Target, TargetKind
 from hubbub.governance.rule_policy import (
     CACHED_CALLERS,
@@ -15,8 +16,6 @@ from hubbub.governance.rule_policy import (
     MAX_CACHED_CHARACTERS,
     RulePolicy,
 )
-from hubbub.protocol.calls import Principal
-from hubbub.protocol.results import ToolAnnotations
 from hubbub.settings.governance import ActionName, AnnotationName, PolicyRule, PolicySettings, TenantSettings
 
 ALICE = Principal("red/alice#1", frozenset({"notes:read"}), tenant="red", user="alice")
