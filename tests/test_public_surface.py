@@ -330,6 +330,7 @@ def test_the_changelog_begins_with_the_version() -> None:
 def test_the_commands_are_these() -> None:
     assert sorted(COMMANDS) == [
         "agent",
+        "audit",
         "call",
         "doctor",
         "import",

@@ -25,8 +25,7 @@ from tests.governance.journals import (
     write_journal,
 )
 
-from hubbub import SettingsError
-from hubbub.errors import AuditUnavailable
+from hubbub import AuditUnavailable, SettingsError
 from hubbub.governance import journal as journal_module
 from hubbub.governance.audit_events import AuditEvent
 from hubbub.governance.journal import Journal
@@ -261,7 +260,7 @@ async def test_a_file_size_limit_refuses_calls(tmp_path: Path) -> None:
 import asyncio, resource, signal, sys
 from pathlib import Path
 from tests.governance.journals import call_event, open_journal
-from hubbub.errors import AuditUnavailable
+from hubbub import AuditUnavailable
 async def main():
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     async with open_journal(Path(sys.argv[1])) as journal:
