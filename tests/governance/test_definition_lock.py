@@ -114,7 +114,7 @@ def test_a_lock_is_read_as_it_was_written(rows: list[tuple[str, str, dict[str, A
     data = encode_lock(lock)
     read = parse_lock(data, "file")
     assert read.entries == lock.entries
-    assert encode_lock(DefinitionLock(reversed(read.entries.values()))) == data, "the order is stable"
+    assert encode_lock(DefinitionLock(list(read.entries.values())[::-1])) == data, "the order is stable"
 
 
 def test_hidden_characters_are_visible_in_the_file() -> None:

@@ -111,8 +111,7 @@ async def test_nothing_is_visible_before_it_is_approved(tmp_path: Path) -> None:
         assert await list_names(client) == []
         assert (await client.result("prompts/list"))["prompts"] == []
         assert "page://" not in json.dumps(await client.result("resources/templates/list"))
-        hub.main_front.collect_instructions()
-        assert hub.main_front.instructions is None
+        assert hub.main_front.instructions_for() is None
         report = await pins.approve(EVERYTHING, "ada")
         assert {pin.kind for pin in report.approved} == {"tool", "prompt", "template", "instructions"}
         assert report.refused == ()
@@ -120,8 +119,7 @@ async def test_nothing_is_visible_before_it_is_approved(tmp_path: Path) -> None:
         await wait_for_notes(client, "notifications/prompts/list_changed")
         assert await list_names(client) == ["find_book", "lend_book"]
         assert await list_names(client, "prompts") == ["review"]
-        hub.main_front.collect_instructions()
-        assert hub.main_front.instructions == "library: Ask library for books."
+        assert hub.main_front.instructions_for() == "library: Ask library for books."
 
 
 async def test_what_is_withheld_is_found_nowhere(tmp_path: Path) -> None:
@@ -259,7 +257,7 @@ async def test_changed_instructions_are_not_passed_on(tmp_path: Path) -> None:
     use_pins(hub, Pins(lock, "enforce"))
     async with open_client(hub) as client:
         assert await list_names(client) == ["find_book", "lend_book"]
-        assert hub.main_front.instructions is None
+        assert hub.main_front.instructions_for() is None
 
 
 # -- reporting -----------------------------------------------------------------------

@@ -50,6 +50,7 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The name of the target on its server."""
     shown_as: str = ""
     """The name that the caller used, if it is another."""
+    action: str = ""
     kind: str = ""
     """The kind of the target: tool, prompt, resource, template or admin."""
     args_sha256: str = ""

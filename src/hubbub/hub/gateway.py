@@ -11,7 +11,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -40,7 +40,7 @@ from hubbub.hub.subscriptions import ResourceLocation, Subscriptions
 from hubbub.hub.upstream import DrainingPeer, Upstream, UpstreamOptions
 from hubbub.ports import Peer, Sealer
 from hubbub.protocol.calls import Caller, Notification
-from hubbub.security.sealer import Sealer as KeyedSealer
+from hubbub.security.sealer import ReplaceableSealer
 from hubbub.server.client_sessions import ClientSessions
 from hubbub.server.server import Server
 from hubbub.server.shared_run import SharedRun
@@ -70,7 +70,7 @@ class Gateway:
         self.config = config
         self.id = secrets.token_hex(8)
         """Identifies this hub in `_meta`, so that it is recognized among its own upstreams."""
-        self.sealer = _ReplaceableSealer()
+        self.sealer = ReplaceableSealer()
         self.upstreams: dict[str, Upstream] = {}
         """By id, in the order of the config."""
         self.peers: dict[str, Peer] = {}
@@ -104,11 +104,9 @@ class Gateway:
         self._awaited_ids: set[str] = set()
         self._draining: dict[Upstream, asyncio.Task[None]] = {}
         """Replaced upstreams that still finish their calls."""
-        self.is_running = False
-        self._was_closed = False
+        self.is_running = self._was_closed = self._expects_capable = False
         self._shared_run = SharedRun(f"hub {config.name!r}", self._open)
         self._sole_caller: Caller | None = None
-        self._expects_capable = False
         for upstream in config.upstreams:
             self._add(self._make_upstream(upstream, config.hub))
         self.subscriptions = Subscriptions(self.upstreams, self._watched_uris)
@@ -464,19 +462,6 @@ class Gateway:
         self._results.spill.reopen()
         for front in self.fronts.values():
             front.reopen()
-
-
-class _ReplaceableSealer:
-    """Delegates to the current sealer, so that upstreams need not know when it is replaced."""
-
-    def __init__(self) -> None:
-        self.sealer: Sealer = KeyedSealer()
-
-    def seal(self, purpose: str, record: Any, *, lifetime_s: float | None = None) -> str:
-        return self.sealer.seal(purpose, record, lifetime_s=lifetime_s)
-
-    def open(self, purpose: str, text: str) -> Any:
-        return self.sealer.open(purpose, text)
 
 
 def make_upstream(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hubbub import ports
 from hubbub.errors import SettingsError
 from hubbub.security.crypto import decrypt, make_cipher
 from hubbub.settings.folders import data_folder, make_private_folder
@@ -87,6 +88,19 @@ class Sealer:
         if not self._ciphers:
             self._ciphers = [make_cipher(key) for key in self._keys or (self._load(),)]
         return self._ciphers
+
+
+class ReplaceableSealer:
+    """Delegates to a sealer that may be replaced, so that those who use it need not know when."""
+
+    def __init__(self) -> None:
+        self.sealer: ports.Sealer = Sealer()
+
+    def seal(self, purpose: str, record: Any, *, lifetime_s: float | None = None) -> str:
+        return self.sealer.seal(purpose, record, lifetime_s=lifetime_s)
+
+    def open(self, purpose: str, text: str) -> Any:
+        return self.sealer.open(purpose, text)
 
 
 def _unpad(text: str) -> bytes:
