@@ -6,14 +6,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from hubbub import Context, Server
+from hubbub import Call, CallNext, Context, Reply, Server
 from hubbub.governance.approvals import ApprovalEvent, Approvals, MarkedCall
 from hubbub.governance.approved_rounds import ApprovedRounds, find_request_state
 from hubbub.governance.client_approval import approve_call, must_suspend
 from hubbub.governance.decision import PolicyDecision
-from hubbub.protocol.calls import Call, Reply
 from hubbub.rounds import Rounds
-from hubbub.server.middleware import CallNext
 from hubbub.settings.governance import ApprovalSettings
 
 

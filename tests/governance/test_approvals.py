@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.governance.recorded_approvals import ALICE, BOB, EVE, OPERATOR, RecordedApprovals, delete
 
-from hubbub import Principal, ToolError
-from hubbub.errors import ToolFailure
+from hubbub import Principal, ToolError, ToolFailure
 from hubbub.governance import approvals as approvals_module
 from hubbub.governance.approval_errors import (
     ApprovalDenied,
@@ -107,6 +106,16 @@ def test_a_request_and_an_approval_each_expire(recorded: RecordedApprovals) -> N
     with pytest.raises(ApprovalNotFound, match="is not pending any more: it is expired"):
         recorded.approvals.approve(again.id, BOB)
     assert recorded.kinds() == ["requested", "approved", "expired", "requested", "expired"]
+
+
+def test_an_approval_does_not_keep_later_requests_from_expiring(recorded: RecordedApprovals) -> None:
+    first, second = recorded.request(delete("x")), recorded.request(delete("y"))
+    recorded.clocks.pass_time(500)
+    recorded.approvals.approve(first.id, BOB)
+    recorded.clocks.pass_time(100)
+    assert recorded.approvals.list_pending(BOB) == []
+    assert (recorded.events[-1].kind, recorded.events[-1].request.id) == ("approval.expired", second.id)
+    assert recorded.approvals.require(delete("x")).id == first.id
 
 
 def test_changing_the_time_of_day_extends_no_approval(recorded: RecordedApprovals) -> None:

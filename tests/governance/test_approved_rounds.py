@@ -4,10 +4,9 @@ import msgspec
 import pytest
 from tests.governance.recorded_approvals import BOB, EVE, OPERATOR, RecordedApprovals, delete
 
-from hubbub.errors import InvalidParams
+from hubbub import InvalidParams, RawReply
 from hubbub.governance.approvals import ApprovalRequest, MarkedCall
 from hubbub.governance.approved_rounds import ApprovedRounds, find_request_state
-from hubbub.protocol.calls import RawReply
 from hubbub.protocol.results import EmptyReply, InputRequired
 
 

@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub import Client, Principal, Server, SettingsError
+from hubbub import Call, CallNext, Client, Principal, Reply, Server, SettingsError
 from hubbub.errors import QuotaExceeded, TooManyCalls
 from hubbub.governance import call_quotas
 from hubbub.governance.call_quotas import CallQuotas, TenantCalls
-from hubbub.protocol.calls import Call, Reply
 from hubbub.protocol.error_codes import error_object
 from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN, PLAIN
 from hubbub.security.rates import parse_rate
-from hubbub.server.middleware import CallNext
 from hubbub.settings.governance import QuotaSettings, TenantSettings
 
 
@@ -276,6 +274,15 @@ def test_counters_are_forgotten_when_their_window_has_passed(clock: Clock) -> No
         is_refused(quotas, f"user-{number}", tenant=f"tenant-{number % 7}")
         clock.now += 0.5
     assert quotas.counters <= 7 + 7 * 3
+
+
+def test_a_counter_in_constant_use_does_not_keep_the_others(clock: Clock) -> None:
+    quotas = CallQuotas([QuotaSettings(limit="9/second", per=("user",))], clock)
+    for number in range(100):
+        assert not is_refused(quotas, "busy")
+        assert not is_refused(quotas, f"user-{number}")
+        clock.now += 0.5
+    assert quotas.counters <= 5
 
 
 # -- the form of the error -----------------------------------------------------------------

@@ -10,8 +10,15 @@ from tests.client.harness import PATHS
 from tests.clock import advance_and_settle, wait_until
 from tests.governance.guarded_server import GuardedServer
 from tests.http.in_process_server import run_server
+from tests.hub.upstream_callers import RecordingReturnPath, make_caller
 
-from hubbub import Client, ElicitationAnswer, ElicitationRequest, Principal, RemoteError, ServerConfig
+from hubbub import Call, Client, ElicitationAnswer, ElicitationRequest, Principal, RemoteError, ServerConfig
+from hubbub.governance.approvals import Approvals, MarkedCall
+from hubbub.governance.client_approval import approve_call
+from hubbub.governance.decision import PolicyDecision
+from hubbub.protocol.calls import NO_META
+from hubbub.protocol.jsonrpc import NULL
+from hubbub.protocol.revisions import NEWEST_LEGACY
 from hubbub.testing import ElicitationScript, connect
 
 MODERN = "2026-07-28"
@@ -175,6 +182,28 @@ async def test_a_cancelled_call_ends_its_request() -> None:
     assert call.cancelled()
     assert guarded.events[-1].reason == "the call ended before a person answered"
     assert guarded.ran == []
+
+
+async def test_cancelling_the_caller_stays_a_cancellation() -> None:
+    path, asked = RecordingReturnPath(), asyncio.Event()
+
+    async def wait_forever() -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    path.before_answer = wait_forever
+    caller = make_caller(NEWEST_LEGACY, {"elicitation": {}}, principal="ada")
+    call = Call(
+        id=NULL, method="tools/call", raw=NULL, params=None, meta=NO_META, caller=caller, back=path
+    )  # fmt: skip
+    approvals = Approvals()
+    marked = MarkedCall(caller.principal, "shop", "delete", b"{}", PolicyDecision("confirm", "default", version="v1"))
+    waiting = asyncio.create_task(approve_call(approvals, call, marked, lambda: "v1"))
+    await asked.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert len(approvals) == 0
 
 
 @versions

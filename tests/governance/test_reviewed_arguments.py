@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.errors import ArgumentsInvalid
+from hubbub import ArgumentsInvalid
 from hubbub.governance.reviewed_arguments import MAX_REVIEWED_BYTES, review_arguments
 
 

@@ -245,7 +245,7 @@ class Approvals:
         return entry.request
 
     def deny(self, id: str, approver: Principal, reason: str = "") -> ApprovalRequest:
-        """Refuse a request; the same call is refused until then that the request would have expired.
+        """Refuse a request; the same call is refused until the request would have expired.
 
         Raises: ApprovalNotFound, ApproverRefused; see `approve`.
         """
