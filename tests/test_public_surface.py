@@ -219,6 +219,7 @@ PUBLIC_MODULES = {
 
 ENGINE = {
     "ListenStream.__init__",  # returned by `Client.listen`
+    "ServerConfig.egress",  # set from `[egress]` of the settings file
     "View.shows",  # accepts any object with a name and annotations
 }
 """Public names that users do not call."""

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import msgspec
@@ -164,7 +165,7 @@ async def test_a_secret_that_breaks_a_header_is_not_sent_or_quoted() -> None:
 async def test_a_process_gets_the_secret_of_its_tenant_and_a_new_one_the_rotated_secret(tmp_path: Path) -> None:
     program, path = tmp_path / "keys.py", tmp_path / "key"
     program.write_text(PROGRAM)
-    path.write_text("x" * 20)
+    path.write_text(token_hex(10))
     settings = SecretSettings(env="KEY", tenant={"a": SecretSource(file=str(path))})
     template = SecretTemplate(("", ""), ("key",))
     config = stdio_config(str(program), env={"KEY": template})
@@ -173,7 +174,7 @@ async def test_a_process_gets_the_secret_of_its_tenant_and_a_new_one_the_rotated
         pid_of_a, length_of_a = result_text(await call_tool(upstream, "length", {}, caller_of("a"))).split()
         pid_of_b, length_of_b = result_text(await call_tool(upstream, "length", {}, caller_of("b"))).split()
         assert (length_of_a, length_of_b) == ("20", str(len(ENVIRON["KEY"])))
-        path.write_text("x" * 30)
+        path.write_text(token_hex(15))
         pid, length = result_text(await call_tool(upstream, "length", {}, caller_of("a"))).split()
         assert (pid, length) == (pid_of_a, "20")  # the process keeps what it was started with
         pid, length = result_text(await call_tool(upstream, "length", {}, caller_of("a", "eve"))).split()

@@ -24,9 +24,9 @@ from hubbub import (
     SettingsError,
     TransportError,
 )
-from hubbub.net.egress import PUBLIC, EgressPolicy
+from hubbub.net.egress import PUBLIC
 from hubbub.net.pool import parse_url
-from hubbub.pack.http import ANY_ADDRESS, HttpClient, egress_policy
+from hubbub.pack.http import ANY_ADDRESS, EgressPolicy, HttpClient, egress_policy
 
 LOOPBACK_FORMS = [
     "127.0.0.1", "127.0.0.1.", "127.1", "127.0.1", "127.8.9.10",
