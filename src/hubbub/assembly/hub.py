@@ -23,6 +23,7 @@ from hubbub.ports import Sealer
 from hubbub.server.server import Server
 from hubbub.settings import format_suggestion
 from hubbub.settings.folders import state_folder
+from hubbub.settings.governance import NO_GOVERNANCE
 from hubbub.settings.hub import HubSettings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
@@ -39,6 +40,10 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
     make = partial(load_upstream, known_eras=KnownEras(state_folder))
     hub = Gateway(loaded.config, make=make, known_names=KnownNames())
     front = hub.fronts[settings.view or ""]
+    if loaded.config.governance != NO_GOVERNANCE:
+        from hubbub.assembly.governance import add_governor
+
+        add_governor(hub)
     tenants = apply_tenants(front, settings, loaded.config.governance, is_hub=True)
     find_socket = _add_administration(hub) if settings.transport != "stdio" else lambda: None
     hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report, tenants, find_socket=find_socket))

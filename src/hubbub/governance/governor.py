@@ -20,14 +20,17 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from hubbub.errors import HubbubError, NotFound, PromptNotFound, ResourceNotFound, ToolFailure, ToolNotFound
+from hubbub.errors import NotFound, PromptNotFound, QuotaExceeded, ResourceNotFound, ToolFailure, ToolNotFound
+from hubbub.governance.approvals import MarkedCall
+from hubbub.governance.approved_rounds import ApprovedRounds, find_request_state
 from hubbub.governance.audit_events import AuditEvent
+from hubbub.governance.client_approval import approve_call, must_suspend
 from hubbub.governance.decision import Action, PolicyDecision, PolicyEngine, Target
 from hubbub.protocol.calls import Call, Principal, RawReply, Reply
 from hubbub.protocol.results import is_failed_tool
 
 if TYPE_CHECKING:
-    from hubbub.governance.approvals import ApprovalEvent, ApprovalRequest, Approvals, MarkedCall
+    from hubbub.governance.approvals import ApprovalEvent, ApprovalRequest, Approvals
     from hubbub.governance.call_quotas import CallQuotas, TenantCalls
     from hubbub.governance.journal import Journal
 
@@ -37,7 +40,6 @@ MAX_REPORTED_CALLERS: Final = 1024
 REFUSAL_INTERVAL_S: Final = 60.0
 """How often a caller that exceeds a quota is recorded: a flood of refused calls must not fill the journal."""
 _APPROVED_ACTIONS: Final = ("call", "get", "read")
-_NO_ARGUMENTS: Final = Raw(b"{}")
 
 
 class Governor:
@@ -62,7 +64,9 @@ class Governor:
         self._call_prefix = os.urandom(4).hex()
         self._call_numbers = count(1)
         self._refused_callers: OrderedDict[str, float] = OrderedDict()
-        self._approved_rounds: Any = None
+        self._approved_rounds = ApprovedRounds(clock=clock)
+        self.has_output_schema: Callable[[Target], bool] = lambda target: False
+        """Whether a tool is listed with an output schema, which decides the form of its errors."""
 
     # -- policy --------------------------------------------------------------------------
 
@@ -92,38 +96,19 @@ class Governor:
 
         Raises: as `admit`, and what `request` raises.
         """
+        decision, approval = await self._check(call, action, target)
         tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
         if tenant_calls is not None and (error := tenant_calls.acquire(tenant)) is not None:
-            await self._record_refusal(call, action, target, error)
-            raise error
+            raise await self._refuse(call, action, target, error)
         try:
-            admitted = await self.admit(call, action, target)
-            return await self._request(call, admitted, target, request)
+            event = await self._record_decision(call, action, target, decision)
+            return await self._request(call, event, approval, request)
         finally:
             if tenant_calls is not None:
                 tenant_calls.release(tenant)
 
-    async def _request(self, call: Call, admitted: Admitted, target: Target, request: Request) -> Reply:
-        journal = self._journal
-        if journal is None and admitted.approval is None:
-            return await request(call)
-        started = perf_counter()
-        try:
-            reply = await request(call)
-        except BaseException as error:
-            if journal is not None:
-                journal.record_later(_end_event(admitted, started, _outcome(error), error=error))
-            raise
-        if admitted.approval is not None:
-            self._continue_approval(admitted.approval, reply)
-        if journal is not None:
-            size = len(reply.body) if isinstance(reply, RawReply) else None
-            outcome = "tool_error" if is_failed_tool(reply) else "ok"
-            journal.record_later(_end_event(admitted, started, outcome, size=size))
-        return reply
-
-    async def admit(self, call: Call, action: Action, target: Target) -> Admitted:
-        """Check a call, and record the decision before it runs.
+    async def admit(self, call: Call, action: Action, target: Target) -> None:
+        """Check something that is not a call, such as a subscription, and record the decision.
 
         Raises:
             NotFound: the policy denies it; for its caller the target does not exist.
@@ -131,46 +116,74 @@ class Governor:
             ToolFailure: a person has to approve it, or has not approved it.
             AuditUnavailable: the decision cannot be recorded.
         """
-        principal = call.caller.principal
-        if (
-            self._quotas is not None
-            and (error := self._quotas.check(principal, target.server, target.name)) is not None
-        ):
-            await self._record_refusal(call, action, target, error)
-            raise error
-        decision = self._engine.decide(principal, action, target)
-        if decision.effect == "deny":
-            raise await self._deny(call, action, target, decision)
-        approval = None
-        if decision.effect == "confirm" and action in _APPROVED_ACTIONS and self.approvals is not None:
-            approval = await self._require_approval(call, target, decision)
-            if approval.policy_version != self._engine.version:  # The policy changed while a person was asked.
-                return await self.admit(call, action, target)
-        event = None
-        if self._journal is not None:
-            event = self._make_event("decision", call, action, target, decision)
-            await self._journal.record(event)
-        return Admitted(event, approval)
+        decision, _ = await self._check(call, action, target)
+        await self._record_decision(call, action, target, decision)
+
+    async def _check(self, call: Call, action: Action, target: Target) -> tuple[PolicyDecision, ApprovalRequest | None]:
+        await self._count(call, action, target)
+        while True:
+            decision = self._engine.decide(call.caller.principal, action, target)
+            if decision.effect == "deny":
+                raise await self._deny(call, action, target, decision)
+            if decision.effect != "confirm" or action not in _APPROVED_ACTIONS or self.approvals is None:
+                return decision, None
+            try:
+                approval = await self._require_approval(call, target, decision)
+            except ToolFailure as failure:
+                failure.has_schema = self.has_output_schema(target)
+                raise
+            if decision.version == self._engine.version:
+                return decision, approval
+            # The policy changed while a person was asked, so it decides again.
+
+    async def _request(
+        self, call: Call, event: AuditEvent | None, approval: ApprovalRequest | None, request: Request
+    ) -> Reply:
+        journal = self._journal
+        if journal is None and approval is None:
+            return await request(call)
+        started = perf_counter()
+        try:
+            reply = await request(call)
+        except BaseException as error:
+            if journal is not None and event is not None:
+                journal.record_later(_end_event(event, started, _outcome(error), error=error))
+            raise
+        if approval is not None:
+            self._continue_approval(approval, reply)
+        if journal is not None and event is not None:
+            size = len(reply.body) if isinstance(reply, RawReply) else None
+            outcome = "tool_error" if is_failed_tool(reply) else "ok"
+            journal.record_later(_end_event(event, started, outcome, size=size))
+        return reply
+
+    async def _record_decision(
+        self, call: Call, action: Action, target: Target, decision: PolicyDecision
+    ) -> AuditEvent | None:
+        if self._journal is None:
+            return None
+        event = self._make_event("decision", call, action, target, decision)
+        await self._journal.record(event)
+        return event
+
+    async def _count(self, call: Call, action: Action, target: Target) -> None:
+        if self._quotas is not None:
+            error = self._quotas.check(call.caller.principal, target.server, target.name)
+            if error is not None:
+                raise await self._refuse(call, action, target, error)
 
     async def record_denial(self, call: Call, action: Action, target: Target) -> None:
         """Record that a caller asked for a target that it may not see.
 
         Raises: QuotaExceeded, AuditUnavailable.
         """
-        principal = call.caller.principal
-        if (
-            self._quotas is not None
-            and (error := self._quotas.check(principal, target.server, target.name)) is not None
-        ):
-            await self._record_refusal(call, action, target, error)
-            raise error
-        decision = self._engine.decide(principal, action, target)
+        await self._count(call, action, target)
+        decision = self._engine.decide(call.caller.principal, action, target)
         if decision.effect == "deny":
             await self._deny(call, action, target, decision)
 
     async def _deny(self, call: Call, action: Action, target: Target, decision: PolicyDecision) -> NotFound:
-        if self._journal is not None:
-            await self._journal.record(self._make_event("decision", call, action, target, decision))
+        await self._record_decision(call, action, target, decision)
         return _not_found(target)
 
     # -- approvals -----------------------------------------------------------------------
@@ -179,39 +192,22 @@ class Governor:
         """Whether `run` asks the caller's client for an approval that a stateless client gives in another request."""
         if self.approvals is None or action not in _APPROVED_ACTIONS or not call.caller.revision.rounds:
             return False
-        from hubbub.governance.client_approval import must_suspend
-
         if not must_suspend(self.approvals.settings.via, call.caller):
             return False
         return self._engine.decide(call.caller.principal, action, target).effect == "confirm"
 
     async def _require_approval(self, call: Call, target: Target, decision: PolicyDecision) -> ApprovalRequest:
-        from hubbub.governance.approvals import MarkedCall
-        from hubbub.governance.client_approval import approve_call
-
         assert self.approvals is not None
         marked = MarkedCall(call.caller.principal, target.server, target.name, _arguments(call), decision)
-        continued = self._find_continued(call, marked)
-        if continued is not None:
-            return continued
-        return await approve_call(self.approvals, call, marked, lambda: self._engine.version)
-
-    def _find_continued(self, call: Call, marked: MarkedCall) -> ApprovalRequest | None:
-        """Return the approval of an earlier round of this call."""
         state = getattr(call.params, "request_state", UNSET)
-        if state is UNSET or self._approved_rounds is None:
-            return None
-        found: ApprovalRequest | None = self._approved_rounds.take(state, marked)
-        return found
+        if state is not UNSET:  # a later round of a call that was approved
+            return self._approved_rounds.take(state, marked)
+        return await approve_call(self.approvals, call, marked, lambda: self._engine.version)
 
     def _continue_approval(self, approval: ApprovalRequest, reply: Reply) -> None:
         """Let the caller continue an approved call that asks for input."""
-        from hubbub.governance.approved_rounds import ApprovedRounds, find_request_state
-
         state = find_request_state(reply)
         if state is not None:
-            if self._approved_rounds is None:
-                self._approved_rounds = ApprovedRounds(clock=self._clock)
             self._approved_rounds.remember(approval, state)
 
     # -- audit ---------------------------------------------------------------------------
@@ -254,17 +250,19 @@ class Governor:
         if self._journal is not None:
             self._journal.record_later(event)
 
-    async def _record_refusal(self, call: Call, action: Action, target: Target, error: HubbubError) -> None:
+    async def _refuse(self, call: Call, action: Action, target: Target, error: QuotaExceeded) -> QuotaExceeded:
         """Record a call that a quota refused: the first of its caller, and one in a while after that."""
+        error.has_schema = self.has_output_schema(target)
         name, now, refused = call.caller.principal.name, self._clock(), self._refused_callers
         if self._journal is None or now < refused.get(name, 0.0):
-            return
+            return error
         refused[name] = now + REFUSAL_INTERVAL_S
         refused.move_to_end(name)
         if len(refused) > MAX_REPORTED_CALLERS:
             refused.popitem(last=False)
         event = self._make_event("quota.exceeded", call, action, target, None)
         await self._journal.record(msgspec.structs.replace(event, outcome="refused", facts={"reason": error.message}))
+        return error
 
     def _make_event(
         self, kind: str, call: Call, action: Action, target: Target, decision: PolicyDecision | None
@@ -287,15 +285,6 @@ class Governor:
         )
 
 
-class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """A call that may run."""
-
-    event: AuditEvent | None
-    """The record of its decision; None without a journal."""
-    approval: ApprovalRequest | None
-    """The approval that it used up."""
-
-
 def _arguments(call: Call) -> Raw | bytes:
     """The arguments of a call as they were sent; of a method without arguments, its params."""
     arguments = getattr(call.params, "arguments", None)
@@ -305,10 +294,8 @@ def _arguments(call: Call) -> Raw | bytes:
 
 
 def _end_event(
-    admitted: Admitted, started: float, outcome: str, *, size: int | None = None, error: BaseException | None = None
+    decided: AuditEvent, started: float, outcome: str, *, size: int | None = None, error: BaseException | None = None
 ) -> AuditEvent:
-    decided = admitted.event
-    assert decided is not None
     code: str | int = ""
     if error is not None:
         code = getattr(error, "kind", "") or getattr(error, "code", "") or type(error).__name__

@@ -20,7 +20,6 @@ from hubbub import bounds
 from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
 from hubbub.client.subscriptions import ChangeEvent
 from hubbub.errors import DefinitionError
-from hubbub.governance.governor import Governor
 from hubbub.hub.builtin_tools import is_status_tool
 from hubbub.hub.catalog import Catalog, ListedNames, build_catalog
 from hubbub.hub.config import STATUS_URI, HubConfig, UpstreamConfig
@@ -48,6 +47,7 @@ from hubbub.server.subscriptions import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOL
 from hubbub.settings.hub import HubSettings
 
 if TYPE_CHECKING:
+    from hubbub.governance.governor import Governor
     from hubbub.hub.pinned_lists import PinnedLists
 
 logger = logging.getLogger("hubbub.hub")
@@ -81,6 +81,8 @@ class Gateway:
         """The outcome of the last reload of the settings files; None if they are not reloaded."""
         self.governor: Governor | None = None
         """Decides, limits and records what callers do; None: everyone may do everything, and nothing is recorded."""
+        self.prepare_governance: Callable[[HubConfig], Callable[[], None]] | None = None
+        """Checks changed settings of the governor, and returns a function that applies them."""
         self.pinned: PinnedLists | None = None
         """Withholds or reports definitions that are not approved; None: all are shown."""
         self.lifespans: list[Callable[[], AbstractAsyncContextManager[None]]] = []
@@ -341,10 +343,13 @@ class Gateway:
         Upstreams that changed or were removed get no new calls, and are closed after their calls in flight.
 
         Raises:
-            HubbubError: an upstream cannot be made; nothing has changed then.
+            HubbubError: an upstream cannot be made, or a setting is invalid; nothing has changed then.
         """
+        apply_governance = None if self.prepare_governance is None else self.prepare_governance(config)
         made = await self._make_changed_upstreams(config)
         gone = self._swap(config, made)
+        if apply_governance is not None:
+            apply_governance()
         for view in self._change_views(config):
             await view.close()
         for id in made:

@@ -278,6 +278,10 @@ class LocalUpstream:
         self.server.rounds.end_callers(matches)
         return 0
 
+    async def retire_sessions(self, drain_s: float) -> int:
+        """Do nothing: a server in this process has no sessions."""
+        return 0
+
     @property
     def watching(self) -> set[str]:
         """The resources whose changes it receives."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.errors import (
@@ -102,6 +103,8 @@ async def _ask_and_use(
 ) -> Reply:
     if front.rounds.can_resume(call):
         return await front.rounds.resume(call)
+    if call.params.request_state is not UNSET:
+        return await governor.run(call, action, target, request)
     return await front.rounds.begin(call, lambda inner: governor.run(inner, action, target, request))
 
 

@@ -336,6 +336,10 @@ class RemoteUpstream:
         self._rounds.end_callers(matches)
         return await self._link.pool.end(matches, drain_s)
 
+    async def retire_sessions(self, drain_s: float) -> int:
+        """Use the present sessions of principals for no new calls."""
+        return await self._link.pool.end(lambda principal: True, drain_s)
+
     # -- changes of the server -----------------------------------------------------------
 
     async def unsubscribe(self, uri: str) -> None:

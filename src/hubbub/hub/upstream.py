@@ -163,6 +163,9 @@ class Upstream(Peer, Protocol):
         Calls in flight have `drain_s` seconds to finish.
         """
 
+    async def retire_sessions(self, drain_s: float) -> int:
+        """Use the present sessions of principals for no new calls; those in flight have `drain_s` seconds."""
+
     async def close(self, drain_s: float | None = None) -> None:
         """Take no more calls, let calls in flight finish within this time, then disconnect."""
 

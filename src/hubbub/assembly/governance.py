@@ -1,0 +1,172 @@
+"""Builds the governor of a hub from the settings, and applies changed settings to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from hubbub import bounds
+from hubbub.errors import SettingsError
+from hubbub.governance.approvals import ApprovalEvent, Approvals
+from hubbub.governance.call_quotas import CallQuotas, TenantCalls
+from hubbub.governance.governor import Governor
+from hubbub.governance.policy_loader import load_policy
+from hubbub.hub.config import HubConfig
+from hubbub.settings.folders import data_folder
+from hubbub.settings.governance import (
+    AuditSettings,
+    GovernanceSettings,
+    PolicySettings,
+    TenantSettings,
+)
+
+if TYPE_CHECKING:
+    from hubbub.governance.journal import Journal
+    from hubbub.hub.gateway import Gateway
+
+_AUDIT_FOLDER = "audit"
+
+
+def needs_governor(settings: GovernanceSettings) -> bool:
+    """Whether the settings restrict or record calls."""
+    return bool(
+        settings.tenants or settings.quotas or settings.policy != PolicySettings() or settings.audit != AuditSettings()
+    )
+
+
+def add_governor(hub: Gateway) -> None:
+    """Give a hub its governor, if its settings need one.
+
+    Raises: SettingsError.
+    """
+    if needs_governor(hub.config.governance):
+        GovernorSetup(hub)
+
+
+class GovernorSetup:
+    """The parts of one governor, and how changed settings reach them."""
+
+    def __init__(self, hub: Gateway) -> None:
+        settings = hub.config.governance
+        self._hub = hub
+        self._quotas = CallQuotas(settings.quotas)
+        self._tenant_calls = TenantCalls(settings.tenants)
+        self._approvals = Approvals(settings.approvals, on_event=self._record_approval)
+        self._retiring: set[asyncio.Future[int]] = set()
+        self.journal = _make_journal(settings)
+        self.governor = Governor(
+            load_policy(replace(settings, tenants=effective_tenants(hub.config))),
+            quotas=self._quotas,
+            tenant_calls=self._tenant_calls if settings.tenants else None,
+            approvals=self._approvals,
+            journal=self.journal,
+        )
+        self.governor.has_output_schema = lambda target: (
+            target.server in hub.upstreams and hub.upstreams[target.server].snapshot.has_output_schema(target.name)
+        )
+        hub.governor = self.governor
+        hub.prepare_governance = self.prepare
+        hub.lifespans.insert(0, self._running)
+
+    def prepare(self, config: HubConfig) -> Callable[[], None]:
+        """Check changed settings; return a function that applies them.
+
+        Raises: SettingsError, and then nothing has changed.
+        """
+        before, settings = self._hub.config.governance, config.governance
+        if settings.audit != before.audit:
+            raise SettingsError("[audit] changed; restart the hub to use another journal")
+        if not needs_governor(settings):
+            raise SettingsError(
+                "the sections about policy, quotas and audit were removed; restart the hub without them"
+            )
+        CallQuotas(settings.quotas)  # refuses invalid limits before anything changes
+        engine = load_policy(replace(settings, tenants=effective_tenants(config)))
+
+        def apply() -> None:
+            self._quotas.configure(settings.quotas)
+            self._tenant_calls.configure(settings.tenants)
+            self._approvals.configure(settings.approvals)
+            self._hub.tenant_sessions.configure(settings.tenants)
+            if engine.version != self.governor.engine.version:
+                self.governor.use_policy(engine)
+                self._apply_policy()
+
+        return apply
+
+    def _apply_policy(self) -> None:
+        """Show callers what the new policy allows, and let new calls open new sessions; running calls may finish."""
+        for front in self._hub.fronts.values():
+            front.invalidate()
+            front.broadcaster.end_subscriptions()  # clients subscribe again, to what they may see now
+        for upstream in self._hub.upstreams.values():
+            task = asyncio.ensure_future(upstream.retire_sessions(bounds.UPSTREAM_DRAIN_TIMEOUT_S))
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+
+    def _record_approval(self, event: ApprovalEvent) -> None:
+        self.governor.record_approval(event)
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        settings, journal = self._hub.config.governance, self.journal
+        async with self.governor.running(), self._retired():
+            if journal is None or settings.audit.database is None:
+                yield
+                return
+            from hubbub.governance.journal_database import JournalCopy
+
+            folder = _audit_folder(settings)
+            copy = JournalCopy(settings.audit.database, folder, lambda: journal.node, lambda: journal.durable_seq)
+            copy.start()
+            try:
+                yield
+            finally:
+                await asyncio.shield(copy.close())
+
+    @asynccontextmanager
+    async def _retired(self) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            for task in self._retiring:
+                task.cancel()
+
+
+def effective_tenants(config: HubConfig) -> tuple[TenantSettings, ...]:
+    """The tenants with the servers that each may use: without programs, unless the tenant allows them."""
+    programs = {
+        upstream.id
+        for upstream in config.upstreams
+        if upstream.remote is not None and upstream.remote.transport == "stdio"
+    }
+    if not programs:
+        return config.governance.tenants
+    others = tuple(upstream.id for upstream in config.upstreams if upstream.id not in programs)
+    return tuple(
+        tenant
+        if tenant.allow_stdio
+        else replace(
+            tenant,
+            servers=others if tenant.servers is None else tuple(id for id in tenant.servers if id not in programs),
+        )
+        for tenant in config.governance.tenants
+    )
+
+
+def _make_journal(settings: GovernanceSettings) -> Journal | None:
+    if not settings.tenants and settings.audit == AuditSettings():
+        return None
+    from hubbub.governance.journal import Journal
+
+    return Journal(_audit_folder(settings), settings.audit)
+
+
+def _audit_folder(settings: GovernanceSettings) -> Path:
+    folder = settings.audit.folder
+    return data_folder() / _AUDIT_FOLDER if folder is None else Path(folder).expanduser()
