@@ -82,9 +82,7 @@ class GovernorSetup:
         if settings.audit != before.audit:
             raise SettingsError("[audit] changed; restart the hub to use another journal")
         if not needs_governor(settings):
-            raise SettingsError(
-                "the sections about policy, quotas and audit were removed; restart the hub without them"
-            )
+            raise SettingsError("the sections about policy, quotas and audit were removed; restart the hub")
         CallQuotas(settings.quotas)  # refuses invalid limits before anything changes
         engine = load_policy(replace(settings, tenants=effective_tenants(config)))
 

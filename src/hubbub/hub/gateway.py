@@ -116,8 +116,7 @@ class Gateway:
         """By the name of the view; the one with an empty name shows everything."""
         self.views: dict[str, Front] = {}
         """The fronts of the named views."""
-        self._add_front("")
-        for name in config.views:
+        for name in ("", *config.views):
             self._add_front(name)
 
     @property
