@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hubbub.errors import SettingsError
+from hubbub import SettingsError
 from hubbub.governance import definition_lock
 from hubbub.governance.definition_lock import (
     DefinitionLock,
@@ -114,7 +114,7 @@ def test_a_lock_is_read_as_it_was_written(rows: list[tuple[str, str, dict[str, A
     data = encode_lock(lock)
     read = parse_lock(data, "file")
     assert read.entries == lock.entries
-    assert encode_lock(DefinitionLock(reversed(read.entries.values()))) == data, "the order is stable"
+    assert encode_lock(DefinitionLock(reversed(list(read.entries.values())))) == data, "the order is stable"
 
 
 def test_hidden_characters_are_visible_in_the_file() -> None:
@@ -125,7 +125,13 @@ def test_hidden_characters_are_visible_in_the_file() -> None:
 
 
 def make_file(**changes: Any) -> bytes:
-    entry = {**KEY._asdict(), "sha256": definition_digest(DEFINITION), "definition": DEFINITION} | changes
+    entry = {
+        "server": KEY.server,
+        "kind": KEY.kind,
+        "name": KEY.name,
+        "sha256": definition_digest(DEFINITION),
+        "definition": DEFINITION,
+    } | changes
     return json.dumps({"version": 1, "definitions": [{k: v for k, v in entry.items() if v is not None}]}).encode()
 
 
