@@ -2,7 +2,8 @@
 
 `published_definitions.jsonl`: names, descriptions and parameters of tools and prompts that published servers list, each
 with its package, version and license. `hostile_definitions.jsonl`: written for this test, after publicly known attacks.
-Each has two halves: rules were written with a look at `tune`, and measured with `held_out`.
+Each has two halves: rules were written with a look at `tune`, and measured with `held_out`. The definitions in
+`fresh` were collected after the last change of a rule.
 """
 
 import json

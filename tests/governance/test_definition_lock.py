@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hubbub.errors import SettingsError
+from hubbub import SettingsError
 from hubbub.governance import definition_lock
 from hubbub.governance.definition_lock import (
     DefinitionLock,
@@ -114,7 +114,7 @@ def test_a_lock_is_read_as_it_was_written(rows: list[tuple[str, str, dict[str, A
     data = encode_lock(lock)
     read = parse_lock(data, "file")
     assert read.entries == lock.entries
-    assert encode_lock(DefinitionLock(list(read.entries.values())[::-1])) == data, "the order is stable"
+    assert encode_lock(DefinitionLock(reversed(list(read.entries.values())))) == data, "the order is stable"
 
 
 def test_hidden_characters_are_visible_in_the_file() -> None:
@@ -125,7 +125,13 @@ def test_hidden_characters_are_visible_in_the_file() -> None:
 
 
 def make_file(**changes: Any) -> bytes:
-    entry = {**KEY._asdict(), "sha256": definition_digest(DEFINITION), "definition": DEFINITION} | changes
+    entry = {
+        "server": KEY.server,
+        "kind": KEY.kind,
+        "name": KEY.name,
+        "sha256": definition_digest(DEFINITION),
+        "definition": DEFINITION,
+    } | changes
     return json.dumps({"version": 1, "definitions": [{k: v for k, v in entry.items() if v is not None}]}).encode()
 
 
@@ -214,33 +220,60 @@ def test_a_missing_file_is_none(tmp_path: Path) -> None:
 
 
 WRITER = """
-import sys
-from contextlib import suppress
+import resource, signal, sys
 from pathlib import Path
 from hubbub.governance.definition_lock import DefinitionLock, LockEntry, write_lock
 from hubbub.governance.definitions import DefinitionKey, definition_digest
 
-number = 0
-while True:
-    number += 1
-    definition = {"name": "t", "description": f"{number} " * 20_000}
-    entry = LockEntry(DefinitionKey("s", "tool", "t"), definition_digest(definition), definition)
-    write_lock(Path(sys.argv[1]), DefinitionLock([entry]))
-    print(number, flush=True)
+path, step = Path(sys.argv[1]), sys.argv[2]
+if step == "written in part":
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # the system kills the process in the middle of the write
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+elif step != "complete":
+    sys.addaudithook(lambda event, _: event == step and signal.raise_signal(signal.SIGKILL))
+definition = {"name": "t", "description": "new " * 50_000}
+entry = LockEntry(DefinitionKey("s", "tool", "t"), definition_digest(definition), definition)
+write_lock(path, DefinitionLock([entry]))
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills a process")
-def test_a_process_that_is_killed_while_it_writes_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("step", "is_new"), [("written in part", False), ("os.chmod", False), ("os.rename", False), ("complete", True)]
+)
+def test_a_process_that_is_killed_while_it_writes_leaves_the_old_or_the_new_file(
+    tmp_path: Path, step: str, is_new: bool
+) -> None:
     path = tmp_path / "hubbub.lock"
-    for round_number in range(5):
-        with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout is not None
-            for _ in range(round_number + 1):
-                assert writer.stdout.readline()
-            writer.send_signal(signal.SIGKILL)
-        found = read_lock(path)
-        assert found is not None
-        assert len(found.entries) == 1
     write_lock(path, DefinitionLock([make_entry()]))
-    assert [path.name for path in tmp_path.iterdir()] == ["hubbub.lock"], "what killed writers left is removed"
+    ended = subprocess.run([sys.executable, "-c", WRITER, str(path), step], check=False, timeout=120)
+    assert (ended.returncode == 0) == is_new
+    assert ended.returncode in (0, -signal.SIGKILL, -signal.SIGXFSZ)
+    found = read_lock(path)
+    assert found is not None
+    assert (KEY in found.entries) != is_new
+    write_lock(path, found)
+    assert [one.name for one in tmp_path.iterdir()] == ["hubbub.lock"], "what the killed process left is removed"
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from hubbub.governance.definition_lock import read_lock, write_lock
+
+lock = read_lock(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+write_lock(Path(sys.argv[1]), lock)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "hubbub.lock"
+    write_lock(path, DefinitionLock([make_entry()]))
+    before = path.read_bytes()
+    command = [sys.executable, "-c", FULL_DISK, str(path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert "cannot be written: File too large" in ended.stderr
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["hubbub.lock"]

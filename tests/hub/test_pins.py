@@ -17,8 +17,7 @@ from tests.hub.local_hubs import library, list_names, make_hub, open_client, too
 from tests.hub.test_front import wait_for_notes
 from tests.server.raw_client import RawClient
 
-from hubbub import Server, ServerConfig, UpstreamConfig
-from hubbub.errors import SettingsError
+from hubbub import Server, ServerConfig, SettingsError, UpstreamConfig
 from hubbub.governance.pin_records import Selection
 from hubbub.governance.pins import PinMode, Pins
 from hubbub.hub.gateway import Gateway

@@ -11,7 +11,6 @@ from hubbub.governance.hidden_characters import HIDDEN_CHARACTER
 
 _TAG_FLAG: Final = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f")
 """The flags of regions are written with tag characters: England is a black flag, `gbeng` and an end tag."""
-_JOINED: Final = re.compile("\u200d")
 _VARIATION: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]+")
 _PATTERNS: Final = (
     ("hidden-tags", re.compile("[\U000e0000-\U000e007f]+")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final
 
 _VARIATION_SELECTORS: Final = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
@@ -43,8 +42,3 @@ def show_hidden(text: str) -> str:
     shown = HIDDEN_CHARACTER.sub(lambda match: f"<U+{ord(match.group()):04X}>", text)
     shown = shown.replace("\n", "\\n").replace("\t", "\\t")
     return "".join(letter if letter.isprintable() else f"<U+{ord(letter):04X}>" for letter in shown)
-
-
-def describe_character(character: str) -> str:
-    """`U+200B ZERO WIDTH SPACE`."""
-    return f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
