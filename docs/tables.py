@@ -20,6 +20,7 @@ from hubbub.protocol.revisions import LEGACY, MODERN, Revision
 from hubbub.server.asgi import AsgiOptions
 from hubbub.settings import ServeSettings
 from hubbub.settings.fields import Setting, list_settings
+from hubbub.settings.governance import TenantSettings
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.servers import ServerSettings, ToolSettings
 from hubbub.settings.sources import variable_names
@@ -70,6 +71,11 @@ def views() -> list[list[str]]:
     return _section("[views.NAME]", ViewSettings)
 
 
+def tenants() -> list[list[str]]:
+    """Every setting of a tenant."""
+    return _section("[[tenants]]", TenantSettings)
+
+
 def activity() -> list[list[str]]:
     """Every setting of the activity pack, without its privacy rules."""
     return _section("[packs.activity]", ActivitySettings)
@@ -95,7 +101,7 @@ def _section(title: str, kind: type[msgspec.Struct]) -> list[list[str]]:
 
 
 def _default(value: Any) -> str:
-    if value in (None, (), "", {}):
+    if value is msgspec.NODEFAULT or value in (None, (), "", {}):
         return ""
     if isinstance(value, tuple):
         value = list(value)
@@ -154,6 +160,7 @@ TABLES = {
     "shown_tools": shown_tools,
     "hub": hub,
     "views": views,
+    "tenants": tenants,
     "activity": activity,
     "activity_privacy": activity_privacy,
     "peers": peers,
@@ -174,5 +181,5 @@ def _markdown(rows: list[list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    for path in FOLDER.glob("*.md"):
+    for path in FOLDER.rglob("*.md"):
         path.write_text(fill_tables(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -63,7 +63,7 @@ def status(url: str, **headers: str) -> int:
 
 def make_key(folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "hubbub", "key", "add", "alice", "--key-file", "keys.toml"],
+        [sys.executable, "-m", "hubbub", "keys", "create", "alice", "--key-file", "keys.toml"],
         cwd=folder, capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     return done.stdout.strip()

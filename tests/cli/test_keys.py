@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hubbub import Principal
 from hubbub.cli.main import main
-from hubbub.protocol.calls import Principal
 from hubbub.security.api_keys import ApiKeys
 from hubbub.security.key_records import read_records
 from hubbub.security.key_usage import KeyUsage

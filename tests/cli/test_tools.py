@@ -169,7 +169,7 @@ def test_a_metadata_address_gets_no_advice_to_allow_it(hubbub: Run) -> None:
 
 
 def test_a_header_is_sent_and_never_shown(hubbub: Run, tmp_path: Path) -> None:
-    key = hubbub("key", "add", "alice", "--key-file", "keys.toml").stdout.strip()
+    key = hubbub("keys", "create", "alice", "--key-file", "keys.toml").stdout.strip()
     with served(ECHO, "--key-file", "keys.toml", folder=tmp_path) as url:
         assert_refused(hubbub("tools", url), 3, "401", "--header-env")
         done = hubbub("tools", url, "-vv", "--header-env", "Authorization=BEARER", BEARER=f"Bearer {key}")

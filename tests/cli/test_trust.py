@@ -233,7 +233,7 @@ def test_other_commands_name_the_refused_keys(hubbub: Run, hostile_folder: Path)
     assert "servers.red.command" in planned.stderr
     assert "+ server red" in hubbub("plan", "--config", "hubbub.toml").stdout
     (hostile_folder / "hubbub.toml").write_text('key_file = "keys.toml"\n')
-    assert_refused(hubbub("key", "add", "eve"), "key_file")
+    assert_refused(hubbub("keys", "create", "eve"), "key_file")
     assert not (hostile_folder / "keys.toml").exists()
 
 
@@ -324,12 +324,12 @@ def test_key_add_keeps_the_folder_trusted(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text('key_file = "keys.toml"\n')
     trust(tmp_path)
     for name in ("alice", "bob"):
-        assert hubbub("key", "add", name).returncode == 0
+        assert hubbub("keys", "create", name).returncode == 0
         with served(ECHO, folder=tmp_path) as url:
             assert url
     with (tmp_path / "keys.toml").open("a") as file:
         file.write("# by somebody else\n")
-    assert hubbub("key", "add", "carol", "--key-file", "keys.toml").returncode == 0
+    assert hubbub("keys", "create", "carol", "--key-file", "keys.toml").returncode == 0
     assert_refused(hubbub("serve", ECHO, "--port", "0"), "because keys.toml changed")
 
 

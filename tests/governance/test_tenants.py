@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.errors import SettingsError
+from hubbub import SettingsError
 from hubbub.governance.tenants import Tenants
 from hubbub.settings import collect_sources
 from hubbub.settings.governance import TenantSettings

@@ -26,7 +26,7 @@ def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def keys(key_file: Path) -> dict[str, str]:
     made = {}
     for name in ("alice", "bob"):
-        command = [str(HUBBUB), "key", "add", name, "--key-file", str(key_file)]
+        command = [str(HUBBUB), "keys", "create", name, "--key-file", str(key_file)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=KEY_COMMAND_TIMEOUT_S, check=True)
         made[name] = done.stdout.strip()
     return made

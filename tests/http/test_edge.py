@@ -198,7 +198,11 @@ def authenticated_server(
     keys = {}
     for name in ("ada", "bob"):
         made = subprocess.run(
-            [HUBBUB, "key", "add", name, "--key-file", key_file], capture_output=True, text=True, check=True, timeout=60
+            [HUBBUB, "keys", "create", name, "--key-file", key_file],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
         )
         keys[name] = next(word for word in made.stdout.split() if word.startswith("hb_"))
     issuer = ECKey.generate_key("P-256")

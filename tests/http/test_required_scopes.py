@@ -289,7 +289,7 @@ async def test_a_server_without_authentication_warns_and_hides_scoped_tools(tmp_
         assert (await anonymous.request("write_note"))["error"]["code"] == -32601
     (line,) = [line for line in process.stderr_lines if "write_note" in line]
     assert "require scopes" in line
-    assert "hubbub key add --scope" in line
+    assert "hubbub keys create --scope" in line
 
 
 async def test_a_server_with_keys_does_not_warn(tmp_path: Path, keys: dict[str, str]) -> None:

@@ -217,7 +217,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     path = tmp_path_factory.mktemp("keys") / "keys.toml"
     made = {"file": str(path)}
     for name in ("alice", "bob"):
-        command = [str(HUBBUB), "key", "add", name, "--key-file", str(path)]
+        command = [str(HUBBUB), "keys", "create", name, "--key-file", str(path)]
         made[name] = subprocess.run(command, capture_output=True, text=True, timeout=KEYS_S, check=True).stdout.strip()
     return made
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.errors import SettingsError
+from hubbub import SettingsError
 from hubbub.security.key_file_editor import append_record, revoke_records, rotate_record
 from hubbub.security.key_records import KeyRecord, generate_key, read_records
 

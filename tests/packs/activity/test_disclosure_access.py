@@ -38,7 +38,7 @@ async def test_an_unauthenticated_user_of_this_machine_cannot_read_the_screen() 
     error = json.loads(output)["error"]
     assert "mock" not in output
     assert "only to authenticated callers" in error["message"]
-    assert "hubbub key add" in error["message"]
+    assert "hubbub keys create" in error["message"]
 
 
 async def test_a_caller_with_a_key_can_read_the_screen(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ async def test_every_tool_result_matches_its_schema(
         unseen = await client.call_tool("screen.read", {})
         assert unseen.is_error
         is_known = isinstance(endpoint, list)  # a command: stdio
-        assert ("hubbub sidecar" if is_known else "hubbub key add") in block_text(unseen.content[0])
+        assert ("hubbub sidecar" if is_known else "hubbub keys create") in block_text(unseen.content[0])
 
 
 @pytest.mark.parametrize("mode", ERAS)

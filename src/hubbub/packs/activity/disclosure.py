@@ -38,8 +38,8 @@ class Unauthenticated(ToolError):
     def __init__(self, what: str) -> None:
         message = (
             f"{what} is disclosed only to authenticated callers, because over HTTP any user of this machine can call. "
-            "Create a key with `hubbub key add NAME --key-file FILE`, serve with `--key-file FILE` and send the key as "
-            "`X-API-Key`; or let your client start the server on stdio"
+            "Create a key with `hubbub keys create NAME --key-file FILE`, serve with `--key-file FILE` and send the "
+            "key as `X-API-Key`; or let your client start the server on stdio"
         )
         super().__init__(message, code="unauthenticated", data={"kind": "unauthenticated"})
 
