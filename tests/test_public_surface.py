@@ -330,15 +330,18 @@ def test_the_changelog_begins_with_the_version() -> None:
 def test_the_commands_are_these() -> None:
     assert sorted(COMMANDS) == [
         "agent",
+        "approvals",
         "call",
         "doctor",
         "import",
         "install",
         "key",
+        "pins",
         "plan",
         "prompts",
         "read",
         "serve",
+        "sessions",
         "tools",
         "trust",
     ]
