@@ -331,6 +331,7 @@ def test_the_commands_are_these() -> None:
     assert sorted(COMMANDS) == [
         "agent",
         "approvals",
+        "audit",
         "call",
         "doctor",
         "import",
@@ -338,6 +339,7 @@ def test_the_commands_are_these() -> None:
         "key",
         "pins",
         "plan",
+        "policy",
         "prompts",
         "read",
         "serve",

@@ -29,6 +29,7 @@ SHORT_SLEEPS = {
     "tests/http/playground.py": "a tool that sleeps as long as requested",
     "tests/packs/peers/emulation/sdk.py": "the emulated client waits before it asks again, as the original does",
     "tests/packs/peers/emulation/soak.py": "a long run by hand, not in the suite",
+    "tests/governance/journal_writers.py": "when a writer is killed is random on purpose",
     "tests/packs/tabletop/writers.py": "when a writer is killed is random on purpose",
 }
 

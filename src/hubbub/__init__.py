@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from hubbub.client.subscriptions import ChangeEvent, ListenStream
     from hubbub.errors import (
         ArgumentsInvalid,
+        AuditUnavailable,
         ConnectionClosed,
         ConnectionFailed,
         DeadlineExceeded,
@@ -106,6 +107,8 @@ if TYPE_CHECKING:
         ResourceExpired,
         ResourceNotFound,
         ResponseTooLarge,
+        SecretDenied,
+        SecretUnavailable,
         SessionLost,
         SessionNotFound,
         SessionRequired,
@@ -180,6 +183,7 @@ __all__ = [
     "AsgiOptions",
     "Ask",
     "Audio",
+    "AuditUnavailable",
     "Block",
     "CacheHint",
     "Call",
@@ -302,6 +306,8 @@ __all__ = [
     "SamplingResult",
     "Sealer",
     "Secret",
+    "SecretDenied",
+    "SecretUnavailable",
     "Server",
     "ServerConfig",
     "ServerInfo",
@@ -384,12 +390,13 @@ _MODULES = {
     ),
     "hubbub.client.subscriptions": "ChangeEvent ListenStream",
     "hubbub.errors": (
-        "ArgumentsInvalid ConnectionClosed ConnectionFailed DeadlineExceeded DefinitionError EgressRefused "
-        "EventTooLarge HeaderMismatch HttpError HubbubDeprecationWarning HubbubError InputRefused InvalidEvent "
-        "InvalidParams InvalidRequest InvalidResponse MessageError MessageTooLarge MethodNotAllowed MethodNotFound "
-        "MissingCapability NotFound Overloaded ParseError PromptNotFound ProtocolVersionNotSupported "
+        "ArgumentsInvalid AuditUnavailable ConnectionClosed ConnectionFailed DeadlineExceeded DefinitionError "
+        "EgressRefused EventTooLarge HeaderMismatch HttpError HubbubDeprecationWarning HubbubError InputRefused "
+        "InvalidEvent InvalidParams InvalidRequest InvalidResponse MessageError MessageTooLarge MethodNotAllowed "
+        "MethodNotFound MissingCapability NotFound Overloaded ParseError PromptNotFound ProtocolVersionNotSupported "
         "RateLimited ReconnectsExceeded RemoteError RequestError ResourceExpired ResourceNotFound ResponseTooLarge "
-        "SessionLost SessionNotFound SessionRequired SettingsError StoreConflict StoreFailed ToolError ToolFailure "
+        "SecretDenied SecretUnavailable SessionLost SessionNotFound SessionRequired SettingsError StoreConflict "
+        "StoreFailed ToolError ToolFailure "
         "ToolNotFound TransportClosed TransportError UnsupportedVersion UpstreamUnavailable"
     ),
     "hubbub.hub.config": "UpstreamConfig",

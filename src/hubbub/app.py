@@ -105,6 +105,7 @@ def run(
     Raises: DefinitionError, if it is called while `hubbub serve` loads the script.
     """
     refuse_during_import()
+    is_hub = not isinstance(server, Server)
     if not isinstance(server, Server):
         server = server.front()
     given = {
@@ -128,6 +129,7 @@ def run(
     try:
         settings, sources = _read_script_settings({**arguments, "transport": transport})
         _apply_display_settings(server, settings, sources)
+        _apply_tenants(server, settings, sources, is_hub=is_hub)
         raise SystemExit(_serve(server, settings))
     except HubbubError as error:
         _warn(error.message)
@@ -155,6 +157,12 @@ def _apply_display_settings(server: Server, settings: ServeSettings, sources: So
 
         with lenient_profile(sources, _warn):
             use_profile(server, settings.tool_profile, [InstalledPart("script", (), dict(server.profiles))])
+
+
+def _apply_tenants(server: Server, settings: ServeSettings, sources: Sources, *, is_hub: bool) -> None:
+    from hubbub.assembly.tenants import apply_tenants, load_governance
+
+    apply_tenants(server, settings, load_governance(sources), is_hub=is_hub)
 
 
 def _serve(server: Server, settings: ServeSettings) -> int:

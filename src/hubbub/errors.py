@@ -23,6 +23,9 @@
     ├── ToolFailure             a tool call failed; becomes a result in the MCP eras
     │   ├── ArgumentsInvalid        `validation_error`
     │   ├── UpstreamUnavailable     `upstream_unavailable`: a server behind the hub gave no answer
+    │   ├── QuotaExceeded           `quota_exceeded`: a quota of a hub is used up; retry later
+    │   │   └── TooManyCalls            `too_many_calls`: a tenant has too many concurrent calls
+    │   ├── ApprovalRequired, ApprovalDenied and others: `hubbub.governance.approval_errors`
     │   └── ToolError               `tool_error`; tools raise it themselves
     ├── RemoteError             the other end answered with an error
     ├── RateLimited             one caller sends too many requests; retry later
@@ -39,13 +42,16 @@
     │   ├── ReconnectsExceeded      its stream broke too often
     │   ├── SessionLost             the server does not know our session any more
     │   ├── HttpError               it answered with an HTTP error status
-    │   └── EgressRefused           the egress policy refuses the address
+    │   ├── EgressRefused           the egress policy refuses the address
+    │   └── SecretUnavailable       a secret that the server needs cannot be read
+    │       └── SecretDenied            it may not be used for this tenant
     ├── ProtocolVersionNotSupported   a server supports no version that we do
     ├── InputRefused            a server requested input that no handler provides
     ├── ModelError, ToolUseError, ContinuationRefused   of a run with a model: `hubbub.agent.errors`
     ├── KeysUnavailable         no keys to verify tokens with at the moment: `hubbub.security.jwks`
     ├── StoreFailed             a database cannot be opened, read or written
     ├── StoreConflict           a constraint of a database forbids a change
+    ├── AuditUnavailable        the audit journal cannot be written, so the call was not run
     ├── SettingsError           a flag, a variable or a file is wrong
     ├── PackUnavailable         a pack cannot run here; its libraries are missing
     ├── TargetFailed            the program to serve raised while it was loaded
@@ -57,6 +63,7 @@ error codes on the wire are in `hubbub.protocol.error_codes`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -251,6 +258,22 @@ class UpstreamUnavailable(ToolFailure):
         self.retry_in_s = retry_in_s
 
 
+class QuotaExceeded(ToolFailure):
+    """A quota of a hub is used up; the call was not made, and can be repeated later."""
+
+    kind = "quota_exceeded"
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message, data={"retryAfterMs": math.ceil(retry_after_s * 1000)})
+        self.retry_after_s = retry_after_s
+
+
+class TooManyCalls(QuotaExceeded):
+    """A tenant has as many concurrent calls as it may have."""
+
+    kind = "too_many_calls"
+
+
 class ToolError(ToolFailure):
     """Raise this in a tool to report to the model what went wrong."""
 
@@ -376,12 +399,27 @@ class HttpError(TransportError):
 
 
 class EgressRefused(TransportError):
-    """A name resolves to an address of a kind that the egress policy does not allow."""
+    """The egress rules do not allow a host, or the address that it resolves to."""
 
     def __init__(self, message: str, *, can_be_allowed: bool = True) -> None:
         super().__init__(message, may_have_executed=False)
         self.can_be_allowed = can_be_allowed
         """Whether `allow_private_network` would allow it."""
+
+
+class SecretUnavailable(TransportError):
+    """A secret that is needed to reach a server cannot be read. The message names the secret, never its value."""
+
+    code = "SECRET_UNAVAILABLE"
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message, {"secret": name}, may_have_executed=False)
+
+
+class SecretDenied(SecretUnavailable):
+    """A secret may not be used for the tenant of the caller."""
+
+    code = "SECRET_DENIED"
 
 
 class ProtocolVersionNotSupported(HubbubError):
@@ -410,6 +448,17 @@ class StoreFailed(HubbubError):
 
 class StoreConflict(HubbubError):
     """A constraint of the tables forbids a change; nothing was changed."""
+
+
+class AuditUnavailable(HubbubError):
+    """The audit journal cannot be written, and the settings say that no call runs without its record."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The audit journal of this hub cannot be written ({reason}), so nothing was run; "
+            "ask its operator to repair the journal, then try again"
+        )
+        self.reason = reason
 
 
 class SettingsError(HubbubError):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hubbub.protocol.calls import Call, Implementation, Notification, Principal, Reply
     from hubbub.protocol.http_headers import HeaderList, Headers
     from hubbub.protocol.refusal import Refusal
+    from hubbub.settings.secret import Secret
 
 PROCESS_SCOPE: Final = "process"
 """The scope of a client that is the only one of its process."""
@@ -234,6 +235,23 @@ class WebSocketExchange(Protocol):
         """Close the connection, if it is open."""
 
 
+class TenantDirectory(Protocol):
+    """The tenants that callers may belong to; they may change while the process runs."""
+
+    @property
+    def generation(self) -> int:
+        """Increases with every change."""
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a tenant of this name."""
+
+    def find_by_claim(self, value: str) -> str | None:
+        """The name of the tenant that this claim of a token means."""
+
+    def allows_plain(self, name: str) -> bool:
+        """Whether the users of this tenant may send JSON-RPC without MCP."""
+
+
 class Gate(Protocol):
     """Admits and authenticates requests."""
 
@@ -243,8 +261,8 @@ class Gate(Protocol):
     async def __call__(self, headers: Headers, client: str) -> Principal | Refusal:
         """The caller or a refusal."""
 
-    async def authenticate(self, headers: Headers) -> Principal | Refusal:
-        """Check the credential alone, for a connection that is already open."""
+    async def recheck(self, headers: Headers) -> Principal | Refusal:
+        """Check the credential of a connection that is already open."""
 
     def is_revoked(self, principal: str) -> bool:
         """Whether the credential of this principal was revoked."""
@@ -337,6 +355,16 @@ class Receiver(Protocol):
 
     def transport_lost(self, error: HubbubError) -> None:
         """Fail all open requests; the transport is closed."""
+
+
+class SecretResolver(Protocol):
+    """Gives clients the secrets that their configuration refers to."""
+
+    async def resolve(self, name: str, tenant: str | None) -> Secret:
+        """Return the current value of a secret for a tenant; None is the process itself.
+
+        Raises: SecretUnavailable.
+        """
 
 
 def hide_nothing(value: Any) -> Any:

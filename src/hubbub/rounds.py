@@ -137,7 +137,8 @@ class Rounds:
 
     async def _run_turn(self, round_: Round, call: Call) -> Reply:
         reply = await round_.next_reply(call)
-        if isinstance(reply, InputRequired):
+        # A reply that has a state ends this round: it is that of another call, to which the handler passed its own.
+        if isinstance(reply, InputRequired) and reply.request_state is UNSET:
             handle = _Handle(round_.id, round_.turn, call.caller.principal.name, round_.digest)
             reply.request_state = self._sealer.seal(
                 _PURPOSE, msgspec.to_builtins(handle), lifetime_s=self._input_timeout_s

@@ -108,3 +108,11 @@ enabled = false
     assert "'no-such-program' is not on the PATH" in shown
     assert "needs the variable HUBBUBLESS_TOKEN" in shown
     assert "did you mean 'demo'?" in shown
+
+
+def test_a_literal_secret_is_reported_where_there_are_tenants(hubbub: Run, tmp_path: Path) -> None:
+    section = '[servers.far]\nurl = "https://example.com/mcp"\nheaders = {Authorization = "Bearer canary-4711"}\n'
+    (tmp_path / "hubbub.toml").write_text(f'[[tenants]]\nname = "a"\n{section}')
+    done = hubbub("doctor", HUBBUB_CONFIG="hubbub.toml")
+    assert "servers.far.headers.Authorization contains a secret; with tenants" in done.stdout
+    assert "canary-4711" not in done.stdout + done.stderr

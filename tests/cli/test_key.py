@@ -1,67 +1,40 @@
-"""`hubbub key`: keys that `hubbub serve --key-file` then accepts."""
+"""`hubbub key`: the deprecated form of `hubbub keys`, which still works."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
+from hubbub import Principal
 from hubbub.cli.main import main
-from hubbub.protocol.http_headers import Headers
-from hubbub.security.api_keys import ApiKeys, read_records
+from hubbub.security.api_keys import ApiKeys
 
 
-def test_an_added_key_is_accepted_and_its_file_has_only_the_hash(
+def test_an_added_key_is_accepted_and_one_line_names_the_new_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keys = tmp_path / "keys.toml"
     assert main(["key", "add", "alice", "--key-file", str(keys), "--scope", "read", "--days", "3"]) == 0
-    key = capsys.readouterr().out.strip()
-    assert key.startswith("hb_")
-    assert key not in keys.read_text()
-    principal = asyncio.run(ApiKeys(keys)(Headers([(b"x-api-key", key.encode())])))
-    assert getattr(principal, "name", None) == "key:alice"
-    (record,) = read_records(keys)
-    assert record.scopes == ("read",)
-    assert record.expires is not None
+    output = capsys.readouterr()
+    principal = ApiKeys(keys).identify(output.out.strip().encode())
+    assert principal == Principal("key:alice", frozenset({"read"}))
+    assert output.err.splitlines()[0] == (
+        "hubbub: `hubbub key add` is deprecated and will be removed in 0.3.0; use `hubbub keys create`"
+    )
+    assert output.err.count("deprecated") == 1
 
 
-def test_the_list_of_keys_shows_owners_and_not_the_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_of_keys_has_the_old_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keys = tmp_path / "keys.toml"
     main(["key", "add", "alice", "--key-file", str(keys)])
     key = capsys.readouterr().out.strip()
     assert main(["key", "list", "--key-file", str(keys)]) == 0
-    listed = capsys.readouterr().out
-    assert listed.split() == ["alice", f"{key[:11]}_…", "no", "expiry"]
-
-
-def test_a_name_has_one_key_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keys = tmp_path / "keys.toml"
-    main(["key", "add", "alice", "--key-file", str(keys)])
-    before = keys.read_text()
-    assert main(["key", "add", "alice", "--key-file", str(keys)]) == 2
-    assert "already has a key named 'alice'" in capsys.readouterr().err
-    assert keys.read_text() == before
-
-
-def test_keys_are_stored_in_the_file_that_the_settings_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HUBBUB_KEY_FILE", str(tmp_path / "elsewhere.toml"))
-    assert main(["key", "add", "bob"]) == 0
-    assert [record.name for record in read_records(tmp_path / "elsewhere.toml")] == ["bob"]
-
-
-def test_a_key_file_is_required(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HUBBUB_KEY_FILE", raising=False)
-    assert main(["key", "list"]) == 2
-    assert "--key-file" in capsys.readouterr().err
-
-
-def test_a_key_file_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = tmp_path / "missing" / "keys.toml"
-    assert main(["key", "add", "bob", "--key-file", str(place)]) == 2
     output = capsys.readouterr()
-    assert (output.out, output.err) == ("", f"hubbub: {place}: cannot be written: No such file or directory\n")
-    assert main(["key", "list", "--key-file", str(place)]) == 2
-    assert capsys.readouterr().err == f"hubbub: {place}: cannot be read: No such file or directory\n"
+    assert output.out.split() == ["alice", f"{key[:11]}_…", "no", "expiry"]
+    assert "use `hubbub keys list`" in output.err
+
+
+def test_the_old_command_is_not_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+    lines = [line.split()[:1] for line in capsys.readouterr().out.splitlines()]
+    assert ["keys"] in lines
+    assert ["key"] not in lines

@@ -14,9 +14,11 @@ class Keyring:
         self.path = path
         self._records: dict[str, KeyRecord] = {}
 
-    def add(self, name: str, *, scopes: tuple[str, ...] = ()) -> dict[str, str]:
+    def add(
+        self, name: str, *, scopes: tuple[str, ...] = (), tenant: str | None = None, user: str | None = None
+    ) -> dict[str, str]:
         """Add a key of that name, replacing an earlier one; return the headers with it."""
-        key, self._records[name] = generate_key(name, scopes=scopes)
+        key, self._records[name] = generate_key(name, scopes=scopes, tenant=tenant, user=user)
         self._write()
         return {"X-API-Key": key}
 

@@ -1,11 +1,12 @@
 """The modern era over HTTP: required metadata and headers of a request, and refusals."""
 
 import base64
+import json
 from typing import Any
 
 import pytest
 from tests.http.eras import META_PREFIX, MODERN, modern_meta, modern_request
-from tests.http.raw_http import Site, request
+from tests.http.raw_http import JSON, Site, request
 
 HEADERS = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/list"}
 
@@ -101,6 +102,19 @@ async def test_the_name_header_may_be_padded_or_in_base64(demo: Site, sent: str)
     body, headers = modern_request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
     answer = await demo.post(body, headers | {"Mcp-Name": sent})
     assert answer.json["result"]["structuredContent"] == {"echo": "x"}
+
+
+async def test_repeated_headers_are_compared_with_each_body(demo: Site) -> None:
+    right, headers = modern_request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    wrong_name, _ = modern_request("tools/call", {"name": "ecko", "arguments": {"text": "x"}})
+    wrong_method, _ = modern_request("tools/list")
+    invalid, _ = modern_request("tools/call", {"name": 4})
+    statuses = []
+    async with demo.connect() as link:
+        for body in (right, right, right, wrong_name, right, wrong_method, right, invalid, wrong_name, right):
+            await link.send_request("POST", "/mcp", JSON | headers, json.dumps(body).encode())
+            statuses.append((await link.read_response()).status)
+    assert statuses == [200, 200, 200, 400, 200, 400, 200, 400, 400, 200]
 
 
 async def test_a_non_ascii_resource_uri_is_sent_in_base64(playground: Site) -> None:

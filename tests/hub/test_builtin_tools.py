@@ -7,7 +7,7 @@ import pytest
 from tests.hub.local_hubs import library, make_hub, open_client, toolbox
 from tests.server.raw_client import LEGACY, MODERN, PLAIN
 
-from hubbub import Context, Server, bounds
+from hubbub import Call, CallNext, Context, Reply, Server, bounds
 from hubbub.hub.search import split_words
 from hubbub.pack import Metrics
 
@@ -77,6 +77,31 @@ async def test_search_includes_changed_tools() -> None:
                 client.handle_message(await client.next_message())
         found = (await client.call("hub.search", {"query": "giraffe"}))["structuredContent"]["tools"]
         assert [tool["name"] for tool in found] == ["giraffe"]
+
+
+@pytest.mark.parametrize("dialect", [PLAIN, LEGACY[-1], MODERN])
+async def test_arguments_that_are_null_are_none(dialect: str) -> None:
+    seen = []
+    upstream = Server("upstream")
+
+    @upstream.tool
+    async def ready() -> str:
+        return "yes"
+
+    @upstream.middleware
+    async def note_arguments(call: Call, call_next: CallNext) -> Reply:
+        if call.method == "tools/call":
+            seen.append(bytes(call.params.arguments))
+        return await call_next(call)
+
+    async with open_client(make_hub(upstream, search="on"), dialect) as client:
+        for params in (
+            {"name": "ready", "arguments": None},
+            {"name": "hub.call", "arguments": {"name": "ready", "arguments": None}},
+        ):
+            called = await client.result("tools/call", params)
+            assert called["content"][0]["text"] == "yes"
+    assert seen == [b"{}", b"{}"]
 
 
 async def test_hub_call_forwards_the_call_unchanged() -> None:

@@ -1,11 +1,17 @@
 """A server that sends exactly the bytes that a test gives it, and an HTTP client for it."""
 
 import asyncio
+import datetime
+import ipaddress
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from tests.stream_server import Handler, stream_server
 
 from hubbub.pack.http import ANY_ADDRESS, HttpClient
@@ -69,3 +75,24 @@ async def send_request(
         return await response.read(limit)
     finally:
         response.close()
+
+
+def make_certificate(folder: Path) -> Path:
+    """Return a self-signed certificate for 127.0.0.1, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path = folder / "certificate.pem"
+    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    return path

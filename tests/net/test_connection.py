@@ -1,23 +1,18 @@
 """HTTP connections to servers that send exactly the bytes that a test gives them."""
 
 import asyncio
-import datetime
 import gzip
-import ipaddress
 import ssl
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.harness import assert_no_leaks
 from tests.clock import advance_and_settle, wait_until, yield_to_loop
-from tests.net.raw_server import OK, open_client, run_raw_server, send_request
+from tests.net.raw_server import OK, make_certificate, open_client, run_raw_server, send_request
 
 from hubbub import EgressRefused, TransportError, bounds
 from hubbub.net.egress import PUBLIC
@@ -319,29 +314,8 @@ async def test_a_silent_server_times_out_and_a_slow_one_does_not() -> None:
             await send_request(http_client, served)
 
 
-def _certificate(folder: Path) -> Path:
-    """Return a self-signed certificate for 127.0.0.1, with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path = folder / "certificate.pem"
-    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
-    return path
-
-
 async def test_tls_requires_a_trusted_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = _certificate(tmp_path)
+    path = make_certificate(tmp_path)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(path)
     async with run_raw_server(OK, OK, tls=tls) as served:

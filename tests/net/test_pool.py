@@ -15,6 +15,8 @@ from tests.clock import wait_until, yield_to_loop
 from tests.net.raw_server import OK, open_client, run_raw_server, send_request
 
 from hubbub import ConnectionFailed, TransportError, bounds
+from hubbub.net.client import EgressGuard
+from hubbub.net.egress_rules import NO_RULES
 from hubbub.net.pool import ConnectionPool
 from hubbub.pack.http import ANY_ADDRESS, HttpClient
 
@@ -291,14 +293,15 @@ class SlowMacSocket(MacSocket):
 @pytest.mark.parametrize("kind", [MacSocket, SlowMacSocket])
 @pytest.mark.parametrize("make_loop", LOOPS)
 def test_a_socket_that_reports_being_connected_is_used(kind: type[socket.socket], make_loop: MakeLoop) -> None:
-    def make_socket(info: tuple[Any, ...]) -> socket.socket:
-        new_socket = kind(family=info[0], type=info[1])
-        new_socket.setblocking(False)
-        return new_socket
+    class OtherSockets(EgressGuard):
+        def make_socket(self, info: tuple[Any, ...]) -> socket.socket:
+            new_socket = kind(family=info[0], type=info[1])
+            new_socket.setblocking(False)
+            return new_socket
 
     async def send_once() -> None:
         async with run_raw_server(OK) as served:
-            pool = ConnectionPool(make_socket, _TIMEOUT_S)
+            pool = ConnectionPool(OtherSockets(ANY_ADDRESS, NO_RULES), _TIMEOUT_S)
             answer = await pool.send("GET", served.url, {}, None, None)
             assert await answer.read(100) == b"ok"
             await pool.close()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hubbub import InvalidParams
 from hubbub.pack.store import GENESIS, Chain, link
+from hubbub.store.hash_chain import check_line, link_line
 
 values = st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(st.characters(codec="utf-8"))
 records = st.lists(st.dictionaries(st.sampled_from(["a", "b", "type"]), values), min_size=1, max_size=6)
@@ -55,3 +56,20 @@ def test_a_missing_entry_breaks_the_chain() -> None:
 def test_a_record_without_a_canonical_form_is_refused() -> None:
     with pytest.raises(InvalidParams):
         link({"n": float("nan")}, GENESIS)
+
+
+def test_a_line_has_the_hash_of_its_own_bytes() -> None:
+    line, digest = link_line(b'"a":1', GENESIS)
+    start = f'{{"a":1,"previous_hash":"{GENESIS}"'
+    assert line.decode() == f'{start},"hash":"{digest}"}}\n'
+    assert digest == hashlib.sha256(f"{start}}}".encode()).hexdigest()
+    assert check_line(line) == digest
+
+
+@given(st.data())
+def test_a_changed_byte_of_a_line_is_found(data: st.DataObject) -> None:
+    line, digest = link_line(b'"a":"text"', GENESIS)
+    at = data.draw(st.integers(0, len(line) - 1))
+    changed = line[:at] + bytes([data.draw(st.integers(0, 255))]) + line[at + 1 :]
+    assert (check_line(changed) == digest) == (changed == line)
+    assert check_line(line[:at]) is None

@@ -61,6 +61,20 @@ async def test_requests_with_a_repeated_head_are_served_with_their_own_bodies(ma
     assert matches
 
 
+@pytest.mark.parametrize("size", [0, 1, 8, 9, 10, 11, 98, 99, 100, 101, 102, 998, 999, 1000, 1001, 9999, 10000])
+def test_only_the_length_of_the_body_itself_matches(size: int) -> None:
+    body, head = b"x" * size, request_heads.read_head((b"POST", b"/echo", "1.1"), {}, None)
+    assert isinstance(head, request_heads.RequestHead)
+    template = request_heads.make_template(post(b"12345"), 5, head)
+    assert template is not None
+    assert template.match(post(body)) == body
+    for wrong in (b"%d" % (size - 1), b"%d" % (size + 1), b"0%d" % size, b"+%d" % size, b" %d" % size, b""):
+        data = post(body).replace(length(body), b"Content-Length: " + wrong)
+        assert template.match(data) is None
+    assert template.match(post(body)[:-1]) is None
+    assert template.match(post(body, tag=b"b")) is None
+
+
 @pytest.mark.parametrize("in_one_write", [True, False])
 @pytest.mark.parametrize("end", [b"", b"\r\n\r\n"], ids=["nothing after it", "an empty line after it"])
 async def test_a_request_within_the_head_of_another_is_not_served(

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 from hubbub.errors import ToolError
 from hubbub.protocol.calls import Principal
 from hubbub.protocol.results import ToolAnnotations
+from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.server.context import Context
 from hubbub.server.server import Server
-from hubbub.server.views import ADMIN_SCOPE
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SCOPES: Final = (ADMIN_SCOPE,)

@@ -126,6 +126,9 @@ class _OperatorGate:
     async def authenticate(self, headers: Headers) -> Principal | Refusal:
         return self._operator
 
+    async def recheck(self, headers: Headers) -> Principal | Refusal:
+        return self._operator
+
     def is_revoked(self, principal: str) -> bool:
         return False
 

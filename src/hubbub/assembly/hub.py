@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from msgspec.structs import replace
 
 from hubbub.assembly.hub_reload import build_loaded_config, reload_on_change
 from hubbub.assembly.pack_installation import InstalledPart, install_pack, lenient_profile, use_profile
 from hubbub.assembly.targets import load_target
+from hubbub.assembly.tenants import apply_tenants
 from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
 from hubbub.errors import SettingsError
 from hubbub.hub.config import UpstreamConfig
@@ -25,6 +27,8 @@ from hubbub.settings.hub import HubSettings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
 
+_PINS: Final = "pins"
+
 
 def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[str], None]) -> Server:
     """Build the hub that the settings describe, which reloads its files while it runs; return the front of its view.
@@ -34,11 +38,17 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
     loaded = build_loaded_config(settings, sources)
     make = partial(load_upstream, known_eras=KnownEras(state_folder))
     hub = Gateway(loaded.config, make=make, known_names=KnownNames())
+    front = hub.fronts[settings.view or ""]
+    tenants = apply_tenants(front, settings, loaded.config.governance, is_hub=True)
     find_socket = _add_administration(hub) if settings.transport != "stdio" else lambda: None
-    hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report, find_socket=find_socket))
+    hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report, tenants, find_socket=find_socket))
+    if sources.file is not None and sources.file.table((_PINS,)):
+        from hubbub.assembly.pins import add_pins  # Most hubs have none.
+
+        add_pins(hub, sources)
     with lenient_profile(sources, report):
         _check_profile(settings.tool_profile, hub)
-    return hub.fronts[settings.view or ""]
+    return front
 
 
 def _add_administration(hub: Gateway) -> Callable[[], str | None]:

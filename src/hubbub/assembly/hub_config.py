@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from hubbub import __version__, bounds
 from hubbub.assembly.server_config import make_server_config
-from hubbub.assembly.settings_checks import refuse_foreign_flags
+from hubbub.assembly.settings_checks import read_server_rules, refuse_foreign_flags
+from hubbub.assembly.tenants import load_governance
 from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
 from hubbub.hub.config import (
@@ -31,15 +32,15 @@ from hubbub.hub.config import (
 )
 from hubbub.protocol.host_origin import is_loopback
 from hubbub.settings import format_suggestion
-from hubbub.settings.governance import NO_GOVERNANCE, GovernanceSettings
-from hubbub.settings.governance_reader import read_governance
+from hubbub.settings.governance import NO_GOVERNANCE
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.read import read_settings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.servers import ServerSettings
-from hubbub.settings.sources import GOVERNANCE, HUB, SERVERS, VIEWS, Sources
+from hubbub.settings.sources import HUB, SERVERS, VIEWS, Sources
 
 if TYPE_CHECKING:
+    from hubbub.assembly.server_rules import ServerRules
     from hubbub.server.pack import Pack
 
 logger = logging.getLogger("hubbub.hub")
@@ -71,12 +72,12 @@ def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
             "--mcp-json cannot be combined with --alone. A hub sets HUBBUB_ALONE=true for the servers that it starts, "
             "so that it does not start itself; to run a hub behind a hub, set HUBBUB_ALONE=false in that server's env"
         )
-    packs = _Packs(sources)
-    file_upstreams = [] if settings.alone else list(_file_upstreams(sources, packs))
+    packs, rules = _Packs(sources), read_server_rules(sources)
+    file_upstreams = [] if settings.alone else list(_file_upstreams(sources, packs, rules))
     has_others = bool(file_upstreams) or settings.mcp_json is not None
     upstreams = [
         *file_upstreams,
-        *_mcp_json_upstreams(settings.mcp_json),
+        *_mcp_json_upstreams(settings.mcp_json, rules),
         *_pack_upstreams(settings, packs, has_others=has_others),
     ]
     refuse_foreign_flags(sources, packs.used)
@@ -94,14 +95,9 @@ def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
         upstreams=tuple(upstreams),
         hub=read_settings(HubSettings, sources, (HUB,)),
         views=views,
-        governance=_governance(sources),
+        governance=load_governance(sources) or NO_GOVERNANCE,
         lists_safe_names=settings.tool_names == "safe",
     )
-
-
-def _governance(sources: Sources) -> GovernanceSettings:
-    has_sections = sources.file is not None and any(name in sources.file.tree for name in GOVERNANCE)
-    return read_governance(sources) if has_sections else NO_GOVERNANCE
 
 
 class _Packs:
@@ -124,7 +120,7 @@ class _Packs:
             yield pack, read_pack_settings(pack, self._sources)
 
 
-def _file_upstreams(sources: Sources, packs: _Packs) -> Iterator[UpstreamConfig]:
+def _file_upstreams(sources: Sources, packs: _Packs, rules: ServerRules | None) -> Iterator[UpstreamConfig]:
     for name in sources.file.table((SERVERS,)) if sources.file is not None else {}:
         assert sources.file is not None
         section = (SERVERS, name)
@@ -139,13 +135,16 @@ def _file_upstreams(sources: Sources, packs: _Packs) -> Iterator[UpstreamConfig]
         elif settings.target is not None:
             yield replace(config, target=settings.target, timeout_s=settings.timeout_s)
         else:
-            yield replace(config, remote=make_server_config(name, settings))
+            yield replace(config, remote=make_server_config(name, settings, rules=rules))
 
 
-def _mcp_json_upstreams(path: str | None) -> Iterator[UpstreamConfig]:
+def _mcp_json_upstreams(path: str | None, rules: ServerRules | None) -> Iterator[UpstreamConfig]:
     if path is not None:
-        for config in read_mcp_json(Path(path).expanduser()):
+        for config in read_mcp_json(Path(path).expanduser(), secret_names=() if rules is None else rules.secrets):
             remote = replace(without_nested_hub(config), timeout_s=bounds.COMMAND_TIMEOUT_S)
+            if rules is not None:
+                rules.check_config(config)
+                remote = rules.apply(remote)
             yield UpstreamConfig(id=config.id, remote=remote, origin=f"{path}: {config.id}")
 
 

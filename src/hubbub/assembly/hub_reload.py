@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hubbub.assembly.hub_config import hub_config
 from hubbub.assembly.serve_settings import add_pack_aliases
 from hubbub.assembly.settings_checks import check_sources
+from hubbub.assembly.tenants import refuse_switch, update_tenants
 from hubbub.hub.config_description import describe_config
 from hubbub.hub.reload import LoadedConfig, Reloader
 from hubbub.hub.state_file import RunningHub, StateFile
@@ -29,6 +30,7 @@ from hubbub.settings.sources import Sources, collect_sources
 from hubbub.transports.signals import hang_up_signal
 
 if TYPE_CHECKING:
+    from hubbub.governance.tenants import Tenants
     from hubbub.hub.gateway import Gateway
 
 _KEY_BYTES: Final = 16
@@ -50,7 +52,10 @@ def build_loaded_config(settings: ServeSettings, sources: Sources) -> LoadedConf
     paths = [*(sources.file.paths if sources.file is not None else ()), settings.mcp_json]
     files = tuple(Path(path).expanduser() for path in paths if path is not None)
     return LoadedConfig(
-        config=hub_config(settings, sources), settings=settings, files=files, trust_records=_trust_records(sources)
+        config=hub_config(settings, sources),
+        settings=settings,
+        files=files,
+        trust_records=_trust_records(sources),
     )
 
 
@@ -70,6 +75,7 @@ async def reload_on_change(
     loaded: LoadedConfig,
     sources: Sources,
     report: Callable[[str], None],
+    tenants: Tenants | None = None,
     *,
     find_socket: Callable[[], str | None] = lambda: None,
 ) -> AsyncIterator[None]:
@@ -88,13 +94,17 @@ async def reload_on_change(
         started_at=time.time(),
         socket=find_socket(),
     )
-    reloader = Reloader(
-        hub,
-        loaded,
-        lambda: load_hub(flags, sources.environ, sources.folder),
-        report=report,
-        on_reload=lambda reloader: state.write(describe_hub(reloader)),
-    )
+
+    def load() -> LoadedConfig:
+        changed = load_hub(flags, sources.environ, sources.folder)
+        refuse_switch(loaded.config.governance.tenants, changed.config.governance.tenants)
+        return changed
+
+    def on_reload(reloader: Reloader) -> None:
+        update_tenants(tenants, reloader.loaded.config.governance.tenants)
+        state.write(describe_hub(reloader))
+
+    reloader = Reloader(hub, loaded, load, report=report, on_reload=on_reload)
     hub.reload_state = reloader.state
     task = asyncio.create_task(reloader.run())
     with hang_up_signal(reloader.request_reload):

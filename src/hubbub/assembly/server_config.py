@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -15,14 +15,25 @@ from hubbub.errors import SettingsError
 from hubbub.hub.config import without_nested_hub
 from hubbub.settings.servers import ServerSettings
 
+if TYPE_CHECKING:
+    from hubbub.assembly.server_rules import ServerRules
 
-def make_server_config(name: str, settings: ServerSettings, variables: Mapping[str, str] | None = None) -> ServerConfig:
+
+def make_server_config(
+    name: str,
+    settings: ServerSettings,
+    variables: Mapping[str, str] | None = None,
+    rules: ServerRules | None = None,
+) -> ServerConfig:
     """Convert a section with a URL or a command; its variables are expanded as in `mcpServers` files.
 
-    Their values come from the environment, then from the stored variables; or from `variables` only.
+    Their values come from the environment, then from the stored variables; or from `variables` only. `rules` add the
+    secrets that the section refers to, and the rules for outgoing connections.
 
     Raises: SettingsError.
     """
+    if rules is not None:
+        rules.check_literals(name, settings)
     entry: dict[str, Any] = {
         "type": settings.transport,
         "url": settings.url,
@@ -38,14 +49,15 @@ def make_server_config(name: str, settings: ServerSettings, variables: Mapping[s
         from hubbub.settings.variables import read_variables  # Most sections refer to none.
 
         variables = {**read_variables(), **os.environ}
-    (config,) = parse_mcp_json(text, variables)
+    (config,) = parse_mcp_json(text, variables, () if rules is None else rules.secrets)
     try:
-        return replace(
+        config = replace(
             without_nested_hub(config),
             timeout_s=settings.timeout_s,
             protocol_version=settings.protocol_version,
             allow_private_network=settings.allow_private_network,
             max_response_bytes=settings.max_response_bytes,
         )
+        return config if rules is None else rules.apply(config)
     except SettingsError as error:
         raise SettingsError(f"server {name!r}: {error.message}") from None

@@ -14,6 +14,7 @@ from hubbub.suggestions import format_suggestion
 
 if TYPE_CHECKING:
     from hubbub.assembly.pack_discovery import PackEntry
+    from hubbub.assembly.server_rules import ServerRules
     from hubbub.server.pack import Pack
 
 
@@ -93,16 +94,33 @@ def _check_hub(sources: Sources) -> set[str]:
     return known
 
 
-def _check_governance(sources: Sources) -> set[str]:
-    """Read the sections about tenants, policy and audit; return the variables that belong to them."""
+def has_governance(sources: Sources) -> bool:
+    """Whether any setting of a hub that many people share is given; otherwise nothing of it is loaded."""
     tree = sources.file.tree if sources.file is not None else {}
     prefixes = tuple(f"{VARIABLE_PREFIX}{name.upper()}__" for name in GOVERNANCE)
-    if not any(name in tree for name in GOVERNANCE) and not any(name.startswith(prefixes) for name in sources.environ):
-        return set()
-    from hubbub.settings.governance import NAMED_SECTIONS, SECTIONS
+    return any(name in tree for name in GOVERNANCE) or any(name.startswith(prefixes) for name in sources.environ)
+
+
+def read_server_rules(sources: Sources) -> ServerRules | None:
+    """Read what the settings say about secrets of servers and connections to them; None: nothing.
+
+    Raises: SettingsError.
+    """
+    if not has_governance(sources):
+        return None
+    from hubbub.assembly.server_rules import ServerRules
     from hubbub.settings.governance_reader import read_governance
 
-    read_governance(sources)
+    return ServerRules.make(read_governance(sources))
+
+
+def _check_governance(sources: Sources) -> set[str]:
+    """Read the sections about tenants, policy and audit; return the variables that belong to them."""
+    if not has_governance(sources):
+        return set()
+    from hubbub.settings.governance import NAMED_SECTIONS, SECTIONS
+
+    read_server_rules(sources)
     known: set[str] = set()
     for name, kind in SECTIONS.items():
         known |= known_variables(kind, (name,))

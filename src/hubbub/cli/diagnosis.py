@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from shutil import which
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,7 +17,7 @@ from hubbub import __version__, bounds
 from hubbub.assembly.assemble import read_pack_settings
 from hubbub.assembly.pack_discovery import PackEntry, find_packs
 from hubbub.assembly.server_config import make_server_config
-from hubbub.assembly.settings_checks import check_sources
+from hubbub.assembly.settings_checks import check_sources, read_server_rules
 from hubbub.cli.client_checks import check_clients
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.install.machine import this_machine
@@ -25,6 +25,9 @@ from hubbub.server.pack import Check, load_object
 from hubbub.settings import ServeSettings, Sources, collect_sources, format_suggestion, read_settings
 from hubbub.settings.servers import ServerSettings
 from hubbub.settings.sources import SERVERS
+
+if TYPE_CHECKING:
+    from hubbub.assembly.server_rules import ServerRules
 
 
 class PackDiagnosis(msgspec.Struct):
@@ -117,10 +120,13 @@ def _check_settings() -> tuple[Check, Sources]:
 def _check_servers(sources: Sources, packs: dict[str, PackEntry]) -> list[Check]:
     """Check that the pack, program or command of each server in the settings file exists."""
     names = sources.file.table((SERVERS,)) if sources.file is not None else {}
-    return [_check_server(name, read_settings(ServerSettings, sources, (SERVERS, name)), packs) for name in names]
+    rules = read_server_rules(sources)
+    return [
+        _check_server(name, read_settings(ServerSettings, sources, (SERVERS, name)), packs, rules) for name in names
+    ]
 
 
-def _check_server(name: str, settings: ServerSettings, packs: dict[str, PackEntry]) -> Check:
+def _check_server(name: str, settings: ServerSettings, packs: dict[str, PackEntry], rules: ServerRules | None) -> Check:
     if not settings.enabled:
         return Check(name, True, "is not enabled")
     if settings.pack is not None:
@@ -133,7 +139,7 @@ def _check_server(name: str, settings: ServerSettings, packs: dict[str, PackEntr
         exists = not file.endswith(".py") or Path(file).is_file()
         return Check(name, exists, f"program {settings.target}", "" if exists else "file not found; correct `target`")
     try:
-        config = make_server_config(name, settings)
+        config = make_server_config(name, settings, rules=rules)
     except SettingsError as error:
         return Check(name, False, error.message, "correct it, or set `enabled = false`")
     description = f"{config.transport} {config.target}"

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from hubbub import bounds
 from hubbub.assembly.server_config import make_server_config
+from hubbub.assembly.settings_checks import read_server_rules
 from hubbub.client.config import ServerConfig
 from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
@@ -134,7 +135,7 @@ def _section_config(name: str, sources: Sources, options: TargetOptions) -> Serv
         return _serve_config(["--pack", settings.pack], options, id=name)
     if settings.target is not None:
         return _serve_config([settings.target], options, id=name)
-    return make_server_config(name, settings)
+    return make_server_config(name, settings, rules=read_server_rules(sources))
 
 
 def _unknown_server(name: str, known: Sequence[str]) -> SettingsError:

@@ -20,22 +20,24 @@ from msgspec.structs import force_setattr
 
 from hubbub import bounds
 from hubbub.client.urls import check_url, redact_url
-from hubbub.errors import HubbubError, SettingsError, TransportError
-from hubbub.ports import ClientTransport, InMemoryServer
+from hubbub.errors import HubbubError, SecretUnavailable, SettingsError, TransportError
+from hubbub.ports import ClientTransport, InMemoryServer, SecretResolver
 from hubbub.protocol.http_headers import check_request_header
 from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN, SUPPORTED_VERSIONS
-from hubbub.settings.secret import Secret
+from hubbub.settings.secret import Secret, SecretTemplate
 from hubbub.suggestions import format_suggestion
 
 if TYPE_CHECKING:
     import socket
 
     from hubbub.client.known_secrets import KnownSecrets
+    from hubbub.net.egress_rules import EgressRules
 
 Transport: TypeAlias = Literal["stdio", "streamable_http", "websocket", "sse", "memory"]
 Hook: TypeAlias = Callable[[str], Any]
 Values: TypeAlias = Mapping[str, "str | Secret | None"]
 Provider: TypeAlias = "Callable[[], Values | Awaitable[Values]]"
+ReadReferences: TypeAlias = Callable[[SecretTemplate], Awaitable[str]]
 
 DEFAULT_PROTOCOL_VERSION: Final = NEWEST_LEGACY.version
 """The version that `initialize` offers unless one is pinned."""
@@ -69,6 +71,7 @@ _ONLY_REMOTE: Final = (
     "sse_max_reconnects",
     "max_response_bytes",
     "allow_private_network",
+    "egress",
 )
 _CALLABLES: Final = ("env_provider", "headers_provider", "on_stdout_line", "on_stderr_line")
 
@@ -112,6 +115,12 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_response_bytes: int | None = None
     allow_private_network: bool | None = None
     """Whether the host may have a private address; unset: only if its name or address is private itself."""
+    egress: EgressRules | None = None
+    """The operator's rules for connections to it."""
+    secrets: SecretResolver | None = None
+    """Resolves references of `headers` before each request, and those of `env` at each start."""
+    tenant: str | None = None
+    """The tenant whose secrets are used; None: those of this process itself."""
 
     def __post_init__(self) -> None:
         self._set("id", _parse_required_text("id", self.id))
@@ -159,6 +168,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError("A server needs an `id`")
         return cls(**value)
 
+    def for_tenant(self, tenant: str | None) -> ServerConfig:
+        """The config for sessions of a tenant, with its secrets."""
+        return self if tenant == self.tenant else msgspec.structs.replace(self, tenant=tenant)
+
     @property
     def is_remote(self) -> bool:
         """Whether it is reached over the network."""
@@ -204,6 +217,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError(f"A server with the transport {self.transport} needs a `url`")
         else:
             check_url(self.url, _SCHEMES[self.transport])
+            if self.egress is not None:
+                self.egress.check_url(self.url)
             for name, value in self.headers.items():
                 check_request_header(name, value.reveal() if isinstance(value, Secret) else "")
 
@@ -295,7 +310,7 @@ def open_transport(
         secrets.learn_arguments(config.args)
 
         async def resolve_env() -> dict[str, str | None]:
-            found = await resolve_values("env", config.env, config.env_provider)
+            found = await resolve_values("env", config.env, config.env_provider, _reference_reader(config, secrets))
             secrets.learn(found, only_secret_names=True)
             return found
 
@@ -309,6 +324,7 @@ def open_transport(
         )
     from hubbub.net.client import HttpClient
     from hubbub.net.egress import egress_policy
+    from hubbub.net.egress_rules import NO_RULES
 
     url = str(config.url)
     secrets.learn_url(url)
@@ -320,6 +336,7 @@ def open_transport(
             connect_s=config.open_timeout_s or bounds.CONNECT_TIMEOUT_S,
             idle_s=config.read_timeout_s,
             connect=connect,
+            rules=config.egress or NO_RULES,
         )
 
     headers = _headers_function(config, secrets)
@@ -349,7 +366,7 @@ def open_transport(
         url,
         headers,
         limit=limit,
-        has_fixed_headers=config.headers_provider is None,
+        has_fixed_headers=config.headers_provider is None and not _has_references(config.headers),
         max_reconnects=config.sse_max_reconnects or bounds.RECONNECTS,
         on_diagnostic=config.on_stderr_line,
         mask=secrets.mask,
@@ -360,15 +377,19 @@ def open_transport(
 def _headers_function(config: ServerConfig, secrets: KnownSecrets) -> Callable[[], Awaitable[dict[str, str]]]:
     """Return a function that returns the headers of each request, before the transport adds its own."""
 
+    read_references = _reference_reader(config, secrets)
+    are_checked = config.headers_provider is None and not _has_references(config.headers)
+
     async def headers() -> dict[str, str]:
         if config.headers_provider is None and not config.headers:
             return {}
         by_lower_name: dict[str, tuple[str, str]] = {}
-        for name, value in (await resolve_values("headers", config.headers, config.headers_provider)).items():
+        resolved = await resolve_values("headers", config.headers, config.headers_provider, read_references)
+        for name, value in resolved.items():
             by_lower_name.pop(name.lower(), None)
             if value is not None:
                 by_lower_name[name.lower()] = name, value
-        if config.headers_provider is not None:
+        if not are_checked:
             _check_headers(by_lower_name.values())
         found = dict(by_lower_name.values())
         secrets.learn(found)
@@ -385,13 +406,37 @@ def _check_headers(headers: Iterable[tuple[str, str]]) -> None:
         raise TransportError(error.message, may_have_executed=False) from None
 
 
-async def resolve_values(name: str, fixed: Values, provider: Provider | None) -> dict[str, str | None]:
-    """Reveal headers or variables: the fixed ones, updated with those of the provider.
+def _has_references(values: Values) -> bool:
+    return any(isinstance(value, SecretTemplate) for value in values.values())
+
+
+def _reference_reader(config: ServerConfig, secrets: KnownSecrets) -> ReadReferences:
+    """Return a function that resolves the references of a text, and has their values masked from then on."""
+
+    async def read_references(template: SecretTemplate) -> str:
+        if config.secrets is None:
+            raise SecretUnavailable(f"The secret {template.names[0]!r} is not configured", template.names[0])
+        values = {name: (await config.secrets.resolve(name, config.tenant)).reveal() for name in template.names}
+        secrets.learn_references(values.values())
+        return template.fill(values)
+
+    return read_references
+
+
+async def resolve_values(
+    name: str, fixed: Values, provider: Provider | None, read_references: ReadReferences | None = None
+) -> dict[str, str | None]:
+    """Reveal headers or variables: the fixed ones, with their references resolved, updated with those of the provider.
 
     Raises:
         TransportError: the provider failed; its exception is hidden, because it may contain a secret.
+        SecretUnavailable: a secret cannot be read, or may not be used for the tenant.
     """
     values: dict[str, Any] = dict(fixed)
+    if read_references is not None:
+        for key, value in fixed.items():
+            if isinstance(value, SecretTemplate):
+                values[key] = Secret(await read_references(value))
     if provider is not None:
         try:
             provided = provider()

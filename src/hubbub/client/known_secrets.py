@@ -8,15 +8,16 @@ echo them: unchanged, URL-encoded, and in base64 at any offset.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from msgspec import Raw
 
 from hubbub import bounds
 from hubbub.client.urls import looks_like_token
+from hubbub.security.known_values import encoded_forms, secret_parts
 from hubbub.security.redact import MASK, redact
 
 _SECRET_NAME: Final = re.compile(
@@ -33,7 +34,6 @@ _MIN_CHARACTERS: Final = 6
 _MIN_CERTAIN_CHARACTERS: Final = 8
 _UNCOMMON_CHARACTERS: Final = 16
 """Values of this length are not common words."""
-_BASE64_BLOCK: Final = 3
 
 
 class KnownSecrets:
@@ -54,7 +54,7 @@ class KnownSecrets:
             has_secret_name = _SECRET_NAME.search(name) is not None
             if only_secret_names and not has_secret_name:
                 continue
-            is_certain = has_secret_name and _NON_SECRET_NAME.search(name) is None
+            is_certain = is_secret_name(name)
             scheme, _, token = value.partition(" ")
             if scheme != value and " " not in token:  # the token of `Bearer ...` by itself
                 self._add(token, is_certain=is_certain)
@@ -62,6 +62,12 @@ class KnownSecrets:
             self._add(value, is_certain=is_certain)
             if value[:6].lower() == "basic ":
                 self._learn_basic(value[6:])
+
+    def learn_references(self, values: Iterable[str]) -> None:
+        """Remember values that were configured as secrets: they are masked everywhere, whatever they look like."""
+        for value in values:
+            for part in secret_parts(value):
+                self._add(part, is_certain=True, is_configured=True)
 
     def learn_url(self, url: str) -> None:
         """Remember the values of a URL's query, and segments of its path that look like tokens."""
@@ -125,17 +131,18 @@ class KnownSecrets:
         self._add(pair, is_certain=True)
         self._add(pair.partition(":")[2], is_certain=True)
 
-    def _add(self, value: str, *, is_certain: bool) -> None:
+    def _add(self, value: str, *, is_certain: bool, is_configured: bool = False) -> None:
         if len(value) < _MIN_CHARACTERS:
             return
-        if value not in self._values:
-            if len(self._values) >= bounds.KNOWN_SECRETS:
-                oldest = next(iter(self._values))
-                del self._values[oldest]
-                self._forms_by_value.pop(oldest, None)
-            self._values[value] = None
-        if is_certain and value not in self._forms_by_value and _is_uncommon(value):
-            self._forms_by_value[value] = tuple(dict.fromkeys(_encoded_forms(value)))
+        if value in self._values:
+            del self._values[value]  # Added again at the end: it is in use, so others are dropped first.
+        elif len(self._values) >= bounds.KNOWN_SECRETS:
+            oldest = next(iter(self._values))
+            del self._values[oldest]
+            self._forms_by_value.pop(oldest, None)
+        self._values[value] = None
+        if is_certain and value not in self._forms_by_value and (is_configured or _is_uncommon(value)):
+            self._forms_by_value[value] = tuple(dict.fromkeys(encoded_forms(value)))
 
     def _mask_values(self, text: str) -> str:
         for value in sorted(self._values, key=len, reverse=True):
@@ -146,6 +153,11 @@ class KnownSecrets:
         return text
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether the value of a header or variable of this name is a secret, by its name."""
+    return _SECRET_NAME.search(name) is not None and _NON_SECRET_NAME.search(name) is None
+
+
 def _is_uncommon(value: str) -> bool:
     """Whether a value is long or mixed enough that it is not a common word."""
     if len(value) < _MIN_CERTAIN_CHARACTERS:
@@ -153,22 +165,3 @@ def _is_uncommon(value: str) -> bool:
     kinds = (str.islower, str.isupper, str.isdigit, lambda letter: not letter.isalnum())
     is_mixed = sum(any(map(kind, value)) for kind in kinds) > 1
     return is_mixed or len(value) >= _UNCOMMON_CHARACTERS
-
-
-def _encoded_forms(value: str) -> Iterator[bytes]:
-    """Yield the forms in which a value may occur in JSON."""
-    from base64 import b64encode, urlsafe_b64encode  # few servers are given secrets
-    from json import dumps
-
-    yield msgspec.json.encode(value)[1:-1]
-    yield dumps(value)[1:-1].encode()
-    yield quote(value, safe="").encode()
-    data = value.encode(errors="replace")
-    for encode in (b64encode, urlsafe_b64encode):
-        for offset in range(_BASE64_BLOCK):
-            # Leave out the characters at both ends, which also encode neighbouring bytes.
-            encoded = encode(b"\0" * offset + data).rstrip(b"=")
-            has_partial_end = (offset + len(data)) % _BASE64_BLOCK != 0
-            form = encoded[offset + 1 if offset else 0 : len(encoded) - has_partial_end]
-            if len(form) >= _MIN_CERTAIN_CHARACTERS:
-                yield form

@@ -1,27 +1,81 @@
-"""Combines policy, quotas, approvals and audit on the path of a call through a hub."""
+"""Combines policy, quotas, approvals and audit on the path of a call through a hub.
+
+    decide -> count -> ask a person -> record the decision -> call -> record the outcome
+
+A call runs only after its decision is in the journal. Each part is optional, except the policy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Hashable
-from typing import Any
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from itertools import count
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Any, Final
 
-from hubbub.errors import NotFound, PromptNotFound, ResourceNotFound, ToolNotFound
+import msgspec
+from msgspec import UNSET, Raw
+
+from hubbub.errors import HubbubError, NotFound, PromptNotFound, ResourceNotFound, ToolFailure, ToolNotFound
+from hubbub.governance.audit_events import AuditEvent
 from hubbub.governance.decision import Action, PolicyDecision, PolicyEngine, Target
-from hubbub.protocol.calls import Call, Principal, Reply
+from hubbub.protocol.calls import Call, Principal, RawReply, Reply
+from hubbub.protocol.results import is_failed_tool
+
+if TYPE_CHECKING:
+    from hubbub.governance.approvals import ApprovalEvent, ApprovalRequest, Approvals, MarkedCall
+    from hubbub.governance.call_quotas import CallQuotas, TenantCalls
+    from hubbub.governance.journal import Journal
 
 Request = Callable[[Call], Coroutine[Any, Any, Reply]]
+MAX_REPORTED_CALLERS: Final = 1024
+"""Callers over a quota that are remembered, so that each is recorded once in a while."""
+REFUSAL_INTERVAL_S: Final = 60.0
+"""How often a caller that exceeds a quota is recorded: a flood of refused calls must not fill the journal."""
+_APPROVED_ACTIONS: Final = ("call", "get", "read")
+_NO_ARGUMENTS: Final = Raw(b"{}")
 
 
 class Governor:
     """Decides, limits, confirms and records what callers do in one hub."""
 
-    def __init__(self, engine: PolicyEngine) -> None:
+    def __init__(
+        self,
+        engine: PolicyEngine,
+        *,
+        quotas: CallQuotas | None = None,
+        tenant_calls: TenantCalls | None = None,
+        approvals: Approvals | None = None,
+        journal: Journal | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._engine = engine
+        self._quotas = quotas
+        self._tenant_calls = tenant_calls
+        self.approvals = approvals
+        self._journal = journal
+        self._clock = clock
+        self._call_prefix = os.urandom(4).hex()
+        self._call_numbers = count(1)
+        self._refused_callers: OrderedDict[str, float] = OrderedDict()
+        self._approved_rounds: Any = None
+
+    # -- policy --------------------------------------------------------------------------
 
     @property
-    def policy_version(self) -> str:
-        """The version of the policy in effect."""
-        return self._engine.version
+    def engine(self) -> PolicyEngine:
+        """The policy in effect."""
+        return self._engine
+
+    def use_policy(self, engine: PolicyEngine) -> None:
+        """Decide by another policy from now on; approvals under the old one are void."""
+        self._engine = engine
+        if self.approvals is not None:
+            self.approvals.retain_version(engine.version)
 
     def group(self, principal: Principal) -> Hashable:
         """Return a key that principals share who may see the same."""
@@ -31,29 +85,251 @@ class Governor:
         """Whether a principal may know of a target."""
         return self._engine.decide(principal, "list", target).effect != "deny"
 
-    def asks_client(self, call: Call, action: Action, target: Target) -> bool:
-        """Whether `run` will ask the caller's own client to confirm this call."""
-        return False
+    # -- calls ---------------------------------------------------------------------------
 
     async def run(self, call: Call, action: Action, target: Target, request: Request) -> Reply:
-        """Send a call to its target, if the policy allows it."""
-        await self.admit(call, action, target)
-        return await request(call)
+        """Send a call to its target, if policy, quotas and a person allow it.
 
-    async def admit(self, call: Call, action: Action, target: Target) -> PolicyDecision:
-        """Check a call against the policy, quotas and approvals, and record the decision.
+        Raises: as `admit`, and what `request` raises.
+        """
+        tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
+        if tenant_calls is not None and (error := tenant_calls.acquire(tenant)) is not None:
+            await self._record_refusal(call, action, target, error)
+            raise error
+        try:
+            admitted = await self.admit(call, action, target)
+            return await self._request(call, admitted, target, request)
+        finally:
+            if tenant_calls is not None:
+                tenant_calls.release(tenant)
+
+    async def _request(self, call: Call, admitted: Admitted, target: Target, request: Request) -> Reply:
+        journal = self._journal
+        if journal is None and admitted.approval is None:
+            return await request(call)
+        started = perf_counter()
+        try:
+            reply = await request(call)
+        except BaseException as error:
+            if journal is not None:
+                journal.record_later(_end_event(admitted, started, _outcome(error), error=error))
+            raise
+        if admitted.approval is not None:
+            self._continue_approval(admitted.approval, reply)
+        if journal is not None:
+            size = len(reply.body) if isinstance(reply, RawReply) else None
+            outcome = "tool_error" if is_failed_tool(reply) else "ok"
+            journal.record_later(_end_event(admitted, started, outcome, size=size))
+        return reply
+
+    async def admit(self, call: Call, action: Action, target: Target) -> Admitted:
+        """Check a call, and record the decision before it runs.
 
         Raises:
-            NotFound: the policy denies it; hidden things do not exist for a caller.
+            NotFound: the policy denies it; for its caller the target does not exist.
+            QuotaExceeded: the caller has used up a quota.
+            ToolFailure: a person has to approve it, or has not approved it.
+            AuditUnavailable: the decision cannot be recorded.
         """
-        decision = self._engine.decide(call.caller.principal, action, target)
+        principal = call.caller.principal
+        if (
+            self._quotas is not None
+            and (error := self._quotas.check(principal, target.server, target.name)) is not None
+        ):
+            await self._record_refusal(call, action, target, error)
+            raise error
+        decision = self._engine.decide(principal, action, target)
         if decision.effect == "deny":
-            raise await self.record_denial(call, action, target)
-        return decision
+            raise await self._deny(call, action, target, decision)
+        approval = None
+        if decision.effect == "confirm" and action in _APPROVED_ACTIONS and self.approvals is not None:
+            approval = await self._require_approval(call, target, decision)
+            if approval.policy_version != self._engine.version:  # The policy changed while a person was asked.
+                return await self.admit(call, action, target)
+        event = None
+        if self._journal is not None:
+            event = self._make_event("decision", call, action, target, decision)
+            await self._journal.record(event)
+        return Admitted(event, approval)
 
-    async def record_denial(self, call: Call, action: Action, target: Target) -> NotFound:
-        """Record that a caller was denied a target; return the error that it gets."""
+    async def record_denial(self, call: Call, action: Action, target: Target) -> None:
+        """Record that a caller asked for a target that it may not see.
+
+        Raises: QuotaExceeded, AuditUnavailable.
+        """
+        principal = call.caller.principal
+        if (
+            self._quotas is not None
+            and (error := self._quotas.check(principal, target.server, target.name)) is not None
+        ):
+            await self._record_refusal(call, action, target, error)
+            raise error
+        decision = self._engine.decide(principal, action, target)
+        if decision.effect == "deny":
+            await self._deny(call, action, target, decision)
+
+    async def _deny(self, call: Call, action: Action, target: Target, decision: PolicyDecision) -> NotFound:
+        if self._journal is not None:
+            await self._journal.record(self._make_event("decision", call, action, target, decision))
         return _not_found(target)
+
+    # -- approvals -----------------------------------------------------------------------
+
+    def suspends(self, call: Call, action: Action, target: Target) -> bool:
+        """Whether `run` asks the caller's client for an approval that a stateless client gives in another request."""
+        if self.approvals is None or action not in _APPROVED_ACTIONS or not call.caller.revision.rounds:
+            return False
+        from hubbub.governance.client_approval import must_suspend
+
+        if not must_suspend(self.approvals.settings.via, call.caller):
+            return False
+        return self._engine.decide(call.caller.principal, action, target).effect == "confirm"
+
+    async def _require_approval(self, call: Call, target: Target, decision: PolicyDecision) -> ApprovalRequest:
+        from hubbub.governance.approvals import MarkedCall
+        from hubbub.governance.client_approval import approve_call
+
+        assert self.approvals is not None
+        marked = MarkedCall(call.caller.principal, target.server, target.name, _arguments(call), decision)
+        continued = self._find_continued(call, marked)
+        if continued is not None:
+            return continued
+        return await approve_call(self.approvals, call, marked, lambda: self._engine.version)
+
+    def _find_continued(self, call: Call, marked: MarkedCall) -> ApprovalRequest | None:
+        """Return the approval of an earlier round of this call."""
+        state = getattr(call.params, "request_state", UNSET)
+        if state is UNSET or self._approved_rounds is None:
+            return None
+        found: ApprovalRequest | None = self._approved_rounds.take(state, marked)
+        return found
+
+    def _continue_approval(self, approval: ApprovalRequest, reply: Reply) -> None:
+        """Let the caller continue an approved call that asks for input."""
+        from hubbub.governance.approved_rounds import ApprovedRounds, find_request_state
+
+        state = find_request_state(reply)
+        if state is not None:
+            if self._approved_rounds is None:
+                self._approved_rounds = ApprovedRounds(clock=self._clock)
+            self._approved_rounds.remember(approval, state)
+
+    # -- audit ---------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep the journal open while the block runs."""
+        if self._journal is None:
+            yield
+            return
+        await self._journal.open()
+        try:
+            yield
+        finally:
+            await self._journal.close()
+
+    def record_approval(self, event: ApprovalEvent) -> None:
+        """Record a change of an approval; for `Approvals(on_event=...)`."""
+        request = event.request
+        facts: dict[str, Any] = {"approval": request.id, "via": event.via}
+        if event.approver:
+            facts["approver"] = event.approver
+        if event.reason:
+            facts["reason"] = event.reason
+        self.record_event(
+            AuditEvent(
+                event=event.kind,
+                tenant=request.tenant,
+                user=request.user,
+                client=request.client,
+                server=request.server,
+                tool=request.tool,
+                args_sha256=request.digest,
+                facts=facts,
+            )
+        )
+
+    def record_event(self, event: AuditEvent) -> None:
+        """Record what is not a call, such as a session that was opened or a secret that was denied."""
+        if self._journal is not None:
+            self._journal.record_later(event)
+
+    async def _record_refusal(self, call: Call, action: Action, target: Target, error: HubbubError) -> None:
+        """Record a call that a quota refused: the first of its caller, and one in a while after that."""
+        name, now, refused = call.caller.principal.name, self._clock(), self._refused_callers
+        if self._journal is None or now < refused.get(name, 0.0):
+            return
+        refused[name] = now + REFUSAL_INTERVAL_S
+        refused.move_to_end(name)
+        if len(refused) > MAX_REPORTED_CALLERS:
+            refused.popitem(last=False)
+        event = self._make_event("quota.exceeded", call, action, target, None)
+        await self._journal.record(msgspec.structs.replace(event, outcome="refused", facts={"reason": error.message}))
+
+    def _make_event(
+        self, kind: str, call: Call, action: Action, target: Target, decision: PolicyDecision | None
+    ) -> AuditEvent:
+        principal, meta = call.caller.principal, call.meta
+        return AuditEvent(
+            event=kind,
+            call=f"{self._call_prefix}-{next(self._call_numbers)}",
+            tenant=principal.tenant,
+            user=principal.user or principal.name,
+            client=principal.client,
+            credential=principal.credential,
+            trace="" if meta.traceparent is UNSET else meta.traceparent,
+            server=target.server,
+            tool=target.name,
+            kind=target.kind,
+            action=action,
+            args_sha256=sha256(_arguments(call)).hexdigest(),
+            decision=decision,
+        )
+
+
+class Admitted(msgspec.Struct, frozen=True, gc=False):
+    """A call that may run."""
+
+    event: AuditEvent | None
+    """The record of its decision; None without a journal."""
+    approval: ApprovalRequest | None
+    """The approval that it used up."""
+
+
+def _arguments(call: Call) -> Raw | bytes:
+    """The arguments of a call as they were sent; of a method without arguments, its params."""
+    arguments = getattr(call.params, "arguments", None)
+    if isinstance(arguments, Raw):
+        return arguments
+    return call.raw if arguments is None else msgspec.json.encode(arguments)
+
+
+def _end_event(
+    admitted: Admitted, started: float, outcome: str, *, size: int | None = None, error: BaseException | None = None
+) -> AuditEvent:
+    decided = admitted.event
+    assert decided is not None
+    code: str | int = ""
+    if error is not None:
+        code = getattr(error, "kind", "") or getattr(error, "code", "") or type(error).__name__
+    return AuditEvent(
+        event="call.end",
+        call=decided.call,
+        tenant=decided.tenant,
+        user=decided.user,
+        server=decided.server,
+        tool=decided.tool,
+        outcome=outcome,
+        code=code,
+        ms=round((perf_counter() - started) * 1000, 3),
+        bytes=size,
+    )
+
+
+def _outcome(error: BaseException) -> str:
+    if isinstance(error, ToolFailure):
+        return "tool_error"
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else "error"
 
 
 def _not_found(target: Target) -> NotFound:

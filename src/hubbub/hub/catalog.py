@@ -31,6 +31,7 @@ _RESERVED_OFFERS = tuple(Offer(HUB_ID, name) for name in BUILTIN_TOOLS)
 _DEFAULT_TOOL_SETTINGS = ToolSettings()
 _OUTPUT_SCHEMA = "outputSchema"
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
+_NO_NAMES: Mapping[str, UpstreamNames] = {}
 
 
 class Item:
@@ -185,11 +186,13 @@ def build_catalog(
     snapshots: Mapping[str, Snapshot],
     known: Callable[[UpstreamConfig], UpstreamNames] = lambda upstream: NO_KNOWN_NAMES,
     listed_names: ListedNames | None = None,
+    reserved: Mapping[str, UpstreamNames] = _NO_NAMES,
 ) -> Catalog:
     """Build the catalog of these upstreams, in the order of the config.
 
     Upstreams that were not reached yet take part in the naming with what is `known` of them. Names in
-    `listed_names` were listed before and stay callable.
+    `listed_names` were listed before and stay callable. Names in `reserved` belong to entries that a server has but
+    that are not shown, by server: no other entry gets them.
     """
     listed_names = ListedNames() if listed_names is None else listed_names
     style = NameStyle(config.hub.name_limit, config.lists_safe_names)
@@ -202,6 +205,8 @@ def build_catalog(
             for kind, offers in _expected_offers(upstream, known(upstream)).items():
                 offered[kind] += offers
             continue
+        for kind, offers in _expected_offers(upstream, reserved.get(upstream.id, NO_KNOWN_NAMES)).items():
+            offered[kind] += offers
         for kind, entries in _shown_entries(upstream, snapshot).items():
             for entry in entries:
                 if kind == "tools" and not config.hub.output_schemas and _OUTPUT_SCHEMA in entry.members:

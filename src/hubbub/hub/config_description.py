@@ -25,6 +25,8 @@ EMPTY_LIST_TEXT: Final = "nothing"
 """How an empty list is shown."""
 _RELOADED: Final = frozenset(("target", "packs", "config", "mcp_json", "tool_profile", "tool_names"))
 """Settings of `serve` that a reload applies to the hub; the others are fixed for the life of the process."""
+_NOT_SETTINGS: Final = ("secrets", "tenant")
+"""Fields of a `ServerConfig` that follow from other sections; the references to secrets are in headers and env."""
 _FILE_KEYS: Final = {"chdir": "cwd"}
 _DIGEST_CHARACTERS: Final = 32
 _MAX_SHOWN_CHARACTERS: Final = 200
@@ -75,7 +77,8 @@ class _Describer:
         for name in config.__struct_fields__:
             value = getattr(config, name)
             if name == "remote" and value is not None:
-                found |= self.digest_fields(value, "")
+                remote = {key: getattr(value, key) for key in value.__struct_fields__ if key not in _NOT_SETTINGS}
+                found |= self.digest_fields({_FILE_KEYS.get(key, key): item for key, item in remote.items()}, "")
             elif name == "pack_settings":
                 found |= self.digest_fields(value, "settings")
             elif name not in ("id", "origin"):

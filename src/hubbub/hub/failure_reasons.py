@@ -11,12 +11,15 @@ import signal
 from hubbub.errors import (
     ConnectionClosed,
     DeadlineExceeded,
+    EgressRefused,
     HttpError,
     HubbubError,
     InvalidResponse,
     ProtocolVersionNotSupported,
     RemoteError,
     ResponseTooLarge,
+    SecretDenied,
+    SecretUnavailable,
     SessionLost,
     TransportClosed,
     TransportError,
@@ -31,6 +34,8 @@ def public_reason(error: HubbubError, transport: str) -> str:
             return error.message
         case ResponseTooLarge() | InvalidResponse() | SessionLost():
             return error.message  # describes the form of an answer without quoting it
+        case SecretUnavailable() | EgressRefused():
+            return _describe_rule(error)
         case HttpError():
             return f"it answered with HTTP status {error.status}"
         case TransportClosed():
@@ -40,6 +45,14 @@ def public_reason(error: HubbubError, transport: str) -> str:
         case RemoteError():
             return "it refused the connection"
     return default_reason
+
+
+def _describe_rule(error: SecretUnavailable | EgressRefused) -> str:
+    if isinstance(error, EgressRefused):
+        return "the egress rules of the hub do not allow it; ask the operator"
+    if isinstance(error, SecretDenied):
+        return "a secret that it needs may not be used for this tenant; ask the operator"
+    return "a secret that it needs cannot be read; ask the operator"
 
 
 def _describe_exit(error: TransportError) -> str | None:

@@ -148,7 +148,12 @@ class Front(Server):
         visible, params = self.visible_to(call.caller), call.params
         self.hub.remember_names(self.hub.catalog)
         page = visible.pages.page(
-            kind, call.caller.revision, params.cursor, self.sealer, visible.catalog_view.descriptions
+            kind,
+            call.caller.revision,
+            params.cursor,
+            self.sealer,
+            visible.catalog_view.descriptions,
+            call.caller.principal,
         )
         return add_cache_hint(self, page)
 
@@ -187,7 +192,7 @@ class Front(Server):
         sections = [
             f"{id}: {text.strip()}"
             for id, upstream in self.hub.upstreams.items()
-            if (text := upstream.snapshot.instructions) and self._sees_server(shown, id, caller)
+            if self._sees_server(shown, id, caller) and (text := self.hub.shown_snapshot(upstream).instructions)
         ]
         return "\n\n".join(sections)[: bounds.HUB_INSTRUCTIONS_CHARACTERS] or None
 
@@ -283,6 +288,8 @@ class Front(Server):
 
     def _is_hidden(self, server: str, uri: str, caller: Caller | None) -> bool:
         """Whether a server has a resource that this caller must not see."""
+        if self.withholds_uri(server, uri):
+            return True
         catalog, governor = self.hub.catalog, self.hub.governor
         if caller is None or (not catalog.scopes and governor is None):
             return False
@@ -295,6 +302,10 @@ class Front(Server):
             for part in (catalog.resources, catalog.templates)
             for item in part.listed.values()
         )
+
+    def withholds_uri(self, server: str, uri: str) -> bool:
+        """Whether a URI belongs to a resource template of a server that is withheld until it is approved."""
+        return self.hub.pinned is not None and self.hub.pinned.withholds_uri(server, uri)
 
     def may_watch(self, uri: str, caller: Caller) -> bool:
         """Whether a caller may subscribe to a resource."""
@@ -315,6 +326,7 @@ class Front(Server):
             for id, upstream in self.hub.upstreams.items()
             if shown.has_server(id)
             and upstream.snapshot.has_capability("resources")
+            and not self.withholds_uri(id, uri)
             and (governor is None or governor.shows(caller.principal, Target("resource", id, uri)))
         ]
 

@@ -11,7 +11,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -40,12 +40,15 @@ from hubbub.hub.subscriptions import ResourceLocation, Subscriptions
 from hubbub.hub.upstream import DrainingPeer, Upstream, UpstreamOptions
 from hubbub.ports import Peer, Sealer
 from hubbub.protocol.calls import Caller, Notification
-from hubbub.security.sealer import Sealer as KeyedSealer
+from hubbub.security.sealer import ReplaceableSealer
 from hubbub.server.client_sessions import ClientSessions
 from hubbub.server.server import Server
 from hubbub.server.shared_run import SharedRun
 from hubbub.server.subscriptions import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
 from hubbub.settings.hub import HubSettings
+
+if TYPE_CHECKING:
+    from hubbub.hub.pinned_lists import PinnedLists
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -67,7 +70,7 @@ class Gateway:
         self.config = config
         self.id = secrets.token_hex(8)
         """Identifies this hub in `_meta`, so that it is recognized among its own upstreams."""
-        self.sealer = _ReplaceableSealer()
+        self.sealer = ReplaceableSealer()
         self.upstreams: dict[str, Upstream] = {}
         """By id, in the order of the config."""
         self.peers: dict[str, Peer] = {}
@@ -78,6 +81,8 @@ class Gateway:
         """The outcome of the last reload of the settings files; None if they are not reloaded."""
         self.governor: Governor | None = None
         """Decides, limits and records what callers do; None: everyone may do everything, and nothing is recorded."""
+        self.pinned: PinnedLists | None = None
+        """Withholds or reports definitions that are not approved; None: all are shown."""
         self.lifespans: list[Callable[[], AbstractAsyncContextManager[None]]] = []
         """Context managers that are open while the hub runs."""
         self.tenant_sessions = TenantSessions(config.governance.tenants)
@@ -99,11 +104,9 @@ class Gateway:
         self._awaited_ids: set[str] = set()
         self._draining: dict[Upstream, asyncio.Task[None]] = {}
         """Replaced upstreams that still finish their calls."""
-        self.is_running = False
-        self._was_closed = False
+        self.is_running = self._was_closed = self._expects_capable = False
         self._shared_run = SharedRun(f"hub {config.name!r}", self._open)
         self._sole_caller: Caller | None = None
-        self._expects_capable = False
         for upstream in config.upstreams:
             self._add(self._make_upstream(upstream, config.hub))
         self.subscriptions = Subscriptions(self.upstreams, self._watched_uris)
@@ -129,11 +132,29 @@ class Gateway:
                 for id, up in self.upstreams.items()
                 if not self._is_this_hub(up)
             }
-            self._catalog = build_catalog(self.config, snapshots, self._known_names, self._listed_names)
+            reserved: Mapping[str, UpstreamNames] = {}
+            if self.pinned is not None:
+                snapshots = self.pinned.apply(snapshots, {id: up.snapshot for id, up in self.upstreams.items()})
+                reserved = self.pinned.reserved_names()
+            self._catalog = build_catalog(self.config, snapshots, self._known_names, self._listed_names, reserved)
             self._log_collisions(self._catalog)
             for front in self.fronts.values():
                 front.invalidate()
         return self._catalog
+
+    def shown_snapshot(self, upstream: Upstream) -> Snapshot:
+        """The lists of an upstream without definitions that are withheld until they are approved."""
+        snapshot = upstream.snapshot
+        if self.pinned is None:
+            return snapshot
+        if not self.pinned.is_current(upstream.id, snapshot):
+            self._catalog = None
+        _ = self.catalog  # reviews the snapshots, if one of them is new
+        return self.pinned.shown(upstream.id, snapshot)
+
+    def invalidate_catalog(self) -> None:
+        """Build the catalog again at the next use."""
+        self._catalog = None
 
     def remember_names(self, catalog: Catalog) -> None:
         """Record that a catalog was listed to a client: its names keep their meaning from now on."""
@@ -148,7 +169,7 @@ class Gateway:
         """Save the names of the servers for the next run."""
         if self.known_names is not None:
             for config in self.config.upstreams:
-                self.known_names.save(config, self.upstreams[config.id].snapshot)
+                self.known_names.save(config, self.shown_snapshot(self.upstreams[config.id]))
 
     def _is_this_hub(self, upstream: Upstream) -> bool:
         """Whether an upstream is this hub itself, whose lists would grow each time they are read."""
@@ -231,8 +252,10 @@ class Gateway:
                         front.resource_updated(uri, scope=change.scope, principal=change.principal)
             return
         self._catalog = None
+        if self.pinned is not None:
+            _ = self.catalog  # so that a changed definition is reported at once
         if upstream.id not in self._awaited_ids:  # a request that waits for its lists will read them anyway
-            self._publish(change.kind, upstream.id)
+            self.publish_change(change.kind, upstream.id)
 
     def _on_scope_end(self, scope: str) -> None:
         for upstream in self.upstreams.values():
@@ -244,7 +267,8 @@ class Gateway:
             if front.has_server(upstream.id):
                 front.resource_updated(STATUS_URI)
 
-    def _publish(self, kind: str, server: str) -> None:
+    def publish_change(self, kind: str, server: str) -> None:
+        """Notify the clients of a server that its list of this kind has changed."""
         for front in self.fronts.values():
             if front.has_server(server):
                 front.broadcaster.publish(Notification(_CHANGE_METHODS[kind]))
@@ -438,19 +462,6 @@ class Gateway:
         self._results.spill.reopen()
         for front in self.fronts.values():
             front.reopen()
-
-
-class _ReplaceableSealer:
-    """Delegates to the current sealer, so that upstreams need not know when it is replaced."""
-
-    def __init__(self) -> None:
-        self.sealer: Sealer = KeyedSealer()
-
-    def seal(self, purpose: str, record: Any, *, lifetime_s: float | None = None) -> str:
-        return self.sealer.seal(purpose, record, lifetime_s=lifetime_s)
-
-    def open(self, purpose: str, text: str) -> Any:
-        return self.sealer.open(purpose, text)
 
 
 def make_upstream(

@@ -1,7 +1,7 @@
 """The lists of one front, encoded once for each revision and cached until something changes.
 
-A page is the encoded bytes of its entries, shared by all callers. A cursor is sealed and names the last entry sent, so
-that changes between two pages neither skip nor repeat the entries that remain.
+A page is the encoded bytes of its entries, shared by all callers. A cursor is sealed for its caller and names the last
+entry sent, so that changes between two pages neither skip nor repeat the entries that remain.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from hubbub.errors import InvalidParams
 from hubbub.hub.catalog import Item
 from hubbub.hub.list_entries import EntryMeta, ListKind, encode_entry
 from hubbub.ports import Sealer
-from hubbub.protocol.calls import Reply
+from hubbub.protocol.calls import ANONYMOUS, Principal, Reply
 from hubbub.protocol.revisions import Revision
+from hubbub.server.pagination import cursor_purpose
 
 
 class ToolsPage(Reply):
@@ -68,7 +69,7 @@ class ListPages:
     def __init__(self, items: Callable[[ListKind], Mapping[str, Item]], entry_meta: Callable[[str], EntryMeta]) -> None:
         self._items = items
         self._entry_meta = entry_meta
-        self._pages: dict[tuple[ListKind, str, int], tuple[Raw, str | UnsetType]] = {}
+        self._pages: dict[tuple[ListKind, str, int], tuple[Raw, _Cursor | None]] = {}
 
     def clear(self) -> None:
         """Drop all pages, because an item or the health of a server has changed."""
@@ -81,19 +82,21 @@ class ListPages:
         cursor: str | UnsetType,
         sealer: Sealer,
         descriptions: Mapping[str, str],
+        principal: Principal = ANONYMOUS,
     ) -> Reply:
         """Return one page of a list.
 
         Raises:
-            InvalidParams: the cursor was not issued by this list.
+            InvalidParams: the cursor was not issued by this list, or for another principal.
         """
-        items = self._items(kind)
-        start = 0 if cursor is UNSET else _find_start(list(items), _open_cursor(cursor, kind, sealer))
+        items, purpose = self._items(kind), cursor_purpose(f"hub {kind}", principal)
+        start = 0 if cursor is UNSET else _find_start(list(items), _open_cursor(cursor, purpose, sealer))
         key = (kind, revision.version, start)
         found = self._pages.get(key)
         if found is None:
-            found = self._pages[key] = self._encode_page(kind, items, revision, start, sealer, descriptions)
-        return _PAGE_TYPES[kind](found[0], found[1])
+            found = self._pages[key] = self._encode_page(kind, items, revision, start, descriptions)
+        entries, last = found
+        return _PAGE_TYPES[kind](entries, UNSET if last is None else sealer.seal(purpose, msgspec.to_builtins(last)))
 
     def _encode_page(
         self,
@@ -101,9 +104,8 @@ class ListPages:
         items_by_name: Mapping[str, Item],
         revision: Revision,
         start: int,
-        sealer: Sealer,
         descriptions: Mapping[str, str],
-    ) -> tuple[Raw, str | UnsetType]:
+    ) -> tuple[Raw, _Cursor | None]:
         items = list(items_by_name.values())
         end = start + bounds.PAGE_ITEMS
         entry_metas: dict[str, EntryMeta] = {}
@@ -114,16 +116,14 @@ class ListPages:
                 entry_meta = entry_metas[item.server] = self._entry_meta(item.server)
             description = descriptions.get(item.name, item.description) if kind == "tools" else item.description
             chunks += (b"," if chunks else b"[", encode_entry(item, kind, revision, entry_meta, description))
-        cursor: str | UnsetType = UNSET
-        if end < len(items):
-            cursor = sealer.seal(f"cursor hub {kind}", [end, items[end - 1].name])
+        cursor = _Cursor(end, items[end - 1].name) if end < len(items) else None
         chunks.append(b"]" if chunks else b"[]")
         return Raw(b"".join(chunks)), cursor
 
 
-def _open_cursor(text: str, kind: ListKind, sealer: Sealer) -> _Cursor:
+def _open_cursor(text: str, purpose: str, sealer: Sealer) -> _Cursor:
     try:
-        return msgspec.convert(sealer.open(f"cursor hub {kind}", text), _Cursor)
+        return msgspec.convert(sealer.open(purpose, text), _Cursor)
     except (ValueError, msgspec.ValidationError):
         raise InvalidParams(
             "Invalid params: this cursor is not valid for this list; request the first page without a cursor"

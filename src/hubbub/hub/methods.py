@@ -86,7 +86,7 @@ def _use(
     governor = front.hub.governor
     if governor is None:
         return request(call)
-    if governor.asks_client(call, action, target) and call.caller.revision.rounds:
+    if governor.suspends(call, action, target):
         # A modern caller answers in another request, until when the call is suspended.
         return _ask_and_use(front, call, governor, action, target, request)
     return governor.run(call, action, target, request)

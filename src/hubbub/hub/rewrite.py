@@ -12,7 +12,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from hubbub.protocol.calls import NO_META, Call, RawReply, Reply
-from hubbub.protocol.params import CallToolParams, ReadResourceParams
+from hubbub.protocol.params import CallToolParams, ReadResourceParams, fill_arguments
 from hubbub.protocol.results import ReadReply
 from hubbub.protocol.shape import unwrap_result
 
@@ -45,14 +45,16 @@ def with_reference(call: Call, **members: str) -> Call:
 
 def with_arguments(call: Call, name: str, arguments: Raw) -> Call:
     """Replace the tool and its arguments."""
-    return _with_params(call, replace(call.params, name=name, arguments=arguments), name=name, arguments=arguments)
+    params = replace(call.params, name=name, arguments=fill_arguments(arguments))
+    return _with_params(call, params, name=name, arguments=arguments)
 
 
 def as_tool_call(call: Call, name: str) -> Call:
     """Turn a method call into `tools/call`: its params become the arguments."""
     arguments = call.raw.copy()
     raw = Raw(_encode({"name": name, "arguments": arguments}))
-    return replace(call, method="tools/call", raw=raw, params=CallToolParams(name=name, arguments=arguments))
+    params = CallToolParams(name=name, arguments=fill_arguments(arguments))
+    return replace(call, method="tools/call", raw=raw, params=params)
 
 
 def unwrap_reply(reply: Reply) -> Reply:

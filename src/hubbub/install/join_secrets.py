@@ -1,7 +1,4 @@
-"""Creates the secret that a preset needs, where the server reads it: in the system's keyring or in a private file.
-
-The only module of the core that imports keyring, an optional library.
-"""
+"""Creates the secret that a preset needs, where the server reads it: in the system's keyring or in a private file."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from secrets import token_hex, token_urlsafe
 from typing import Final, Literal, TypeAlias
 
 from hubbub.errors import SettingsError
+from hubbub.security.system_keyring import read_keyring, write_keyring
 from hubbub.server.pack import Preset
 from hubbub.settings.folders import data_folder, make_private_folder
 
@@ -66,17 +64,9 @@ def _create_file(path: Path) -> bool:
 
 def _create_in_keyring(variable: str) -> bool:
     try:
-        import keyring
-        from keyring.errors import KeyringError
-    except ImportError:
-        raise SettingsError(
-            "--create-secret keyring needs the keyring library: install Hubbub with its extra 'keyring' "
-            "(in a clone: pip install -e '.[keyring]'), or use --create-secret file"
-        ) from None
-    try:
-        if keyring.get_password(_SERVICE, variable):
+        if read_keyring(_SERVICE, variable):
             return False
-        keyring.set_password(_SERVICE, variable, token_urlsafe(32))
-    except (KeyringError, RuntimeError) as error:
-        raise SettingsError(f"the system's keyring cannot be used: {error}; use --create-secret file") from None
+        write_keyring(_SERVICE, variable, token_urlsafe(32))
+    except SettingsError as error:
+        raise SettingsError(f"--create-secret keyring: {error.message}; use --create-secret file") from None
     return True

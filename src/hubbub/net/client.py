@@ -9,13 +9,15 @@ HTTP parser is loaded with the first request, websockets with the first WebSocke
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hubbub import bounds
 from hubbub.errors import ConnectionFailed, EgressRefused, TransportError
-from hubbub.net.egress import EgressPolicy, address_kind
+from hubbub.net.egress import ANY_ADDRESS, PUBLIC, EgressPolicy, address_kind
+from hubbub.net.egress_rules import NO_RULES, EgressRules, address_of
 
 if TYPE_CHECKING:
     from hubbub.net.pool import ConnectionPool
@@ -37,6 +39,10 @@ class _ForbiddenAddress(_RefusedAddress):
     """An address that no setting can allow."""
 
 
+class _RefusedHost(_RefusedAddress):
+    """A host that the operator's rules refuse; the message names it, because it was configured."""
+
+
 class HttpClient:
     """HTTP and WebSocket connections to one server, at addresses that an `EgressPolicy` allows."""
 
@@ -47,11 +53,12 @@ class HttpClient:
         connect_s: float | None = None,
         idle_s: float | None = None,
         connect: Callable[[], socket.socket] | None = None,
+        rules: EgressRules = NO_RULES,
     ) -> None:
         """`connect` returns a connected, non-blocking socket in place of one to the URL's address, such as a Unix
         socket; it must not block, and must check by itself where it connects.
         """
-        self._egress = egress
+        self._guard = EgressGuard(egress, rules)
         self._connect_s = bounds.CONNECT_TIMEOUT_S if connect_s is None else connect_s
         self._idle_s = idle_s
         self._connect = connect
@@ -136,20 +143,54 @@ class HttpClient:
         if self._pool is None:
             from hubbub.net.pool import ConnectionPool
 
-            self._pool = ConnectionPool(self._make_socket, self._connect_s, self._connect)
+            self._pool = ConnectionPool(self._guard, self._connect_s, self._connect)
         return self._pool
 
-    def _make_socket(self, info: tuple[Any, ...]) -> socket.socket:
+
+class EgressGuard:
+    """Checks every connection of one client against the operator's rules and the kinds of its addresses."""
+
+    def __init__(self, policy: EgressPolicy, rules: EgressRules) -> None:
+        self._policy = policy
+        self._rules = rules
+        self.proxy = rules.proxy
+
+    def check_origin(self, host: str, port: int, *, is_tls: bool) -> None:
+        """Check a host before it is looked up; with a proxy, which looks names up itself, also literal addresses."""
+        if problem := self._rules.find_problem(host, port, is_tls=is_tls):
+            raise _RefusedHost(problem)
+        if self.proxy is not None and (address := address_of(host)) is not None:
+            self._check_address(address, self._policy)
+
+    def check_addresses(self, addresses: Sequence[str]) -> None:
+        """Refuse a name that should be public if any of its addresses is not, as no honest owner mixes them.
+
+        Names of the local network often have link-local addresses too, which are only skipped.
+        """
+        if self._policy == PUBLIC:
+            for address in addresses:
+                self._check_address(address, self._policy)
+
+    def make_socket(self, info: tuple[Any, ...]) -> socket.socket:
+        """Make a socket, if its address is allowed."""
+        return self._make_socket(info, self._policy)
+
+    def make_proxy_socket(self, info: tuple[Any, ...]) -> socket.socket:
+        """Make a socket for the proxy, which the operator named."""
+        return self._make_socket(info, ANY_ADDRESS)
+
+    def _make_socket(self, info: tuple[Any, ...], policy: EgressPolicy) -> socket.socket:
         family, kind, protocol, _, address = info
-        if not self._egress.allows(str(address[0])):
-            raise (
-                _ForbiddenAddress(_REFUSED_MESSAGE)
-                if address_kind(str(address[0])) == "forbidden"
-                else _RefusedAddress(_REFUSED_MESSAGE)
-            )
+        self._check_address(str(address[0]), policy)
         new_socket = socket.socket(family=family, type=kind, proto=protocol)
         new_socket.setblocking(False)
         return new_socket
+
+    def _check_address(self, address: str, policy: EgressPolicy) -> None:
+        if policy.allows(address):
+            return
+        is_forbidden = address_kind(address) == "forbidden"
+        raise _ForbiddenAddress(_REFUSED_MESSAGE) if is_forbidden else _RefusedAddress(_REFUSED_MESSAGE)
 
 
 def _closed() -> TransportError:
@@ -157,7 +198,18 @@ def _closed() -> TransportError:
 
 
 def _connection_error(error: Exception) -> TransportError:
+    if isinstance(error, _RefusedHost):
+        return EgressRefused(str(error), can_be_allowed=False)
     if isinstance(error, _RefusedAddress):
         return EgressRefused(_REFUSED_MESSAGE, can_be_allowed=not isinstance(error, _ForbiddenAddress))
-    reason = getattr(error, "strerror", None) or type(error).__name__
-    return ConnectionFailed(f"The server cannot be reached: {reason}", may_have_executed=False)
+    return ConnectionFailed(f"The server cannot be reached: {_describe(error)}", may_have_executed=False)
+
+
+def _describe(error: Exception) -> str:
+    """Describe an error without the address that was connected to: asyncio writes it into `strerror`.
+
+    Errors that `hubbub.net` raises have no number, and a message that is meant to be shown.
+    """
+    if isinstance(error, OSError) and error.errno and not isinstance(error, socket.gaierror):
+        return os.strerror(error.errno)
+    return getattr(error, "strerror", None) or type(error).__name__

@@ -12,17 +12,18 @@ from hubbub import bounds
 from hubbub.errors import ConnectionClosed, MessageTooLarge, ResponseTooLarge, TransportError
 from hubbub.net.client import HttpClient
 from hubbub.net.egress import ANY_ADDRESS
+from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.net.redirects import describe_redirect
 
 
-async def fetch(url: str) -> bytes:
+async def fetch(url: str, rules: EgressRules = NO_RULES) -> bytes:
     """Return the body of a response with status 200.
 
     Raises:
         MessageTooLarge: it is larger than `KEY_FILE_BYTES`.
         ConnectionClosed: the request failed, or its status is not 200.
     """
-    http_client = HttpClient(ANY_ADDRESS)
+    http_client = HttpClient(ANY_ADDRESS, rules=rules)
     try:
         async with asyncio.timeout(bounds.PUBLIC_KEY_FETCH_TIMEOUT_S):
             response = await http_client.send("GET", url, headers={})

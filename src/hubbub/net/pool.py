@@ -1,6 +1,6 @@
 """A pool of connections to HTTP servers, reused for later requests.
 
-Each socket is created by the function that was given, which checks its address. All connections
+Each socket is created by the `Guard` that was given, which checks host and address. All connections
 share one TLS context, created with the first connection that needs it, because creating one
 takes longer than connecting.
 """
@@ -16,13 +16,14 @@ import re
 import socket
 from base64 import b64encode
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from hubbub import bounds
 from hubbub.net.connection import Connection, broken_error
 from hubbub.net.egress import normalize_host
+from hubbub.net.egress_rules import Proxy
 from hubbub.net.response import HttpResponse
 
 Opened = TypeVar("Opened")
@@ -49,13 +50,29 @@ class ParsedUrl(NamedTuple):
     """Path and protocol, then the headers that all requests have in common."""
 
 
+class Guard(Protocol):
+    """Checks each connection before it is made; its methods raise an OSError to refuse it."""
+
+    proxy: Proxy | None
+
+    def check_origin(self, host: str, port: int, *, is_tls: bool) -> None:
+        """Check a server before its name is looked up."""
+
+    def check_addresses(self, addresses: Sequence[str]) -> None:
+        """Check all addresses that a name resolves to."""
+
+    def make_socket(self, info: tuple[Any, ...]) -> socket.socket:
+        """Make the socket for a connection to one address of a server."""
+
+    def make_proxy_socket(self, info: tuple[Any, ...]) -> socket.socket:
+        """Make the socket for a connection to one address of the proxy."""
+
+
 class ConnectionPool:
     """Connections to the servers of the requested URLs, usually one server."""
 
-    def __init__(
-        self, make_socket: MakeSocket, connect_s: float, connect: Callable[[], socket.socket] | None = None
-    ) -> None:
-        self._make_socket = make_socket
+    def __init__(self, guard: Guard, connect_s: float, connect: Callable[[], socket.socket] | None = None) -> None:
+        self._guard = guard
         self._connect_s = connect_s
         self._custom_connect = connect
         self._idle: dict[Origin, list[Connection]] = {}
@@ -212,11 +229,27 @@ class ConnectionPool:
     async def _connect(self, origin: Origin, deadline: float) -> socket.socket:
         if self._custom_connect is not None:
             return self._custom_connect()
-        family = _address_family(origin.host)
+        guard = self._guard
+        guard.check_origin(origin.host, origin.port, is_tls=origin.is_tls)
+        if guard.proxy is None:
+            return await self._connect_to(origin.host, origin.port, deadline, guard.make_socket)
+        proxy = guard.proxy
+        connected_socket = await self._connect_to(proxy.host, proxy.port, deadline, guard.make_proxy_socket)
+        try:
+            from hubbub.net.proxy_tunnel import open_tunnel
+
+            await self._await_until(deadline, open_tunnel(connected_socket, origin.host, origin.port))
+        except BaseException:
+            connected_socket.close()
+            raise
+        return connected_socket
+
+    async def _connect_to(self, host: str, port: int, deadline: float, make_socket: MakeSocket) -> socket.socket:
+        family = _address_family(host)
         if family is None:
-            return await self._await_until(deadline, self._connect_by_name(origin))
-        address = (origin.host, origin.port)
-        new_socket = self._make_socket((family, socket.SOCK_STREAM, 0, "", address))
+            return await self._await_until(deadline, self._connect_by_name(host, port, make_socket))
+        address = (host, port)
+        new_socket = make_socket((family, socket.SOCK_STREAM, 0, "", address))
         try:
             if not _try_connect(new_socket, address):
                 await self._await_until(deadline, _finish_connect(new_socket, address))
@@ -234,12 +267,15 @@ class ConnectionPool:
             finally:
                 self._open_timeouts.discard(timeout)
 
-    async def _connect_by_name(self, origin: Origin) -> socket.socket:
+    async def _connect_by_name(self, host: str, port: int, make_socket: MakeSocket) -> socket.socket:
+        """Look the name up once, and connect to one of the addresses found: it cannot resolve to another later."""
         import aiohappyeyeballs
 
-        found = await asyncio.get_running_loop().getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        if make_socket == self._guard.make_socket:
+            self._guard.check_addresses([str(info[4][0]) for info in found])
         return await aiohappyeyeballs.start_connection(
-            found, happy_eyeballs_delay=bounds.NEXT_ADDRESS_DELAY_S, socket_factory=self._make_socket
+            found, happy_eyeballs_delay=bounds.NEXT_ADDRESS_DELAY_S, socket_factory=make_socket
         )
 
     def _tls_context(self) -> Any:
@@ -291,7 +327,7 @@ class ConnectionPool:
 
 
 def _closed_error() -> OSError:
-    return ConnectionAbortedError(errno.ECONNABORTED, "the connection was closed before anything was sent")
+    return ConnectionAbortedError(0, "the connection was closed before anything was sent")
 
 
 def _try_connect(new_socket: socket.socket, address: tuple[str, int]) -> bool:

@@ -9,8 +9,8 @@ too, because each era describes it in a different place.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -39,6 +39,8 @@ from hubbub.protocol.revisions import (
     negotiate,
 )
 
+AllowsPlain: TypeAlias = Callable[[Principal], bool]
+"""Whether a caller may send JSON-RPC without MCP."""
 _MCP_ID = re.compile(rb'"|-?[0-9]+\Z')
 
 
@@ -59,6 +61,11 @@ class MessageFacts(msgspec.Struct, kw_only=True, gc=False):
     """Whether it carries an `Mcp-Session-Id` header or the cookie of a session, even of an unknown one."""
     over_http: bool = False
     plain_allowed: bool = True
+
+
+def allow_plain_for_all(principal: Principal) -> bool:
+    """Default for `AllowsPlain`."""
+    return True
 
 
 def claims_modern(facts: MessageFacts) -> bool:

@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hubbub.errors import DefinitionError, InvalidParams
+from hubbub.errors import DefinitionError, InvalidParams, MissingCapability
 from hubbub.protocol import pydantic_support
+from hubbub.protocol.calls import Caller
 from hubbub.protocol.schema_writer import Schema
 from hubbub.protocol.type_schema import describe_types, inline_reference
 
@@ -15,6 +16,28 @@ T = TypeVar("T")
 _ROOT_KEYWORDS = ("type", "properties", "required")
 _SCALAR_TYPES = ("string", "number", "integer", "boolean")
 _FORMATS = ("date", "date-time", "email", "uri")
+
+
+def supports_forms(caller: Caller) -> bool:
+    """Whether a client can show forms to a user."""
+    declared = caller.capabilities.get("elicitation")
+    return caller.revision.elicitation != "none" and caller.can("elicitation") and not _has_only_urls(declared)
+
+
+def require_form_support(caller: Caller) -> None:
+    """Check that the client can show forms to a user.
+
+    Raises:
+        MissingCapability: the client does not support elicitation, or only URLs.
+    """
+    if not supports_forms(caller):
+        declared = caller.capabilities.get("elicitation")
+        raise MissingCapability({"elicitation": {"form": {}} if _has_only_urls(declared) else {}})
+
+
+def _has_only_urls(declared: Any) -> bool:
+    # `elicitation` without a mode means forms, the only mode in its first revision.
+    return isinstance(declared, dict) and "url" in declared and "form" not in declared
 
 
 def form_schema(form: Any) -> Schema:

@@ -106,8 +106,10 @@ ERROR_RULES: dict[type[errors.HubbubError], ErrorRule] = {
     errors.ToolFailure: ErrorRule(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, _failure_data),
     errors.ArgumentsInvalid: ErrorRule(INVALID_PARAMS, INVALID_PARAMS, -32003, 200, _failure_data),
     errors.UpstreamUnavailable: ErrorRule(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, lambda error: error.data),
+    errors.QuotaExceeded: ErrorRule(INVALID_REQUEST, INVALID_REQUEST, -32002, 429, lambda error: error.data),
     errors.RateLimited: _same_code(INVALID_REQUEST, 429, lambda error: {"retryAfter": error.retry_after_s}),
     errors.Overloaded: _same_code(INTERNAL_ERROR, 503, lambda error: {"reason": "overloaded", "limit": error.limit}),
+    errors.AuditUnavailable: _same_code(INTERNAL_ERROR, 503, lambda error: {"reason": "audit_unavailable"}),
 }
 
 

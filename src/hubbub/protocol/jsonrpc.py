@@ -116,8 +116,12 @@ def decode_envelope(data: bytes) -> Envelope | list[bytes]:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ParseError(f"Parse error: {_describe_error(error, data)}") from None
     size = len(data)
-    # Each level takes two brackets, so a short message cannot nest too deep.
-    if size > 2 * bounds.NESTING_DEPTH and _has_many_brackets(data):
+    # Each level takes two bytes, and without arrays five, `{"":` and `}`, so a short message cannot nest too deep.
+    if (
+        size > 2 * bounds.NESTING_DEPTH
+        and (size + 3 > 5 * bounds.NESTING_DEPTH or data.find(b"[") >= 0)
+        and _has_many_brackets(data)
+    ):
         _check_nesting(data)
     # What the types of `Envelope` do not check: version, id, repeated members. `decode_params` checks `params`.
     if envelope.jsonrpc != "2.0":
@@ -187,9 +191,6 @@ def _has_many_brackets(data: bytes) -> bool:
     Long messages are mostly text, which `find` skips.
     """
     size = len(data)
-    # Without arrays, each level but the innermost takes five bytes: `{"":` and `}`.
-    if size + 3 <= 5 * bounds.NESTING_DEPTH and data.find(b"[") < 0:
-        return False
     if size <= _SHORT_MESSAGE_BYTES:
         return data.count(b"[") + data.count(b"{") > bounds.NESTING_DEPTH
     seen = 0

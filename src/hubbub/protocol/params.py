@@ -42,14 +42,10 @@ class RoundParams(Params, kw_only=True):
 
 
 class CallToolParams(RoundParams):
-    """`tools/call`; null arguments count as empty."""
+    """`tools/call`. Null arguments must be replaced with `fill_arguments`, which `decode_params` does."""
 
     name: str
     arguments: Raw = EMPTY_PARAMS
-
-    def __post_init__(self) -> None:
-        if len(self.arguments) == len(_NULL) and bytes(self.arguments) == _NULL:
-            self.arguments = EMPTY_PARAMS
 
 
 class GetPromptParams(RoundParams):
@@ -185,8 +181,15 @@ def decode_params(method: str, raw: Raw) -> tuple[Any, Meta]:
         if memoryview(raw)[0] not in b"{[":
             return InvalidRequest("`params` must be an object or an array"), NO_META
         return InvalidParams(f"Invalid params for {method}: {format_decode_error(error)}"), _decode_meta(raw)
+    if method == "tools/call" and len(params.arguments) == len(_NULL):  # not in `__post_init__`, a call from C
+        params.arguments = fill_arguments(params.arguments)
     meta = params.meta
     return params, (NO_META if meta is UNSET else meta)
+
+
+def fill_arguments(arguments: Raw) -> Raw:
+    """Return the arguments of a tool; null counts as empty."""
+    return EMPTY_PARAMS if bytes(arguments) == _NULL else arguments
 
 
 def _decode_meta(raw: Raw) -> Meta:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from hubbub.protocol.calls import Implementation, Reply
+from hubbub.protocol.calls import Implementation, RawReply, Reply
 from hubbub.protocol.content import Annotations, Content, ResourceContents, Text
 
 
@@ -245,3 +245,22 @@ class UpdatedParams(msgspec.Struct):
     """`notifications/resources/updated`"""
 
     uri: str
+
+
+class _FailureFlag(msgspec.Struct):
+    is_error: bool = msgspec.field(default=False, name="isError")
+
+
+_decode_failure_flag = msgspec.json.Decoder(_FailureFlag).decode
+
+
+def is_failed_tool(reply: Reply) -> bool:
+    """Whether a reply is the result of a tool that failed, here or behind a hub."""
+    if isinstance(reply, ToolResult):
+        return reply.is_error is True
+    if not isinstance(reply, RawReply) or b'"isError"' not in bytes(reply.body):
+        return False
+    try:
+        return _decode_failure_flag(reply.body).is_error
+    except msgspec.DecodeError:
+        return False

@@ -6,6 +6,8 @@ from typing import Final
 
 from hubbub.errors import DefinitionError
 
+ADMIN_SCOPE: Final = "hub:admin"
+"""The scope of operators."""
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,128}", re.ASCII)
 
 

@@ -22,7 +22,6 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _UNSAFE: Final = re.compile("[\r\n\0]")
 _RETRY_DIGITS: Final = 15
-_MESSAGE: Final = b"event: message\n"
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -40,16 +39,32 @@ def encode_event(data: bytes, *, event: str | None = None, id: str | None = None
     """Encode one event; an id with empty data primes a stream for resuming."""
     head = b""
     if event is not None:
-        head = _MESSAGE if event == "message" else b"event: %b\n" % _field_value("event name", event)
+        head = b"event: %b\n" % _field_value("event name", event)
     if id is not None:
         head += b"id: %b\n" % _field_value("event id", id)
     if retry_ms is not None:
         if retry_ms < 0:
             raise DefinitionError(f"The retry time of an event must not be negative: {retry_ms}")
         head += b"retry: %d\n" % retry_ms
-    if data.find(b"\n") >= 0 or data.find(b"\r") >= 0:  # `in` is slower: it tries an integer first
-        data = b"\ndata: ".join(_LINE_END.split(data))
-    return b"%bdata: %b\n\n" % (head, data)
+    return b"%bdata: %b\n\n" % (head, _split_lines(data))
+
+
+def encode_message(message: bytes, stream: int = 0, sequence: int = 0) -> bytes:
+    """Encode an event that is a JSON-RPC message, with an id if the stream has a number."""
+    if message.find(b"\n") >= 0 or message.find(b"\r") >= 0:  # `in` is slower: it tries an integer first
+        message = _split_lines(message)
+    if stream > 0:
+        return b"event: message\nid: %d-%d\ndata: %b\n\n" % (stream, sequence, message)
+    return b"event: message\ndata: %b\n\n" % message
+
+
+def encode_first_event(stream: int, sequence: int, retry_ms: int) -> bytes:
+    """Encode an event without data, but with an id to resume from and the retry time."""
+    return b"id: %d-%d\nretry: %d\ndata: \n\n" % (stream, sequence, retry_ms)
+
+
+def _split_lines(data: bytes) -> bytes:
+    return b"\ndata: ".join(_LINE_END.split(data))
 
 
 def _field_value(what: str, value: str) -> bytes:

@@ -18,6 +18,7 @@ from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.protocol.host_origin import AllowedHosts, AllowedOrigins, is_loopback
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
+from hubbub.security.tenant_identity import TenantIdentity
 
 __all__ = ["CHALLENGE", "Authenticator", "EdgeSettings", "Gate", "Refusal", "check_bind", "unauthorized"]
 
@@ -67,18 +68,41 @@ class RevocationSource(Protocol):
         """Whether this principal was removed from the list or has expired."""
 
 
+@runtime_checkable
+class RecheckingAuthenticator(Protocol):
+    """An authenticator with other rules for connections that are already open."""
+
+    async def recheck(self, headers: Headers) -> Principal | Refusal | None:
+        """Return the caller of an open connection or a refusal; None if it has no credential of this kind."""
+
+
 class Gate:
     """Checks requests: `await gate(headers, client)` returns the caller, or the refusal to send.
 
-    Raises: SettingsError, if an allowed host or origin is not valid, or the bind address is unsafe.
+    With tenants, every caller must authenticate, with one credential.
+
+    Raises: SettingsError, if an allowed host or origin is not valid, the bind address is unsafe, or there are tenants
+        but no authenticators.
     """
 
-    def __init__(self, settings: EdgeSettings, authenticators: Sequence[Authenticator] = ()) -> None:
+    def __init__(
+        self,
+        settings: EdgeSettings,
+        authenticators: Sequence[Authenticator] = (),
+        *,
+        identity: TenantIdentity | None = None,
+    ) -> None:
+        if identity is not None and not authenticators:
+            raise SettingsError(
+                "[[tenants]] needs callers that authenticate: create keys with `hubbub keys create` and set "
+                "--key-file, or accept tokens with --jwt-keys"
+            )
         has_auth = bool(authenticators) or settings.requires_client_certificate
         check_bind(settings.bind_host, has_auth=has_auth, insecure=settings.insecure)
         self._hosts = AllowedHosts(settings.allowed_hosts, addresses=not is_loopback(settings.bind_host))
         self._origins = AllowedOrigins(settings.allowed_origins)
         self._authenticators = tuple(authenticators)
+        self._identity = identity
 
     @property
     def requires_authentication(self) -> bool:
@@ -91,27 +115,39 @@ class Gate:
         return await self.authenticate(headers) if outcome is None else outcome
 
     async def authenticate(self, headers: Headers) -> Principal | Refusal:
-        """Authenticate by the credential alone; repeated for connections that stay open."""
+        """Authenticate by the credential alone."""
+        if self._identity is not None and b"x-api-key" in headers and b"authorization" in headers:
+            return Refusal(400, "This request has two credentials; send either X-API-Key or Authorization, not both")
         for authenticate in self._authenticators:
             outcome = await authenticate(headers)
             if outcome is not None:
                 return outcome
-        return unauthorized(
-            "This server requires authentication: send the header 'X-API-Key: <key>' or 'Authorization: Bearer <token>'"
-        )
+        return _NO_CREDENTIAL
+
+    async def recheck(self, headers: Headers) -> Principal | Refusal:
+        """Authenticate the caller of a connection that stays open, again."""
+        for authenticator in self._authenticators:
+            if isinstance(authenticator, RecheckingAuthenticator):
+                outcome = await authenticator.recheck(headers)
+            else:
+                outcome = await authenticator(headers)
+            if outcome is not None:
+                return outcome
+        return _NO_CREDENTIAL
 
     def is_revoked(self, principal: str) -> bool:
-        """Whether an authenticator reports this principal as revoked."""
+        """Whether an authenticator reports this principal as revoked, or its tenant was removed."""
+        if self._identity is not None and self._identity.is_removed(principal):
+            return True
         return any(isinstance(one, RevocationSource) and one.is_revoked(principal) for one in self._authenticators)
 
     def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
         """Like calling the gate, but without waiting: None if the caller must be authenticated."""
-        return self.check(headers) or (None if self._authenticators else ANONYMOUS)
+        refusal = None if headers.admitting_gate is self else self.check(headers)
+        return refusal or (None if self._authenticators else ANONYMOUS)
 
     def check(self, headers: Headers) -> Refusal | None:
         """Check all but the credential: the headers that must occur once, the host, the origin."""
-        if headers.admitting_gate is self:
-            return None
         if headers.has_repeated:
             for name in SINGLE_HEADERS:
                 if headers.is_repeated(name):
@@ -146,6 +182,11 @@ def _quote(raw: bytes) -> str:
 def unauthorized(message: str, challenge: bytes = CHALLENGE) -> Refusal:
     """Return the refusal of a caller without a valid credential."""
     return Refusal(401, message, ((b"www-authenticate", challenge),))
+
+
+_NO_CREDENTIAL: Final = unauthorized(
+    "This server requires authentication: send the header 'X-API-Key: <key>' or 'Authorization: Bearer <token>'"
+)
 
 
 def check_bind(host: str, *, has_auth: bool, insecure: bool) -> None:

@@ -31,6 +31,15 @@ from hubbub.protocol.refusal import Refusal
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
 from hubbub.security.gate import unauthorized
 from hubbub.security.jwks import Fetch, FetchedKeys, FileKeys, KeySource, KeysUnavailable, VerifyingKey
+from hubbub.security.tenant_identity import TenantIdentity
+from hubbub.security.token_claims import (
+    DEFAULT_SCOPE_CLAIMS,
+    ClaimMapping,
+    InvalidClaim,
+    make_token_principal,
+    parse_claims,
+    read_scopes,
+)
 
 _BEARER_PREFIX: Final = b"bearer "
 _TOKEN_TYPES: Final = frozenset(("jwt", "at+jwt", "application/at+jwt"))
@@ -61,6 +70,7 @@ class JwtSettings(msgspec.Struct, frozen=True, kw_only=True):
     issuer: str
     audience: tuple[str, ...]
     """The names of this server; `aud` must contain one of them."""
+    claims: ClaimMapping = ClaimMapping()
 
 
 class _Claims(msgspec.Struct, frozen=True):
@@ -87,17 +97,26 @@ class BearerTokens:
     Raises: SettingsError, if issuer or audience is missing.
     """
 
-    def __init__(self, settings: JwtSettings, keys: KeySource, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        settings: JwtSettings,
+        keys: KeySource,
+        *,
+        identity: TenantIdentity | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """With `identity`, callers belong to the tenants that their claims name; others are refused."""
         if not settings.issuer or not settings.audience or "" in settings.audience:
             raise SettingsError(
                 "jwt_keys needs two more settings: jwt_issuer (`iss` of the tokens) and jwt_audience (`aud`)"
             )
         self._settings = settings
         self._keys = keys
+        self._identity = identity
         self._clock = clock
         self._verified_tokens: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
-        self._generation = keys.generation
-        """The generation of the keys that verified these tokens."""
+        self._generation = self._current_generation()
+        """The generation of the keys that verified these tokens, and of the tenants."""
 
     async def __call__(self, headers: Headers) -> Principal | Refusal | None:
         """Return the principal of the token; None if there is no bearer token."""
@@ -107,8 +126,8 @@ class BearerTokens:
         token = sent[7:].strip(b" ")
         if len(token) > bounds.CREDENTIAL_BYTES:
             return _INVALID_TOKEN
-        if self._keys.generation != self._generation:
-            self._generation = self._keys.generation
+        if (generation := self._current_generation()) != self._generation:
+            self._generation = generation
             self._verified_tokens.clear()
         digest = hashlib.sha256(token).digest()
         known = self._verified_tokens.get(digest)
@@ -117,6 +136,9 @@ class BearerTokens:
             return known[0]
         return await self._verify(token, digest)
 
+    def _current_generation(self) -> tuple[int, int]:
+        return self._keys.generation, 0 if self._identity is None else self._identity.tenants.generation
+
     async def _verify(self, token: bytes, digest: bytes) -> Principal | Refusal:
         self._verified_tokens.pop(digest, None)
         try:
@@ -124,8 +146,10 @@ class BearerTokens:
             key = await self._keys.find(signed.protected.get("kid"), signed.protected["alg"])
             if key is None:
                 raise _InvalidToken("no key matches")
-            claims = self._check_claims(_verify_signature(signed, key))
-        except _InvalidToken as reason:
+            payload = _verify_signature(signed, key)
+            claims = self._check_claims(payload)
+            principal = self._make_principal(claims, payload)
+        except (_InvalidToken, InvalidClaim) as reason:
             logger.info("token_refused", extra={"reason": str(reason)})
             return _INVALID_TOKEN
         except KeysUnavailable:
@@ -134,9 +158,16 @@ class BearerTokens:
                 f"Tokens cannot be checked at the moment; try again in {bounds.PUBLIC_KEY_FETCH_INTERVAL_S:.0f} s",
                 ((b"retry-after", b"%d" % bounds.PUBLIC_KEY_FETCH_INTERVAL_S),),
             )
-        principal = Principal(claims.sub, _scopes(claims))
         self._cache_principal(digest, principal, claims.exp)
         return principal
+
+    def _make_principal(self, claims: _Claims, payload: bytes) -> Principal:
+        mapping = self._settings.claims
+        if self._identity is not None:
+            return make_token_principal(parse_claims(payload), mapping, self._identity)
+        if mapping.scopes != DEFAULT_SCOPE_CLAIMS:
+            return Principal(claims.sub, read_scopes(parse_claims(payload), mapping.scopes))
+        return Principal(claims.sub, _scopes(claims))
 
     def _check_claims(self, payload: bytes) -> _Claims:
         try:
@@ -218,18 +249,20 @@ def _verify_signature(signed: Any, key: VerifyingKey) -> bytes:
 # -- reading keys --------------------------------------------------------------
 
 
-def make_token_authenticator(settings: JwtSettings, fetch: Fetch) -> BearerTokens:
+def make_token_authenticator(
+    settings: JwtSettings, fetch: Fetch, identity: TenantIdentity | None = None
+) -> BearerTokens:
     """Make the authenticator for these settings; `fetch` is used if the keys are at an address.
 
     Raises: SettingsError.
     """
     address = urlsplit(settings.keys)
     if address.scheme == "https" or (address.scheme == "http" and is_loopback(address.hostname or "")):
-        return BearerTokens(settings, FetchedKeys(settings.keys, fetch, read_key_set))
+        return BearerTokens(settings, FetchedKeys(settings.keys, fetch, read_key_set), identity=identity)
     if address.scheme == "http":
         raise SettingsError(f"jwt_keys: {settings.keys} must use https, or the keys could be replaced in transit")
     try:
-        return BearerTokens(settings, FileKeys(Path(settings.keys), read_keys))
+        return BearerTokens(settings, FileKeys(Path(settings.keys), read_keys), identity=identity)
     except (OSError, ValueError) as error:
         raise SettingsError(f"jwt_keys: {settings.keys}: {error}") from None
 

@@ -1,16 +1,12 @@
 """Rate limits: how many requests one caller may send to one endpoint in a period.
 
-A sliding window log, so there are no bursts at window boundaries: with 100/minute, the 101st
-request within any minute is refused, and refused requests do not count. All state is in this
-process.
+Counted in sliding windows (`hubbub.security.rates`). All state is in this process.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import time
-from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,6 +17,7 @@ from hubbub.observe import ROUTES, log_refusal
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.protocol.host_origin import is_loopback, network_prefix
 from hubbub.protocol.refusal import Refusal
+from hubbub.security.rates import RequestTimes, parse_rate
 from hubbub.suggestions import format_suggestion
 
 if TYPE_CHECKING:
@@ -35,16 +32,6 @@ _OTHER_MCP_PATHS: Final = ("/sse", "/messages", "/mcp-ws")
 """Other endpoints for the same tools, which have the limit of `/mcp` unless they have their own."""
 _ROUTE_NAMES: Final = frozenset((OTHER, *(route.strip("/") for route in ROUTES if route != "/" and "{" not in route)))
 _TOOL_ROUTES: Final = frozenset(("mcp", *(path.strip("/") for path in _OTHER_MCP_PATHS)))
-_RATE_PATTERN: Final = re.compile(r"\s*([0-9]{1,9})\s*(?:/|per)\s*([0-9]{1,9})?\s*([a-z]+)\s*", re.IGNORECASE)
-_HOUR_S: Final = 3600
-_UNITS_S: Final = {
-    "second": 1,
-    "minute": 60,
-    "hour": _HOUR_S,
-    "day": 24 * _HOUR_S,
-    "month": 30 * 24 * _HOUR_S,
-    "year": 360 * 24 * _HOUR_S,
-}
 
 
 class RateLimit(NamedTuple):
@@ -80,8 +67,8 @@ class Quotas:
         endpoint, _, rate = text.partition("=")
         name = endpoint.strip().strip("/")
         path = "other paths" if name == OTHER else f"/{name}"
-        limit = _parse_rate(path, rate)
-        if not name or name.split() != [name] or limit is None:
+        parsed = parse_rate(rate)
+        if not name or name.split() != [name] or parsed is None:
             max_requests = bounds.QUOTA_REQUESTS
             raise SettingsError(
                 f"limits: {text!r} is not a rate limit; write it as mcp=100/minute (at most {max_requests})"
@@ -90,7 +77,7 @@ class Quotas:
             raise SettingsError(f"limits: unknown route {name!r}{format_suggestion(name, _ROUTE_NAMES)}")
         if name in self._limits:
             raise SettingsError(f"limits: {name} has two limits; keep one")
-        self._limits[name] = self._limits[path] = limit
+        self._limits[name] = self._limits[path] = RateLimit(path, *parsed)
 
     def check(self, endpoint: str, caller: str) -> Refusal | None:
         """Count a request to an endpoint (`mcp` or `/mcp`), or refuse it."""
@@ -136,56 +123,36 @@ class _RequestLog:
     """
 
     def __init__(self) -> None:
-        self._rings: OrderedDict[tuple[str, str], _Ring] = OrderedDict()
+        self._rings: OrderedDict[tuple[str, str], RequestTimes] = OrderedDict()
         self._total_times = 0
+        self._last_key: tuple[str, str] | None = None
+        self._last_ring = RequestTimes()
+        """Of the caller that called last, which is the newest already."""
 
     def add(self, key: tuple[str, str], now: float, limit: RateLimit) -> float | None:
         """Accept a request; or return the time of the oldest one in the window, if there are too many."""
-        ring = self._rings.get(key)
-        if ring is None:
-            ring = self._rings[key] = _Ring()
-        else:
-            self._rings.move_to_end(key)
-        times = ring.times
-        if len(times) < limit.amount:
-            times.append(now)
+        ring = self._last_ring if key == self._last_key else self._find_ring(key)
+        oldest = ring.oldest_after(now - limit.window_s, limit.amount)
+        if oldest is None and ring.add(now, limit.amount):
             self._total_times += 1
             if self._total_times > bounds.QUOTA_TIMES or len(self._rings) > bounds.QUOTA_CALLERS:
                 self._evict_oldest()
-            return None
-        oldest = times[ring.next]
-        if oldest > now - limit.window_s:
-            return oldest
-        times[ring.next] = now
-        ring.next = (ring.next + 1) % limit.amount
-        return None
+        return oldest
+
+    def _find_ring(self, key: tuple[str, str]) -> RequestTimes:
+        ring = self._rings.get(key)
+        if ring is None:
+            ring = self._rings[key] = RequestTimes()
+        else:
+            self._rings.move_to_end(key)
+        self._last_key, self._last_ring = key, ring
+        return ring
 
     def _evict_oldest(self) -> None:
         while len(self._rings) > bounds.QUOTA_CALLERS or (
             self._total_times > bounds.QUOTA_TIMES and len(self._rings) > 1
         ):
             self._total_times -= len(self._rings.popitem(last=False)[1].times)
-
-
-class _Ring:
-    __slots__ = ("next", "times")
-
-    def __init__(self) -> None:
-        self.times = array("d")
-        self.next = 0
-        """Index of the oldest time, once the ring is full."""
-
-
-def _parse_rate(path: str, text: str) -> RateLimit | None:
-    """Parse `100/minute` or `5 per 10 seconds`; None if it is not a rate."""
-    found = _RATE_PATTERN.fullmatch(text)
-    if found is None:
-        return None
-    amount, multiple = int(found[1]), int(found[2] or 1)
-    unit = found[3].lower().removesuffix("s")
-    if unit not in _UNITS_S or not 0 < amount <= bounds.QUOTA_REQUESTS or not multiple:
-        return None
-    return RateLimit(path, amount, multiple * _UNITS_S[unit], unit if multiple == 1 else f"{multiple} {unit}s")
 
 
 def effective_limits(bind_host: str, configured: Iterable[str] | None) -> tuple[str, ...]:

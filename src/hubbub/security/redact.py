@@ -2,14 +2,16 @@
 
 Exception messages and log lines may accidentally quote connection strings, headers or tokens.
 This is a second line of defence: code that knows its secrets keeps them out of messages in the
-first place.
+first place. Values that `hubbub.security.known_values` knows are masked whatever they look like.
 """
 
 from __future__ import annotations
 
 import re
 
-MASK = "***"
+from hubbub.security.known_values import KNOWN_VALUES, MASK
+
+__all__ = ["MASK", "redact"]
 
 # Each takes time linear in the text, because messages may quote what a caller sent.
 # `re` compiles and caches them with the first text: at startup they would take 2 ms.
@@ -38,7 +40,9 @@ _PATTERNS = (
 
 
 def redact(text: str) -> str:
-    """Return the text with everything that looks like a secret masked."""
+    """Return the text with every known secret masked, and everything that looks like one."""
+    if KNOWN_VALUES:
+        text = KNOWN_VALUES.mask(text)
     for pattern, replacement in _PATTERNS:
         text = re.sub(pattern, replacement, text)
     return text

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hubbub import ports
 from hubbub.errors import SettingsError
+from hubbub.security.crypto import decrypt, make_cipher
 from hubbub.settings.folders import data_folder, make_private_folder
 
 if TYPE_CHECKING:
@@ -75,23 +77,30 @@ class Sealer:
         return record.value
 
     def _decrypt(self, purpose: str, sealed: bytes) -> bytes:
-        from cryptography.exceptions import InvalidTag
-
         nonce, body = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
         for cipher in self._key_ring():
-            try:
-                return bytes(cipher.decrypt(nonce, body, purpose.encode()))
-            except InvalidTag:
-                continue
+            plain = decrypt(cipher, nonce, body, purpose.encode())
+            if plain is not None:
+                return plain
         raise ValueError(_INVALID_TEXT)
 
     def _key_ring(self) -> list[Any]:
         if not self._ciphers:
-            # Loading the library takes longer than starting a stdio server.
-            from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
-            self._ciphers = [ChaCha20Poly1305(key) for key in self._keys or (self._load(),)]
+            self._ciphers = [make_cipher(key) for key in self._keys or (self._load(),)]
         return self._ciphers
+
+
+class ReplaceableSealer:
+    """Delegates to a sealer that may be replaced, so that those who use it need not know when."""
+
+    def __init__(self) -> None:
+        self.sealer: ports.Sealer = Sealer()
+
+    def seal(self, purpose: str, record: Any, *, lifetime_s: float | None = None) -> str:
+        return self.sealer.seal(purpose, record, lifetime_s=lifetime_s)
+
+    def open(self, purpose: str, text: str) -> Any:
+        return self.sealer.open(purpose, text)
 
 
 def _unpad(text: str) -> bytes:

@@ -41,6 +41,7 @@ class AsgiOptions(TypedDict, total=False):
     jwt_keys: str | None
     jwt_issuer: str | None
     jwt_audience: Sequence[str] | None
+    jwt_scope_claims: Sequence[str] | None
     allowed_hosts: Sequence[str] | None
     allowed_origins: Sequence[str] | None
     limits: Sequence[str] | None

@@ -13,13 +13,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-import msgspec
-
 from hubbub.errors import MethodNotFound, ToolFailure
 from hubbub.observe import calls_are_logged, log_call
 from hubbub.ports import Peer
-from hubbub.protocol.calls import Call, Notification, RawReply, Reply
-from hubbub.protocol.results import ToolResult
+from hubbub.protocol.calls import Call, Notification, Reply
+from hubbub.protocol.results import is_failed_tool
 from hubbub.server.methods import METHODS
 
 if TYPE_CHECKING:
@@ -28,12 +26,7 @@ if TYPE_CHECKING:
 RecordCall = Callable[[str, str, str, float], None]
 
 
-class _Result(msgspec.Struct):
-    is_error: bool = msgspec.field(default=False, name="isError")
-
-
 _recorded_servers: WeakSet[Server] = WeakSet()
-_decode_result = msgspec.json.Decoder(_Result).decode
 
 
 class RecordingPeer:
@@ -56,8 +49,7 @@ class RecordingPeer:
                 method = call.method  # neither a method nor a tool
             self._record(method, revision.era, _outcome(error), perf_counter() - started)
             raise
-        is_error = reply.is_error is True if isinstance(reply, ToolResult) else _is_tool_error(reply)
-        outcome = "tool_error" if is_error else "ok"
+        outcome = "tool_error" if is_failed_tool(reply) else "ok"
         self._record(method, revision.era, outcome, perf_counter() - started)
         return reply
 
@@ -84,13 +76,3 @@ def _outcome(error: BaseException) -> str:
     if isinstance(error, ToolFailure):
         return "tool_error"
     return "cancelled" if isinstance(error, asyncio.CancelledError) else "error"
-
-
-def _is_tool_error(reply: Reply) -> bool:
-    """Whether a reply is the result of a failed tool behind a hub."""
-    if not isinstance(reply, RawReply) or b'"isError"' not in bytes(reply.body):
-        return False
-    try:
-        return _decode_result(reply.body).is_error
-    except msgspec.DecodeError:
-        return False

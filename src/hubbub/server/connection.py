@@ -15,9 +15,11 @@ from msgspec import UNSET, Raw, UnsetType
 from hubbub import bounds
 from hubbub.errors import HubbubError, MessageError, RateLimited
 from hubbub.ports import PROCESS_SCOPE, MessageCounter
-from hubbub.protocol.calls import ANONYMOUS, Call, Caller, Meta, Notification, Principal, Reply
+from hubbub.protocol.calls import ANONYMOUS, NO_META, Call, Caller, Meta, Notification, Principal, Reply
 from hubbub.protocol.dialect import (
+    AllowsPlain,
     MessageFacts,
+    allow_plain_for_all,
     classify,
     classify_batch,
     classify_fast,
@@ -56,8 +58,10 @@ class Connection:
         count: MessageCounter | None = None,
         address: str = "",
         has_every_scope: bool = False,
+        allows_plain: AllowsPlain = allow_plain_for_all,
     ) -> None:
         self._server = server
+        self._allows_plain = allows_plain
         self._count = count
         self._send = send
         self._wait_drained = drain
@@ -122,7 +126,7 @@ class Connection:
 
     def _handle_batch(self, items: list[bytes], is_counted: bool) -> None:
         try:
-            revision = classify_batch(MessageFacts(session=self._session_revision))
+            revision = classify_batch(self._gather_facts())
         except HubbubError as error:
             self._refuse(self._count_message(is_counted) or error)
             return
@@ -178,8 +182,16 @@ class Connection:
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=self)
         self._running_calls.start_soon(key, self._serve(key, call, send_response))
 
-    def _gather_facts(self, method: str, identifier: Raw, meta: Meta) -> MessageFacts:
-        return MessageFacts(method=method, id=identifier, meta=meta, session=self._session_revision)
+    def _gather_facts(
+        self, method: str = "", identifier: Raw | UnsetType = UNSET, meta: Meta = NO_META
+    ) -> MessageFacts:
+        return MessageFacts(
+            method=method,
+            id=identifier,
+            meta=meta,
+            session=self._session_revision,
+            plain_allowed=self._allows_plain(self._caller.principal),
+        )
 
     def _identify_caller(self, revision: Revision, params: Any, meta: Meta) -> Caller:
         """Return the caller that a modern request or an `initialize` describes."""

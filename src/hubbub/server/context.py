@@ -18,10 +18,9 @@ from msgspec import UNSET, Raw, UnsetType
 from hubbub.errors import ConnectionClosed, InvalidParams, MissingCapability
 from hubbub.protocol.calls import NO_META, Call, Caller, Notification, RawReply
 from hubbub.protocol.content import Text
-from hubbub.protocol.elicitation_forms import decode_form, form_schema
+from hubbub.protocol.elicitation_forms import decode_form, form_schema, require_form_support
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.results import LogMessage, ProgressParams, Root
-from hubbub.server.declared_inputs import require_form_support
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server

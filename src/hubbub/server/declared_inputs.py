@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from hubbub.errors import InvalidParams, MissingCapability, ToolError
-from hubbub.protocol.calls import Call, Caller
-from hubbub.protocol.elicitation_forms import decode_form, form_schema
+from hubbub.errors import InvalidParams, ToolError
+from hubbub.protocol.calls import Call
+from hubbub.protocol.elicitation_forms import decode_form, form_schema, require_form_support
 from hubbub.protocol.results import InputRequired
 from hubbub.rounds import read_responses
 
@@ -43,19 +43,6 @@ class Ask:
 class _ElicitResponse(msgspec.Struct):
     action: str
     content: Raw = Raw(b"{}")
-
-
-def require_form_support(caller: Caller) -> None:
-    """Check that the client can show forms to a user.
-
-    Raises:
-        MissingCapability: the client does not support elicitation, or only URLs.
-    """
-    declared = caller.capabilities.get("elicitation")
-    # `elicitation` without a mode means forms, the only mode in its first revision.
-    supports_only_urls = isinstance(declared, dict) and "url" in declared and "form" not in declared
-    if supports_only_urls or caller.revision.elicitation == "none" or not caller.can("elicitation"):
-        raise MissingCapability({"elicitation": {"form": {}} if supports_only_urls else {}})
 
 
 def read_declared_inputs(asks: Mapping[str, Ask], call: Call) -> dict[str, Any] | InputRequired:

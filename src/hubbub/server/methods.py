@@ -127,7 +127,14 @@ async def list_tools(server: Server, call: Call) -> Reply:
     revision = call.caller.revision
     order = server.tools.order
     tools = visible_tools(server, call.caller)
-    shown, cursor = paginate(tools, call.params.cursor, lambda tool: order[tool.name], server.sealer, purpose="tools")
+    shown, cursor = paginate(
+        tools,
+        call.params.cursor,
+        lambda tool: order[tool.name],
+        server.sealer,
+        purpose="tools",
+        principal=call.caller.principal,
+    )
     entries = [tool.entry(revision) for tool in shown]
     if server.tools.lists_safe_names:
         entries = [
@@ -150,7 +157,9 @@ def _is_visible(server: Server, tool: Tool, caller: Caller) -> bool:
 
 async def list_resources(server: Server, call: Call) -> Reply:
     entries = server.resources.entries(call.caller)
-    shown, cursor = paginate(entries, call.params.cursor, itemgetter(0), server.sealer, purpose="resources")
+    shown, cursor = paginate(
+        entries, call.params.cursor, itemgetter(0), server.sealer, purpose="resources", principal=call.caller.principal
+    )
     return add_cache_hint(server, results.ResourcesReply(resources=[entry for _, entry in shown], next_cursor=cursor))
 
 
@@ -158,7 +167,12 @@ async def list_templates(server: Server, call: Call) -> Reply:
     entries = [template.template_entry for template in server.resources.templates(call.caller)]
     order = server.resources.order
     shown, cursor = paginate(
-        entries, call.params.cursor, lambda entry: order[entry.uri_template], server.sealer, purpose="templates"
+        entries,
+        call.params.cursor,
+        lambda entry: order[entry.uri_template],
+        server.sealer,
+        purpose="templates",
+        principal=call.caller.principal,
     )
     return add_cache_hint(server, results.TemplatesReply(resource_templates=shown, next_cursor=cursor))
 
@@ -210,7 +224,12 @@ async def list_prompts(server: Server, call: Call) -> Reply:
     prompts = [prompt for prompt in server.prompts.values() if call.caller.holds(prompt.scopes)]
     order = server.prompt_order
     shown, cursor = paginate(
-        prompts, call.params.cursor, lambda prompt: order[prompt.name], server.sealer, purpose="prompts"
+        prompts,
+        call.params.cursor,
+        lambda prompt: order[prompt.name],
+        server.sealer,
+        purpose="prompts",
+        principal=call.caller.principal,
     )
     return add_cache_hint(server, results.PromptsReply(prompts=[prompt.entry for prompt in shown], next_cursor=cursor))
 

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from hubbub import bounds
 from hubbub.errors import InvalidParams
 from hubbub.ports import Sealer
+from hubbub.protocol.calls import ANONYMOUS, Principal
 
 T = TypeVar("T")
 SortKey: TypeAlias = tuple[int, int, str]
@@ -48,24 +49,31 @@ def paginate(
     sealer: Sealer,
     *,
     purpose: str,
+    principal: Principal = ANONYMOUS,
     size: int | None = None,
 ) -> tuple[list[T], str | UnsetType]:
     """Return the items after a cursor, and the cursor of the next page.
 
     Raises:
-        InvalidParams: the cursor was not issued for this list.
+        InvalidParams: the cursor was not issued for this list, or for another principal.
     """
+    purpose = cursor_purpose(purpose, principal)
     size = bounds.PAGE_ITEMS if size is None else size
     start = 0 if cursor is UNSET else _find_start(items, cursor, sort_key, sealer, purpose)
     page_items = list(items[start : start + size])
     if start + size >= len(items):
         return page_items, UNSET
-    return page_items, sealer.seal(f"cursor {purpose}", sort_key(page_items[-1]))
+    return page_items, sealer.seal(purpose, sort_key(page_items[-1]))
+
+
+def cursor_purpose(name: str, principal: Principal) -> str:
+    """The purpose for which the cursors of a list are sealed: an authenticated caller's are valid for it alone."""
+    return f"cursor {name}" if principal is ANONYMOUS else f"cursor {name} of {principal.name}"
 
 
 def _find_start(items: Sequence[T], cursor: str, sort_key: Callable[[T], SortKey], sealer: Sealer, purpose: str) -> int:
     try:
-        last = msgspec.convert(sealer.open(f"cursor {purpose}", cursor), SortKey)
+        last = msgspec.convert(sealer.open(purpose, cursor), SortKey)
     except (ValueError, msgspec.ValidationError):
         raise InvalidParams(
             "Invalid params: this cursor is not valid for this list; request the first page without a cursor"

@@ -22,7 +22,7 @@ from msgspec import UNSET
 from hubbub import bounds
 from hubbub.errors import DefinitionError, HubbubError
 from hubbub.observe import Metric
-from hubbub.ports import ConnectionFactory, Peer, Sealer
+from hubbub.ports import ConnectionFactory, Peer, Sealer, TenantDirectory
 from hubbub.protocol.calls import Call, Caller, Implementation, Notification, Reply
 from hubbub.protocol.content import Annotations
 from hubbub.protocol.results import Icon, ToolAnnotations, UpdatedParams
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from hubbub.server.asgi import AsgiApp, AsgiOptions
 
 logger = logging.getLogger("hubbub.server")
-
 F = TypeVar("F", bound=Callable[..., Any])
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 HealthCheck = Callable[[], Awaitable[str | None]]
@@ -103,6 +102,7 @@ class Server:
         """Metrics that `/metrics` shows in addition to those of calls."""
         self.peer: Peer = self
         """The server as callers reach it: itself, with the peers around it that count, trace or limit its calls."""
+        self.tenants: TenantDirectory | None = None  # whose users may call over HTTP; None: callers have no tenants
         self._scope_listeners: list[Callable[[str], object]] = []
         self._lifespan: Lifespan | None = None
         self._lifespans: list[Lifespan] = []
@@ -366,7 +366,7 @@ class Server:
     def tool_headers(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
         """Return the arguments of a tool that HTTP clients mirror in headers."""
         tool = self.tools.find(name)
-        return _NO_HEADERS if tool is None or not caller.holds(tool.scopes) else tool.headers
+        return tool.headers if tool is not None and tool.headers and caller.holds(tool.scopes) else _NO_HEADERS
 
     async def notify(self, note: Notification) -> None:
         """Ignore notifications: MCP defines none that concerns the whole server."""

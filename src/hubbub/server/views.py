@@ -14,9 +14,9 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from hubbub.protocol.results import ToolAnnotations
+from hubbub.protocol.scopes import ADMIN_SCOPE
 
 ADMIN_VIEW: Final = "admin"
-ADMIN_SCOPE: Final = "hub:admin"
 RESTRICTED_VIEWS: Final[Mapping[str, frozenset[str]]] = {ADMIN_VIEW: frozenset({ADMIN_SCOPE})}
 """Scopes that a caller needs for a view of this name; for others the view does not exist."""
 

@@ -112,9 +112,12 @@ def _merge(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 def _has_path(tree: Any, path: Sequence[str]) -> bool:
     for name in path:
-        if not isinstance(tree, dict) or name not in tree:
+        if isinstance(tree, list) and name.isdecimal() and int(name) < len(tree):
+            tree = tree[int(name)]
+        elif isinstance(tree, dict) and name in tree:
+            tree = tree[name]
+        else:
             return False
-        tree = tree[name]
     return True
 
 

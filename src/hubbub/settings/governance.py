@@ -4,6 +4,7 @@ Sections of `hubbub.toml`. None of them is harmless, so an untrusted folder's fi
 fields are used in documentation.
 """
 
+import re
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -20,8 +21,14 @@ EGRESS: Final = "egress"
 AUDIT: Final = "audit"
 
 TenantName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+SECRET_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+SECRET_SOURCES: Final = ("env", "file", "keyring", "command")
 Patterns: TypeAlias = tuple[str, ...]
 Effect: TypeAlias = Literal["allow", "deny", "confirm"]
+AnnotationName: TypeAlias = Literal[
+    "read_only", "destructive", "idempotent", "open_world",
+    "!read_only", "!destructive", "!idempotent", "!open_world",
+]  # fmt: skip
 ActionName: TypeAlias = Literal["list", "call", "search", "read", "get", "complete", "subscribe", "admin"]
 
 
@@ -29,6 +36,10 @@ class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """One tenant: a table of `[[tenants]]`. Any tenant switches tenants on."""
 
     name: Annotated[TenantName, setting("Its name, in keys, claims, rules and records.", form="a-z0-9-")]
+    claims: Annotated[
+        tuple[Annotated[str, msgspec.Meta(min_length=1)], ...],
+        setting("Values of the tokens' tenant claim that mean this tenant. Default: its name.", form="VALUE"),
+    ] = ()
     servers: Annotated[
         tuple[str, ...] | None, setting("The servers that its users may use. Default: all.", form="NAME")
     ] = None
@@ -46,6 +57,11 @@ class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         float, setting("Seconds until a session with a server is replaced by a new one, used or not.", gt=0)
     ] = 3600.0
 
+    @property
+    def accepted_claims(self) -> tuple[str, ...]:
+        """The values of the tenant claim that mean this tenant."""
+        return self.claims or (self.name,)
+
 
 class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One rule: a table of `[[policy.rules]]`. It matches if every pattern list that is given has a match."""
@@ -56,13 +72,15 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     scopes: Annotated[Patterns, setting("Patterns of scopes, one of which the caller has.", form="PATTERN")] = ()
     servers: Annotated[Patterns, setting("Patterns of servers; `hub` is the hub itself.", form="PATTERN")] = ()
     tools: Annotated[
-        Patterns, setting("Patterns of tools, prompts or resource URIs, by their names on the server.", form="PATTERN")
-    ] = ()
-    annotations: Annotated[
         Patterns,
         setting(
-            "Annotations that a tool has: read_only, destructive, idempotent, open_world; `!` negates.", form="NAME"
+            "Patterns of tools, prompts or resource URIs, by their names on the server, or of SERVER/NAME.",
+            form="PATTERN",
         ),
+    ] = ()
+    annotations: Annotated[
+        tuple[AnnotationName, ...],
+        setting("Hints, one of which the tool has: read_only, destructive, idempotent, open_world; `!` negates."),
     ] = ()
     actions: Annotated[tuple[ActionName, ...], setting("What the caller wants to do. Default: everything.")] = ()
     reason: Annotated[str, setting("What callers and approvers read.")] = ""
@@ -75,10 +93,21 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
         "rules"
     )
     file: Annotated[str | None, setting("A file of Cedar policies.", form="FILE", names_file=True)] = None
-    default: Annotated[Literal["allow", "deny"], setting("What happens if no rule matches.")] = "allow"
+    default: Annotated[
+        Literal["allow", "deny"], setting("What happens if no rule matches; Cedar denies it always.")
+    ] = "allow"
     rules: Annotated[
         tuple[PolicyRule, ...], setting("The rules; the first that matches decides.", form="[[table]]")
     ] = ()
+
+    def __post_init__(self) -> None:
+        # What is ignored might be what protects a server.
+        if self.engine == "cedar" and self.file is None:
+            raise ValueError("engine is cedar, so `file` must name a file of Cedar policies")
+        if self.engine == "cedar" and self.rules:
+            raise ValueError('engine is cedar, so `rules` would be ignored; remove them or set engine = "rules"')
+        if self.engine == "rules" and self.file is not None:
+            raise ValueError('file would be ignored; set engine = "cedar" or remove it')
 
 
 class PinSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,17 +157,57 @@ class SecretSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     keyring: Annotated[str | None, setting("An entry of the system's keyring.", form="SERVICE/USER")] = None
     command: Annotated[tuple[str, ...] | None, setting("A program that prints it.", form="PROGRAM")] = None
 
+    def __post_init__(self) -> None:
+        if self.source_kind == "":
+            raise ValueError("set one of env, file, keyring and command")
+        self.check_source()
+
+    @property
+    def source_kind(self) -> str:
+        """Which of the sources is set; empty if none is."""
+        return next((kind for kind in SECRET_SOURCES if getattr(self, kind) is not None), "")
+
+    def check_source(self) -> None:
+        """Raises: ValueError, if two sources are set or one is empty."""
+        if sum(getattr(self, kind) is not None for kind in SECRET_SOURCES) > 1:
+            raise ValueError("set only one of env, file, keyring and command")
+        if self.source_kind and not getattr(self, self.source_kind):
+            raise ValueError(f"{self.source_kind} must not be empty")
+        if self.keyring is not None and not all(self.keyring.partition("/")):
+            raise ValueError("keyring must look like SERVICE/USER")
+
 
 class SecretSettings(SecretSource, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One secret, `[secrets.NAME]`; `${secret:NAME}` in headers, URLs and variables of servers refers to it."""
+    """One secret, `[secrets.NAME]`; `${secret:NAME}` in headers and variables of servers refers to it."""
 
     tenants: Annotated[
-        tuple[str, ...] | None, setting("The tenants for which it may be used. Default: all, and the hub itself.")
+        tuple[str, ...] | None,
+        setting("The tenants for which it may be used, besides those with another source. Default: all.", form="NAME"),
+    ] = None
+    hub: Annotated[
+        bool | None,
+        setting("Whether the hub itself may use it, to read lists. Default: only if `tenants` is not set."),
     ] = None
     tenant: Annotated[
         dict[str, SecretSource], setting("Other sources for single tenants, by name.", form="[section]")
     ] = {}
     refresh_s: Annotated[float, setting("Seconds after which it is read again.", gt=0)] = 60.0
+
+    def __post_init__(self) -> None:
+        if not self.tenant and not self.source_kind:
+            raise ValueError("set one of env, file, keyring and command")
+        self.check_source()
+
+    def allows(self, tenant: str | None) -> bool:
+        """Whether it may be used for a tenant; None is the hub itself."""
+        if tenant is None:
+            return self.tenants is None if self.hub is None else self.hub
+        return tenant in self.tenant or self.tenants is None or tenant in self.tenants
+
+    def source_for(self, tenant: str | None) -> SecretSource | None:
+        """Where its value for a tenant comes from; None: nowhere."""
+        found = self.tenant.get(tenant) if tenant is not None else None
+        return found or (self if self.source_kind else None)
 
 
 class EgressSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,6 +234,13 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
             names_file=True,
         ),
     ] = None
+    node: Annotated[
+        str | None,
+        setting(
+            "The name of this node in its records. Default: the host name and a random part, stored in the folder.",
+            form="NAME",
+        ),
+    ] = None
     sync: Annotated[
         Literal["batch", "each", "off"],
         setting("When records are flushed to the disk before the call runs: in groups, one by one, or not at all."),
@@ -175,11 +251,16 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes: Annotated[int, setting("The size at which a file of the journal is sealed.", ge=4096)] = (
         64 * 1024 * 1024
     )
-    retention_days: Annotated[int | None, setting("Days after which sealed files are deleted. Default: never.")] = None
+    retention_days: Annotated[
+        int | None, setting("Days after which sealed files are deleted. Default: never.", ge=1)
+    ] = None
     signing_key_file: Annotated[
         str | None,
         setting("An Ed25519 private key (PEM) that signs the head of the journal.", form="FILE", names_file=True),
     ] = None
+    head_interval_s: Annotated[
+        float, setting("Seconds between two heads, which `head.json` and `anchor_command` get.", gt=0)
+    ] = 60.0
     anchor_command: Annotated[
         tuple[str, ...],
         setting("A program that stores each signed head elsewhere; it gets the head as JSON.", form="PROGRAM"),

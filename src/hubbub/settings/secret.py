@@ -1,5 +1,6 @@
 """A secret that stays hidden in logs, tracebacks, JSON and pickles."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
 _HIDDEN: Final = "********"
@@ -37,3 +38,20 @@ class Secret:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Secret cannot be copied or pickled; pass the object itself")
+
+
+class SecretTemplate(Secret):
+    """Text with references to secrets, `Bearer ${secret:NAME}`; `reveal` returns it with the references."""
+
+    __slots__ = ("_literals", "names")
+
+    def __init__(self, literals: Sequence[str], names: Sequence[str]) -> None:
+        """Make it from the texts around the references, one more than `names`. They are not searched for more."""
+        self._literals = tuple(literals)
+        self.names = tuple(names)
+        super().__init__(self.fill({name: f"${{secret:{name}}}" for name in names}))
+
+    def fill(self, values: Mapping[str, str]) -> str:
+        """The text with these values in place of the references."""
+        first, *rest = self._literals
+        return first + "".join(values[name] + literal for name, literal in zip(self.names, rest, strict=True))

@@ -137,7 +137,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     key_file: Annotated[
         str | None,
-        setting("The API keys of callers (see `hubbub key`).", flag="--key-file", form="FILE", names_file=True),
+        setting("The API keys of callers (see `hubbub keys`).", flag="--key-file", form="FILE", names_file=True),
     ] = None
     jwt_keys: Annotated[
         str | None,
@@ -152,6 +152,28 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     jwt_audience: Annotated[
         tuple[str, ...], setting("An accepted audience of tokens.", flag="--jwt-audience", form="NAME")
     ] = ()
+    jwt_tenant_claim: Annotated[
+        str,
+        setting(
+            "With tenants: the claim that names the tenant; a.b for the claim b in the claim a.",
+            flag="--jwt-tenant-claim",
+            form="CLAIM",
+            min_length=1,
+        ),
+    ] = "tenant"
+    jwt_user_claim: Annotated[
+        str,
+        setting(
+            "With tenants: the claim that names the user, such as email.",
+            flag="--jwt-user-claim",
+            form="CLAIM",
+            min_length=1,
+        ),
+    ] = "sub"
+    jwt_scope_claims: Annotated[
+        tuple[str, ...],
+        setting("A claim with scopes, such as roles. Default: scope and scp.", flag="--jwt-scope-claim", form="CLAIM"),
+    ] = ("scope", "scp")
     limits: Annotated[
         tuple[str, ...],
         setting(

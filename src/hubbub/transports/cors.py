@@ -8,8 +8,8 @@ server. Wraps the whole HTTP app, so that pages can read refusals too.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
 
 from hubbub import bounds
 from hubbub.ports import HttpExchange
@@ -18,7 +18,7 @@ from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.mcp_headers import PARAMETER_PREFIX
 from hubbub.protocol.refusal import Refusal
 
-Endpoint = Callable[[HttpExchange], Awaitable[None]]
+Endpoint = Callable[[HttpExchange], Coroutine[Any, Any, None]]
 
 ALLOWED_METHODS: Final = ("GET", "POST", "OPTIONS", "DELETE")
 ALLOWED_HEADERS: Final = (
@@ -64,7 +64,7 @@ class Cors:
         self._on_response = on_response
         self._origins = AllowedOrigins(allowed_origins)
 
-    def __call__(self, exchange: HttpExchange) -> Awaitable[None]:
+    def __call__(self, exchange: HttpExchange) -> Coroutine[Any, Any, None]:
         """Serve one request."""
         origin = exchange.headers.raw(_ORIGIN)
         return self._endpoint(exchange) if origin is None else self._serve(exchange, origin)

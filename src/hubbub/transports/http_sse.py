@@ -12,7 +12,7 @@ from hubbub.errors import ConnectionClosed, Overloaded, SessionNotFound
 from hubbub.ports import ConnectionFactory, ConnectionHandler, CounterFactory, HttpExchange, ReportCutOff
 from hubbub.protocol.calls import Principal
 from hubbub.protocol.host_origin import share_owner
-from hubbub.protocol.sse import encode_event
+from hubbub.protocol.sse import encode_event, encode_message
 from hubbub.shares import Shares
 from hubbub.transports.message_queue import MessageQueue
 
@@ -68,7 +68,7 @@ class HttpSseServer:
                 encode_event(f"{exchange.root_path}{POST_PATH}?session_id={name}".encode(), event="endpoint")
             )
             while True:
-                await exchange.write(encode_event(await queue.get(), event="message"))
+                await exchange.write(encode_message(await queue.get()))
         except ConnectionClosed:
             await exchange.end()
         except asyncio.CancelledError:

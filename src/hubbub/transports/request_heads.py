@@ -16,7 +16,6 @@ _ABSOLUTE: Final = re.compile(rb"https?://([^/?#@]+)(/[^?#]*)?(?:\?([^#]*))?", r
 _CACHED_TARGETS: Final = 256  # most callers use one
 _MAX_CACHED_TARGET_BYTES: Final = 256
 _LENGTH_LINE: Final = re.compile(rb"\r\ncontent-length: ([0-9]{1,9})(?=\r\n)", re.IGNORECASE)
-_MAX_LENGTH_DIGITS: Final = 12  # with the end of the line
 _MAX_TEMPLATE_BYTES: Final = 2048
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
 _EMPTY_BODY: Final = (b"content-length", b"0")
@@ -145,7 +144,7 @@ class HeadTemplate:
     A request that matches needs no parser. Bytes that are not the same are left to it.
     """
 
-    __slots__ = ("_end", "_start", "head")
+    __slots__ = ("_end", "_expected", "_size", "_start", "head")
 
     def __init__(self, head: RequestHead, start: bytes, end: bytes) -> None:
         self.head = head
@@ -153,18 +152,24 @@ class HeadTemplate:
         """From the request line to `Content-Length: `."""
         self._end = end
         """From the end of that line to the empty line."""
+        self._size = 0
+        """The size of the last request."""
+        self._expected: bytes | None = None
+        """The only head with which a request of that size is complete, without leading zeros in its length."""
 
     def match(self, data: bytes) -> bytes | None:
         """Return the body, if the data is exactly one request with this head."""
-        start, end = self._start, self._end
-        if not data.startswith(start):
-            return None
-        length_end = data.find(b"\r\n", len(start), len(start) + _MAX_LENGTH_DIGITS)
-        length = data[len(start) : length_end]
-        if length_end < 0 or not length.isdigit() or not data.startswith(end, length_end):
-            return None
-        body = data[length_end + len(end) :]
-        return body if len(body) == int(length) else None
+        if len(data) != self._size:
+            self._size = len(data)
+            self._expected = self._expect_head(self._size)
+        expected = self._expected
+        return data[len(expected) :] if expected is not None and data.startswith(expected) else None
+
+    def _expect_head(self, size: int) -> bytes | None:
+        rest = size - len(self._start) - len(self._end)  # the body, and the digits of its length
+        body_bytes = rest - len(b"%d" % (rest - len(b"%d" % rest)))
+        expected = b"%b%d%b" % (self._start, body_bytes, self._end)
+        return expected if len(expected) + body_bytes == size else None
 
 
 def make_template(data: bytes, body_bytes: int, head: RequestHead) -> HeadTemplate | None:

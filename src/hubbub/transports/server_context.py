@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hubbub import bounds
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("hubbub.http")
 
-HttpEndpoint = Callable[[HttpExchange], Awaitable[None]]
+HttpEndpoint = Callable[[HttpExchange], Coroutine[Any, Any, None]]
 WebSocketEndpoint = Callable[[WebSocketExchange], Awaitable[None]]
 _TEXT: Final = b"text/plain; charset=utf-8"
 
@@ -67,7 +67,7 @@ class ServerContext:
         self.unfinished = UnfinishedMessages(limits.unfinished_bytes)
         self._running: set[ServerExchange] = set()
         """The requests that are being served; some continue without their connection."""
-        self._shared_tasks: SharedTasks[ServerExchange] = SharedTasks(_set_task)
+        self._shared_tasks: SharedTasks[ServerExchange] = SharedTasks(_set_task, self._end)
         self._websocket_tasks: set[asyncio.Task[None]] = set()
         self.next_sweep = 0.0
         """When deadlines are checked next. Used as the current time, so that a request reads no clock."""
@@ -112,15 +112,12 @@ class ServerContext:
             exchange.respond(503, b"Too many requests at once (max_connections); try again later", content_type=_TEXT)
             return
         self._running.add(exchange)
-        self._shared_tasks.start(exchange, self._serve(exchange))
+        self._shared_tasks.start(exchange, self._endpoint(exchange))
 
-    async def _serve(self, exchange: ServerExchange) -> None:
-        try:
-            await self._endpoint(exchange)
-        finally:
-            self._running.discard(exchange)
-            if not exchange.is_complete:
-                exchange.abort()
+    def _end(self, exchange: ServerExchange) -> None:
+        self._running.discard(exchange)
+        if not exchange.is_complete:
+            exchange.abort()
 
     def start_websocket(self, socket: WebSocketExchange) -> asyncio.Task[None]:
         """Serve a WebSocket in a task."""

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
+from functools import partial
 from types import coroutine
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +24,10 @@ class _Batch(deque[tuple[Any, Work, Context]]):
     task: asyncio.Task[Any]
 
 
+def _ignore_end(owner: object) -> None:
+    """Default for `end`."""
+
+
 class SharedTasks(Generic[Owner]):
     """Starts coroutines; those that arrive in one iteration of the event loop share a task.
 
@@ -32,12 +37,19 @@ class SharedTasks(Generic[Owner]):
 
     Args:
         assign: Called with the owner of a coroutine and the task that will run it; again if it gets another task.
+        end: Called with the owner of a coroutine that has returned or raised. This costs less than another coroutine
+            around each, only for its `finally`.
     """
 
-    __slots__ = ("_assign", "_batch")
+    __slots__ = ("_assign", "_batch", "_end")
 
-    def __init__(self, assign: Callable[[Owner, asyncio.Task[Any]], None]) -> None:
+    def __init__(
+        self,
+        assign: Callable[[Owner, asyncio.Task[Any]], None],
+        end: Callable[[Owner], None] = _ignore_end,
+    ) -> None:
         self._assign = assign
+        self._end = end
         self._batch: _Batch | None = None
         """The coroutines of the next task; None if no task waits to start, or if it takes no more."""
 
@@ -57,24 +69,39 @@ class SharedTasks(Generic[Owner]):
     async def _run(self, batch: _Batch) -> None:
         if self._batch is batch:
             self._batch = None
+        end = self._end
         try:
             while batch:
-                _, work, context = batch.popleft()
+                owner, work, context = batch.popleft()
                 try:
                     waits_for = context.run(work.send, None)
                 except StopIteration:
+                    end(owner)
                     if batch.task.cancelling():
                         return  # the coroutine cancelled its own task, which must not cancel the others
                     continue
+                except BaseException:
+                    end(owner)
+                    raise
                 self._run_separately(batch)
-                await _continue(work, context, waits_for)
+                try:
+                    await _continue(work, context, waits_for)
+                finally:
+                    end(owner)
         finally:
             self._run_separately(batch)
 
     def _run_separately(self, batch: _Batch) -> None:
         while batch:
             owner, work, context = batch.popleft()
-            self._assign(owner, asyncio.Task(work, context=context))
+            task = asyncio.Task(work, context=context)
+            self._assign(owner, task)
+            if self._end is not _ignore_end:
+                task.add_done_callback(partial(_call_end, self._end, owner))
+
+
+def _call_end(end: Callable[[Owner], None], owner: Owner, task: asyncio.Task[Any]) -> None:
+    end(owner)
 
 
 @coroutine

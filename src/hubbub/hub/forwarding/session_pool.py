@@ -44,6 +44,8 @@ class SessionProfile(msgspec.Struct, frozen=True):
     """Whether the server may learn something that belongs to one client only, such as its roots."""
     principal: str | None = None
     """The principal whose calls it carries; None: callers without an identity."""
+    tenant: str = ""
+    """The tenant of that principal, whose secrets the session uses; empty: those of the hub."""
 
     @property
     def owner(self) -> str:
@@ -389,10 +391,11 @@ def profile_for(
     if is_plain and principal is None and default.scope is None and not keeps_client_sessions:
         return None
     is_known = caller.scope is not None or principal is not None
+    tenant = caller.principal.tenant
     is_client_session = keeps_client_sessions and is_known and not default_client.sends_tool_headers
     if default_client.revision.stateless:
         return (
-            SessionProfile(is_exclusive=is_client_session, principal=principal)
+            SessionProfile(is_exclusive=is_client_session, principal=principal, tenant=tenant)
             if is_client_session or principal is not None
             else None
         )
@@ -403,4 +406,5 @@ def profile_for(
     encoded_capabilities = msgspec.json.encode(capabilities, order="sorted")
     if is_client_session or principal is not None:
         level = None  # A new log level must not select another session, because the client's state is in this one.
-    return SessionProfile(encoded_capabilities, level, is_client_session or "roots" in capabilities, principal)
+    is_exclusive = is_client_session or "roots" in capabilities
+    return SessionProfile(encoded_capabilities, level, is_exclusive, principal, tenant)

@@ -195,6 +195,8 @@ class UpstreamLink:
         config, default_client = self.config_with(capabilities), self.connection.client
         assert session.profile is not None
         principal = session.profile.principal
+        if session.profile.tenant:
+            config = config.for_tenant(session.profile.tenant)
         if (
             default_client is not None
             and default_client.revision.listen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,16 @@ from typing import Final
 
 from hubbub import bounds
 from hubbub.observe import Metrics, log_cut_off
+from hubbub.ports import TenantDirectory
+from hubbub.protocol.calls import Principal
+from hubbub.protocol.dialect import AllowsPlain, allow_plain_for_all
 from hubbub.protocol.http_headers import HeaderList
+from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security.gate import Authenticator, EdgeSettings, Gate
+from hubbub.security.key_usage import KeyUsage
 from hubbub.security.quotas import Quotas, effective_limits
 from hubbub.security.sealer import Sealer, load_or_create_key, read_key
+from hubbub.security.tenant_identity import TenantIdentity, derive_fingerprint_key
 from hubbub.server.call_recording import RecordingPeer, record_calls
 from hubbub.server.client_sessions import ManagesClients
 from hubbub.server.connection import Connection
@@ -42,14 +48,16 @@ class HttpApp:
 
     def __init__(self, server: Server, settings: ServeSettings) -> None:
         self._server = server
-        self._gate = gate = _make_gate(settings)
+        self._key_usage = None if settings.key_file is None else KeyUsage()
+        self._gate = gate = _make_gate(settings, server.tenants, self._key_usage)
         self.metrics = metrics = Metrics()
         self._is_recorded = False
         self.message_bytes = limit = settings.max_message_bytes or server.message_bytes
         limits = effective_limits(settings.bind_host, () if settings.limits == ("off",) else settings.limits or None)
         quotas = Quotas(limits) if limits else None
         count_for = None if quotas is None else quotas.count_for
-        connect = partial(Connection, server)
+        allows_plain = _plain_rule(server.tenants)
+        connect = partial(Connection, server, allows_plain=allows_plain)
         self._sse_server = sse_server = HttpSseServer(
             connect,
             limit=settings.max_streams,
@@ -62,6 +70,8 @@ class HttpApp:
             gate=gate,
             quotas=quotas,
             mode=settings.response,
+            allows_plain=allows_plain,
+            shows_operation=_operation_rule(server.tenants),
             http_sse=sse_server,
             metrics=metrics,
             max_sessions=settings.max_sessions,
@@ -113,12 +123,16 @@ class HttpApp:
             finally:
                 sweep_task.cancel()
                 self.end_streams()
+                if self._key_usage is not None:
+                    await asyncio.to_thread(self._key_usage.save)
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(bounds.SWEEP_INTERVAL_S)
             try:
                 self._endpoint.sweep()
+                if self._key_usage is not None:
+                    await self._key_usage.save_if_due()
             except Exception:
                 logger.exception("ending idle sessions failed")
 
@@ -139,7 +153,7 @@ class HttpApp:
         if names:
             logger.warning(
                 "no caller can use %s: they require scopes, and callers are not authenticated; "
-                "create keys with scopes (hubbub key add --scope, --key-file) or accept tokens (--jwt-keys)",
+                "create keys with scopes (hubbub keys create --scope, --key-file) or accept tokens (--jwt-keys)",
                 ", ".join(names),
             )
 
@@ -151,19 +165,47 @@ def _make_sealer(settings: ServeSettings) -> Sealer:
     return Sealer([read_key(Path(settings.sealing_key_file))])
 
 
-def _make_gate(settings: ServeSettings) -> Gate:
-    """Raises: SettingsError, if unauthenticated callers on the network could call."""
+def _plain_rule(tenants: TenantDirectory | None) -> AllowsPlain:
+    if tenants is None:
+        return allow_plain_for_all
+    return lambda principal: tenants.allows_plain(principal.tenant)
+
+
+def _operation_rule(tenants: TenantDirectory | None) -> Callable[[Principal], bool]:
+    """Who may see metrics and problems, which concern all callers: with tenants, only administrators."""
+    return lambda principal: tenants is None or ADMIN_SCOPE in principal.scopes
+
+
+def _make_identity(settings: ServeSettings, tenants: TenantDirectory | None) -> TenantIdentity | None:
+    if tenants is None:
+        return None
+    file = settings.sealing_key_file
+    key = load_or_create_key() if file is None else read_key(Path(file))
+    return TenantIdentity(tenants, derive_fingerprint_key(key))
+
+
+def _make_gate(settings: ServeSettings, tenants: TenantDirectory | None, key_usage: KeyUsage | None) -> Gate:
+    """Raises: SettingsError, if unauthenticated callers on the network could call, or callers would have no tenant."""
+    identity = _make_identity(settings, tenants)
     authenticators: list[Authenticator] = []
     if settings.key_file is not None:
         from hubbub.security.api_keys import ApiKeys
 
-        authenticators.append(ApiKeys(Path(settings.key_file)))
+        authenticators.append(ApiKeys(Path(settings.key_file), identity=identity, usage=key_usage))
     if settings.jwt_keys is not None:
         from hubbub.net.fetch import fetch
         from hubbub.security.jwt import JwtSettings, make_token_authenticator
+        from hubbub.security.token_claims import ClaimMapping
 
-        jwt = JwtSettings(keys=settings.jwt_keys, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
-        authenticators.append(make_token_authenticator(jwt, fetch))
+        jwt = JwtSettings(
+            keys=settings.jwt_keys,
+            issuer=settings.jwt_issuer,
+            audience=settings.jwt_audience,
+            claims=ClaimMapping(
+                tenant=settings.jwt_tenant_claim, user=settings.jwt_user_claim, scopes=settings.jwt_scope_claims
+            ),
+        )
+        authenticators.append(make_token_authenticator(jwt, fetch, identity))
     edge = EdgeSettings(
         bind_host=settings.bind_host,
         allowed_hosts=settings.allowed_hosts,
@@ -171,4 +213,4 @@ def _make_gate(settings: ServeSettings) -> Gate:
         insecure=settings.insecure,
         requires_client_certificate=settings.tls_client_ca_file is not None,
     )
-    return Gate(edge, authenticators)
+    return Gate(edge, authenticators, identity=identity)

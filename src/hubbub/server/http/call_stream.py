@@ -18,7 +18,7 @@ from hubbub.protocol.calls import Call, Notification, Reply
 from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.revisions import Revision
-from hubbub.protocol.sse import encode_event
+from hubbub.protocol.sse import encode_message
 from hubbub.server.http.sessions import Session
 from hubbub.server.http.streams import Stream
 
@@ -88,19 +88,15 @@ class CallStream(msgspec.Struct, eq=False):
     async def _send_event(self, message: bytes) -> None:
         if not self._is_open:
             await self._open_stream()
-        event = encode_event(message, event="message") if self._stream is None else self._stream.append(message)
+        event = encode_message(message) if self._stream is None else self._stream.append(message)
         if not self._is_released:
             await self._exchange.write(event)
 
     def _encode_stream(self, response: bytes) -> bytes:
         """Return a complete stream that contains only the response."""
         if self._session is None:
-            return encode_event(response, event="message")
-        stream = self._session.open_stream()
-        start = stream.prime() if self._revision.resumes_streams else b""
-        event = stream.append(response)
-        stream.finish()
-        return start + event
+            return encode_message(response)
+        return self._session.store_response(response)
 
     async def _open_stream(self) -> None:
         if self._session is not None:

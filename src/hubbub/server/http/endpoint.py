@@ -21,8 +21,10 @@ from hubbub.errors import ConnectionClosed, HubbubError, MethodNotAllowed, Overl
 from hubbub.observe import Metrics, log_refusal
 from hubbub.ports import Gate, HttpExchange, HttpSseEndpoint, Quotas
 from hubbub.protocol.calls import ANONYMOUS, Principal
+from hubbub.protocol.dialect import AllowsPlain, allow_plain_for_all
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
+from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security.open_connections import OpenConnection, OpenConnections
 from hubbub.security.quotas import caller_key
 from hubbub.server.client_sessions import ClientSessionInfo, EndedSessions, Matches
@@ -59,7 +61,8 @@ class Endpoint:
         gate: Gate | None = None,
         quotas: Quotas | None = None,
         mode: ResponseMode = "auto",
-        plain_allowed: bool = True,
+        allows_plain: AllowsPlain = allow_plain_for_all,
+        shows_operation: Callable[[Principal], bool] = lambda principal: True,
         http_sse: HttpSseEndpoint | None = None,
         metrics: Metrics | None = None,
         max_sessions: int | None = None,
@@ -70,14 +73,16 @@ class Endpoint:
     ) -> None:
         self._server = server
         self._gate = gate
-        self._open_connections = None if gate is None else OpenConnections(gate.authenticate)
+        self._open_connections = None if gate is None else OpenConnections(gate.recheck)
         self._requests = Shares(bounds.CONNECTIONS if max_requests is None else max_requests)
         """Running requests of authenticated callers."""
         self._quotas = quotas
         self._metrics = metrics
+        self._shows_operation = shows_operation
+        """Whether a caller may see metrics and the problems of servers."""
         self._options = options = RouteOptions(
             mode=mode,
-            plain_allowed=plain_allowed,
+            allows_plain=allows_plain,
             quotas=quotas,
             max_sessions=max_sessions,
             session_idle_s=session_idle_s,
@@ -280,10 +285,14 @@ class Endpoint:
         status, code = ("unavailable", 503) if problems else ("ready", 200)
         if not problems and (problems := await self._server.degradations()):
             status = "degraded"
+        problems = problems if self._shows_operation(principal) else []
         await exchange.respond(code, msgspec.json.encode({"status": status, "problems": problems}))
 
     async def _serve_metrics(self, exchange: HttpExchange, principal: Principal) -> None:
         assert self._metrics is not None
+        if not self._shows_operation(principal):
+            await respond_refusal(exchange, Refusal(403, f"Metrics concern all tenants; they need {ADMIN_SCOPE!r}"))
+            return
         body = self._metrics.render()
         await exchange.respond(200, body, content_type=Metrics.content_type.encode())
 

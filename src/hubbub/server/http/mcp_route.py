@@ -13,7 +13,7 @@ from hubbub import bounds
 from hubbub.errors import Overloaded, SessionRequired
 from hubbub.ports import HttpExchange, Quotas
 from hubbub.protocol.calls import Principal
-from hubbub.protocol.dialect import classify
+from hubbub.protocol.dialect import AllowsPlain, allow_plain_for_all, classify
 from hubbub.protocol.host_origin import share_owner
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
@@ -38,7 +38,7 @@ class RouteOptions:
         self,
         *,
         mode: ResponseMode = "auto",
-        plain_allowed: bool = True,
+        allows_plain: AllowsPlain = allow_plain_for_all,
         quotas: Quotas | None = None,
         max_sessions: int | None = None,
         session_idle_s: float | None = None,
@@ -46,7 +46,7 @@ class RouteOptions:
         store: EventStore | None = None,
     ) -> None:
         self.mode = mode
-        self.plain_allowed = plain_allowed
+        self.allows_plain = allows_plain
         self.quotas = quotas
         self.max_sessions = max_sessions
         self.session_idle_s = session_idle_s
@@ -77,7 +77,7 @@ class McpRoute:
             ModernDialect(server, options.mode),
             self._legacy,
             self._plain,
-            plain_allowed=options.plain_allowed,
+            allows_plain=options.allows_plain,
             quotas=options.quotas,
         )
 
@@ -127,7 +127,7 @@ class McpRoute:
 
     def _find_session(self, exchange: HttpExchange, principal: Principal) -> Session | None:
         """Return the session of a request without a body; None for a plain caller."""
-        plain_allowed = self._options.plain_allowed
+        plain_allowed = self._options.allows_plain(principal)
         facts, session = read_request_facts(exchange, principal, self.sessions, plain_allowed=plain_allowed)
         classify(facts)
         return session

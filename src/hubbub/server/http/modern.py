@@ -64,22 +64,28 @@ class ModernDialect:
         await stream.respond(status, response)
 
     def _check_headers(self, headers: Headers, method: str, params: Any, caller: Caller) -> None:
-        if headers.get(b"mcp-method") != method:
-            raise HeaderMismatch(f"The header Mcp-Method must be {method!r}, the method of the body")
-        if isinstance(params, HubbubError):
-            return
         name_field = _NAME_FIELDS.get(method)
-        if name_field is None:
-            return
-        name = getattr(params, name_field)
-        name_header = headers.get(b"mcp-name")
-        is_identical = (
-            name_header == name and name.isascii() and name.isidentifier()
-        )  # the usual case, without decoding
-        if not is_identical and (name_header is None or decode_value(name_header) != name):
-            raise HeaderMismatch(f"The header Mcp-Name must be {name!r}, the `{name_field}` of the body")
-        if method == "tools/call" and (parameter_headers := self._server.tool_headers(name, caller)):
+        name = None if name_field is None or isinstance(params, HubbubError) else getattr(params, name_field)
+        named_call = (method, name)
+        if headers.named_call != named_call:  # requests with the same head share the headers
+            _compare_names(headers, method, name_field, name)
+            headers.named_call = named_call
+        if (
+            method == "tools/call"
+            and name is not None
+            and (parameter_headers := self._server.tool_headers(name, caller))
+        ):
             _check_parameter_headers(parameter_headers, params.arguments, headers)
+
+
+def _compare_names(headers: Headers, method: str, name_field: str | None, name: str | None) -> None:
+    if headers.get(b"mcp-method") != method:
+        raise HeaderMismatch(f"The header Mcp-Method must be {method!r}, the method of the body")
+    if name is None:
+        return
+    name_header = headers.get(b"mcp-name")
+    if name_header is None or decode_value(name_header) != name:
+        raise HeaderMismatch(f"The header Mcp-Name must be {name!r}, the `{name_field}` of the body")
 
 
 def _check_parameter_headers(

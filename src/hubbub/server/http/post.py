@@ -16,7 +16,9 @@ from hubbub.errors import HubbubError, InvalidRequest, MessageError, RateLimited
 from hubbub.ports import HttpExchange, Quotas, ReturnPath
 from hubbub.protocol.calls import Call, Caller, Principal
 from hubbub.protocol.dialect import (
+    AllowsPlain,
     MessageFacts,
+    allow_plain_for_all,
     claims_modern,
     classify,
     classify_batch,
@@ -111,7 +113,7 @@ class PostRoute:
         legacy: LegacyDialect,
         plain: PlainDialect,
         *,
-        plain_allowed: bool = True,
+        allows_plain: AllowsPlain = allow_plain_for_all,
         quotas: Quotas | None = None,
     ) -> None:
         self._server = server
@@ -119,7 +121,7 @@ class PostRoute:
         self._modern = modern
         self._legacy = legacy
         self._plain = plain
-        self._plain_allowed = plain_allowed
+        self._allows_plain = allows_plain
         self._quotas = quotas
 
     def serve(self, exchange: HttpExchange, principal: Principal) -> Awaitable[None]:
@@ -186,7 +188,8 @@ class PostRoute:
         return self._dispatch_message(incoming, revision)
 
     def _read_request(self, exchange: HttpExchange, principal: Principal) -> tuple[MessageFacts, Session | None]:
-        return read_request_facts(exchange, principal, self._sessions, plain_allowed=self._plain_allowed)
+        plain_allowed = self._allows_plain(principal)
+        return read_request_facts(exchange, principal, self._sessions, plain_allowed=plain_allowed)
 
     def _may_be_tool(self, facts: MessageFacts) -> bool:
         """Whether the method may be a tool called by its name, which checks its params itself."""

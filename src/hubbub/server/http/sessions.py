@@ -35,6 +35,9 @@ _ID_BYTES = 18
 _ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{24}")
 """What `secrets.token_urlsafe` returns for these bytes; cookies of plain callers contain a dot."""
 
+_NO_STREAMS: dict[int, Stream] = {}
+"""Never changed: most sessions have no stream, and need no dict."""
+
 
 def is_session_id(text: str) -> bool:
     """Whether a text has the form of a session id, known or not."""
@@ -45,6 +48,7 @@ class Session:
     """One legacy client over many HTTP requests."""
 
     __slots__ = (
+        "_finished_streams",
         "_get_streams",
         "_last_stream_id",
         "_pending_requests",
@@ -68,7 +72,8 @@ class Session:
         self._last_stream_id = 0
         self._running_calls: RunningCalls | None = None
         self._pending_requests: PendingRequests | None = None
-        self._streams: dict[int, Stream] | None = None
+        self._streams = self._finished_streams = _NO_STREAMS
+        """Streams by their ids; those that have finished are moved when the next one is made."""
         self._get_streams: list[Stream] | None = None
 
     @property
@@ -91,16 +96,37 @@ class Session:
         Raises:
             Overloaded: too many are open.
         """
-        streams = self._streams = {} if self._streams is None else self._streams
-        if len(streams) > bounds.RESUMABLE_STREAMS_PER_SESSION:
-            finished = [known for known in streams.values() if known.is_finished]
-            for known in finished[: max(0, len(finished) - bounds.RESUMABLE_STREAMS_PER_SESSION)]:
-                streams.pop(known.id).discard()
-        if len(streams) >= bounds.STREAMS_PER_SESSION:
+        stream = self._make_stream()
+        self._streams[stream.id] = stream
+        return stream
+
+    def store_response(self, response: bytes) -> bytes:
+        """Store a response as a complete stream of its own; return that stream, encoded.
+
+        Raises:
+            Overloaded: too many streams are open.
+        """
+        stream = self._make_stream()
+        self._finished_streams[stream.id] = stream
+        start = stream.prime() if self.caller.revision.resumes_streams else b""
+        event = stream.append(response)
+        stream.finish()
+        return start + event
+
+    def _make_stream(self) -> Stream:
+        """Make a stream, and drop the oldest of those that have finished."""
+        streams, finished = self._streams, self._finished_streams
+        if streams is _NO_STREAMS:
+            self._streams, self._finished_streams = streams, finished = {}, {}
+        elif streams:
+            for known in [known for known in streams.values() if known.is_finished]:
+                finished[known.id] = streams.pop(known.id)
+        while len(finished) > bounds.RESUMABLE_STREAMS_PER_SESSION:
+            finished.pop(next(iter(finished))).discard()
+        if len(streams) + len(finished) >= bounds.STREAMS_PER_SESSION:
             raise Overloaded("streams in this session", bounds.STREAMS_PER_SESSION)
         self._last_stream_id += 1
-        stream = streams[self._last_stream_id] = Stream(self._last_stream_id, self._store, self.owner)
-        return stream
+        return Stream(self._last_stream_id, self._store, self.owner)
 
     def open_get_stream(self) -> Stream:
         """Open a stream for messages that belong to no call, such as changes."""
@@ -114,7 +140,7 @@ class Session:
 
     def find_stream(self, identifier: int) -> Stream | None:
         """Return a stream that can still be resumed."""
-        return None if self._streams is None else self._streams.get(identifier)
+        return self._streams.get(identifier) or self._finished_streams.get(identifier)
 
     @property
     def scope(self) -> str | None:
@@ -160,7 +186,7 @@ class Session:
         """Cancel running calls and drop all streams."""
         if self._pending_requests is not None:
             self._pending_requests.close()
-        for stream in (self._streams or {}).values():
+        for stream in (*self._streams.values(), *self._finished_streams.values()):
             stream.discard()
         if self._running_calls is not None:
             self._running_calls.cancel_all()

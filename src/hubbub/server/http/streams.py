@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 
 from hubbub import bounds
 from hubbub.ports import HttpExchange
-from hubbub.protocol.sse import encode_event
+from hubbub.protocol.sse import encode_first_event, encode_message
 from hubbub.shares import Shares
 
 UNNUMBERED = 0
@@ -29,10 +29,11 @@ class EventStore:
     def add(self, stream: Stream, sequence: int, size: int) -> None:
         """Count one more event; drop the oldest of the same owner if there are too many."""
         owner = stream.owner
-        stored = self._stored.setdefault(owner, OrderedDict())
+        stored = self._stored.get(owner)
         while stored and not (self._events.has_room(owner) and self._bytes.has_room(owner, size)):
             next(iter(stored))[0].drop_oldest()
-        self._stored[owner] = stored  # it was removed when all of it was dropped
+        if not stored:  # `remove` forgets an owner whose last event was dropped
+            stored = self._stored[owner] = OrderedDict()
         stored[stream, sequence] = size
         self._events.take(owner)
         self._bytes.take(owner, size)
@@ -40,8 +41,9 @@ class EventStore:
     def remove(self, stream: Stream, sequence: int) -> None:
         """Stop counting an event."""
         owner = stream.owner
-        size = self._stored[owner].pop((stream, sequence))
-        if not self._stored[owner]:
+        stored = self._stored[owner]
+        size = stored.pop((stream, sequence))
+        if not stored:
             del self._stored[owner]
         self._events.give_back(owner)
         self._bytes.give_back(owner, size)
@@ -66,17 +68,19 @@ class Stream:
 
     def prime(self) -> bytes:
         """Return the first event: empty, but with an id to resume from and the retry time."""
-        return encode_event(b"", id=self._next_id(), retry_ms=bounds.RETRY_MS)
+        self._sequence += 1
+        return encode_first_event(self.id, self._sequence, bounds.RETRY_MS)
 
     def append(self, message: bytes) -> bytes:
         """Store a message as an event; return the encoded event."""
-        event = encode_event(message, event="message", id=self._next_id())
-        size = len(event)
-        self._events.append((self._sequence, event))
+        self._sequence = sequence = self._sequence + 1
+        event = encode_message(message, self.id, sequence)
+        events, size = self._events, len(event)
+        events.append((sequence, event))
         self._bytes += size
-        self._store.add(self, self._sequence, size)
-        while len(self._events) > 1 and (
-            len(self._events) > bounds.STORED_EVENTS_PER_STREAM or self._bytes > bounds.STORED_BYTES_PER_STREAM
+        self._store.add(self, sequence, size)
+        while len(events) > 1 and (
+            len(events) > bounds.STORED_EVENTS_PER_STREAM or self._bytes > bounds.STORED_BYTES_PER_STREAM
         ):
             self.drop_oldest()
         if self._wakeup is not None:
@@ -132,10 +136,6 @@ class Stream:
     def position(self) -> int:
         """The number of the newest event."""
         return self._sequence
-
-    def _next_id(self) -> str | None:
-        self._sequence += 1
-        return None if self.id == UNNUMBERED else f"{self.id}-{self._sequence}"
 
 
 def parse_event_id(text: str) -> tuple[int, int] | None:

@@ -1,0 +1,71 @@
+"""Gives a server its tenants, if the settings have any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hubbub.errors import SettingsError
+from hubbub.settings.sources import GOVERNANCE, Sources
+
+if TYPE_CHECKING:
+    from hubbub.governance.tenants import Tenants
+    from hubbub.server.server import Server
+    from hubbub.settings.governance import GovernanceSettings, TenantSettings
+    from hubbub.settings.serve import ServeSettings
+
+
+def load_governance(sources: Sources) -> GovernanceSettings | None:
+    """Read the sections about tenants, policy and audit; None if the file has none of them.
+
+    Raises: SettingsError.
+    """
+    # Called at every start, so nothing is imported for a file without these sections.
+    if sources.file is None or not any(name in sources.file.tree for name in GOVERNANCE):
+        return None
+    from hubbub.settings.governance_reader import read_governance
+
+    return read_governance(sources)
+
+
+def apply_tenants(
+    server: Server, settings: ServeSettings, governance: GovernanceSettings | None, *, is_hub: bool
+) -> Tenants | None:
+    """Let only users of the tenants call the server over HTTP; return the tenants, if there are any.
+
+    A single server on stdio has one client, the program that started it, and so no tenants.
+
+    Raises: SettingsError, if a hub with tenants would be served on stdio.
+    """
+    if governance is None or not governance.tenants:
+        return None
+    if settings.transport == "stdio":
+        if not is_hub:
+            return None
+        raise SettingsError(
+            "a hub with [[tenants]] cannot be served on stdio, where callers do not authenticate; serve it with "
+            "--transport http and --key-file or --jwt-keys"
+        )
+    from hubbub.governance.tenants import Tenants
+
+    server.tenants = tenants = Tenants(governance.tenants)
+    return tenants
+
+
+def update_tenants(tenants: Tenants | None, settings: Sequence[TenantSettings]) -> None:
+    """Apply changed settings to a running server; callers of removed tenants are refused, and their sessions end."""
+    if tenants is not None:
+        tenants.update(settings)
+
+
+def refuse_switch(before: Sequence[TenantSettings], after: Sequence[TenantSettings]) -> None:
+    """Refuse to switch tenants on or off while a server runs: its callers would get other identities.
+
+    Raises: SettingsError.
+    """
+    if bool(before) != bool(after):
+        raise SettingsError(
+            "[[tenants]]: the first tenant was added; restart the hub to require tenants of its callers"
+            if after
+            else "[[tenants]]: the last tenant was removed; restart the hub to serve callers without tenants"
+        )

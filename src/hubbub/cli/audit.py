@@ -1,0 +1,280 @@
+"""`hubbub audit`: verifies, shows and exports the audit journal, from its files; no hub has to run."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+import msgspec
+
+from hubbub.cli.errors import FAILED
+from hubbub.cli.output import write_json, write_lines
+from hubbub.errors import SettingsError
+from hubbub.governance.audit_events import AuditRecord, escape_unprintable
+from hubbub.governance.journal_head import Head, read_head
+from hubbub.governance.journal_reader import Filter, follow_records, format_csv, read_tail, search_records
+from hubbub.governance.journal_verification import Progress, VerificationReport, verify
+from hubbub.settings import collect_sources, read_settings
+from hubbub.settings.folders import data_folder
+from hubbub.settings.governance import AUDIT, AuditSettings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HELP = """Verify, show and export the audit journal of this node.
+
+\b
+hubbub audit verify --head head.json --public-key audit.pub
+hubbub audit tail --follow
+hubbub audit search --tenant acme --effect deny --since 2026-11-18
+hubbub audit export --tenant acme --format csv > acme.csv
+
+The commands read the files of the journal, so they work while the hub runs and while it does not.
+"""
+_PROGRESS_STEP_BYTES: Final = 16 * 1024 * 1024
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_TIME: Final = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{1,6})?)?)?Z?)?)?)?")
+
+_folder_option: Final = click.option(
+    "--folder", metavar="FOLDER", help="The folder of the journal; by default that of [audit] in the settings."
+)
+_config_option: Final = click.option(
+    "--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder."
+)
+_json_option: Final = click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout instead of text.")
+_FILTERS: Final = (
+    click.option("--tenant", metavar="NAME", help="Only records of this tenant."),
+    click.option("--user", metavar="NAME", help="Only records of this user."),
+    click.option("--server", metavar="NAME", help="Only records about this server."),
+    click.option("--tool", metavar="NAME", help="Only records about this tool, by its name here or on its server."),
+    click.option("--event", metavar="NAME", help="Only these events; a final * matches any ending, as in 'call.*'."),
+    click.option("--effect", type=click.Choice(["allow", "deny", "confirm"]), help="Only these decisions."),
+    click.option("--since", metavar="TIME", help="Only records from then on: UTC, such as 2026-11-18T09:30."),
+    click.option("--until", metavar="TIME", help="Only records before then."),
+)  # fmt: skip
+
+
+def _filters(function: F) -> F:
+    """Add the options that select records; the command gets them as `wanted`."""
+    import functools
+
+    @functools.wraps(function)
+    def with_filter(**values: Any) -> Any:
+        chosen = {name: values.pop(name) for name in Filter.__struct_fields__}
+        for name in ("since", "until"):
+            if chosen[name] is not None and not _TIME.fullmatch(chosen[name]):
+                raise SettingsError(
+                    f"--{name}: {chosen[name]!r} is not a time; write 2026-11-18 or 2026-11-18T09:30:00"
+                )
+            chosen[name] = chosen[name] and chosen[name].rstrip("Z")
+        return function(wanted=Filter(**chosen), **values)
+
+    decorated: Any = with_filter
+    for option in reversed(_FILTERS):
+        decorated = option(decorated)
+    found: F = decorated
+    return found
+
+
+@click.group(
+    help=_HELP,
+    short_help="Verify and search the audit journal.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+def command() -> None:
+    """Only a group: click needs a function."""
+
+
+@command.command("verify", help="Verify the hash chain. The exit code is 1 if a record was changed, added or removed.")
+@_folder_option
+@_config_option
+@click.option(
+    "--head", "expected", metavar="FILE|HASH",
+    help="A head that was stored elsewhere; without it, a journal whose end was cut off can be valid.",
+)  # fmt: skip
+@click.option("--public-key", metavar="FILE", help="The Ed25519 public key (PEM) that the heads must be signed with.")
+@_json_option
+def verify_journal(
+    folder: str | None, config: str | None, expected: str | None, public_key: str | None, as_json: bool
+) -> int:
+    """Write a report."""
+    path = _find_folder(folder, config)
+    from hubbub.security.crypto import VerifyingKey
+
+    key = None if public_key is None else VerifyingKey(Path(public_key))
+    head = None if expected is None else _read_expected(expected)
+    try:
+        report = verify(path, public_key=key, expected=head, progress=_make_progress())
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
+    if as_json:
+        write_json({"holds": report.holds, **msgspec.to_builtins(report)})
+    else:
+        write_lines(_describe_report(report))
+    return 0 if report.holds else FAILED
+
+
+@command.command("tail", help="Show the last records.")
+@_folder_option
+@_config_option
+@click.option("-n", "--lines", "number", type=click.IntRange(min=0), default=20, show_default=True, metavar="N",
+              help="How many records.")  # fmt: skip
+@click.option("-f", "--follow", "follows", is_flag=True, help="Go on with records that are added, until Ctrl+C.")
+@_filters
+@_json_option
+def tail(
+    folder: str | None, config: str | None, number: int, follows: bool, wanted: Filter, as_json: bool
+) -> int:  # fmt: skip
+    """Show records, and wait for further ones."""
+    path = _find_folder(folder, config)
+    last = read_tail(path, 1)
+    last_seq = last[0][1].seq if last else 0
+    found = read_tail(path, number, wanted)
+    # What was added meanwhile is shown below, once.
+    _write_records([pair for pair in found if not follows or pair[1].seq <= last_seq], as_json)
+    if follows:
+        import asyncio
+
+        asyncio.run(_follow(path, last_seq + 1, wanted, as_json))
+    return 0
+
+
+@command.command("search", help="Show the records that match all given options.")
+@_folder_option
+@_config_option
+@_filters
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
+@_json_option
+def search(folder: str | None, config: str | None, wanted: Filter, limit: int | None, as_json: bool) -> int:
+    """Show records in the order of the journal."""
+    from itertools import islice
+
+    _write_records(islice(search_records(_find_folder(folder, config), wanted), limit), as_json)
+    return 0
+
+
+@command.command("export", help="Write records as JSON lines, exactly as in the journal, or as CSV.")
+@_folder_option
+@_config_option
+@_filters
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
+@click.option("--output", metavar="FILE", help="A new file; by default stdout.")
+def export(folder: str | None, config: str | None, wanted: Filter, form: str, output: str | None) -> int:
+    """Write records."""
+    found = search_records(_find_folder(folder, config), wanted)
+    lines: Iterable[bytes]
+    if form == "csv":
+        lines = (text.encode() for text in format_csv(record for _, record in found))
+    else:
+        lines = (line for line, _ in found)
+    if output is None:
+        for line in lines:
+            click.echo(line, nl=False)
+        return 0
+    try:
+        with Path(output).open("xb") as file:
+            Path(output).chmod(0o600)
+            file.writelines(lines)
+    except OSError as error:
+        raise SettingsError(f"{output}: cannot be written: {error.strerror}") from None
+    return 0
+
+
+def _find_folder(folder: str | None, config: str | None) -> Path:
+    """Return the folder of the journal.
+
+    Raises: SettingsError, if there is none.
+    """
+    if folder is None:
+        flags = {} if config is None else {"--config": config}
+        settings = read_settings(AuditSettings, collect_sources(flags, ignore_untrusted=True), (AUDIT,))
+        folder = settings.folder
+    path = data_folder() / "audit" if folder is None else Path(folder)
+    if not path.is_dir():
+        raise SettingsError(f"there is no audit journal in {path}; give --folder FOLDER, or set folder in [audit]")
+    return path
+
+
+def _read_expected(expected: str) -> Head | str:
+    if _HASH.fullmatch(expected):
+        return expected
+    try:
+        head = read_head(Path(expected))
+    except OSError as error:
+        raise SettingsError(f"--head: {expected} cannot be read: {error.strerror}") from None
+    if head is None:
+        raise SettingsError(f"--head: {expected!r} is neither a file with a head nor a hash of 64 hex digits")
+    return head
+
+
+def _make_progress() -> Progress | None:
+    """Show how far a long verification is, on a terminal."""
+    if not sys.stderr.isatty():
+        return None
+    shown = 0
+
+    def show(done: int, total: int) -> None:
+        nonlocal shown
+        if done - shown >= _PROGRESS_STEP_BYTES or (shown and done == total):
+            shown = done
+            end = "\n" if done == total else ""
+            sys.stderr.write(f"\rhubbub: verified {done >> 20} of {total >> 20} MiB{end}")
+            sys.stderr.flush()
+
+    return show
+
+
+def _describe_report(report: VerificationReport) -> Iterator[str]:
+    bad = report.bad
+    if bad is not None:
+        place = f"{bad.file} line {bad.line}, record {bad.seq}: " if bad.file else ""
+        yield f"NOT VALID ({bad.why}): {place}{bad.message}"
+        yield f"{report.records} records before it are valid"
+        return
+    yield f"valid: {report.records} records in {report.segments} files, {report.first_seq} to {report.last_seq}"
+    yield f"head: {report.head}"
+    if report.head_signature != "none":
+        yield f"signature of head.json: {report.head_signature}"
+    if report.gaps:
+        yield f"{report.gaps} gaps: records that could not be written; see `hubbub audit search --event journal.gap`"
+    if report.recoveries:
+        yield f"{report.recoveries} recoveries after crashes; see `hubbub audit search --event journal.recovered`"
+    if report.torn_bytes:
+        yield f"the last line is incomplete ({report.torn_bytes} bytes): it is being written, or the hub was killed"
+
+
+def _write_records(found: Iterable[tuple[bytes, AuditRecord]], as_json: bool) -> None:
+    if as_json:
+        for line, _ in found:
+            click.echo(line, nl=False)
+    else:
+        write_lines(_describe_record(record) for _, record in found)
+
+
+async def _follow(folder: Path, first_seq: int, wanted: Filter, as_json: bool) -> None:
+    async for batch in follow_records(folder, first_seq=first_seq):
+        _write_records(((line, record) for line, record in batch if wanted.matches(record)), as_json)
+
+
+def _describe_record(record: AuditRecord) -> str:
+    who = f"{record.tenant}/{record.user}" if record.tenant else record.user
+    what = f"{record.server}:{record.tool}" if record.server else record.tool
+    decision = record.decision
+    parts = (
+        f"{record.seq:<6}",
+        record.ts,
+        f"{record.event:<12}",
+        who,
+        what,
+        f"{decision.effect} by {decision.rule}" if decision is not None else "",
+        decision.reason if decision is not None else "",
+        record.outcome,
+        str(record.code) if record.code != "" else "",
+        f"{record.ms:g} ms" if record.ms is not None else "",
+        " ".join(f"{name}={value}" for name, value in (record.facts or {}).items()),
+    )
+    # One line for each record, whatever its texts contain.
+    return "  ".join(escape_unprintable(part) for part in parts if part)

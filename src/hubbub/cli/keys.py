@@ -1,0 +1,268 @@
+"""`hubbub keys`: creates, lists, rotates and revokes the API keys that `hubbub serve --key-file` accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from hubbub.cli.errors import print_message
+from hubbub.cli.output import write_json, write_lines
+from hubbub.errors import HubbubError, SettingsError
+from hubbub.security.key_file_editor import append_record, find_current, revoke_records, rotate_record
+from hubbub.security.key_records import KeyRecord, generate_key, read_records
+from hubbub.settings import ServeSettings, Sources, collect_sources, format_suggestion, read_settings
+
+_HELP = """Create, list, rotate and revoke the API keys of callers.
+
+\b
+hubbub keys create alice --key-file keys.toml
+hubbub serve --key-file keys.toml --host 0.0.0.0
+
+The file contains only hashes: a key is shown once, when it is created or rotated. A running
+server notices changes within seconds.
+"""
+_UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_MAX_OVERLAP_DAYS: Final = 366
+_MAX_DIGITS: Final = 9
+_COLUMNS: Final = ("NAME", "PREFIX", "TENANT", "USER", "VERSION", "CREATED", "EXPIRES", "LAST USE", "SCOPES")
+
+file_option = click.option("--key-file", metavar="FILE", help="The key file; by default the setting key_file.")
+days_option = click.option(
+    "--days", type=click.IntRange(min=1, max=36500), metavar="N", help="Days until it expires; by default it does not."
+)
+scope_option = click.option("--scope", multiple=True, metavar="SCOPE", help="A scope of the key; repeatable.")
+
+
+def _parse_overlap(context: click.Context, parameter: click.Parameter, text: str) -> timedelta:
+    """Parse a time such as 30s, 15m, 24h or 7d; 0 is no time."""
+    number, unit = (text, "s") if text == "0" else (text[:-1], text[-1:])
+    if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS) or unit not in _UNIT_SECONDS:
+        raise click.BadParameter(f"{text!r} is not a time; write 30s, 15m, 24h or 7d", context, parameter)
+    overlap = timedelta(seconds=int(number) * _UNIT_SECONDS[unit])
+    if overlap > timedelta(days=_MAX_OVERLAP_DAYS):
+        raise click.BadParameter(f"{text!r} is longer than {_MAX_OVERLAP_DAYS} days", context, parameter)
+    return overlap
+
+
+@click.group(
+    help=_HELP,
+    short_help="Create, list, rotate and revoke API keys.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+def command() -> None:
+    """Only a group: click needs a function."""
+
+
+@command.command("create", help="Create a key for NAME, show it once, and store its hash.")
+@click.argument("name")
+@file_option
+@click.option("--tenant", metavar="TENANT", help="The tenant that its user belongs to.")
+@click.option("--user", metavar="USER", help="The user of the tenant; by default NAME.")
+@scope_option
+@days_option
+def create(
+    name: str, key_file: str | None, tenant: str | None, user: str | None, scope: tuple[str, ...], days: int | None
+) -> int:
+    """Create a key. Only the key itself goes to stdout, so that a script can read it."""
+    create_key(name, key_file, scopes=scope, days=days, tenant=tenant, user=user)
+    return 0
+
+
+def create_key(
+    name: str,
+    key_file: str | None,
+    *,
+    scopes: tuple[str, ...],
+    days: int | None,
+    tenant: str | None = None,
+    user: str | None = None,
+) -> None:
+    """Create a key, store its hash and write the key to stdout.
+
+    Raises: SettingsError.
+    """
+    if user is not None and tenant is None:
+        raise SettingsError("--user needs --tenant: users belong to tenants")
+    now = _now()
+    path = key_file_path(key_file)
+    key, record = generate_key(name, tenant=tenant, user=user, scopes=scopes, created=now, expires=_expiry(now, days))
+    with _keep_folder_trusted(path):
+        append_record(path, record)
+    _check_tenant(record, key_file)
+    click.echo(f"hubbub: stored the hash of a key for {name} in {path}; the key itself is not shown again", err=True)
+    click.echo(key)
+
+
+@command.command("list", help="List the stored keys, without their secrets.")
+@file_option
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON array.")
+def list_keys(key_file: str | None, as_json: bool) -> int:
+    """Write one line for each key."""
+    from hubbub.security.key_usage import read_last_uses
+
+    last_uses = read_last_uses()
+    records = read_records(key_file_path(key_file))
+    if as_json:
+        write_json([_describe(record, last_uses.get(record.id)) for record in records])
+        return 0
+    rows = [_COLUMNS, *(_row(record, last_uses.get(record.id)) for record in records)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    write_lines("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return 0
+
+
+@command.command("rotate", help="Replace the secret of a key: create its next version, and let the current one expire.")
+@click.argument("name")
+@file_option
+@click.option(
+    "--overlap",
+    callback=_parse_overlap,
+    default="0",
+    metavar="TIME",
+    help="How long the current key stays valid, such as 24h; by default it ends at once.",
+)
+@days_option
+def rotate(name: str, key_file: str | None, overlap: timedelta, days: int | None) -> int:
+    """Rotate a key. Only the new key goes to stdout, so that a script can read it."""
+    now = _now()
+    path = key_file_path(key_file)
+    new_key = ""
+
+    def make(current: KeyRecord) -> KeyRecord:
+        nonlocal new_key
+        if days is None and current.expires_at <= now.timestamp():
+            raise SettingsError(f"the key {name!r} has expired; say when the new one expires, with --days N")
+        new_key, record = generate_key(
+            name,
+            tenant=current.tenant,
+            user=current.user,
+            scopes=current.scopes,
+            version=current.version + 1,
+            created=now,
+            expires=current.expires if days is None else _expiry(now, days),
+        )
+        return record
+
+    with _keep_folder_trusted(path):
+        record = rotate_record(path, name, make, old_expires=now + overlap)
+    ends = f"stays valid until {(now + overlap):%Y-%m-%d %H:%M:%S} UTC" if overlap else "is no longer valid"
+    click.echo(
+        f"hubbub: stored version {record.version} of the key for {name} in {path}; the previous one {ends}", err=True
+    )
+    click.echo(new_key)
+    return 0
+
+
+@command.command("revoke", help="Remove every version of a key; its sessions end within seconds.")
+@click.argument("name")
+@file_option
+def revoke(name: str, key_file: str | None) -> int:
+    """Remove a key from the file."""
+    path = key_file_path(key_file)
+    find_current(path, read_records(path), name)
+    with _keep_folder_trusted(path):
+        revoke_records(path, name)
+    click.echo(f"hubbub: removed the key for {name} from {path}", err=True)
+    return 0
+
+
+def key_file_path(key_file: str | None) -> Path:
+    """Return the key file that the option or the settings name.
+
+    Raises: SettingsError, if none does.
+    """
+    sources = _collect(key_file)
+    chosen = read_settings(ServeSettings, sources).key_file
+    if chosen is None:
+        sources.require_trust()
+        raise SettingsError("no key file; give --key-file FILE, or set key_file in the settings")
+    return Path(chosen)
+
+
+def _collect(key_file: str | None) -> Sources:
+    return collect_sources({} if key_file is None else {"--key-file": key_file}, ignore_untrusted=True)
+
+
+@contextmanager
+def _keep_folder_trusted(path: Path) -> Iterator[None]:
+    """Keep a trusted folder trusted when the user changes its key file with this command."""
+    sources = collect_sources({}, ignore_untrusted=True)
+    if sources.folder is None or sources.refused:
+        yield
+        return
+    from hubbub.settings.trust import renew_trust
+
+    yield
+    renew_trust(str(sources.config), str(path))
+
+
+def _check_tenant(record: KeyRecord, key_file: str | None) -> None:
+    """Warn about a key that the hub of these settings would not accept; without readable settings, do nothing."""
+    from hubbub.settings.governance_reader import read_governance
+
+    try:
+        names = [tenant.name for tenant in read_governance(_collect(key_file)).tenants]
+    except HubbubError:
+        return
+    if not names:
+        return
+    if record.tenant is None:
+        print_message(f"warning: the settings have tenants, so this key needs one: --tenant {' or '.join(names[:5])}")
+    elif record.tenant not in names:
+        suggestion = format_suggestion(record.tenant, names)
+        print_message(
+            f"warning: the settings have no tenant {record.tenant!r}{suggestion}; the key is not accepted yet"
+        )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def _expiry(now: datetime, days: int | None) -> datetime | None:
+    return None if days is None else now + timedelta(days=days)
+
+
+def _describe(record: KeyRecord, last_use: int | None) -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "prefix": record.prefix,
+        "tenant": record.tenant,
+        "user": _user(record),
+        "scopes": record.scopes,
+        "created": record.created,
+        "expires": record.expires,
+        "version": record.version,
+        "last_use": None if last_use is None else datetime.fromtimestamp(last_use, UTC),
+    }
+
+
+def _user(record: KeyRecord) -> str | None:
+    return record.user if record.tenant is None or record.user is not None else record.name
+
+
+def _row(record: KeyRecord, last_use: int | None) -> tuple[str, ...]:
+    used = "never" if last_use is None else f"{datetime.fromtimestamp(last_use, UTC):%Y-%m-%d %H:%M}"
+    return (
+        record.name,
+        record.prefix,
+        record.tenant or "-",
+        _user(record) or "-",
+        str(record.version),
+        "-" if record.created is None else f"{record.created:%Y-%m-%d}",
+        _format_expiry(record),
+        used,
+        " ".join(record.scopes) or "-",
+    )
+
+
+def _format_expiry(record: KeyRecord) -> str:
+    if record.expires is None:
+        return "never"
+    is_expired = record.expires_at <= datetime.now(UTC).timestamp()
+    return f"{'expired ' if is_expired else ''}{record.expires:%Y-%m-%d}"

@@ -1,0 +1,212 @@
+"""`hubbub policy`: shows the policy of a hub, and what it decides about a request, without a running hub."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, get_args
+
+import click
+import msgspec
+
+from hubbub.cli.output import write_json, write_lines
+from hubbub.governance.decision import Action, Effect, Target, TargetKind
+from hubbub.governance.policy_explanation import ExplainedPolicy, PolicyRow, RuleCheck
+from hubbub.governance.policy_loader import load_policy
+from hubbub.protocol.calls import Principal
+from hubbub.protocol.results import ToolAnnotations
+from hubbub.settings import collect_sources
+from hubbub.settings.file import SettingsFile
+from hubbub.settings.governance import POLICY, TENANTS, AnnotationName, GovernanceSettings
+from hubbub.settings.governance_reader import read_governance
+
+EXIT_CODES: Final[dict[Effect, int]] = {"allow": 0, "deny": 1, "confirm": 3}
+_HUB: Final = "hub"
+_KINDS: Final[dict[Action, TargetKind]] = {
+    "list": "tool",
+    "search": "tool",
+    "call": "tool",
+    "get": "prompt",
+    "complete": "prompt",
+    "read": "resource",
+    "subscribe": "resource",
+    "admin": "admin",
+}
+_RULE_INDEX: Final = re.compile(r"policy\.rules\[([0-9]+)\]")
+_HELP: Final = """Show the policy of a hub, and what it decides.
+
+Reads [[tenants]] and [policy] as `hubbub serve` does; no hub has to run.
+
+\b
+hubbub policy show
+hubbub policy test --tenant red --user alice call notes/write_note
+"""
+_TEST_HELP: Final = """Decide whether a caller may do ACTION with SERVER/NAME, and show which rule decides.
+
+ACTION is call (a tool), get (a prompt), read (a resource or template), list, search, complete,
+subscribe, or admin (a function of the hub, whose name may be given without `hub/`).
+
+\b
+hubbub policy test --tenant red --user alice call notes/write_note
+hubbub policy test --tenant red --user alice --annotation read_only list notes/read_note
+hubbub policy test --tenant red --scope files read files/file:///etc/hosts --explain
+
+A tool without --annotation counts as destructive and open_world, as MCP defines.
+Nothing is called. Exit codes: 0 allow, 1 deny, 3 confirm (a person has to approve), 2 wrong
+usage or invalid settings.
+"""
+
+_config_option = click.option(
+    "--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder, and the user's own."
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+
+
+@click.group(
+    help=_HELP, short_help="Show and test the policy.", context_settings={"help_option_names": ["-h", "--help"]}
+)
+def command() -> None:
+    """Only a group: click needs a function."""
+
+
+@command.command("show", help="List the rules of the policy in the order in which they decide, with their lines.")
+@_config_option
+@_json_option
+def show(config: str | None, as_json: bool) -> int:
+    """Write one line for each rule."""
+    view = _PolicyView(config)
+    rows = view.policy.list_rules()
+    if as_json:
+        write_json(
+            {
+                "engine": view.governance.policy.engine,
+                "version": view.policy.version,
+                "rules": [{**_describe_row(row), "location": view.locate(row.rule)} for row in rows],
+            }
+        )
+        return 0
+    write_lines(_format_rows(view, rows))
+    return 0
+
+
+@command.command("test", help=_TEST_HELP, short_help="Show what the policy decides about a request.")
+@click.argument("action", type=click.Choice(get_args(Action)))
+@click.argument("target", metavar="SERVER/NAME")
+@click.option("--tenant", default="", metavar="NAME", help="The tenant of the caller.")
+@click.option("--user", default="", metavar="NAME", help="The user.")
+@click.option(
+    "--client", default="", metavar="NAME", help="The program of the user, which Cedar policies can refer to."
+)
+@click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="A scope that the caller has; repeatable.")
+@click.option(
+    "--annotation",
+    "annotations",
+    multiple=True,
+    type=click.Choice(get_args(AnnotationName)),
+    help="An annotation of the tool; `!` means that it is declared as false; repeatable.",
+)
+@click.option("--kind", type=click.Choice(get_args(TargetKind)), help="What NAME is; by default ACTION tells.")
+@click.option("--explain", is_flag=True, help="Show each rule before the one that decides.")
+@_config_option
+@_json_option
+def test(
+    action: Action,
+    target: str,
+    *,
+    kind: TargetKind | None,
+    annotations: tuple[str, ...],
+    explain: bool,
+    config: str | None,
+    as_json: bool,
+    **caller: Any,
+) -> int:
+    """Write the decision."""
+    view = _PolicyView(config)
+    principal = Principal(
+        f"{caller['tenant']}/{caller['user']}",
+        frozenset(caller["scopes"]),
+        tenant=caller["tenant"],
+        user=caller["user"],
+        client=caller["client"],
+    )
+    wanted = _parse_target(target, kind or _KINDS[action], annotations)
+    decision = view.policy.decide(principal, action, wanted)
+    checks = view.policy.explain(principal, action, wanted) if explain else []
+    if as_json:
+        answer = {**msgspec.to_builtins(decision), "location": view.locate(decision.rule)}
+        if explain:
+            answer["checks"] = [_describe_check(view, check) for check in checks]
+        write_json(answer)
+    else:
+        write_lines(_format_check(view, check, action) for check in checks)
+        write_lines([decision.effect, f"rule: {view.locate(decision.rule)}"])
+        write_lines([f"reason: {decision.reason}"] if decision.reason else [])
+    return EXIT_CODES[decision.effect]
+
+
+class _PolicyView:
+    """The policy of the settings, and where its rules are written."""
+
+    def __init__(self, config: str | None) -> None:
+        sources = collect_sources({} if config is None else {"--config": config})
+        self.governance: GovernanceSettings = read_governance(sources)
+        self.policy: ExplainedPolicy = load_policy(self.governance)
+        self._file: SettingsFile | None = sources.file
+        self._lines = {row.rule: row.line for row in self.policy.list_rules() if row.line is not None}
+
+    def locate(self, rule: str) -> str:
+        """Return the name of a rule with its file and line, if it is written in one."""
+        if rule in self._lines:
+            return f"{self.governance.policy.file} line {self._lines[rule]}: {rule}"
+        path = self._find_path(rule)
+        if self._file is None or path is None:
+            return rule
+        place = self._file.locate(path).rpartition(": ")[0]
+        return f"{place}: {rule}"
+
+    def _find_path(self, rule: str) -> Sequence[str] | None:
+        """Return where a rule is in the settings file; None if it is not written there."""
+        if (index := _RULE_INDEX.fullmatch(rule)) is not None:
+            return (POLICY, "rules", index[1])
+        for number, tenant in enumerate(self.governance.tenants):
+            if rule == f"{TENANTS}.{tenant.name}.servers":
+                return (TENANTS, str(number))
+        is_default = rule == "default" and self._file is not None and "default" in self._file.table((POLICY,))
+        return (POLICY, "default") if is_default else None
+
+
+def _parse_target(text: str, kind: TargetKind, annotations: Sequence[str]) -> Target:
+    server, slash, name = text.partition("/")
+    if not slash and kind == "admin":
+        server, name = _HUB, text
+    if not server or not name:
+        raise click.UsageError(f"{text!r} must look like SERVER/NAME, such as notes/write_note")
+    hints: dict[str, Any] = {}
+    for annotation in annotations:
+        hint, is_true = annotation.removeprefix("!"), not annotation.startswith("!")
+        if hints.setdefault(f"{hint}_hint", is_true) is not is_true:
+            raise click.UsageError(f"--annotation {hint} and --annotation !{hint} contradict each other")
+    return Target(kind, server, name, ToolAnnotations(**hints) if hints else None)
+
+
+def _describe_row(row: PolicyRow) -> dict[str, Any]:
+    return {"rule": row.rule, "effect": row.effect, "condition": row.condition, "reason": row.reason}
+
+
+def _describe_check(view: _PolicyView, check: RuleCheck) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(check)
+    return {"matches": fields.pop("is_match"), **fields, "location": view.locate(check.rule)}
+
+
+def _format_rows(view: _PolicyView, rows: Sequence[PolicyRow]) -> Iterator[str]:
+    for row in rows:
+        reason = f"  ({row.reason})" if row.reason else ""
+        yield f"{row.effect:<8} {view.locate(row.rule)}{f'  {row.condition}' if row.condition else ''}{reason}"
+    yield f"version  {view.policy.version}"
+
+
+def _format_check(view: _PolicyView, check: RuleCheck, action: Action) -> str:
+    mark = "match   " if check.is_match else "no match"
+    about = "" if check.action == action else f" for {check.action}"
+    detail = f": {check.detail}" if check.detail else ""
+    return f"{mark} {check.effect:<8} {view.locate(check.rule)}{about}{detail}"

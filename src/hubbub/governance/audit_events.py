@@ -1,0 +1,150 @@
+r"""Events of the audit journal, and their encoding as one line of JSON each.
+
+Whatever a caller or a server puts into a name or a message, an event stays one line that is safe to show: line breaks,
+escape sequences, invisible and bidirectional characters are written as `\uXXXX`, lone surrogates as the text `\udXXX`,
+and long texts are cut. Arguments and results are never part of an event, only the digest of the arguments.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from hubbub.governance.decision import PolicyDecision
+
+MAX_TEXT_CHARACTERS: Final = 1024
+"""The length of a text in an event; what is longer is cut."""
+MAX_FACTS: Final = 16
+"""Facts of one event; further ones are left out."""
+
+JOURNAL_STARTED: Final = "journal.started"
+JOURNAL_RECOVERED: Final = "journal.recovered"
+JOURNAL_GAP: Final = "journal.gap"
+JOURNAL_SEALED: Final = "journal.sealed"
+JOURNAL_EXPIRED: Final = "journal.expired"
+
+Fact: TypeAlias = str | int | float | bool
+_NS_PER_S: Final = 1_000_000_000
+
+
+class AuditEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What happened. Empty fields are left out of the record."""
+
+    event: str
+    """Such as `decision`, `call.end`, `session.open`; those of the journal itself begin with `journal.`"""
+    call: str = ""
+    """The same in all records of one call."""
+    tenant: str = ""
+    user: str = ""
+    client: str = ""
+    credential: str = ""
+    """The fingerprint of the credential, never the credential."""
+    session: str = ""
+    run: str = ""
+    trace: str = ""
+    """W3C traceparent."""
+    server: str = ""
+    tool: str = ""
+    """The name of the target on its server."""
+    shown_as: str = ""
+    """The name that the caller used, if it is another."""
+    action: str = ""
+    kind: str = ""
+    """The kind of the target: tool, prompt, resource, template or admin."""
+    args_sha256: str = ""
+    decision: PolicyDecision | None = None
+    outcome: str = ""
+    code: str | int = ""
+    ms: float | None = None
+    bytes: int | None = None
+    facts: dict[str, Fact] | None = None
+    """Anything else, such as the person who approved, or the name of a secret."""
+
+
+class AuditRecord(AuditEvent, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """An event as it is in the journal."""
+
+    seq: int
+    ts: str
+    """Informative: `seq` is the order."""
+    node: str
+    previous_hash: str
+    hash: str
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(AuditRecord).decode
+
+
+def encode_event(event: AuditEvent, time_ns: int) -> bytes:
+    """Return an event and its time as the members of a JSON object, without its braces."""
+    try:
+        encoded = _encode(event)
+        if len(encoded) > MAX_TEXT_CHARACTERS:  # Only then can a text be longer than that.
+            encoded = _encode(_limit_texts(event))
+    except UnicodeEncodeError:  # Lone surrogates.
+        encoded = _encode(_limit_texts(event))
+    if not encoded.isascii() or b"\x7f" in encoded:
+        encoded = escape_unprintable(encoded.decode()).encode()
+    return b'"ts":"%b",%b' % (format_time(time_ns).encode(), encoded[1:-1])
+
+
+def decode_record(line: bytes) -> AuditRecord:
+    """Decode a line of the journal.
+
+    Raises: msgspec.DecodeError.
+    """
+    return _decode(line)
+
+
+_last_second: tuple[int, str] = (0, "1970-01-01T00:00:00")
+
+
+def format_time(time_ns: int) -> str:
+    """Format a time as UTC in ISO 8601 with microseconds."""
+    global _last_second  # noqa: PLW0603 - the text of a second serves all its records; one assignment is atomic
+    second, nanoseconds = divmod(time_ns, _NS_PER_S)
+    known, text = _last_second
+    if known != second:
+        text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        _last_second = (second, text)
+    return f"{text}.{nanoseconds // 1000:06d}Z"
+
+
+def _limit_texts(event: AuditEvent) -> AuditEvent:
+    changes: dict[str, Any] = {
+        name: _limit(value) for name in event.__struct_fields__ if isinstance(value := getattr(event, name), str)
+    }
+    if event.decision is not None:
+        decision = event.decision
+        changes["decision"] = msgspec.structs.replace(
+            decision, rule=_limit(decision.rule), reason=_limit(decision.reason), version=_limit(decision.version)
+        )
+    if event.facts:
+        changes["facts"] = {
+            _limit(name): _limit(value) if isinstance(value, str) else value
+            for name, value in list(event.facts.items())[:MAX_FACTS]
+        }
+    return msgspec.structs.replace(event, **changes)
+
+
+def _limit(text: str) -> str:
+    if len(text) > MAX_TEXT_CHARACTERS:
+        note = f"… ({len(text)} characters)"
+        text = text[: MAX_TEXT_CHARACTERS - len(note)] + note
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def escape_unprintable(text: str) -> str:
+    r"""Replace characters that are not visible, or change how others are shown, by `\uXXXX`, as JSON does."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    # In two halves beyond the first plane, as JSON requires.
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

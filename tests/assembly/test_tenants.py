@@ -1,0 +1,102 @@
+"""Tenants in the settings: what starts, what is refused, and what a reload changes."""
+
+import time
+from pathlib import Path
+
+import pytest
+from tests.http.eras import modern_request
+from tests.http.keyring import Keyring
+from tests.http.raw_http import TIMEOUT_S
+from tests.http.server_process import ServerProcess
+
+from hubbub import Server, SettingsError
+from hubbub.assembly.assemble import assemble
+from hubbub.assembly.serve_settings import read_serve_settings
+from hubbub.assembly.tenants import refuse_switch
+from hubbub.governance.tenants import Tenants
+from hubbub.settings import collect_sources
+from hubbub.settings.governance import TenantSettings
+
+TENANTS = '[[tenants]]\nname = "acme"\n\n[[tenants]]\nname = "beta"\n'
+PROGRAM = "from hubbub import Server\nserver = Server('one')\n"
+
+
+def build(folder: Path, text: str, **flags: str) -> Server:
+    (folder / "one.py").write_text(PROGRAM)
+    path = folder / "own.toml"
+    path.write_text(text)
+    given = {f"--{name.replace('_', '-')}": value for name, value in flags.items() if name != "target"}
+    given |= {"TARGET": flags["target"]} if "target" in flags else {}
+    sources = collect_sources({"--config": str(path), **given}, {})
+    return assemble(read_serve_settings(sources, lambda line: None), sources)
+
+
+def hub_text(folder: Path) -> str:
+    return f'[servers.one]\ntarget = "{folder / "one.py"}:server"\n'
+
+
+def test_a_hub_gets_the_tenants_of_its_settings(tmp_path: Path) -> None:
+    server = build(tmp_path, hub_text(tmp_path) + TENANTS)
+    assert isinstance(server.tenants, Tenants)
+    assert server.tenants.names == ("acme", "beta")
+
+
+def test_a_single_server_over_http_gets_them_too(tmp_path: Path) -> None:
+    server = build(tmp_path, TENANTS, target=str(tmp_path / "one.py"))
+    assert isinstance(server.tenants, Tenants)
+
+
+def test_without_tenants_nothing_changes(tmp_path: Path) -> None:
+    assert build(tmp_path, hub_text(tmp_path)).tenants is None
+    assert build(tmp_path, hub_text(tmp_path) + "[policy]\n").tenants is None
+
+
+def test_a_hub_with_tenants_is_not_served_on_stdio(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"\[\[tenants\]\] cannot be served on stdio.*--transport http"):
+        build(tmp_path, hub_text(tmp_path) + TENANTS, transport="stdio")
+
+
+def test_a_single_server_on_stdio_has_one_client_and_no_tenants(tmp_path: Path) -> None:
+    server = build(tmp_path, TENANTS, target=str(tmp_path / "one.py"), transport="stdio")
+    assert server.tenants is None
+
+
+def test_tenants_are_not_switched_on_or_off_by_a_reload() -> None:
+    acme, beta = TenantSettings(name="acme"), TenantSettings(name="beta")
+    refuse_switch([acme], [beta])
+    refuse_switch([], [])
+    with pytest.raises(SettingsError, match="the first tenant was added; restart"):
+        refuse_switch([], [acme])
+    with pytest.raises(SettingsError, match="the last tenant was removed; restart"):
+        refuse_switch([acme], [])
+
+
+async def test_a_tenant_that_is_removed_from_the_file_of_a_running_hub_is_refused(tmp_path: Path) -> None:
+    ring = Keyring(tmp_path / "keys.toml")
+    ada, bob = ring.add("ada", tenant="acme"), ring.add("bob", tenant="beta")
+    (tmp_path / "one.py").write_text(PROGRAM)
+    path = tmp_path / "own.toml"
+    path.write_text(hub_text(tmp_path) + TENANTS)
+    with ServerProcess("--config", str(path), "--key-file", str(ring.path)) as process:
+        body, headers = modern_request("tools/list")
+
+        async def status(key: dict[str, str]) -> int:
+            return (await process.site.post(body, headers | key)).status
+
+        assert [await status(key) for key in (ada, bob)] == [200, 200]
+        path.write_text(hub_text(tmp_path) + TENANTS.partition("\n\n")[2])
+        deadline = time.monotonic() + TIMEOUT_S
+        while await status(ada) != 401:
+            assert time.monotonic() < deadline
+        assert await status(bob) == 200
+        path.write_text(hub_text(tmp_path))
+        while not any("the last tenant was removed" in line for line in process.stderr_lines):
+            assert time.monotonic() < deadline
+            assert await status(bob) == 200, "the last good settings stay in force"
+
+
+def test_a_hub_without_keys_or_tokens_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(PROGRAM)
+    (tmp_path / "own.toml").write_text(hub_text(tmp_path) + TENANTS)
+    with pytest.raises(AssertionError, match=r"\[\[tenants\]\] needs callers that authenticate"):
+        ServerProcess("--config", str(tmp_path / "own.toml"))
