@@ -337,18 +337,24 @@ def test_the_changelog_begins_with_the_version() -> None:
 def test_the_commands_are_these() -> None:
     assert sorted(COMMANDS) == [
         "agent",
+        "approvals",
         "audit",
         "call",
         "doctor",
         "import",
         "install",
         "key",
+<<<<<<< HEAD
         "keys",
+=======
+        "pins",
+>>>>>>> g-admin
         "plan",
         "policy",
         "prompts",
         "read",
         "serve",
+        "sessions",
         "tools",
         "trust",
     ]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clock import wait_until
 from tests.http.eras import modern_request
 from tests.http.raw_http import RawConnection, Response
 from tests.hub.local_hubs import library, make_hub
@@ -159,6 +158,9 @@ async def test_a_hub_works_without_its_socket(folder: Path, caplog: pytest.LogCa
 
 async def test_stopping_does_not_wait_for_idle_connections(folder: Path) -> None:
     async with open_socket(folder) as path:
-        _, writer = await asyncio.open_unix_connection(path)
-    await wait_until(lambda: not Path(path).exists())
-    writer.close()
+        connection = RawConnection(*await asyncio.open_unix_connection(path))
+        await connection.send_request("GET", "/mcp/admin", {"Host": "localhost", "Accept": "text/html"})
+        assert (await connection.read_response()).status == 406
+    assert not Path(path).exists()
+    assert await connection.reader.read() == b""
+    connection.close()

@@ -107,7 +107,7 @@ async def test_views_are_added_changed_and_removed(tmp_path: Path) -> None:
         reader = front.views["reader"]
         path.write_text(worker_section("one") + "[views.reader]\nexclude = ['*_who']\n[views.writer]\n")
         await wait_until(lambda: reload_count(front) == 1)
-        assert list(front.views) == ["reader", "writer"]
+        assert list(front.hub.views) == ["reader", "writer"]
         assert front.views["reader"] is reader, "its sessions go on"
         async with connect_raw_client(reader, MODERN, {}) as looking:
             assert await worker_tool_names(looking) == {"one_work"}

@@ -40,16 +40,10 @@ def list_approvals(options: AdminOptions) -> int:
 
 @command.command("approve", help="Approve the call ID; it can be made once.")
 @click.argument("id")
-@click.option("--reason", metavar="TEXT", help="Why; it is recorded.")
 @admin_options
-def approve(id: str, reason: str | None, options: AdminOptions) -> int:
+def approve(id: str, options: AdminOptions) -> int:
     """Approve one call."""
-    return call_admin(
-        options,
-        "hub.approvals.approve",
-        {"id": id, "reason": reason},
-        lambda found: write_lines([f"approved {id}"]),
-    )
+    return call_admin(options, "hub.approvals.approve", {"id": id}, lambda found: write_lines([f"approved {id}"]))
 
 
 @command.command("deny", help="Deny the call ID.")

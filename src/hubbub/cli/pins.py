@@ -21,6 +21,7 @@ hubbub pins approve files            everything of one server
 Without --url, the hub on this machine is asked through its Unix socket, which only the user
 who started it can use.
 """
+_DIGEST_CHARACTERS: Final = 12
 
 
 @click.group(
@@ -55,12 +56,7 @@ def diff(server: str | None, name: str | None, options: AdminOptions) -> int:
 @admin_options
 def approve(server: str, name: str | None, options: AdminOptions) -> int:
     """Approve definitions."""
-    return call_admin(
-        options,
-        "hub.pins.approve",
-        {"server": server, "name": name},
-        lambda found: write_lines([f"approved {found['approved']} definitions of {server}"]),
-    )
+    return call_admin(options, "hub.pins.approve", {"server": server, "name": name}, _show_approved)
 
 
 def _show_pins(found: Any) -> None:
@@ -68,12 +64,23 @@ def _show_pins(found: Any) -> None:
         write_lines(["no definitions"])
         return
     show_table(
-        ("NAME", "SERVER", "KIND", "STATE", "DIGEST"),
+        ("NAME", "SERVER", "KIND", "STATUS", "DIGEST", "FINDINGS"),
         [
-            tuple(str(each.get(key) or "") for key in ("name", "server", "kind", "state", "digest"))
+            (
+                *(str(each[key]) for key in ("name", "server", "kind", "status")),
+                (each["sha256"] or "")[:_DIGEST_CHARACTERS],
+                "; ".join(each["findings"]),
+            )
             for each in found["pins"]
         ],
     )
+
+
+def _show_approved(found: Any) -> None:
+    write_lines([f"approved {label}" for label in found["approved"]])
+    write_lines([f"not approved: {refusal}" for refusal in found["refused"]])
+    if not found["approved"] and not found["refused"]:
+        write_lines(["nothing to approve"])
 
 
 def _show_diff(found: Any) -> None:
