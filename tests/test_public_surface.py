@@ -344,11 +344,8 @@ def test_the_commands_are_these() -> None:
         "import",
         "install",
         "key",
-<<<<<<< HEAD
         "keys",
-=======
         "pins",
->>>>>>> g-admin
         "plan",
         "policy",
         "prompts",
