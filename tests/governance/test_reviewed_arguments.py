@@ -79,3 +79,8 @@ def test_many_arguments_are_shortened() -> None:
     assert len(reviewed.preview) < 4100
     assert re.search(r"\n\.\.\. and \d+ more arguments$", reviewed.preview)
     assert not reviewed.is_complete
+
+
+def test_characters_that_a_terminal_interprets_are_escaped() -> None:
+    reviewed = review_arguments('{"name": "a\x7fb\u202ec\u009bd"}'.encode())
+    assert reviewed.preview == r'"name": "a\u007fb\u202ec\u009bd"'

@@ -14,7 +14,8 @@ import msgspec
 from hubbub.cli.errors import FAILED
 from hubbub.cli.output import write_json, write_lines
 from hubbub.errors import SettingsError
-from hubbub.governance.audit_events import AuditRecord, escape_unprintable
+from hubbub.governance.audit_events import AuditRecord
+from hubbub.governance.hidden_characters import escape_unprintable
 from hubbub.governance.journal_head import Head, read_head
 from hubbub.governance.journal_reader import Filter, follow_records, format_csv, read_tail, search_records
 from hubbub.governance.journal_verification import Progress, VerificationReport, verify

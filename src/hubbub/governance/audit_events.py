@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from hubbub.governance.decision import PolicyDecision
+from hubbub.governance.hidden_characters import escape_unprintable
 
 MAX_TEXT_CHARACTERS: Final = 1024
 """The length of a text in an event; what is longer is cut."""
@@ -135,16 +136,3 @@ def _limit(text: str) -> str:
         note = f"… ({len(text)} characters)"
         text = text[: MAX_TEXT_CHARACTERS - len(note)] + note
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def escape_unprintable(text: str) -> str:
-    r"""Replace characters that are not visible, or change how others are shown, by `\uXXXX`, as JSON does."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _escape(char) for char in text)
-
-
-def _escape(char: str) -> str:
-    # In two halves beyond the first plane, as JSON requires.
-    units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

@@ -22,6 +22,7 @@ import msgspec
 from hubbub.errors import InvalidParams, SettingsError
 from hubbub.governance.definitions import INSTRUCTIONS_NAME, KINDS, Definition, DefinitionKey, definition_digest
 from hubbub.governance.hidden_characters import escape_hidden
+from hubbub.settings.folders import sync_folder
 
 LOCK_VERSION: Final = 1
 LOCK_FILE: Final = "hubbub.lock"
@@ -90,7 +91,9 @@ def parse_lock(data: bytes, origin: str) -> DefinitionLock:
     Raises: SettingsError, which names the line or the entry.
     """
     if len(data) > MAX_LOCK_BYTES:
-        raise SettingsError(f"{origin} is larger than {MAX_LOCK_BYTES} bytes, the limit of a lock file")
+        raise SettingsError(
+            f"{origin} is larger than {MAX_LOCK_BYTES} bytes, the limit of a lock file; restore it from a backup"
+        )
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -99,7 +102,9 @@ def parse_lock(data: bytes, origin: str) -> DefinitionLock:
     try:
         found = json.loads(text, object_pairs_hook=_make_object, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        raise SettingsError(f"{origin}, line {error.lineno}: invalid JSON: {error.msg}") from None
+        raise SettingsError(
+            f"{origin}, line {error.lineno}: invalid JSON: {error.msg}; correct the line or restore the file"
+        ) from None
     except (ValueError, RecursionError) as error:  # a duplicate member, NaN, an integer of thousands of digits
         raise SettingsError(f"{origin}: {_describe(error)}") from None
     if not isinstance(found, dict) or found.get("version") != LOCK_VERSION:
@@ -113,7 +118,9 @@ def parse_lock(data: bytes, origin: str) -> DefinitionLock:
     for number, item in enumerate(items):
         entry = _parse_entry(item, f"{origin}, definitions[{number}]")
         if entry.key in entries:
-            raise SettingsError(f"{origin}, definitions[{number}] ({entry.key}): a second entry of this definition")
+            raise SettingsError(
+                f"{origin}, definitions[{number}] ({entry.key}): a second entry of this definition; remove one"
+            )
         entries[entry.key] = entry
     return DefinitionLock(entries.values())
 
@@ -128,7 +135,7 @@ def _parse_entry(item: Any, place: str) -> LockEntry:
     if missing:
         raise SettingsError(f"{place}: {', '.join(map(repr, sorted(missing)))} is missing")
     if unknown:
-        raise SettingsError(f"{place}: unknown member {sorted(unknown)[0]!a}")
+        raise SettingsError(f"{place}: unknown member {sorted(unknown)[0]!a}; remove it")
     if item["kind"] not in KINDS:
         raise SettingsError(f"{place}: unknown kind {item['kind']!a}; one of {', '.join(KINDS)}")
     key = DefinitionKey(item["server"], item["kind"], item["name"])
@@ -225,17 +232,9 @@ def write_lock(path: Path, lock: DefinitionLock) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-    _sync_folder(target.parent)
+    with suppress(OSError):  # it is written; only a loss of power could undo that
+        sync_folder(target.parent)
     _remove_leftovers(target)
-
-
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # Windows cannot open folders.
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _remove_leftovers(target: Path) -> None:

@@ -6,7 +6,6 @@ import re
 from typing import Final
 
 _VARIATION_SELECTORS: Final = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_ASTRAL_START: Final = 0x10000
 
 HIDDEN_CHARACTER: Final = re.compile(
     "["
@@ -26,15 +25,20 @@ HIDDEN_CHARACTER: Final = re.compile(
 
 def escape_hidden(text: str) -> str:
     """Write hidden characters as JSON escapes; other text stays readable."""
-    return HIDDEN_CHARACTER.sub(_escape_character, text)
+    return HIDDEN_CHARACTER.sub(lambda match: _escape(match.group()), text)
 
 
-def _escape_character(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    if code < _ASTRAL_START:
-        return f"\\u{code:04x}"
-    code -= _ASTRAL_START
-    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+def escape_unprintable(text: str) -> str:
+    """Write characters that are not visible, or change how others are shown, as JSON escapes; also line breaks."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else _escape(character) for character in text)
+
+
+def _escape(character: str) -> str:
+    # In two halves beyond the first plane, as JSON requires.
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def show_hidden(text: str) -> str:

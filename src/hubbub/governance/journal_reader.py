@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from hubbub.governance.audit_events import AuditRecord, decode_record, escape_unprintable
+from hubbub.governance.audit_events import AuditRecord, decode_record
+from hubbub.governance.hidden_characters import escape_unprintable
 from hubbub.governance.segments import MAX_LINE_BYTES, Segment, list_segments, read_lines
 
 POLL_S: Final = 0.25

@@ -32,10 +32,12 @@ def _read_file(path: str) -> str:
         with Path(path).expanduser().open("rb") as file:
             data = file.read(bounds.SETTINGS_FILE_BYTES + 1)
         if len(data) > bounds.SETTINGS_FILE_BYTES:
-            raise SettingsError(f"policy.file: {path} is larger than {bounds.SETTINGS_FILE_BYTES} bytes")
+            raise SettingsError(
+                f"policy.file: {path} is larger than {bounds.SETTINGS_FILE_BYTES} bytes; write fewer policies"
+            )
         return data.decode()
     except OSError as error:
         raise SettingsError(f"policy.file: the file {path!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise SettingsError(f"{path} line {line}: is not UTF-8") from error
+        raise SettingsError(f"{path} line {line}: is not UTF-8; save the file as UTF-8") from error

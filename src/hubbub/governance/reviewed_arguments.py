@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from hubbub.errors import ArgumentsInvalid, InvalidParams
+from hubbub.governance.hidden_characters import escape_unprintable
 from hubbub.security.policy import call_digest
 from hubbub.security.redact import redact
 
@@ -90,7 +91,7 @@ def _unique_members(members: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(unique) != len(members):
         seen: set[str] = set()
         twice = next(name for name, _ in members if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ArgumentsInvalid(f"The argument {_show_hidden(twice)[:100]!r} is given twice; send it once")
+        raise ArgumentsInvalid(f"The argument {escape_unprintable(twice)[:100]!r} is given twice; send it once")
     return unique
 
 
@@ -112,7 +113,7 @@ def _make_preview(arguments: dict[str, Any], redact: Redact) -> tuple[str, bool]
     left, is_complete = PREVIEW_CHARACTERS, True
     for shown, name in enumerate(sorted(texts, key=lambda name: len(texts[name]) + len(name))):
         text = f"{json.dumps(name, ensure_ascii=False)}: {texts[name]}"
-        line = _show_hidden(redact(text[:_REDACTED_AT_ONCE]))
+        line = escape_unprintable(redact(text[:_REDACTED_AT_ONCE]))
         if len(line) > VALUE_CHARACTERS or len(text) > _REDACTED_AT_ONCE:
             line, is_complete = f"{line[:VALUE_CHARACTERS]} ... ({len(text)} characters)", False
         if len(line) > left:
@@ -121,10 +122,3 @@ def _make_preview(arguments: dict[str, Any], redact: Redact) -> tuple[str, bool]
         lines.append(line)
         left -= len(line) + 1
     return "\n".join(lines), is_complete
-
-
-def _show_hidden(text: str) -> str:
-    """Escape characters that are invisible or change the direction of text, which could mislead the approver."""
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in text)

@@ -39,7 +39,7 @@ from hubbub.governance.segments import (
     read_lines,
     segment_path,
 )
-from hubbub.settings.folders import make_private_folder
+from hubbub.settings.folders import make_private_folder, sync_folder
 from hubbub.store.hash_chain import GENESIS, link_line
 
 logger = logging.getLogger("hubbub.audit")
@@ -199,7 +199,7 @@ class SegmentWriter:
         self._descriptor = os.open(self._path, _APPEND | os.O_CREAT, 0o600)
         self._size, self._first_seq = 0, self.seq + 1
         self._day = format_time(self._clock_ns())[:_DAY]
-        _sync_folder(self._folder)
+        sync_folder(self._folder)
         return self._descriptor
 
     def _seal(self) -> None:
@@ -322,13 +322,3 @@ def _read_or_create_node(folder: Path, name: str) -> str:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(f"{name}\n")
     return name
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the name of a new file durable."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

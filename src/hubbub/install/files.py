@@ -19,6 +19,7 @@ import msgspec
 from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.install.machine import path_exists
+from hubbub.settings.folders import sync_folder
 
 BACKUP_SUFFIX: Final = ".hubbub-backup"
 _BOM: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
@@ -115,7 +116,8 @@ def write_file(file: ClientFile, data: bytes, *, keeps_backup: bool = False) -> 
         _remove(temporary, *reversed(created))
         raise
     _remove_leftovers(file)
-    _sync_folder(file.target.parent)
+    with suppress(OSError):  # it is written; only a loss of power could undo that
+        sync_folder(file.target.parent)
 
 
 def delete_file(file: ClientFile, folders: list[Path]) -> None:
@@ -178,15 +180,6 @@ def _remove_leftovers(file: ClientFile) -> None:
     leftover = re.compile(rf"(?:\.{name}|{backup})\.[0-9a-f]{{8}}\.tmp")
     with suppress(OSError):
         _remove(*(path for path in file.target.parent.iterdir() if leftover.fullmatch(path.name) and path.is_file()))
-
-
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # Windows cannot open folders.
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _remove(*paths: Path) -> None:

@@ -55,3 +55,16 @@ def make_private_folder(path: Path) -> None:
         missing.append(missing[-1].parent)
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new and replaced names in a folder durable; does nothing on Windows, which cannot open folders.
+
+    Raises: OSError.
+    """
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

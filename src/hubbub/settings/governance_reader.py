@@ -55,7 +55,7 @@ def _read_tenants(sources: Sources) -> tuple[TenantSettings, ...]:
         assert sources.file is not None
         place = sources.file.locate((TENANTS, str(index)))
         if tenant.name in names:
-            raise SettingsError(f"{place}: another tenant is named {tenant.name!r}")
+            raise SettingsError(f"{place}: another tenant is named {tenant.name!r}; give each its own name")
         names.add(tenant.name)
         for value in tenant.accepted_claims:
             other = names_by_claim.setdefault(value, tenant.name)
