@@ -82,5 +82,5 @@ def test_many_arguments_are_shortened() -> None:
 
 
 def test_characters_that_a_terminal_interprets_are_escaped() -> None:
-    reviewed = review_arguments('{"name": "a\x7fb\u202ec\u009bd"}'.encode())
+    reviewed = review_arguments("t", '{"name": "a\x7fb\u202ec\u009bd"}'.encode())
     assert reviewed.preview == r'"name": "a\u007fb\u202ec\u009bd"'
