@@ -85,9 +85,9 @@ class Governor:
         """Return a key that principals share who may see the same."""
         return self._engine.group(principal)
 
-    def shows(self, principal: Principal, target: Target) -> bool:
-        """Whether a principal may know of a target."""
-        return self._engine.decide(principal, "list", target).effect != "deny"
+    def shows(self, principal: Principal, target: Target, action: Action = "list") -> bool:
+        """Whether a principal may know of a target, and find it in this way."""
+        return self._engine.decide(principal, action, target).effect != "deny"
 
     # -- calls ---------------------------------------------------------------------------
 

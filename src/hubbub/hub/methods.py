@@ -17,6 +17,7 @@ from hubbub.errors import (
     ArgumentsInvalid,
     HubbubError,
     MethodNotFound,
+    PromptNotFound,
     RemoteError,
     ResourceNotFound,
     ToolNotFound,
@@ -55,7 +56,7 @@ _HUB_SCHEME = "hub://"
 
 
 def call_tool(front: Front, call: Call) -> Coroutine[Any, Any, Reply]:
-    item = front.visible_to(call.caller).catalog_view.find_tool(call.params.name)
+    item = front.find_known_tool(call.params.name, call.caller)
     if item is not None:
         return _forward(front, call, item)
     if front.has_builtin_tool(call.params.name, call.caller):
@@ -67,11 +68,15 @@ async def _call_unlisted(front: Front, call: Call) -> Reply:
     try:
         item = await front.find_tool(call.params.name, call.caller)
     except ToolNotFound:
-        hidden = front.catalog_view.find_tool(call.params.name)
-        if front.hub.governor is not None and hidden is not None:
-            await front.hub.governor.record_denial(call, "call", hidden.target)
+        await _record_denial(front, call, "call", front.catalog_view.find_tool(call.params.name))
         raise
     return await _forward(front, call, item)
+
+
+async def _record_denial(front: Front, call: Call, action: Action, hidden: Item | None) -> None:
+    """Record that a caller asked for an item that exists, but not for this caller."""
+    if front.hub.governor is not None and hidden is not None:
+        await front.hub.governor.record_denial(call, action, hidden.target)
 
 
 def _forward(front: Front, call: Call, item: Item) -> Coroutine[Any, Any, Reply]:
@@ -172,6 +177,9 @@ async def read_resource(front: Front, call: Call) -> Reply:
         found = front.locate_resource(uri, call.caller)
     if found is not None:
         return await _read_located(front, call, found)
+    hidden = front.locate_resource(uri)
+    if hidden is not None and front.hub.governor is not None:
+        await front.hub.governor.record_denial(call, "read", Target("resource", hidden.server, hidden.uri))
     _, reply = await _read_unlisted(front, call)
     return reply
 
@@ -273,7 +281,11 @@ async def list_prompts(front: Front, call: Call) -> Reply:
 
 
 async def get_prompt(front: Front, call: Call) -> Reply:
-    item = await front.find_prompt(call.params.name, call.caller)
+    try:
+        item = await front.find_prompt(call.params.name, call.caller)
+    except PromptNotFound:
+        await _record_denial(front, call, "get", front.catalog_view.find_prompt(call.params.name))
+        raise
     if not item.upstream_name == item.name == call.params.name:
         call = with_name(call, item.upstream_name)
     return await _use(front, call, "get", item.target, front.hub.peers[item.server].request)
@@ -287,7 +299,7 @@ async def complete(front: Front, call: Call) -> Reply:
         server, changed = item.server, {"name": item.upstream_name} if item.upstream_name != reference.name else {}
     else:
         await front.hub.wait_connected()
-        template = front.visible_to(call.caller).catalog_view.templates.get(reference.uri)
+        template = front.find_template(reference.uri, call.caller)
         found = front.locate_resource(reference.uri, call.caller)
         if template is not None:
             found = ResourceLocation(template.server, template.upstream_name)
