@@ -24,6 +24,7 @@ TenantName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]
 SECRET_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SECRET_SOURCES: Final = ("env", "file", "keyring", "command")
 Patterns: TypeAlias = tuple[str, ...]
+Days: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Effect: TypeAlias = Literal["allow", "deny", "confirm"]
 AnnotationName: TypeAlias = Literal[
     "read_only", "destructive", "idempotent", "open_world",
@@ -80,10 +81,21 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = ()
     annotations: Annotated[
         tuple[AnnotationName, ...],
-        setting("Hints, one of which the tool has: read_only, destructive, idempotent, open_world; `!` negates."),
+        setting(
+            "Hints, one of which the tool has: read_only, destructive, idempotent, open_world; `!` negates.",
+            form="HINT",
+        ),
     ] = ()
-    actions: Annotated[tuple[ActionName, ...], setting("What the caller wants to do. Default: everything.")] = ()
-    reason: Annotated[str, setting("What callers and approvers read.")] = ""
+    actions: Annotated[
+        tuple[ActionName, ...],
+        setting(
+            "What the caller wants to do: call, get, read, admin, list, search, complete, subscribe. Default: all.",
+            form="ACTION",
+        ),
+    ] = ()
+    reason: Annotated[
+        str, setting("Why, for audit records and `hubbub policy`; with confirm, callers and approvers read it, too.")
+    ] = ""
 
 
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,16 +145,17 @@ class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "auto"
     expires_s: Annotated[float, setting("Seconds until an approval or a request for one expires.", gt=0)] = 600.0
-    max_pending: Annotated[int, setting("Requests that may wait for a person.", ge=1)] = 1000
+    max_pending: Annotated[int, setting("The largest number of requests that wait for a person.", ge=1)] = 1000
 
 
 class QuotaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One limit: a table of `[[quotas]]`. Each combination of the parts in `per` is counted on its own."""
 
     limit: Annotated[str, setting("How many calls in which time, such as 100/minute.", form="N/UNIT")]
-    per: Annotated[tuple[Literal["tenant", "user", "server", "tool"], ...], setting("What is counted on its own.")] = (
-        "tenant",
-    )
+    per: Annotated[
+        tuple[Literal["tenant", "user", "server", "tool"], ...],
+        setting("What is counted on its own.", form="tenant|user|server|tool"),
+    ] = ("tenant",)
     tenants: Annotated[Patterns, setting("Patterns of tenants that it applies to.", form="PATTERN")] = ()
     users: Annotated[Patterns, setting("Patterns of users.", form="PATTERN")] = ()
     servers: Annotated[Patterns, setting("Patterns of servers.", form="PATTERN")] = ()
@@ -216,7 +229,7 @@ class EgressSettings(msgspec.Struct, frozen=True, kw_only=True):
     allow: Annotated[
         tuple[str, ...] | None,
         setting(
-            "The only hosts that servers, keys and metadata are fetched from. Default: all public ones.",
+            "The only hosts that the hub connects to. Default: all.",
             form="HOST[:PORT]",
         ),
     ] = None
@@ -252,7 +265,7 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
         64 * 1024 * 1024
     )
     retention_days: Annotated[
-        int | None, setting("Days after which sealed files are deleted. Default: never.", ge=1)
+        Days | None, setting("Days after which sealed files are deleted. Default: never.", form="N")
     ] = None
     signing_key_file: Annotated[
         str | None,
@@ -263,7 +276,7 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 60.0
     anchor_command: Annotated[
         tuple[str, ...],
-        setting("A program that stores each signed head elsewhere; it gets the head as JSON.", form="PROGRAM"),
+        setting("A program that stores each head elsewhere; it gets the head as JSON on stdin.", form="PROGRAM"),
     ] = ()
     database: Annotated[
         str | None, setting("A PostgreSQL database that records are copied to.", form="postgresql://…")
@@ -285,7 +298,7 @@ LIST_SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {TENANTS: TenantSettings
 
 
 class GovernanceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """All of these settings."""
+    """The sections of `hubbub.toml` about a hub that many people share."""
 
     tenants: tuple[TenantSettings, ...] = ()
     policy: PolicySettings = PolicySettings()
