@@ -10,8 +10,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from hubbub.settings.fields import setting
+from hubbub.settings.sources import TENANTS
 
-TENANTS: Final = "tenants"
 POLICY: Final = "policy"
 PINS: Final = "pins"
 APPROVALS: Final = "approvals"
