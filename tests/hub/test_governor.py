@@ -61,7 +61,7 @@ async def connect(
 
 
 def decisions(folder: Path) -> list[tuple[str, str, str, str]]:
-    found = []
+    found: list[tuple[str, str, str, str]] = []
     for _, record in read_records(folder):
         if record.event == "decision":
             assert record.decision is not None

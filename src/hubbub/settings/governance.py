@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from hubbub.settings.fields import setting
-from hubbub.settings.sources import TENANTS
+from hubbub.settings.sources import TENANTS as TENANTS  # with the other names of sections
 
 POLICY: Final = "policy"
 PINS: Final = "pins"
