@@ -1,7 +1,7 @@
 """Two callers share a session, connection or process with a server only if every part of the pool key is the same.
 
-The parts are tenant, user, credential, server, config of the server and version of the policy. Each test first proves that
-one caller gets the same again, so that a difference means something.
+The parts are tenant, user, credential, server, config of the server and version of the policy. Each test first proves
+that one caller gets the same again, so that a difference means something.
 """
 
 import asyncio
