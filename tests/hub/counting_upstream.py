@@ -27,6 +27,8 @@ class CountingUpstream:
         """Calls of each session."""
         self.cookies: list[str] = []
         """The `Cookie` headers of all requests."""
+        self.keys: list[str] = []
+        """The `X-Key` headers of calls."""
         self.refused_starts = 0
         """How many sessions are refused before the next one is opened."""
         self._ids = count(1)
@@ -53,6 +55,7 @@ class CountingUpstream:
                 return {"result": {"tools": [TOOL]}}, ""
             case "tools/call":
                 self.calls[session] += 1
+                self.keys.append(headers.get("x-key", ""))
                 said = {
                     "session": session,
                     "connection": connection,
