@@ -68,15 +68,12 @@ async def _call_unlisted(front: Front, call: Call) -> Reply:
     try:
         item = await front.find_tool(call.params.name, call.caller)
     except ToolNotFound:
-        await _record_denial(front, call, "call", front.catalog_view.find_tool(call.params.name))
+        if front.hub.governor is not None:
+            hidden = front.catalog_view.find_tool(call.params.name)
+            requested = Target("tool", "", call.params.name)
+            await front.hub.governor.record_missing(call, "call", requested, hidden and hidden.target)
         raise
     return await _forward(front, call, item)
-
-
-async def _record_denial(front: Front, call: Call, action: Action, hidden: Item | None) -> None:
-    """Record that a caller asked for an item that exists, but not for this caller."""
-    if front.hub.governor is not None and hidden is not None:
-        await front.hub.governor.record_denial(call, action, hidden.target)
 
 
 def _forward(front: Front, call: Call, item: Item) -> Coroutine[Any, Any, Reply]:
@@ -177,10 +174,14 @@ async def read_resource(front: Front, call: Call) -> Reply:
         found = front.locate_resource(uri, call.caller)
     if found is not None:
         return await _read_located(front, call, found)
-    hidden = front.locate_resource(uri)
-    if hidden is not None and front.hub.governor is not None:
-        await front.hub.governor.record_denial(call, "read", Target("resource", hidden.server, hidden.uri))
-    _, reply = await _read_unlisted(front, call)
+    try:
+        _, reply = await _read_unlisted(front, call)
+    except ResourceNotFound:
+        if front.hub.governor is not None:
+            hidden = front.locate_resource(uri)
+            target = None if hidden is None else Target("resource", hidden.server, hidden.uri)
+            await front.hub.governor.record_missing(call, "read", Target("resource", "", uri), target)
+        raise
     return reply
 
 
@@ -284,7 +285,10 @@ async def get_prompt(front: Front, call: Call) -> Reply:
     try:
         item = await front.find_prompt(call.params.name, call.caller)
     except PromptNotFound:
-        await _record_denial(front, call, "get", front.catalog_view.find_prompt(call.params.name))
+        if front.hub.governor is not None:
+            hidden = front.catalog_view.find_prompt(call.params.name)
+            requested = Target("prompt", "", call.params.name)
+            await front.hub.governor.record_missing(call, "get", requested, hidden and hidden.target)
         raise
     if not item.upstream_name == item.name == call.params.name:
         call = with_name(call, item.upstream_name)
