@@ -71,7 +71,7 @@ async def _call_unlisted(front: Front, call: Call) -> Reply:
         if front.hub.governor is not None:
             hidden = front.catalog_view.find_tool(call.params.name)
             requested = Target("tool", "", call.params.name)
-            await front.hub.governor.record_missing(call, "call", requested, hidden and hidden.target)
+            await front.hub.governor.record_missing(call, "call", requested, None if hidden is None else hidden.target)
         raise
     return await _forward(front, call, item)
 
@@ -288,7 +288,7 @@ async def get_prompt(front: Front, call: Call) -> Reply:
         if front.hub.governor is not None:
             hidden = front.catalog_view.find_prompt(call.params.name)
             requested = Target("prompt", "", call.params.name)
-            await front.hub.governor.record_missing(call, "get", requested, hidden and hidden.target)
+            await front.hub.governor.record_missing(call, "get", requested, None if hidden is None else hidden.target)
         raise
     if not item.upstream_name == item.name == call.params.name:
         call = with_name(call, item.upstream_name)
