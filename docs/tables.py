@@ -20,7 +20,17 @@ from hubbub.protocol.revisions import LEGACY, MODERN, Revision
 from hubbub.server.asgi import AsgiOptions
 from hubbub.settings import ServeSettings
 from hubbub.settings.fields import Setting, list_settings
-from hubbub.settings.governance import TenantSettings
+from hubbub.settings.governance import (
+    ApprovalSettings,
+    AuditSettings,
+    EgressSettings,
+    PinSettings,
+    PolicyRule,
+    PolicySettings,
+    QuotaSettings,
+    SecretSettings,
+    TenantSettings,
+)
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.servers import ServerSettings, ToolSettings
 from hubbub.settings.sources import variable_names
@@ -74,6 +84,46 @@ def views() -> list[list[str]]:
 def tenants() -> list[list[str]]:
     """Every setting of a tenant."""
     return _section("[[tenants]]", TenantSettings)
+
+
+def policy() -> list[list[str]]:
+    """Every setting of the policy, except its rules."""
+    return _section("[policy]", PolicySettings)
+
+
+def policy_rules() -> list[list[str]]:
+    """Every key of a rule of the policy."""
+    return _section("[[policy.rules]]", PolicyRule)
+
+
+def pins() -> list[list[str]]:
+    """Every setting of pins."""
+    return _section("[pins]", PinSettings)
+
+
+def approvals() -> list[list[str]]:
+    """Every setting of approvals."""
+    return _section("[approvals]", ApprovalSettings)
+
+
+def quotas() -> list[list[str]]:
+    """Every key of a quota."""
+    return _section("[[quotas]]", QuotaSettings)
+
+
+def secrets() -> list[list[str]]:
+    """Every setting of a secret."""
+    return _section("[secrets.NAME]", SecretSettings)
+
+
+def egress() -> list[list[str]]:
+    """Every setting of outgoing connections."""
+    return _section("[egress]", EgressSettings)
+
+
+def audit() -> list[list[str]]:
+    """Every setting of the audit journal."""
+    return _section("[audit]", AuditSettings)
 
 
 def activity() -> list[list[str]]:
@@ -161,6 +211,14 @@ TABLES = {
     "hub": hub,
     "views": views,
     "tenants": tenants,
+    "policy": policy,
+    "policy_rules": policy_rules,
+    "pins": pins,
+    "approvals": approvals,
+    "quotas": quotas,
+    "secrets": secrets,
+    "egress": egress,
+    "audit": audit,
     "activity": activity,
     "activity_privacy": activity_privacy,
     "peers": peers,

@@ -100,6 +100,7 @@ if TYPE_CHECKING:
         ParseError,
         PromptNotFound,
         ProtocolVersionNotSupported,
+        QuotaExceeded,
         RateLimited,
         ReconnectsExceeded,
         RemoteError,
@@ -118,6 +119,7 @@ if TYPE_CHECKING:
         ToolError,
         ToolFailure,
         ToolNotFound,
+        TooManyCalls,
         TransportClosed,
         TransportError,
         UnsupportedVersion,
@@ -277,6 +279,7 @@ __all__ = [
     "PromptsPage",
     "ProtocolVersionNotSupported",
     "ProvidedResource",
+    "QuotaExceeded",
     "RateLimited",
     "RawReply",
     "ReconnectsExceeded",
@@ -322,6 +325,7 @@ __all__ = [
     "TemplateEntry",
     "TemplatesPage",
     "Text",
+    "TooManyCalls",
     "Tool",
     "ToolAnnotations",
     "ToolCallsFailed",
@@ -394,10 +398,10 @@ _MODULES = {
         "EgressRefused EventTooLarge HeaderMismatch HttpError HubbubDeprecationWarning HubbubError InputRefused "
         "InvalidEvent InvalidParams InvalidRequest InvalidResponse MessageError MessageTooLarge MethodNotAllowed "
         "MethodNotFound MissingCapability NotFound Overloaded ParseError PromptNotFound ProtocolVersionNotSupported "
-        "RateLimited ReconnectsExceeded RemoteError RequestError ResourceExpired ResourceNotFound ResponseTooLarge "
-        "SecretDenied SecretUnavailable SessionLost SessionNotFound SessionRequired SettingsError StoreConflict "
-        "StoreFailed ToolError ToolFailure "
-        "ToolNotFound TransportClosed TransportError UnsupportedVersion UpstreamUnavailable"
+        "QuotaExceeded RateLimited ReconnectsExceeded RemoteError RequestError ResourceExpired ResourceNotFound "
+        "ResponseTooLarge SecretDenied SecretUnavailable SessionLost SessionNotFound SessionRequired SettingsError "
+        "StoreConflict StoreFailed TooManyCalls ToolError ToolFailure ToolNotFound TransportClosed TransportError "
+        "UnsupportedVersion UpstreamUnavailable"
     ),
     "hubbub.hub.config": "UpstreamConfig",
     "hubbub.hub.hub": "Hub",

@@ -289,7 +289,7 @@ class CounterFactory(Protocol):
         """Return a counter; None if the endpoint has no limit."""
 
 
-class Quotas(Protocol):
+class RateLimits(Protocol):
     """Rate limits."""
 
     def count_for(self, endpoint: str, principal: Principal, client: str) -> MessageCounter | None:

@@ -21,7 +21,7 @@ TENANTS = '[[tenants]]\nname = "acme"\n\n[[tenants]]\nname = "beta"\n'
 PROGRAM = "from hubbub import Server\nserver = Server('one')\n"
 
 
-def build(folder: Path, text: str, **flags: str) -> Server:
+def build(folder: Path, text: str, **flags: str | bool) -> Server:
     (folder / "one.py").write_text(PROGRAM)
     path = folder / "own.toml"
     path.write_text(text)
@@ -52,12 +52,12 @@ def test_without_tenants_nothing_changes(tmp_path: Path) -> None:
 
 
 def test_a_hub_with_tenants_is_not_served_on_stdio(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"\[\[tenants\]\] cannot be served on stdio.*--transport http"):
+    with pytest.raises(SettingsError, match=r"\[\[tenants\]\] cannot be served on stdio.*--transport http.*--alone"):
         build(tmp_path, hub_text(tmp_path) + TENANTS, transport="stdio")
 
 
-def test_a_single_server_on_stdio_has_one_client_and_no_tenants(tmp_path: Path) -> None:
-    server = build(tmp_path, TENANTS, target=str(tmp_path / "one.py"), transport="stdio")
+def test_a_program_alone_on_stdio_has_one_client_and_no_tenants(tmp_path: Path) -> None:
+    server = build(tmp_path, TENANTS, target=str(tmp_path / "one.py"), transport="stdio", alone=True)
     assert server.tenants is None
 
 

@@ -44,7 +44,7 @@ def apply_tenants(
             return None
         raise SettingsError(
             "a hub with [[tenants]] cannot be served on stdio, where callers do not authenticate; serve it with "
-            "--transport http and --key-file or --jwt-keys"
+            "--transport http and --key-file or --jwt-keys, or one program without the hub with --alone"
         )
     from hubbub.governance.tenants import Tenants
 

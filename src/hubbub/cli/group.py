@@ -87,6 +87,7 @@ def hubbub() -> None:
     hubbub call weather.py forecast city=Lima   call one
     hubbub install                              register Hubbub in the MCP clients on this machine
     hubbub import                               put a hub in front of the servers that they have
+    hubbub keys create ada --tenant acme        let a person use a hub for a team
     hubbub doctor                               check the installation
     """
 

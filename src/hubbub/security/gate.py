@@ -3,7 +3,7 @@
 A request is admitted if its `Host` is accepted, its `Origin` (if a browser sent one) is
 allowed, none of the headers that decide about it occurs twice, and, if authenticators are
 configured, one of them identifies the caller. The gate returns the principal or the refusal.
-What the caller may do is decided by policies, and how often by `hubbub.security.quotas`.
+What the caller may do is decided by policies, and how often by `hubbub.security.rate_limits`.
 """
 
 from __future__ import annotations

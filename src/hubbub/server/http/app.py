@@ -23,7 +23,7 @@ from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security.gate import Authenticator, EdgeSettings, Gate
 from hubbub.security.key_usage import KeyUsage
-from hubbub.security.quotas import Quotas, effective_limits
+from hubbub.security.rate_limits import RateLimits, effective_limits
 from hubbub.security.sealer import Sealer, load_or_create_key, read_key
 from hubbub.security.tenant_identity import TenantIdentity, derive_fingerprint_key
 from hubbub.server.call_recording import RecordingPeer, record_calls
@@ -54,8 +54,8 @@ class HttpApp:
         self._is_recorded = False
         self.message_bytes = limit = settings.max_message_bytes or server.message_bytes
         limits = effective_limits(settings.bind_host, () if settings.limits == ("off",) else settings.limits or None)
-        quotas = Quotas(limits) if limits else None
-        count_for = None if quotas is None else quotas.count_for
+        rate_limits = RateLimits(limits) if limits else None
+        count_for = None if rate_limits is None else rate_limits.count_for
         allows_plain = _plain_rule(server.tenants)
         connect = partial(Connection, server, allows_plain=allows_plain)
         self._sse_server = sse_server = HttpSseServer(
@@ -68,7 +68,7 @@ class HttpApp:
         self._endpoint = endpoint = Endpoint(
             server,
             gate=gate,
-            quotas=quotas,
+            rate_limits=rate_limits,
             mode=settings.response,
             allows_plain=allows_plain,
             shows_operation=_operation_rule(server.tenants),

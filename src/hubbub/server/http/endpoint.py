@@ -19,14 +19,14 @@ import msgspec
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, HubbubError, MethodNotAllowed, Overloaded
 from hubbub.observe import Metrics, log_refusal
-from hubbub.ports import Gate, HttpExchange, HttpSseEndpoint, Quotas
+from hubbub.ports import Gate, HttpExchange, HttpSseEndpoint, RateLimits
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.protocol.dialect import AllowsPlain, allow_plain_for_all
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security.open_connections import OpenConnection, OpenConnections
-from hubbub.security.quotas import caller_key
+from hubbub.security.rate_limits import caller_key
 from hubbub.server.client_sessions import ClientSessionInfo, EndedSessions, Matches
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.mcp_route import McpRoute, RouteOptions
@@ -59,7 +59,7 @@ class Endpoint:
         server: Server,
         *,
         gate: Gate | None = None,
-        quotas: Quotas | None = None,
+        rate_limits: RateLimits | None = None,
         mode: ResponseMode = "auto",
         allows_plain: AllowsPlain = allow_plain_for_all,
         shows_operation: Callable[[Principal], bool] = lambda principal: True,
@@ -76,14 +76,14 @@ class Endpoint:
         self._open_connections = None if gate is None else OpenConnections(gate.recheck)
         self._requests = Shares(bounds.CONNECTIONS if max_requests is None else max_requests)
         """Running requests of authenticated callers."""
-        self._quotas = quotas
+        self._rate_limits = rate_limits
         self._metrics = metrics
         self._shows_operation = shows_operation
         """Whether a caller may see metrics and the problems of servers."""
         self._options = options = RouteOptions(
             mode=mode,
             allows_plain=allows_plain,
-            quotas=quotas,
+            rate_limits=rate_limits,
             max_sessions=max_sessions,
             session_idle_s=session_idle_s,
             max_streams=max_streams,
@@ -189,18 +189,18 @@ class Endpoint:
             principal = version_refusal
         elif self._gate is not None:
             principal = self._gate.admit_nowait(headers)
-        return principal if principal is None or self._quotas is None else self._count(principal, client, path)
+        return principal if principal is None or self._rate_limits is None else self._count(principal, client, path)
 
     def _count(self, principal: Principal | Refusal, client: str, path: str) -> Principal | Refusal:
         """Count a request, and refuse it if there are too many."""
-        if self._quotas is None:
+        if self._rate_limits is None:
             return principal
         # Refused callers are counted too, by address, so that guessing keys is limited.
         known = principal if isinstance(principal, Principal) else ANONYMOUS
         # A view gives access to the same tools, so it counts as `/mcp`, whether it exists or not.
         if path != MCP_PATH and path.startswith(_VIEW_PREFIX) and path != READINESS_PATH:
             path = MCP_PATH
-        refusal = self._quotas.check(path, caller_key(known, client))
+        refusal = self._rate_limits.check(path, caller_key(known, client))
         if refusal is None:
             return principal
         return refusal if known is ANONYMOUS else msgspec.structs.replace(refusal, principal=known.name)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from hubbub import bounds
 from hubbub.errors import Overloaded, SessionRequired
-from hubbub.ports import HttpExchange, Quotas
+from hubbub.ports import HttpExchange, RateLimits
 from hubbub.protocol.calls import Principal
 from hubbub.protocol.dialect import AllowsPlain, allow_plain_for_all, classify
 from hubbub.protocol.host_origin import share_owner
@@ -39,7 +39,7 @@ class RouteOptions:
         *,
         mode: ResponseMode = "auto",
         allows_plain: AllowsPlain = allow_plain_for_all,
-        quotas: Quotas | None = None,
+        rate_limits: RateLimits | None = None,
         max_sessions: int | None = None,
         session_idle_s: float | None = None,
         max_streams: int | None = None,
@@ -47,7 +47,7 @@ class RouteOptions:
     ) -> None:
         self.mode = mode
         self.allows_plain = allows_plain
-        self.quotas = quotas
+        self.rate_limits = rate_limits
         self.max_sessions = max_sessions
         self.session_idle_s = session_idle_s
         self.store = EventStore() if store is None else store
@@ -78,7 +78,7 @@ class McpRoute:
             self._legacy,
             self._plain,
             allows_plain=options.allows_plain,
-            quotas=options.quotas,
+            rate_limits=options.rate_limits,
         )
 
     async def listen(self, exchange: HttpExchange, principal: Principal) -> None:

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.errors import HubbubError, InvalidRequest, MessageError, RateLimited, SessionNotFound
-from hubbub.ports import HttpExchange, Quotas, ReturnPath
+from hubbub.ports import HttpExchange, RateLimits, ReturnPath
 from hubbub.protocol.calls import Call, Caller, Principal
 from hubbub.protocol.dialect import (
     AllowsPlain,
@@ -45,7 +45,7 @@ from hubbub.server.server import Server
 
 _JSON = b"application/json"
 _VERSION_HEADER = b"mcp-protocol-version"
-_QUOTA_ROUTE = "/mcp"
+_RATE_LIMITED_ROUTE = "/mcp"
 """The route that its messages are counted under, at any path."""
 
 
@@ -114,7 +114,7 @@ class PostRoute:
         plain: PlainDialect,
         *,
         allows_plain: AllowsPlain = allow_plain_for_all,
-        quotas: Quotas | None = None,
+        rate_limits: RateLimits | None = None,
     ) -> None:
         self._server = server
         self._sessions = sessions
@@ -122,7 +122,7 @@ class PostRoute:
         self._legacy = legacy
         self._plain = plain
         self._allows_plain = allows_plain
-        self._quotas = quotas
+        self._rate_limits = rate_limits
 
     def serve(self, exchange: HttpExchange, principal: Principal) -> Awaitable[None]:
         """Answer a POST request."""
@@ -227,7 +227,11 @@ class PostRoute:
             return
         caller, headers = self._plain.identify_caller(exchange, principal) if session is None else (session.caller, ())
         batch = _HttpBatch(self._server, self._legacy, exchange, caller, session, facts)
-        count = None if self._quotas is None else self._quotas.count_for(_QUOTA_ROUTE, principal, exchange.client)
+        count = (
+            None
+            if self._rate_limits is None
+            else self._rate_limits.count_for(_RATE_LIMITED_ROUTE, principal, exchange.client)
+        )
         exchange.watch(cancel=session is None)
         try:
             handle_batch(

@@ -44,7 +44,7 @@ class RateLimit(NamedTuple):
     """The window for messages, such as `minute`."""
 
 
-class Quotas:
+class RateLimits:
     """Counts requests by endpoint and caller. If any path has a limit, every path has one.
 
     Except the routes of the tools, which have no limit if the operator sets none for them.
