@@ -179,8 +179,8 @@ async def read_resource(front: Front, call: Call) -> Reply:
     except ResourceNotFound:
         if front.hub.governor is not None:
             hidden = front.locate_resource(uri)
-            target = None if hidden is None else Target("resource", hidden.server, hidden.uri)
-            await front.hub.governor.record_missing(call, "read", Target("resource", "", uri), target)
+            hidden_target = None if hidden is None else Target("resource", hidden.server, hidden.uri)
+            await front.hub.governor.record_missing(call, "read", Target("resource", "", uri), hidden_target)
         raise
     return reply
 
