@@ -9,6 +9,7 @@ from tests.server.raw_client import Message, RawClient, connect_raw_client
 from hubbub import HubSettings, Server, ToolAnnotations, UpstreamConfig, ViewSettings
 from hubbub.hub.config import HubConfig
 from hubbub.hub.gateway import Gateway
+from hubbub.settings.governance import NO_GOVERNANCE, GovernanceSettings
 
 
 def library(name: str = "library") -> Server:
@@ -66,6 +67,7 @@ def make_hub(
     *servers: Server | UpstreamConfig,
     views: Mapping[str, ViewSettings] | None = None,
     lists_safe_names: bool = False,
+    governance: GovernanceSettings = NO_GOVERNANCE,
     **settings: Any,
 ) -> Gateway:
     """Make a hub of these servers, each with its name as id."""
@@ -79,6 +81,7 @@ def make_hub(
             hub=HubSettings(**settings),
             views=views or {},
             lists_safe_names=lists_safe_names,
+            governance=governance,
         )
     )
 

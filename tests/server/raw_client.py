@@ -126,11 +126,11 @@ class RawClient:
 
 @asynccontextmanager
 async def connect_raw_client(
-    server: Server, dialect: str = PLAIN, capabilities: Message | None = None
+    server: Server, dialect: str = PLAIN, capabilities: Message | None = None, **options: Any
 ) -> AsyncIterator[RawClient]:
-    """Connect a client and complete the handshake of its dialect."""
+    """Connect a client and complete the handshake of its dialect; the options are those of `ConnectionFactory`."""
     capabilities = ALL_CAPABILITIES if capabilities is None else capabilities
-    async with RawTransport(server) as link:
+    async with RawTransport(server, **options) as link:
         client = RawClient(link, dialect, capabilities)
         if dialect in LEGACY:
             info = {"name": "test", "version": "1"}

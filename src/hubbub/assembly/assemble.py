@@ -12,7 +12,7 @@ from hubbub.errors import SettingsError
 from hubbub.server.server import Server
 from hubbub.settings.read import read_settings
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.sources import GOVERNANCE, PACKS, SERVERS, VIEWS, Sources
+from hubbub.settings.sources import GOVERNANCE, PACKS, SERVERS, TENANTS, VIEWS, Sources
 
 if TYPE_CHECKING:
     from hubbub.server.pack import Pack
@@ -53,7 +53,9 @@ def needs_hub(settings: ServeSettings, sources: Sources) -> bool:
         return True
     if sources.file is None or settings.alone:
         return False
-    if sources.file.table((VIEWS,)) or any(name in sources.file.tree for name in GOVERNANCE):
+    # A single server on stdio has one client, so tenants alone do not make it a hub.
+    sections = [name for name in GOVERNANCE if name != TENANTS or settings.transport != "stdio"]
+    if sources.file.table((VIEWS,)) or any(name in sources.file.tree for name in sections):
         return True
     return any(
         not isinstance(section, dict) or section.get("enabled", True) is not False

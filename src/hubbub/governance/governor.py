@@ -85,9 +85,9 @@ class Governor:
         """Return a key that principals share who may see the same."""
         return self._engine.group(principal)
 
-    def shows(self, principal: Principal, target: Target) -> bool:
-        """Whether a principal may know of a target."""
-        return self._engine.decide(principal, "list", target).effect != "deny"
+    def shows(self, principal: Principal, target: Target, action: Action = "list") -> bool:
+        """Whether a principal may know of a target, and find it in this way."""
+        return self._engine.decide(principal, action, target).effect != "deny"
 
     # -- calls ---------------------------------------------------------------------------
 
@@ -172,15 +172,20 @@ class Governor:
             if error is not None:
                 raise await self._refuse(call, action, target, error)
 
-    async def record_denial(self, call: Call, action: Action, target: Target) -> None:
-        """Record that a caller asked for a target that it may not see.
+    async def record_missing(self, call: Call, action: Action, requested: Target, hidden: Target | None) -> None:
+        """Count a request for something that its caller does not see, and record it if it exists.
 
-        Raises: QuotaExceeded, AuditUnavailable.
+        `requested` has no server. It is counted alike whether there is a hidden target or none, and the record is not
+        waited for: neither quotas nor times may tell a caller which names exist.
+
+        Raises: QuotaExceeded.
         """
-        await self._count(call, action, target)
-        decision = self._engine.decide(call.caller.principal, action, target)
+        await self._count(call, action, requested)
+        if hidden is None:
+            return
+        decision = self._engine.decide(call.caller.principal, action, hidden)
         if decision.effect == "deny":
-            await self._deny(call, action, target, decision)
+            self.record_event(self._make_event("decision", call, action, hidden, decision))
 
     async def _deny(self, call: Call, action: Action, target: Target, decision: PolicyDecision) -> NotFound:
         await self._record_decision(call, action, target, decision)

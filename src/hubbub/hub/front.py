@@ -10,11 +10,11 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from hubbub import bounds
 from hubbub.errors import PromptNotFound, ToolNotFound
-from hubbub.governance.decision import Target
+from hubbub.governance.decision import Action, Target
 from hubbub.hub.builtin_tools import builtin_items, builtin_target, register_builtins
 from hubbub.hub.catalog import Catalog, CatalogView, Item
 from hubbub.hub.config import CALL, SEARCH
@@ -43,23 +43,30 @@ _REMOVED_VIEW = ViewSettings(servers=())
 """Settings of a removed view: it shows nothing to clients that are still connected."""
 
 
-def _show_all(target: Target) -> bool:
+class Shows(Protocol):
+    """Whether the policy shows a target to some callers."""
+
+    def __call__(self, target: Target, action: Action = "list") -> bool:
+        """Return whether `action` would find it."""
+
+
+def _show_all(target: Target, action: Action = "list") -> bool:
     return True
 
 
 class VisibleItems:
     """The part of a view that callers see who have the same scopes and for whom the policy decides alike."""
 
-    def __init__(self, catalog_view: CatalogView, pages: ListPages, shows: Callable[[Target], bool]) -> None:
+    def __init__(self, catalog_view: CatalogView, pages: ListPages, shows: Shows) -> None:
         self.catalog_view = catalog_view
         self.pages = pages
         self.shows = shows
-        """Whether the policy shows a target to these callers."""
 
     @cached_property
     def index(self) -> SearchIndex:
-        """Search index of all tools."""
-        return SearchIndex(self.catalog_view.tools.values(), self.catalog_view.descriptions)
+        """Search index of all tools that a search may find."""
+        tools = [item for item in self.catalog_view.tools.values() if self.shows(item.target, "search")]
+        return SearchIndex(tools, self.catalog_view.descriptions)
 
 
 class Front(Server):
@@ -95,25 +102,50 @@ class Front(Server):
         return settings is None or settings.servers is None or server in settings.servers
 
     def visible_to(self, caller: Caller | None = None) -> VisibleItems:
-        """The items that the view shows now to this caller; None: to a caller with every scope."""
+        """The items that the view lists now to this caller; None: to a caller who may see everything.
+
+        To look up one item, use the methods below: they decide about this item only.
+        """
+        held_scopes = self._held_scopes(caller)
+        governor = self.hub.governor
+        if governor is None or caller is None:
+            return self._get_visible(held_scopes, held_scopes, None)
+        group = (held_scopes, governor.group(caller.principal))
+        return self._get_visible(group, held_scopes, caller.principal)
+
+    def _view_for(self, caller: Caller | None) -> CatalogView:
+        """What a caller could see by its scopes alone, without the policy."""
+        held_scopes = self._held_scopes(caller)
+        return self._get_visible(held_scopes, held_scopes, None).catalog_view
+
+    def _held_scopes(self, caller: Caller | None) -> frozenset[str] | None:
+        """The scopes of the caller that an item requires; None if it has all of them."""
+        catalog = self.hub.catalog
+        if not catalog.scopes or caller is None or caller.holds(catalog.scopes):
+            return None
+        return catalog.scopes & caller.principal.scopes
+
+    def _get_visible(
+        self, group: Hashable, held_scopes: frozenset[str] | None, principal: Principal | None
+    ) -> VisibleItems:
         catalog = self.hub.catalog
         if self._catalog is not catalog:
             self._visible_by_group.clear()
             self._catalog = catalog
-        held_scopes: frozenset[str] | None = None
-        if catalog.scopes and caller is not None and not caller.holds(catalog.scopes):
-            held_scopes = catalog.scopes & caller.principal.scopes
-        governor = self.hub.governor
-        group: Hashable = held_scopes
-        if governor is not None and caller is not None:
-            group = (held_scopes, governor.group(caller.principal))
         visible = self._visible_by_group.get(group)
         if visible is None:
             if len(self._visible_by_group) >= bounds.HUB_CACHED_SCOPE_SETS:
                 self._visible_by_group.clear()
-            principal = None if caller is None else caller.principal
             visible = self._visible_by_group[group] = self._select_visible(catalog, held_scopes, principal)
         return visible
+
+    def _permits_resource(self, server: str, uri: str, caller: Caller | None) -> bool:
+        governor = self.hub.governor
+        return governor is None or caller is None or governor.shows(caller.principal, Target("resource", server, uri))
+
+    def _permits(self, item: Item, caller: Caller | None) -> bool:
+        governor = self.hub.governor
+        return governor is None or caller is None or governor.shows(caller.principal, item.target)
 
     def _select_visible(
         self, catalog: Catalog, held_scopes: frozenset[str] | None, principal: Principal | None
@@ -121,7 +153,7 @@ class Front(Server):
         governor = self.hub.governor
         if held_scopes is not None:
             catalog = catalog.select(lambda item: item.scopes <= held_scopes)
-        shows = _show_all
+        shows: Shows = _show_all
         if governor is not None and principal is not None:
             shows = partial(governor.shows, principal)
             catalog = catalog.select(lambda item: shows(item.target))
@@ -131,7 +163,7 @@ class Front(Server):
 
     @property
     def catalog_view(self) -> CatalogView:
-        """The items that the view shows now to a caller with every scope."""
+        """The items that the view shows now to a caller who may see everything."""
         return self.visible_to().catalog_view
 
     def invalidate(self) -> None:
@@ -157,7 +189,7 @@ class Front(Server):
         )
         return add_cache_hint(self, page)
 
-    def _listed_items(self, kind: ListKind, shown: CatalogView, shows: Callable[[Target], bool]) -> Mapping[str, Item]:
+    def _listed_items(self, kind: ListKind, shown: CatalogView, shows: Shows) -> Mapping[str, Item]:
         if self._builtins is None:
             self._builtins = builtin_items(self)
         own = self._builtins[kind]
@@ -217,16 +249,31 @@ class Front(Server):
             return False
         return tool.name not in _SEARCH_TOOLS or self._search_mode != "off"
 
+    def find_known_tool(self, name: str, caller: Caller) -> Item | None:
+        """Find a tool by name among those that are known now; None if there is none that this caller may use."""
+        item = self._view_for(caller).find_tool(name)
+        return item if item is None or self._permits(item, caller) else None
+
+    def find_known_prompt(self, name: str, caller: Caller) -> Item | None:
+        """Find a prompt in the same way."""
+        item = self._view_for(caller).find_prompt(name)
+        return item if item is None or self._permits(item, caller) else None
+
+    def find_template(self, uri: str, caller: Caller) -> Item | None:
+        """Find a resource template by its URI template."""
+        item = self._view_for(caller).templates.get(uri)
+        return item if item is None or self._permits(item, caller) else None
+
     async def find_tool(self, name: str, caller: Caller) -> Item:
         """Find a tool by name, after connecting to servers that were not tried yet.
 
         Raises: ToolNotFound.
         """
         await self.hub.wait_connected_for(name)
-        shown = self.visible_to(caller).catalog_view
-        item = shown.find_tool(name)
+        item = self.find_known_tool(name, caller)
         if item is not None:
             return item
+        shown = self.visible_to(caller).catalog_view
         others = shown.alternatives(name, shown.catalog.tools)
         if others:
             raise ToolNotFound(name, others, f"several servers have a tool of this name: call {' or '.join(others)}")
@@ -238,10 +285,10 @@ class Front(Server):
 
         Raises: PromptNotFound.
         """
-        item = self.visible_to(caller).catalog_view.find_prompt(name)
+        item = self.find_known_prompt(name, caller)
         if item is None:
             await self.hub.wait_connected_for(name)
-            item = self.visible_to(caller).catalog_view.find_prompt(name)
+            item = self.find_known_prompt(name, caller)
         if item is None:
             shown = self.visible_to(caller).catalog_view
             others = shown.alternatives(name, shown.catalog.prompts)
@@ -267,9 +314,15 @@ class Front(Server):
 
     def locate_resource(self, uri: str, caller: Caller | None = None) -> ResourceLocation | None:
         """Find the upstream of a resource that this caller may see, and its URI there; None if it is not known."""
-        shown = self.visible_to(caller).catalog_view
+        found = self._locate(uri, caller)
+        if found is None or self._permits_resource(found.server, found.uri, caller):
+            return found
+        return None
+
+    def _locate(self, uri: str, caller: Caller | None) -> ResourceLocation | None:
+        shown = self._view_for(caller)
         item = shown.resources.get(uri)
-        if item is not None:
+        if item is not None and self._permits(item, caller):
             return ResourceLocation(item.server, item.upstream_name)
         resolved = shown.catalog.resolve_uri(uri)
         for item in shown.templates.values():
@@ -280,7 +333,7 @@ class Front(Server):
                 if resolved is None or resolved[0] != item.server:
                     continue
                 own = resolved[1]
-            if item.template.match(own) is not None:
+            if item.template.match(own) is not None and self._permits(item, caller):
                 return ResourceLocation(item.server, own)
         if resolved is not None and shown.has_server(resolved[0]) and not self._is_hidden(*resolved, caller):
             return ResourceLocation(*resolved)
@@ -293,11 +346,9 @@ class Front(Server):
         catalog, governor = self.hub.catalog, self.hub.governor
         if caller is None or (not catalog.scopes and governor is None):
             return False
-        if governor is not None and not governor.shows(caller.principal, Target("resource", server, uri)):
-            return True
         return any(
             item.server == server
-            and not (caller.holds(item.scopes) and (governor is None or governor.shows(caller.principal, item.target)))
+            and not (caller.holds(item.scopes) and self._permits(item, caller))
             and (item.upstream_name == uri or (item.template is not None and item.template.match(uri) is not None))
             for part in (catalog.resources, catalog.templates)
             for item in part.listed.values()
@@ -320,19 +371,19 @@ class Front(Server):
 
     def servers_with_resources(self, uri: str, caller: Caller) -> list[str]:
         """The servers that may have a resource which they do not list, if this caller may read it there."""
-        shown, governor = self.catalog_view, self.hub.governor
+        shown = self.catalog_view
         return [
             id
             for id, upstream in self.hub.upstreams.items()
             if shown.has_server(id)
             and upstream.snapshot.has_capability("resources")
             and not self.withholds_uri(id, uri)
-            and (governor is None or governor.shows(caller.principal, Target("resource", id, uri)))
+            and self._permits_resource(id, uri, caller)
         ]
 
     def tool_headers(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
         """Which arguments of a tool HTTP clients mirror in headers."""
-        item = self.visible_to(caller).catalog_view.find_tool(name)
+        item = self.find_known_tool(name, caller)
         return _NO_HEADERS if item is None else item.headers
 
     # -- the interface of `Server` -----------------------------------------------------

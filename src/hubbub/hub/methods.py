@@ -17,6 +17,7 @@ from hubbub.errors import (
     ArgumentsInvalid,
     HubbubError,
     MethodNotFound,
+    PromptNotFound,
     RemoteError,
     ResourceNotFound,
     ToolNotFound,
@@ -55,7 +56,7 @@ _HUB_SCHEME = "hub://"
 
 
 def call_tool(front: Front, call: Call) -> Coroutine[Any, Any, Reply]:
-    item = front.visible_to(call.caller).catalog_view.find_tool(call.params.name)
+    item = front.find_known_tool(call.params.name, call.caller)
     if item is not None:
         return _forward(front, call, item)
     if front.has_builtin_tool(call.params.name, call.caller):
@@ -67,9 +68,10 @@ async def _call_unlisted(front: Front, call: Call) -> Reply:
     try:
         item = await front.find_tool(call.params.name, call.caller)
     except ToolNotFound:
-        hidden = front.catalog_view.find_tool(call.params.name)
-        if front.hub.governor is not None and hidden is not None:
-            await front.hub.governor.record_denial(call, "call", hidden.target)
+        if front.hub.governor is not None:
+            hidden = front.catalog_view.find_tool(call.params.name)
+            requested = Target("tool", "", call.params.name)
+            await front.hub.governor.record_missing(call, "call", requested, None if hidden is None else hidden.target)
         raise
     return await _forward(front, call, item)
 
@@ -172,7 +174,14 @@ async def read_resource(front: Front, call: Call) -> Reply:
         found = front.locate_resource(uri, call.caller)
     if found is not None:
         return await _read_located(front, call, found)
-    _, reply = await _read_unlisted(front, call)
+    try:
+        _, reply = await _read_unlisted(front, call)
+    except ResourceNotFound:
+        if front.hub.governor is not None:
+            hidden = front.locate_resource(uri)
+            hidden_target = None if hidden is None else Target("resource", hidden.server, hidden.uri)
+            await front.hub.governor.record_missing(call, "read", Target("resource", "", uri), hidden_target)
+        raise
     return reply
 
 
@@ -273,7 +282,14 @@ async def list_prompts(front: Front, call: Call) -> Reply:
 
 
 async def get_prompt(front: Front, call: Call) -> Reply:
-    item = await front.find_prompt(call.params.name, call.caller)
+    try:
+        item = await front.find_prompt(call.params.name, call.caller)
+    except PromptNotFound:
+        if front.hub.governor is not None:
+            hidden = front.catalog_view.find_prompt(call.params.name)
+            requested = Target("prompt", "", call.params.name)
+            await front.hub.governor.record_missing(call, "get", requested, None if hidden is None else hidden.target)
+        raise
     if not item.upstream_name == item.name == call.params.name:
         call = with_name(call, item.upstream_name)
     return await _use(front, call, "get", item.target, front.hub.peers[item.server].request)
@@ -287,7 +303,7 @@ async def complete(front: Front, call: Call) -> Reply:
         server, changed = item.server, {"name": item.upstream_name} if item.upstream_name != reference.name else {}
     else:
         await front.hub.wait_connected()
-        template = front.visible_to(call.caller).catalog_view.templates.get(reference.uri)
+        template = front.find_template(reference.uri, call.caller)
         found = front.locate_resource(reference.uri, call.caller)
         if template is not None:
             found = ResourceLocation(template.server, template.upstream_name)

@@ -9,9 +9,10 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
+from hubbub.settings import sources
 from hubbub.settings.fields import setting
 
-TENANTS: Final = "tenants"
+TENANTS: Final = sources.TENANTS
 POLICY: Final = "policy"
 PINS: Final = "pins"
 APPROVALS: Final = "approvals"

@@ -35,7 +35,8 @@ HUB: Final = "hub"
 """The section about the hub, which serves all of them at one endpoint."""
 VIEWS: Final = "views"
 """The section that has one section for each view of the hub."""
-GOVERNANCE: Final = ("tenants", "policy", "pins", "approvals", "quotas", "secrets", "egress", "audit")
+TENANTS: Final = "tenants"
+GOVERNANCE: Final = (TENANTS, "policy", "pins", "approvals", "quotas", "secrets", "egress", "audit")
 """The sections of a hub that many people share: see `hubbub.settings.governance`."""
 DEFAULT_FILE: Final = "hubbub.toml"
 """The settings file of a folder."""

@@ -1,0 +1,218 @@
+"""What a policy, quotas, approvals and the journal do to the calls of a hub, in every era."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.hub.local_hubs import library, list_names, make_hub, toolbox
+from tests.server.raw_client import ALL_CAPABILITIES, MODERN, RawClient, connect_raw_client
+
+from hubbub import Server
+from hubbub.assembly.governance import add_governor
+from hubbub.governance.journal_reader import read_records
+from hubbub.hub.gateway import Gateway
+from hubbub.protocol.calls import Principal
+from hubbub.settings.governance import GovernanceSettings
+
+LEGACY = "2025-11-25"
+ERAS = [LEGACY, MODERN]
+each_era = pytest.mark.parametrize("dialect", ERAS)
+HELLO = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+TENANTS = [{"name": "red", "servers": ["library"]}, {"name": "blue"}]
+
+
+def user(tenant: str, name: str = "ada", credential: str = "c1") -> Principal:
+    return Principal(f"{tenant}/{name}#{credential}", tenant=tenant, user=name, credential=credential)
+
+
+def shop(ran: list[str]) -> Server:
+    server = Server("shop")
+
+    @server.tool
+    async def order(item: str) -> str:
+        """Order an item."""
+        ran.append(item)
+        return f"ordered {item}"
+
+    return server
+
+
+def governed_hub(*servers: Server, folder: Path | None = None, **settings: Any) -> Gateway:
+    audit = {} if folder is None else {"audit": {"folder": str(folder), "sync": "off"}}
+    governance = msgspec.convert({"tenants": TENANTS, **audit, **settings}, GovernanceSettings)
+    if folder is None:
+        governance = msgspec.structs.replace(governance, tenants=())
+    hub = make_hub(*servers, governance=governance)
+    add_governor(hub)
+    return hub
+
+
+@asynccontextmanager
+async def connect(
+    hub: Gateway, principal: Principal, dialect: str = LEGACY, capabilities: dict[str, Any] | None = None
+) -> AsyncIterator[RawClient]:
+    options: dict[str, Any] = {"principal": principal, "scope": f"session of {principal.name}"}
+    async with hub.running(), connect_raw_client(hub.main_front, dialect, capabilities or {}, **options) as client:
+        yield client
+
+
+def decisions(folder: Path) -> list[tuple[str, str, str, str]]:
+    found: list[tuple[str, str, str, str]] = []
+    for _, record in read_records(folder):
+        if record.event == "decision":
+            assert record.decision is not None
+            found.append((record.tenant, record.action, record.tool, record.decision.effect))
+    return found
+
+
+@each_era
+async def test_a_tenant_sees_its_servers_only(tmp_path: Path, dialect: str) -> None:
+    hub = governed_hub(library(), toolbox("box", "hammer"), folder=tmp_path)
+    async with connect(hub, user("red"), dialect) as red, connect(hub, user("blue"), dialect) as blue:
+        assert await list_names(red) == ["find_book", "lend_book"]
+        assert await list_names(blue) == ["find_book", "lend_book", "hammer"]
+        assert (await blue.call("hammer"))["content"][0]["text"] == "box/hammer"
+        error = await red.error("tools/call", {"name": "hammer", "arguments": {}})
+        assert "box" not in json.dumps(error)
+        status = json.dumps(await red.call("hub.status"))
+        assert "box" not in status
+        assert "library" in status
+
+
+async def test_what_a_caller_may_not_use_is_found_by_no_search_or_instruction(tmp_path: Path) -> None:
+    rules = [{"effect": "deny", "tools": ["lend_*"]}, {"effect": "deny", "tools": ["find_*"], "actions": ["search"]}]
+    secretive = Server("secretive", instructions="Never mention this.")
+    secretive.tool(name="lend_secret")(lambda: "x")
+    hub = governed_hub(library(), secretive, folder=tmp_path, policy={"rules": rules})
+    async with connect(hub, user("blue")) as client:
+        assert await list_names(client) == ["find_book"]
+        found = await client.call("hub.search", {"query": "book secret lend find"})
+        assert found["structuredContent"]["tools"] == []
+        assert "Never mention" not in ((hub.main_front.instructions_for(None) and "") or "")
+        instructions = (await client.result("initialize", HELLO))["instructions"]
+        assert "Never mention" not in instructions
+        assert "Ask library" in instructions
+
+
+@each_era
+async def test_every_decision_is_recorded_before_its_call(tmp_path: Path, dialect: str) -> None:
+    seen: list[list[tuple[str, str, str, str]]] = []
+    server = Server("shop")
+
+    @server.tool
+    async def order(item: str) -> str:
+        """Order an item."""
+        seen.append(decisions(tmp_path))
+        return item
+
+    rules = [{"effect": "deny", "tools": ["hammer"]}]
+    hub = governed_hub(server, toolbox("box", "hammer"), folder=tmp_path, policy={"rules": rules})
+    async with connect(hub, user("blue"), dialect) as client:
+        await client.call("order", {"item": "tea"})
+        await client.error("tools/call", {"name": "hammer", "arguments": {}})
+        await client.error("tools/call", {"name": "unknown", "arguments": {}})
+    assert seen == [[("blue", "call", "order", "allow")]]
+    assert decisions(tmp_path) == [("blue", "call", "order", "allow"), ("blue", "call", "hammer", "deny")]
+    ends = [record for _, record in read_records(tmp_path) if record.event == "call.end"]
+    assert [(end.tool, end.outcome) for end in ends] == [("order", "ok")]
+
+
+@each_era
+async def test_a_call_over_its_quota_says_when_to_come_back(tmp_path: Path, dialect: str) -> None:
+    ran: list[str] = []
+    hub = governed_hub(shop(ran), folder=tmp_path, quotas=[{"limit": "2/hour", "per": ["tenant"], "tools": ["order"]}])
+    async with connect(hub, user("blue"), dialect) as blue, connect(hub, user("blue", "bob"), dialect) as bob:
+        for _ in range(2):
+            await blue.call("order", {"item": "tea"})
+        refused = await bob.call("order", {"item": "tea"})
+        assert refused["isError"] is True
+        assert "2 per hour" in refused["content"][0]["text"]
+        assert refused["structuredContent"]["error"]["data"]["retryAfterMs"] > 0
+    assert ran == ["tea", "tea"]
+
+
+async def test_a_confirmed_call_waits_for_a_person_in_the_queue_and_runs_once(tmp_path: Path) -> None:
+    ran: list[str] = []
+    rules = [{"effect": "confirm", "tools": ["order"], "reason": "it costs money"}]
+    hub = governed_hub(shop(ran), folder=tmp_path, policy={"rules": rules}, approvals={"via": "queue"})
+    assert hub.governor is not None
+    approvals = hub.governor.approvals
+    assert approvals is not None
+    async with connect(hub, user("blue")) as client:
+        first = await client.call("order", {"item": "tea"})
+        assert first["structuredContent"]["error"]["type"] == "approval_required"
+        (pending,) = approvals.list_pending(Principal("unix:0"))
+        assert pending.reason == "it costs money"
+        approvals.approve(pending.id, Principal("unix:0"))
+        other = await client.call("order", {"item": "coffee"})
+        assert other["isError"] is True
+        assert (await client.call("order", {"item": "tea"}))["content"][0]["text"] == "ordered tea"
+        again = await client.call("order", {"item": "tea"})
+        assert again["isError"] is True
+    assert ran == ["tea"]
+
+
+@each_era
+@pytest.mark.parametrize("approves", [True, False])
+async def test_a_confirmed_call_asks_the_person_at_the_callers_client(
+    tmp_path: Path, dialect: str, approves: bool
+) -> None:
+    ran: list[str] = []
+    rules = [{"effect": "confirm", "tools": ["order"]}]
+    hub = governed_hub(shop(ran), folder=tmp_path, policy={"rules": rules})
+    answer = {"action": "accept", "content": {"approve": approves}}
+    async with connect(hub, user("blue"), dialect, ALL_CAPABILITIES) as client:
+        client.reply_with = lambda message: {"result": answer}
+        reply = await client.call("order", {"item": "tea"})
+        if dialect == MODERN:
+            assert reply["resultType"] == "input_required"
+            (key,) = reply["inputRequests"]
+            more = {"requestState": reply["requestState"], "inputResponses": {key: answer}}
+            reply = await client.call("order", {"item": "tea"}, more=more)
+            replayed = await client.error("tools/call", {"name": "order", "arguments": {"item": "tea"}, **more})
+            assert "start again" in replayed["message"]
+        assert (reply.get("isError") is True) is not approves
+    assert ran == (["tea"] if approves else [])
+
+
+async def test_an_invented_request_state_does_not_replace_an_approval(tmp_path: Path) -> None:
+    ran: list[str] = []
+    hub = governed_hub(shop(ran), folder=tmp_path, policy={"rules": [{"effect": "confirm", "tools": ["order"]}]})
+    async with connect(hub, user("blue"), MODERN, ALL_CAPABILITIES) as client:
+        params = {"name": "order", "arguments": {"item": "tea"}, "requestState": "invented"}
+        assert "start again" in (await client.error("tools/call", params))["message"]
+    async with connect(hub, user("blue"), MODERN) as client:
+        assert "start again" in (await client.error("tools/call", params))["message"]
+    assert ran == []
+
+
+async def test_a_changed_policy_takes_effect_for_connected_clients(tmp_path: Path) -> None:
+    hub = governed_hub(library(), folder=tmp_path)
+    changed = msgspec.convert({"rules": [{"effect": "deny", "tools": ["lend_*"]}]}, type(hub.config.governance.policy))
+    governance = msgspec.structs.replace(hub.config.governance, policy=changed)
+    async with connect(hub, user("red")) as client:
+        assert await list_names(client) == ["find_book", "lend_book"]
+        await hub.apply(msgspec.structs.replace(hub.config, governance=governance))
+        assert await list_names(client) == ["find_book"]
+        await client.error("tools/call", {"name": "lend_book", "arguments": {"title": "x", "reader": "y"}})
+
+
+async def test_resources_and_prompts_follow_the_policy(tmp_path: Path) -> None:
+    rules = [{"effect": "deny", "tools": ["page://*", "review"]}]
+    hub = governed_hub(library(), folder=tmp_path, policy={"rules": rules})
+    async with connect(hub, user("red")) as client:
+        assert await list_names(client, "prompts") == []
+        await client.error("prompts/get", {"name": "review", "arguments": {"title": "x"}})
+        templates = await client.result("resources/templates/list")
+        assert "page://" not in json.dumps(templates)
+        await client.error("resources/read", {"uri": "page://library/3"})
+        await client.error("resources/subscribe", {"uri": "page://library/3"})
+        read = await client.result("resources/read", {"uri": "book://library/moby"})
+        assert read["contents"][0]["text"] == "Call me library."
+    denied = [entry[1:] for entry in decisions(tmp_path) if entry[3] == "deny"]
+    assert ("get", "review", "deny") in denied
+    assert ("read", "page://library/3", "deny") in denied

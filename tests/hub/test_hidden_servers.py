@@ -1,0 +1,229 @@
+"""A caller that may not use a server learns nothing about it: no name, URI or description of it is in any response.
+
+The hidden server and everything that it has contain one word. Requests without the word get responses without it;
+requests with it get the response that they get with another word, which no server has.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.http.eras import BOTH_MEDIA_TYPES, initialize_request, modern_request, open_session
+from tests.http.raw_http import Response, request
+from tests.hub.tenant_hub import Key, TenantHub, run_tenant_hub
+
+from hubbub import Server
+from hubbub.hub.local import LocalUpstream
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+WORD, OTHER_WORD = "zebra", "okapi"
+PROGRAM = """
+from hubbub import Server
+
+server = Server("NAME server", instructions="Ask NAME for stripes.")
+
+@server.tool(name="NAME_open")
+async def open_() -> str:
+    "Open the NAME."
+    return "NAME"
+
+@server.tool
+async def find() -> str:
+    "Find a NAME."
+    return "NAME"
+
+@server.resource("text://NAME/one")
+def one() -> str:
+    "One NAME."
+    return "NAME"
+
+@server.resource("page://NAME/{number}")
+def page(number: str) -> str:
+    "A page of NAME."
+    return "NAME"
+
+@server.resource("shared://one")
+def shared() -> str:
+    "Shared NAME."
+    return "NAME"
+
+@server.prompt(name="NAME_ask")
+def ask(topic: str) -> str:
+    "Ask about NAME."
+    return "NAME"
+
+@server.completion("NAME_ask", "topic")
+def topics(value: str) -> list[str]:
+    return ["NAME"]
+"""
+TENANTS = """
+[[tenants]]
+name = "acme"
+allow_plain = true
+
+[[tenants]]
+name = "beta"
+allow_plain = true
+servers = ["shelf"]
+"""
+DENIAL = f'\n[[policy.rules]]\neffect = "deny"\ntenants = ["beta"]\nservers = ["{WORD}"]\nreason = "no {WORD}s"\n'
+NAMES = ["{}_open", "{}__find", "{}__{}_open", "{}", "{}_opem", "{}.open"]
+URIS = ["text://{}/one", "{}+text://{}/one", "{}+shared://one", "page://{}/1", "{}+page://{}/1", "{}+hub://status"]
+TEMPLATES = ["page://{}/{{number}}", "{}+page://{}/{{number}}"]
+PROMPTS = ["{}_ask", "{}__{}_ask", "{}"]
+
+
+@asynccontextmanager
+async def run_hub(folder: Path, hides_by: str, more: str = "") -> AsyncIterator[tuple[TenantHub, Key]]:
+    """A hub with a visible and a hidden server, and a caller who may not use the latter."""
+    for name in ("shelf", WORD):
+        (folder / f"{name}.py").write_text(PROGRAM.replace("NAME", name))
+    text = "".join(f'[servers.{name}]\ntarget = "{folder / name}.py"\n' for name in ("shelf", WORD))
+    text += f'[views.striped]\nservers = ["{WORD}"]\n[views.both]\nservers = ["shelf", "{WORD}"]\n'
+    text += '[hub]\nsearch = "on"\n'
+    tenants = TENANTS if hides_by == "tenant" else TENANTS.replace('servers = ["shelf"]\n', DENIAL)
+    async with run_tenant_hub(folder, text, tenants + more) as hub:
+        assert await hub.call(hub.ada, f"{WORD}_open") == WORD, "who may use it can"
+        yield hub, await hub.other("tenant")
+
+
+def requests_with(word: str) -> list[tuple[str, dict[str, Any]]]:
+    """Requests that name something of a server."""
+
+    def fill(pattern: str) -> str:
+        return pattern.replace("{}", word).replace("{{", "{").replace("}}", "}")
+
+    argument = {"name": "topic", "value": ""}
+    return [
+        *(("tools/call", {"name": fill(name), "arguments": {}}) for name in NAMES),
+        *(("tools/call", {"name": "hub.call", "arguments": {"name": fill(name)}}) for name in NAMES),
+        ("tools/call", {"name": "hub.search", "arguments": {"query": word}}),
+        *(("resources/read", {"uri": fill(uri)}) for uri in URIS),
+        *(("prompts/get", {"name": fill(name), "arguments": {"topic": "x"}}) for name in PROMPTS),
+        *(
+            ("completion/complete", {"ref": {"type": "ref/prompt", "name": fill(name)}, "argument": argument})
+            for name in PROMPTS
+        ),
+        *(
+            ("completion/complete", {"ref": {"type": "ref/resource", "uri": fill(uri)}, "argument": argument})
+            for uri in (*URIS, *TEMPLATES)
+        ),
+    ]
+
+
+PLAIN_REQUESTS: list[tuple[str, dict[str, Any]]] = [
+    *((f"{kind}/list", {}) for kind in ("tools", "resources", "resources/templates", "prompts")),
+    *(("tools/call", {"name": f"hub.{name}", "arguments": {}}) for name in ("status", "read_result")),
+    ("tools/call", {"name": "hub.search", "arguments": {"query": "find open one page ask stripes", "limit": 20}}),
+    ("tools/call", {"name": "hub.call", "arguments": {"name": "find"}}),
+    *(("tools/call", {"name": name, "arguments": {}}) for name in ("find", "nothing", "open", "shelf__find")),
+    *(("prompts/get", {"name": name, "arguments": {}}) for name in ("ask", "nothing")),
+    *(
+        ("resources/read", {"uri": uri})
+        for uri in ("hub://status", "shared://one", "nothing://x", "shelf+shared://one")
+    ),
+]
+
+
+@pytest.mark.parametrize("hides_by", ["tenant", "rule"])
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/striped", "/mcp/both"])
+@pytest.mark.parametrize("era", ["modern", "legacy", "plain"])
+async def test_no_response_names_a_hidden_server(tmp_path: Path, hides_by: str, path: str, era: str) -> None:
+    async with run_hub(tmp_path, hides_by) as (hub, beta):
+        headers = {"Accept": BOTH_MEDIA_TYPES} | beta
+        if era == "legacy":
+            opened = await hub.site.post(initialize_request(), headers, path=path)
+            assert_unnamed("initialize", opened)
+            session = {"Mcp-Session-Id": str(opened.header("mcp-session-id")), "MCP-Protocol-Version": "2025-11-25"}
+            headers |= session
+            await hub.site.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, headers, path=path)
+
+        async def send(method: str, params: dict[str, Any]) -> Response:
+            if era == "modern":
+                body, more = modern_request(method, params)
+                return await hub.site.post(body, headers | more, path=path)
+            return await hub.site.post(request(method, params), headers, path=path)
+
+        for method, params in [*PLAIN_REQUESTS, *([("server/discover", {})] if era == "modern" else [])]:
+            assert_unnamed(f"{method} {params}", await send(method, params))
+        asked = requests_with(WORD) + extra_requests(era, WORD)
+        for hidden, unknown in zip(asked, requests_with(OTHER_WORD) + extra_requests(era, OTHER_WORD), strict=True):
+            assert_same(hidden, await send(*hidden), await send(*unknown))
+
+
+def extra_requests(era: str, word: str) -> list[tuple[str, dict[str, Any]]]:
+    if era == "legacy":
+        return [("resources/subscribe", {"uri": uri.replace("{}", word)}) for uri in URIS]
+    if era == "plain":
+        return [(name.replace("{}", word), {}) for name in NAMES]
+    return []
+
+
+def assert_same(asked: Any, answer: Response, expected: Response) -> None:
+    """Nothing but the word may distinguish the response about the hidden server."""
+    assert answer.status == expected.status, asked
+    assert answer.body.replace(WORD.encode(), OTHER_WORD.encode()) == expected.body, asked
+
+
+def assert_unnamed(what: str, answer: Response) -> None:
+    assert WORD not in answer.body.decode(), f"{what}: {answer}"
+    assert WORD not in str(answer.headers)
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/mcp/health", "/metrics", "/mcp/striped/health", "/mcp/nothing"])
+async def test_no_page_names_a_hidden_server(tmp_path: Path, path: str) -> None:
+    async with run_hub(tmp_path, "tenant") as (hub, beta):
+        for headers in ({}, beta):
+            assert_unnamed(path, await hub.site.get(path, headers))
+
+
+def local_server(hub: TenantHub, name: str) -> Server:
+    upstream = hub.front.hub.upstreams[name]
+    assert isinstance(upstream, LocalUpstream)
+    return upstream.server
+
+
+async def late() -> str:
+    """A tool that is added while the hub runs."""
+    return "late"
+
+
+async def test_a_subscription_to_a_hidden_resource_hears_nothing(tmp_path: Path) -> None:
+    async with run_hub(tmp_path, "tenant") as (hub, beta):
+        uris = [uri.replace("{}", WORD) for uri in URIS] + ["shared://one"]
+        params = {"notifications": {"resourceSubscriptions": uris, "toolsListChanged": True}}
+        body, headers = modern_request("subscriptions/listen", params)
+        server, shelf = [local_server(hub, name) for name in (WORD, "shelf")]
+        session = await open_session(hub.site, headers=beta)
+        async with hub.site.stream("POST", "/mcp", headers | beta, body) as modern, session.listen() as legacy:
+            await modern.message()  # the acknowledgement
+            for uri in ("text://zebra/one", "page://zebra/1", "shared://one"):
+                server.resource_updated(uri)
+            shelf.tool(late)
+            async with asyncio.timeout(60):
+                for stream in (modern, legacy):
+                    assert (await stream.message())["method"] == "notifications/tools/list_changed"
+
+
+@pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read"])
+async def test_quotas_count_what_is_hidden_like_what_does_not_exist(tmp_path: Path, method: str) -> None:
+    quota = '\n[[quotas]]\nlimit = "3/hour"\nper = ["user"]\ntenants = ["beta"]\n'
+    answers: dict[str, list[Response]] = {}
+    for word in (WORD, OTHER_WORD):
+        folder = tmp_path / word
+        folder.mkdir()
+        async with run_hub(folder, "rule", quota) as (hub, beta):
+            params = next(params for name, params in requests_with(word) if name == method)
+            answers[word] = [await hub.send(beta, method, **params) for _ in range(5)]
+            answers[word].append(await hub.send(beta, "tools/call", name="shelf_open", arguments={}))
+    for answer, expected in zip(answers[WORD], answers[OTHER_WORD], strict=True):
+        assert_same(method, without_times(answer), without_times(expected))
+
+
+def without_times(answer: Response) -> Response:
+    return answer._replace(body=re.sub(rb"[0-9]+", b"N", answer.body))
