@@ -56,18 +56,18 @@ class PinDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The differences and findings as text for a terminal."""
 
 
-class RefusedApproval(msgspec.Struct, frozen=True, kw_only=True):
+class RefusedPin(msgspec.Struct, frozen=True, kw_only=True):
     """A selected definition that was not approved."""
 
     pin: PinRecord
     reason: str
 
 
-class ApprovalReport(msgspec.Struct, frozen=True, kw_only=True):
+class PinReport(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of an approval."""
 
     approved: tuple[PinRecord, ...] = ()
-    refused: tuple[RefusedApproval, ...] = ()
+    refused: tuple[RefusedPin, ...] = ()
 
 
 class ListedDefinition(msgspec.Struct):
@@ -108,17 +108,17 @@ def make_difference(
     return PinDifference(pin=pin, differences=tuple(differences), lines=tuple(lines))
 
 
-def decide_approvals(
+def approve_selected(
     selections: Sequence[Selection],
     pending: Mapping[DefinitionKey, ListedDefinition],
     statuses: Mapping[DefinitionKey, PinStatus],
     lock: DefinitionLock,
     approver: str,
     stamp: str,
-) -> tuple[ApprovalReport, list[LockEntry]]:
+) -> tuple[PinReport, list[LockEntry]]:
     """Which of the selected definitions are approved, and their entries for the lock file."""
     approved: list[PinRecord] = []
-    refused: list[RefusedApproval] = []
+    refused: list[RefusedPin] = []
     entries: list[LockEntry] = []
     for key, listed in pending.items():
         chosen = [one for one in selections if one.matches(key)]
@@ -127,7 +127,7 @@ def decide_approvals(
         pin = make_record(key, statuses[key], lock.find(key), listed)
         reason = _refusal(pin, chosen)
         if reason is not None:
-            refused.append(RefusedApproval(pin=pin, reason=reason))
+            refused.append(RefusedPin(pin=pin, reason=reason))
             continue
         definition = parse_definition(listed.members)
         assert definition is not None
@@ -138,7 +138,7 @@ def decide_approvals(
                 pin, status="approved", approved_sha256=pin.sha256, approved_by=approver, approved_at=stamp
             )
         )
-    return ApprovalReport(approved=tuple(approved), refused=tuple(refused)), entries
+    return PinReport(approved=tuple(approved), refused=tuple(refused)), entries
 
 
 def _refusal(pin: PinRecord, chosen: Sequence[Selection]) -> str | None:

@@ -20,13 +20,13 @@ from hubbub.governance.definition_lock import EMPTY_LOCK, DefinitionLock, read_l
 from hubbub.governance.definitions import KINDS, DefinitionKey, Kind, Listing, definition_digest, parse_definition
 from hubbub.governance.hidden_characters import show_hidden
 from hubbub.governance.pin_records import (
-    ApprovalReport,
     ListedDefinition,
     PinDifference,
     PinRecord,
+    PinReport,
     PinStatus,
     Selection,
-    decide_approvals,
+    approve_selected,
     make_difference,
     make_record,
 )
@@ -42,7 +42,7 @@ MAX_REMEMBERED_REPORTS: Final = 10_000
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
-class Withheld(msgspec.Struct, frozen=True):
+class WithheldNames(msgspec.Struct, frozen=True):
     """The definitions of one server that callers must not see."""
 
     names: Mapping[Kind, frozenset[str]] = {}
@@ -54,7 +54,7 @@ class Withheld(msgspec.Struct, frozen=True):
         return self.names.get(kind, _NO_NAMES)
 
 
-NOTHING_WITHHELD: Final = Withheld()
+NOTHING_WITHHELD: Final = WithheldNames()
 
 
 class PinGate(Protocol):
@@ -63,7 +63,7 @@ class PinGate(Protocol):
     on_change: Callable[[], None] | None
     """Called after the approved definitions have changed."""
 
-    def review(self, listings: Mapping[str, Listing | None]) -> Mapping[str, Withheld]:
+    def review(self, listings: Mapping[str, Listing | None]) -> Mapping[str, WithheldNames]:
         """Compare what all servers list now, by id; None for a server that was not reached yet."""
 
     def problems(self, server: str, is_visible: Callable[[Kind, str], bool]) -> list[str]:
@@ -108,7 +108,7 @@ class Pins:
 
     # -- what callers see ----------------------------------------------------------------
 
-    def review(self, listings: Mapping[str, Listing | None]) -> Mapping[str, Withheld]:
+    def review(self, listings: Mapping[str, Listing | None]) -> Mapping[str, WithheldNames]:
         """Compare what all servers list now with the lock file; report what is not approved.
 
         Returns what must be withheld, by server: nothing in mode `warn`.
@@ -117,12 +117,12 @@ class Pins:
         for server, listing in listings.items():
             known = before.get(server) or {}
             self._listed[server] = None if listing is None else _read_listing(server, listing, known)
-        withheld: dict[str, Withheld] = {}
+        withheld: dict[str, WithheldNames] = {}
         for server, listed in self._listed.items():
             pending = self._find_pending(listed or {})
             self._log(server, pending)
             if pending and self.mode == "enforce":
-                withheld[server] = Withheld(
+                withheld[server] = WithheldNames(
                     _group_names(pending), _group_names([key for key in pending if key in self._lock.entries])
                 )
         return withheld
@@ -229,7 +229,7 @@ class Pins:
             return None
         return await asyncio.to_thread(make_difference, key, status, self._lock.find(key), self._current().get(key))
 
-    async def approve(self, selections: Sequence[Selection], approver: str) -> ApprovalReport:
+    async def approve(self, selections: Sequence[Selection], approver: str) -> PinReport:
         """Approve the selected definitions that are new or changed, write the lock file, and apply it at once.
 
         A definition in which the scan finds something of high severity is approved only if it is selected by its name.
@@ -242,10 +242,10 @@ class Pins:
             pending = {key: listed[key] for key, status in statuses.items() if status in ("new", "changed")}
             stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-            def approve_and_write() -> tuple[DefinitionLock, ApprovalReport]:
+            def approve_and_write() -> tuple[DefinitionLock, PinReport]:
                 found = read_lock(self.path)  # another program may have changed it
                 lock = self._lock if found is None else found
-                report, entries = decide_approvals(selections, pending, statuses, lock, approver, stamp)
+                report, entries = approve_selected(selections, pending, statuses, lock, approver, stamp)
                 if entries:
                     lock = lock.with_entries(entries)
                     write_lock(self.path, lock)

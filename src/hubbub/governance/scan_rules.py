@@ -14,7 +14,7 @@ import msgspec
 Severity: TypeAlias = Literal["high", "medium", "low"]
 
 
-class Rule(msgspec.Struct, frozen=True):
+class ScanRule(msgspec.Struct, frozen=True):
     """One rule. A text that matches any of its patterns is a finding."""
 
     id: str
@@ -39,7 +39,7 @@ _HAND_OVER: Final = (
 )
 
 TEXT_RULES: Final = (
-    Rule(
+    ScanRule(
         "override-instructions",
         "high",
         "Asks the model to drop its instructions.",
@@ -62,7 +62,7 @@ TEXT_RULES: Final = (
             r"(?:تجاهل|انس).{0,30}(?:التعليمات|الأوامر|القواعد)",
         ),
     ),
-    Rule(
+    ScanRule(
         "conceal-from-user",
         "high",
         "Asks the model to keep something from the user.",
@@ -92,7 +92,7 @@ TEXT_RULES: Final = (
             r"(?:لا تخبر|لا تذكر|دون إخبار|بدون إخبار).{0,10}(?:المستخدم)?",
         ),
     ),
-    Rule(
+    ScanRule(
         "sensitive-file",
         "high",
         "Names a file that contains keys or passwords.",
@@ -110,7 +110,7 @@ TEXT_RULES: Final = (
             r"\b(?:cookies? file|login data file|keychain|password store|git credentials)\b",
         ),
     ),
-    Rule(
+    ScanRule(
         "secret-in-argument",
         "high",
         "Asks for secrets of the user in an argument or message.",
@@ -130,7 +130,7 @@ TEXT_RULES: Final = (
             r"\b(?:le sue|sus|las|as|tus|suas) (?:chiavi|claves|chaves)\b",
         ),
     ),
-    Rule(
+    ScanRule(
         "conversation-in-argument",
         "high",
         "Asks for the conversation, the system prompt or the reasoning of the model.",
@@ -145,7 +145,7 @@ TEXT_RULES: Final = (
             r"\bhistorial\b.{0,20}\b(?:envía|envia)",
         ),
     ),
-    Rule(
+    ScanRule(
         "personal-data-in-argument",
         "medium",
         "Asks for personal data from the conversation that the tool does not need.",
@@ -155,7 +155,7 @@ TEXT_RULES: Final = (
             r"\buser'?s (?:\w+, ){1,3}(?:\w+ ){0,2}and\b",
         ),
     ),
-    Rule(
+    ScanRule(
         "call-before-others",
         "medium",
         "Wants to be called before everything else, or at every turn.",
@@ -170,7 +170,7 @@ TEXT_RULES: Final = (
             r"\bmust (?:call|use|run|invoke) this (?:tool|one|function) (?:for|on|with|at) (?:each|every|all|any)\b",
         ),
     ),
-    Rule(
+    ScanRule(
         "other-tool-behaviour",
         "high",
         "Changes how other tools are used.",
@@ -196,7 +196,7 @@ TEXT_RULES: Final = (
             r"\bmust go to \S+@",
         ),
     ),
-    Rule(
+    ScanRule(
         "prompt-markup",
         "high",
         "Contains markup that separates the parts of a prompt, or a hidden comment.",
@@ -210,7 +210,7 @@ TEXT_RULES: Final = (
             r"\x1b\[",
         ),
     ),
-    Rule(
+    ScanRule(
         "role-change",
         "high",
         "Gives the model another role, or claims that its rules do not apply.",
@@ -224,7 +224,7 @@ TEXT_RULES: Final = (
             r"|disabled|off)\b",
         ),
     ),
-    Rule(
+    ScanRule(
         "priority-claim",
         "high",
         "Claims to rank above the user, the developer or the system prompt.",
@@ -239,7 +239,7 @@ TEXT_RULES: Final = (
             r"\bfollow only the (?:text|instructions|rules) (?:below|here)\b",
         ),
     ),
-    Rule(
+    ScanRule(
         "skip-confirmation",
         "high",
         "Asks the model to act without the user's consent.",
@@ -251,7 +251,7 @@ TEXT_RULES: Final = (
             r"\busers? (?:has|have) (?:already )?(?:consented|agreed|approved)\b",
         ),
     ),
-    Rule(
+    ScanRule(
         "shell-command",
         "high",
         "Contains a destructive command, or one that downloads and runs a program.",
@@ -261,7 +261,7 @@ TEXT_RULES: Final = (
             r"\bpowershell\b.{0,40}-enc",
         ),
     ),
-    Rule(
+    ScanRule(
         "exfiltration-address",
         "high",
         "Sends data to an address, or adds data to a URL.",
@@ -274,7 +274,7 @@ TEXT_RULES: Final = (
             r"\b(?:copied|sent|forwarded|uploaded) to the (?:backup|remote|external) (?:endpoint|server)\b",
         ),
     ),
-    Rule(
+    ScanRule(
         "output-as-instructions",
         "high",
         "Asks the model to obey the results of the tool.",
@@ -288,7 +288,7 @@ TEXT_RULES: Final = (
             r"\bdecode (?:and|then) (?:follow|execute|run|obey)\b",
         ),
     ),
-    Rule(
+    ScanRule(
         "addresses-the-model",
         "medium",
         "Gives the model orders that do not concern the arguments of the tool.",
@@ -299,7 +299,7 @@ TEXT_RULES: Final = (
             r"\bit works best if the (?:query|request) also contains\b",
         ),
     ),
-    Rule(
+    ScanRule(
         "persistence",
         "medium",
         "Wants to have an effect on later conversations.",
@@ -309,13 +309,13 @@ TEXT_RULES: Final = (
             r"\bremember (?:permanently|forever|always)\b",
         ),
     ),
-    Rule(
+    ScanRule(
         "tool-reconnaissance",
         "medium",
         "Asks which other tools the model has.",
         (r"\b(?:all|list of) (?:your|other|the other) (?:available )?tools\b",),
     ),
-    Rule(
+    ScanRule(
         "encoded-blob",
         "medium",
         "Contains a long encoded text that people cannot read.",
@@ -325,16 +325,16 @@ TEXT_RULES: Final = (
 """Rules about what a text says."""
 
 CHARACTER_RULES: Final = (
-    Rule("hidden-tags", "high", "Contains Unicode tag characters, which spell text that is not shown."),
-    Rule("hidden-bidirectional", "high", "Contains controls that show text in another order than models read it."),
-    Rule("hidden-zero-width", "high", "Contains characters without width, in a place where no script needs them."),
-    Rule(
+    ScanRule("hidden-tags", "high", "Contains Unicode tag characters, which spell text that is not shown."),
+    ScanRule("hidden-bidirectional", "high", "Contains controls that show text in another order than models read it."),
+    ScanRule("hidden-zero-width", "high", "Contains characters without width, in a place where no script needs them."),
+    ScanRule(
         "hidden-variation", "high", "Contains variation selectors without an emoji or sign before, or several in a row."
     ),
-    Rule("hidden-private-use", "medium", "Contains characters without an agreed meaning."),
-    Rule("hidden-control", "high", "Contains control characters, which can change what a terminal shows."),
-    Rule("mixed-scripts", "high", "A word mixes letters of scripts that look alike, such as Latin and Cyrillic."),
-    Rule("too-long", "high", "Has more text than is scanned."),
+    ScanRule("hidden-private-use", "medium", "Contains characters without an agreed meaning."),
+    ScanRule("hidden-control", "high", "Contains control characters, which can change what a terminal shows."),
+    ScanRule("mixed-scripts", "high", "A word mixes letters of scripts that look alike, such as Latin and Cyrillic."),
+    ScanRule("too-long", "high", "Has more text than is scanned."),
 )
 """Rules about characters."""
 

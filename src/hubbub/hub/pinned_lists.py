@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hubbub.errors import DefinitionError
 from hubbub.governance.definitions import Kind, Listing
-from hubbub.governance.pins import NOTHING_WITHHELD, PinGate, Pins, Withheld
+from hubbub.governance.pins import NOTHING_WITHHELD, PinGate, Pins, WithheldNames
 from hubbub.hub.config import STATUS_URI
 from hubbub.hub.file_watch import FileWatch
 from hubbub.hub.known_names import UpstreamNames
@@ -37,7 +37,7 @@ class PinnedLists:
         self._given: dict[str, Snapshot] = {}
         self._sources: dict[str, Snapshot] = {}
         self._shown: dict[str, Snapshot] = {}
-        self._withheld: Mapping[str, Withheld] = {}
+        self._withheld: Mapping[str, WithheldNames] = {}
         self._templates: dict[str, tuple[tuple[str, UriTemplate | None], ...]] = {}
         """The withheld resource templates, by server."""
 
@@ -80,7 +80,7 @@ class PinnedLists:
             for name, template in self._templates.get(server, ())
         )
 
-    def changes_since(self, before: Mapping[str, Withheld]) -> Iterator[tuple[str, str]]:
+    def changes_since(self, before: Mapping[str, WithheldNames]) -> Iterator[tuple[str, str]]:
         """The kinds of lists that differ from an earlier review, with their server."""
         for id in {**before, **self._withheld}:
             old, new = before.get(id, NOTHING_WITHHELD), self._withheld.get(id, NOTHING_WITHHELD)
@@ -89,7 +89,7 @@ class PinnedLists:
                     yield change, id
 
     @property
-    def withheld(self) -> Mapping[str, Withheld]:
+    def withheld(self) -> Mapping[str, WithheldNames]:
         """The outcome of the last review, by server."""
         return self._withheld
 
@@ -118,7 +118,7 @@ def _make_listing(snapshot: Snapshot) -> Listing | None:
     )
 
 
-def _without(snapshot: Snapshot, withheld: Withheld | None) -> Snapshot:
+def _without(snapshot: Snapshot, withheld: WithheldNames | None) -> Snapshot:
     if withheld is None:
         return snapshot
     kept: dict[str, tuple[Entry, ...]] = {
