@@ -291,7 +291,8 @@ class Endpoint:
     async def _serve_metrics(self, exchange: HttpExchange, principal: Principal) -> None:
         assert self._metrics is not None
         if not self._shows_operation(principal):
-            await respond_refusal(exchange, Refusal(403, f"Metrics concern all tenants; they need {ADMIN_SCOPE!r}"))
+            reason = f"Metrics concern all tenants; use a key or token with the scope {ADMIN_SCOPE!r}"
+            await respond_refusal(exchange, Refusal(403, reason))
             return
         body = self._metrics.render()
         await exchange.respond(200, body, content_type=Metrics.content_type.encode())
