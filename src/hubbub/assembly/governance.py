@@ -39,13 +39,12 @@ def needs_governor(settings: GovernanceSettings) -> bool:
     )
 
 
-def add_governor(hub: Gateway) -> None:
+def add_governor(hub: Gateway) -> GovernorSetup | None:
     """Give a hub its governor, if its settings need one.
 
     Raises: SettingsError.
     """
-    if needs_governor(hub.config.governance):
-        GovernorSetup(hub)
+    return GovernorSetup(hub) if needs_governor(hub.config.governance) else None
 
 
 class GovernorSetup:
@@ -56,14 +55,16 @@ class GovernorSetup:
         self._hub = hub
         self._quotas = CallQuotas(settings.quotas)
         self._tenant_calls = TenantCalls(settings.tenants)
-        self._approvals = Approvals(settings.approvals, on_event=self._record_approval)
+        self.approvals = Approvals(settings.approvals, on_event=self._record_approval)
         self._retiring: set[asyncio.Future[int]] = set()
         self.journal = _make_journal(settings)
+        self.policy = load_policy(replace(settings, tenants=effective_tenants(hub.config)))
+        """The policy in effect."""
         self.governor = Governor(
-            load_policy(replace(settings, tenants=effective_tenants(hub.config))),
+            self.policy,
             quotas=self._quotas,
             tenant_calls=self._tenant_calls if settings.tenants else None,
-            approvals=self._approvals,
+            approvals=self.approvals,
             journal=self.journal,
         )
         self.governor.has_output_schema = lambda target: (
@@ -89,9 +90,10 @@ class GovernorSetup:
         def apply() -> None:
             self._quotas.configure(settings.quotas)
             self._tenant_calls.configure(settings.tenants)
-            self._approvals.configure(settings.approvals)
+            self.approvals.configure(settings.approvals)
             self._hub.tenant_sessions.configure(settings.tenants)
             if engine.version != self.governor.engine.version:
+                self.policy = engine
                 self.governor.use_policy(engine)
                 self._apply_policy()
 
@@ -119,7 +121,7 @@ class GovernorSetup:
                 return
             from hubbub.governance.journal_database import JournalCopy
 
-            folder = _audit_folder(settings)
+            folder = audit_folder(settings)
             copy = JournalCopy(settings.audit.database, folder, lambda: journal.node, lambda: journal.durable_seq)
             copy.start()
             try:
@@ -162,9 +164,10 @@ def _make_journal(settings: GovernanceSettings) -> Journal | None:
         return None
     from hubbub.governance.journal import Journal
 
-    return Journal(_audit_folder(settings), settings.audit)
+    return Journal(audit_folder(settings), settings.audit)
 
 
-def _audit_folder(settings: GovernanceSettings) -> Path:
+def audit_folder(settings: GovernanceSettings) -> Path:
+    """The folder of the audit journal."""
     folder = settings.audit.folder
     return data_folder() / _AUDIT_FOLDER if folder is None else Path(folder).expanduser()
