@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from hubbub import bounds
-from hubbub.errors import SettingsError
+from hubbub.assembly.fixed_sections import needs_governor, refuse_fixed_changes
 from hubbub.governance.approvals import ApprovalEvent, Approvals
 from hubbub.governance.call_quotas import CallQuotas, TenantCalls
 from hubbub.governance.governor import Governor
 from hubbub.governance.policy_loader import load_policy
 from hubbub.hub.config import HubConfig
+from hubbub.hub.recorded_events import RecordedEvents
 from hubbub.settings.folders import data_folder
 from hubbub.settings.governance import (
     AuditSettings,
     GovernanceSettings,
-    PolicySettings,
     TenantSettings,
 )
 
@@ -30,13 +30,6 @@ if TYPE_CHECKING:
     from hubbub.hub.gateway import Gateway
 
 _AUDIT_FOLDER = "audit"
-
-
-def needs_governor(settings: GovernanceSettings) -> bool:
-    """Whether the settings restrict or record calls."""
-    return bool(
-        settings.tenants or settings.quotas or settings.policy != PolicySettings() or settings.audit != AuditSettings()
-    )
 
 
 def add_governor(hub: Gateway) -> GovernorSetup | None:
@@ -79,11 +72,8 @@ class GovernorSetup:
 
         Raises: SettingsError, and then nothing has changed.
         """
-        before, settings = self._hub.config.governance, config.governance
-        if settings.audit != before.audit:
-            raise SettingsError("[audit] changed; restart the hub to use another journal")
-        if not needs_governor(settings):
-            raise SettingsError("the sections about policy, quotas and audit were removed; restart the hub")
+        settings = config.governance
+        refuse_fixed_changes(self._hub.config.governance, settings)
         CallQuotas(settings.quotas)  # refuses invalid limits before anything changes
         engine = load_policy(replace(settings, tenants=effective_tenants(config)))
 
@@ -115,7 +105,7 @@ class GovernorSetup:
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
         settings, journal = self._hub.config.governance, self.journal
-        async with self.governor.running(), self._retired():
+        async with self.governor.running(), self._recorded(), self._retired():
             if journal is None or settings.audit.database is None:
                 yield
                 return
@@ -128,6 +118,26 @@ class GovernorSetup:
                 yield
             finally:
                 await asyncio.shield(copy.close())
+
+    @asynccontextmanager
+    async def _recorded(self) -> AsyncIterator[None]:
+        """Record sessions, lists and secrets while the journal is open."""
+        if self.journal is None:
+            yield
+            return
+        hub = self._hub
+        hub.events = events = RecordedEvents(self.governor.record_event)
+        for upstream in hub.upstreams.values():
+            events.watch(upstream)
+        hub.invalidate_catalog()  # lists that were read before are recorded with the next use
+        try:
+            yield
+        finally:
+            # Now, so that their ends are recorded.
+            ending = (upstream.retire_sessions(0) for upstream in hub.upstreams.values())
+            await asyncio.gather(*ending, return_exceptions=True)
+            hub.events = None
+            events.close()
 
     @asynccontextmanager
     async def _retired(self) -> AsyncIterator[None]:

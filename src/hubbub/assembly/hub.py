@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from hubbub.assembly.hub_reload import build_loaded_config, reload_on_change
 from hubbub.assembly.pack_installation import InstalledPart, install_pack, lenient_profile, use_profile
 from hubbub.assembly.targets import load_target
-from hubbub.assembly.tenants import apply_tenants
+from hubbub.assembly.tenants import apply_egress, apply_tenants
 from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
 from hubbub.errors import SettingsError
 from hubbub.hub.config import UpstreamConfig
@@ -45,6 +45,7 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
         from hubbub.assembly.governance import add_governor
 
         setup = add_governor(hub)
+        apply_egress(front, loaded.config.governance)
     tenants = apply_tenants(front, settings, loaded.config.governance, is_hub=True)
     pins = None
     if sources.file is not None and sources.file.table((_PINS,)):

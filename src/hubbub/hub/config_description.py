@@ -102,6 +102,10 @@ class _Describer:
         if isinstance(value, Mapping):
             for name, inner in value.items():
                 yield from self.digest_fields(inner, f"{path}.{name}" if path else str(name))
+        elif isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
+            for index, item in enumerate(value):
+                key = f"{path}.{item.name}" if hasattr(item, "name") else f"{path}[{index}]"
+                yield key, FieldDigest(self._digest(item), _format_item(item))
         elif isinstance(value, Secret):
             yield path, FieldDigest(self._digest(value.reveal()))
         elif isinstance(value, Server):
@@ -112,6 +116,14 @@ class _Describer:
     def _digest(self, value: Any) -> str:
         text = msgspec.json.encode(value, enc_hook=str)
         return hmac.digest(self._key, text, "sha256").hex()[:_DIGEST_CHARACTERS]
+
+
+def _format_item(item: msgspec.Struct) -> str:
+    """Describe one table of an array, without the settings that have their defaults."""
+    defaults = {field.name: field.default for field in msgspec.structs.fields(item)}
+    given = {name: getattr(item, name) for name in item.__struct_fields__ if name != "name"}
+    parts = [f"{name}={_format_value(value, name)}" for name, value in given.items() if value != defaults[name]]
+    return redact(", ".join(parts))[:_MAX_SHOWN_CHARACTERS] or "defaults"
 
 
 def _format_value(value: Any, path: str) -> str:
