@@ -28,6 +28,8 @@ _RELOADED: Final = frozenset(("target", "packs", "config", "mcp_json", "tool_pro
 _NOT_SETTINGS: Final = ("secrets", "tenant")
 """Fields of a `ServerConfig` that follow from other sections; the references to secrets are in headers and env."""
 _FILE_KEYS: Final = {"chdir": "cwd"}
+_TABLE_ARRAYS: Final = ("tenants", "policy.rules", "quotas")
+"""Arrays of tables, each of which is one value: a changed rule is shown, not the whole policy."""
 _DIGEST_CHARACTERS: Final = 32
 _MAX_SHOWN_CHARACTERS: Final = 200
 
@@ -102,7 +104,7 @@ class _Describer:
         if isinstance(value, Mapping):
             for name, inner in value.items():
                 yield from self.digest_fields(inner, f"{path}.{name}" if path else str(name))
-        elif isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
+        elif path in _TABLE_ARRAYS:
             for index, item in enumerate(value):
                 key = f"{path}.{item.name}" if hasattr(item, "name") else f"{path}[{index}]"
                 yield key, FieldDigest(self._digest(item), _format_item(item))
