@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,8 +28,8 @@ from hubbub.errors import ConnectionClosed, HubbubError, Overloaded
 from hubbub.hub.forwarding.forwarded_call import CapabilityBridge, ForwardedCall
 from hubbub.hub.forwarding.tenant_sessions import NO_LIMIT, Lifetimes, TenantSessions
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
-from hubbub.hub.upstream import SessionInfo, UpstreamOptions
-from hubbub.protocol.calls import Principal
+from hubbub.hub.upstream import ReportEvent, SessionInfo, UpstreamOptions
+from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.shares import Shares
 
 logger = logging.getLogger("hubbub.hub")
@@ -71,6 +72,7 @@ class SessionPool:
         make_room: Callable[[str | None], bool],
         on_start: Callable[[UpstreamSession], Awaitable[None]],
         on_end: Callable[[UpstreamSession], None],
+        on_event: ReportEvent = lambda event, principal, facts: None,
     ) -> None:
         self._options = options
         self._upstream = upstream
@@ -80,6 +82,8 @@ class SessionPool:
         """Called when no session is free, to end an abandoned call of one principal, or of any with None."""
         self._on_start = on_start
         self._on_end = on_end
+        self._on_event = on_event
+        """Called when a session of a principal was opened or ends, for the audit journal."""
         self._sessions: dict[UpstreamSession, None] = {}
         self.tenants = TenantSessions()
         """Limits of the sessions of each tenant; all pools of a hub share one object."""
@@ -157,7 +161,7 @@ class SessionPool:
         session.idle_since = asyncio.get_running_loop().time()
         stays = session.is_clean or session.declares_nothing or self._options.sessions == "own"
         if session.is_ending or not session.client.is_open or not stays:
-            self._drop(session)
+            self._drop(session, session.end_reason if session.client.is_open else "lost")
         elif session.scope is forwarded:
             self._drop_unless_reusable(session)
         self._wake_waiters()
@@ -175,7 +179,7 @@ class SessionPool:
         """
         found = [session for session in self._sessions if matches(session.principal)]
         for session in found:
-            self._retire(session, drain_s)
+            self._retire(session, "ended", drain_s)
         for session in found:
             await session.closed.wait()
         return len(found)
@@ -185,7 +189,7 @@ class SessionPool:
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for session in list(self._sessions):
-            self._drop(session)
+            self._drop(session, "stopped")
         self._wake_waiters()
         if self._close_tasks:
             await asyncio.wait(self._close_tasks)
@@ -201,11 +205,11 @@ class SessionPool:
             if session.profile != profile or session.is_ending:
                 continue
             if self._is_expired(session):
-                self._retire(session)
+                self._retire(session, "expired")
                 continue
             if session.start_task is not None and session.start_task.done() and not session.client.is_open:
                 if not session.calls:
-                    self._drop(session)
+                    self._drop(session, "lost")
                 continue
             if not has_room and not session.calls:
                 continue
@@ -230,13 +234,14 @@ class SessionPool:
             idle = self._pick_idle(profile.principal)
             if idle is None:
                 return None
-            self._drop(idle)
+            self._evict(idle)
         capabilities = msgspec.json.decode(profile.capabilities)
         session = UpstreamSession(profile, lambda session: self._make(session, capabilities))
         session.principal = principal
+        session.client.on_renewed = partial(self._report, "session.reinit", session)
         session.opened_at = session.idle_since = asyncio.get_running_loop().time()
         self._sessions[session] = None
-        self.tenants.add(principal.tenant, session, self._drop, is_process=self.are_processes)
+        self.tenants.add(principal.tenant, session, self._evict, is_process=self.are_processes)
         self._sweep_at(self._due_at(session))
         return session
 
@@ -268,6 +273,8 @@ class SessionPool:
             await session.client.start()
             await session.set_level(session.profile.log_level)
             await self._on_start(session)
+            session.was_opened = True
+            self._report("session.open", session)
         except HubbubError:
             self._forget(session)
             session.closed.set()
@@ -309,14 +316,17 @@ class SessionPool:
         if not self._is_reusable(session):
             self._drop(session)
 
-    def _retire(self, session: UpstreamSession, drain_s: float | None = None) -> None:
+    def _retire(self, session: UpstreamSession, reason: str, drain_s: float | None = None) -> None:
         """Give a session no more calls, and close it after its calls in flight, or when their time is over."""
-        session.is_ending = True
+        session.is_ending, session.end_reason = True, reason
         if not session.calls:
-            self._drop(session)
+            self._drop(session, reason)
             return
         seconds = bounds.UPSTREAM_DRAIN_TIMEOUT_S if drain_s is None else drain_s
-        asyncio.get_running_loop().call_later(seconds, self._drop, session)
+        asyncio.get_running_loop().call_later(seconds, self._drop, session, reason)
+
+    def _evict(self, session: UpstreamSession) -> None:
+        self._drop(session, "evicted")
 
     def _forget(self, session: UpstreamSession) -> bool:
         """Remove a session; return whether it was there."""
@@ -326,9 +336,11 @@ class SessionPool:
         self.tenants.remove(session.principal.tenant, session)
         return True
 
-    def _drop(self, session: UpstreamSession) -> None:
+    def _drop(self, session: UpstreamSession, reason: str = "finished") -> None:
         if not self._forget(session):
             return
+        if session.was_opened:
+            self._report("session.evict" if reason == "evicted" else "session.close", session, reason)
         task = asyncio.create_task(self._close_session(session))
         self._close_tasks.add(task)
         task.add_done_callback(self._close_tasks.discard)
@@ -343,6 +355,14 @@ class SessionPool:
             logger.exception("closing a session with %s failed", self._upstream)
         finally:
             session.closed.set()
+
+    def _report(self, event: str, session: UpstreamSession, reason: str = "") -> None:
+        if session.principal is not ANONYMOUS:
+            facts: dict[str, str | int | float] = {"transport": session.client.config.transport}
+            if reason:
+                age_s = asyncio.get_running_loop().time() - session.opened_at
+                facts |= {"reason": reason, "age_s": round(age_s, 3)}
+            self._on_event(event, session.principal, facts)
 
     def _lifetimes(self, session: UpstreamSession) -> Lifetimes:
         return self.tenants.lifetimes(session.principal.tenant) or self._default_lifetimes
@@ -372,7 +392,7 @@ class SessionPool:
                 continue
             due_at = self._due_at(session)
             if due_at <= now:
-                self._retire(session)
+                self._retire(session, "expired" if self._is_expired(session) else "idle")
             else:
                 next_due_at = min(next_due_at, due_at)
         self._sweep_at(max(next_due_at, now + bounds.SWEEP_INTERVAL_S))

@@ -28,7 +28,7 @@ from hubbub.hub.forwarding.forwarded_call import (
 )
 from hubbub.hub.forwarding.session_pool import SessionPool, profile_for
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
-from hubbub.hub.upstream import UpstreamOptions
+from hubbub.hub.upstream import ReportEvent, UpstreamOptions
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer
 from hubbub.protocol.calls import Caller, RawReply
@@ -49,6 +49,7 @@ class UpstreamLink:
         on_connection: Callable[[], None],
         on_change: Callable[[ChangeEvent, Client | None], None],
         on_renewed: Callable[[], None],
+        on_event: ReportEvent,
     ) -> None:
         """Make the link without connecting.
 
@@ -63,6 +64,7 @@ class UpstreamLink:
             on_change: Gets changes of lists and subscribed resources, with the client that reported them;
                 None instead of a client whose session belongs to one principal.
             on_renewed: Called when the server may have been replaced, so that its lists must be read again.
+            on_event: Gets what the audit journal records.
         """
         self._config = msgspec.structs.replace(config, capabilities={})
         self._known_eras = known_eras
@@ -82,6 +84,7 @@ class UpstreamLink:
             make_room=make_room,
             on_start=self._session_started,
             on_end=self._session_ended,
+            on_event=on_event,
         )
         self.watch = ResourceWatch(self.pool, self.connection.get_client)
         self._default: UpstreamSession | None = None

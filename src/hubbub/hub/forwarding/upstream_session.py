@@ -49,6 +49,8 @@ class UpstreamSession:
         self.started_at = time.time()
         self.is_ending = False
         """Whether it gets no more calls."""
+        self.end_reason = "finished"
+        self.was_opened = False
         self.closed = asyncio.Event()
         self.start_task: asyncio.Task[None] | None = None
         self.client = make(self)
