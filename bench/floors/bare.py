@@ -57,7 +57,9 @@ def answer(body: bytes) -> bytes:
     return _encode({"jsonrpc": "2.0", "id": message.id, "result": result})
 
 
-TOOLS: dict[str, list[dict[str, Any]]] = {"tools": [{"name": "echo", "description": "Return the text.", "inputSchema": _SCHEMA}]}
+TOOLS: dict[str, list[dict[str, Any]]] = {
+    "tools": [{"name": "echo", "description": "Return the text.", "inputSchema": _SCHEMA}]
+}
 _LEGACY: dict[str, Any] = {
     "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": _INFO},
     "tools/list": TOOLS,

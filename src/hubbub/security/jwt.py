@@ -130,10 +130,14 @@ class BearerTokens:
 
     def find_known(self, headers: Headers) -> Principal | None:
         """Return the principal of a token that was verified before."""
-        token = _read_token(headers)
-        if token is None or len(token) > bounds.CREDENTIAL_BYTES:
-            return None
-        return self._find_verified(hashlib.sha256(token).digest())
+        digest = headers.token_digest
+        if digest is None:
+            token = _read_token(headers)
+            if token is None or len(token) > bounds.CREDENTIAL_BYTES:
+                return None
+            # Requests with the same head share the headers, so a token is hashed once for each connection.
+            digest = headers.token_digest = hashlib.sha256(token).digest()
+        return self._find_verified(digest)
 
     def _find_verified(self, digest: bytes) -> Principal | None:
         if (generation := self._current_generation()) != self._generation:
