@@ -101,12 +101,23 @@ class Governor:
 
         Raises: as `admit`, and what `request` raises.
         """
-        decision, approval = await self._check(call, action, target)
-        tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
-        if tenant_calls is not None and (error := tenant_calls.acquire(tenant)) is not None:
+        error = self._count(call, target)
+        if error is not None:
             raise await self._refuse(call, action, target, error)
+        approval: ApprovalRequest | None = None
+        decision = self._engine.decide(call.caller.principal, action, target)
+        if decision.effect != "allow":
+            decision, approval = await self._confirm(call, action, target)
+        tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
+        if tenant_calls is not None and (busy := tenant_calls.acquire(tenant)) is not None:
+            raise await self._refuse(call, action, target, busy)
         try:
-            event = await self._record_decision(call, action, target, decision)
+            event: AuditEvent | None = None
+            if self._journal is not None:
+                event = self._make_event("decision", call, action, target, decision)
+                await self._journal.record(event)
+            elif approval is None:
+                return await request(call)
             return await self._request(call, event, approval, request)
         finally:
             if tenant_calls is not None:
@@ -121,7 +132,10 @@ class Governor:
             ToolFailure: a person has to approve it, or has not approved it.
             AuditUnavailable: the decision cannot be recorded.
         """
-        decision, _ = await self._check(call, action, target)
+        error = self._count(call, target)
+        if error is not None:
+            raise await self._refuse(call, action, target, error)
+        decision, _ = await self._confirm(call, action, target)
         await self._record_decision(call, action, target, decision)
 
     async def administer(self, call: Call, target: Target, request: Request, *, is_owner: bool = False) -> Reply:
@@ -142,8 +156,10 @@ class Governor:
         event = await self._record_decision(call, "admin", target, decision)
         return await self._request(call, event, None, request)
 
-    async def _check(self, call: Call, action: Action, target: Target) -> tuple[PolicyDecision, ApprovalRequest | None]:
-        await self._count(call, action, target)
+    async def _confirm(
+        self, call: Call, action: Action, target: Target
+    ) -> tuple[PolicyDecision, ApprovalRequest | None]:
+        """Return the decision that allows the call, after a person has approved it if that is required."""
         while True:
             decision = self._engine.decide(call.caller.principal, action, target)
             if decision.effect == "deny":
@@ -162,9 +178,8 @@ class Governor:
     async def _request(
         self, call: Call, event: AuditEvent | None, approval: ApprovalRequest | None, request: Request
     ) -> Reply:
+        """Send the call, and record its outcome."""
         journal = self._journal
-        if journal is None and approval is None:
-            return await request(call)
         started = perf_counter()
         try:
             reply = await request(call)
@@ -189,11 +204,11 @@ class Governor:
         await self._journal.record(event)
         return event
 
-    async def _count(self, call: Call, action: Action, target: Target) -> None:
-        if self._quotas is not None:
-            error = self._quotas.check(call.caller.principal, target.server, target.name)
-            if error is not None:
-                raise await self._refuse(call, action, target, error)
+    def _count(self, call: Call, target: Target) -> QuotaExceeded | None:
+        """Count a call; return the error if a quota is exceeded."""
+        if self._quotas is None:
+            return None
+        return self._quotas.check(call.caller.principal, target.server, target.name)
 
     async def record_missing(self, call: Call, action: Action, requested: Target, hidden: Target | None) -> None:
         """Count a request for something that its caller does not see, and record it if it exists.
@@ -203,7 +218,9 @@ class Governor:
 
         Raises: QuotaExceeded.
         """
-        await self._count(call, action, requested)
+        error = self._count(call, requested)
+        if error is not None:
+            raise await self._refuse(call, action, requested, error)
         if hidden is None:
             return
         decision = self._engine.decide(call.caller.principal, action, hidden)

@@ -245,7 +245,7 @@ class RemoteUpstream:
         session: UpstreamSession | None = None
         link = self._link
         try:
-            session = link.default_session_for(forwarded) or await link.acquire(forwarded, deadline)
+            session = link.acquire_nowait(forwarded) or await link.acquire(forwarded, deadline)
             reply = await link.forward(forwarded, session, max(deadline - self._loop_time(), 0.001))
             is_answered = True
             self._record_success(call)

@@ -85,6 +85,8 @@ class SessionPool:
         self._on_event = on_event
         """Called when a session of a principal was opened or ends, for the audit journal."""
         self._sessions: dict[UpstreamSession, None] = {}
+        self._by_profile: dict[SessionProfile, dict[UpstreamSession, None]] = {}
+        """The same sessions by profile: there may be thousands, and every call looks for those of its own."""
         self.tenants = TenantSessions()
         """Limits of the sessions of each tenant; all pools of a hub share one object."""
         self._default_lifetimes = Lifetimes(options.idle_s)
@@ -112,6 +114,17 @@ class SessionPool:
         """The sessions that are connected."""
         return [session for session in self._sessions if session.client.is_open]
 
+    def acquire_nowait(self, forwarded: ForwardedCall, profile: SessionProfile) -> UpstreamSession | None:
+        """Like `acquire`, but only if there is a session that needs neither to be started nor another log level."""
+        if forwarded.call.caller.log_level is not None:
+            return None
+        is_exclusive = self._is_exclusive(profile)
+        session = self._find_session(forwarded, profile, is_exclusive=is_exclusive)
+        if session is None or not session.is_started:
+            return None
+        self._add_call(session, forwarded, is_exclusive=is_exclusive)
+        return session
+
     async def acquire(
         self, forwarded: ForwardedCall, profile: SessionProfile, level: str | None, deadline: float
     ) -> UpstreamSession:
@@ -121,9 +134,7 @@ class SessionPool:
             Overloaded: other callers use every session, or the tenant has too many.
             HubbubError: the session cannot be started.
         """
-        is_exclusive = profile.is_exclusive or self._options.sessions == "own"
-        if not self.correlates and (profile.accepts_client_requests or profile.principal is None):
-            is_exclusive = True
+        is_exclusive = self._is_exclusive(profile)
         while True:
             session = self._find_session(forwarded, profile, is_exclusive=is_exclusive) or self._open_session(
                 profile, forwarded.call.caller.principal
@@ -131,11 +142,7 @@ class SessionPool:
             if session is not None:
                 break
             await self._wait_for_session(profile, deadline)
-        if not session.calls:
-            self._shares.take(profile.owner)
-        session.calls[forwarded] = None
-        if is_exclusive:
-            session.scope = forwarded.scope
+        self._add_call(session, forwarded, is_exclusive=is_exclusive)
         try:
             await self._ensure_started(session, deadline)
             if profile.log_level is None:
@@ -164,7 +171,8 @@ class SessionPool:
             self._drop(session, session.end_reason if session.client.is_open else "lost")
         elif session.scope is forwarded:
             self._drop_unless_reusable(session)
-        self._wake_waiters()
+        if self._waiters:
+            self._wake_waiters()
         self._sweep_at(self._due_at(session))
 
     def infos(self) -> list[SessionInfo]:
@@ -196,13 +204,27 @@ class SessionPool:
 
     # -- choosing a session ----------------------------------------------------------
 
+    def _is_exclusive(self, profile: SessionProfile) -> bool:
+        """Whether a call of this profile must not share its session with other clients."""
+        if profile.is_exclusive or self._options.sessions == "own":
+            return True
+        return not self.correlates and (profile.accepts_client_requests or profile.principal is None)
+
+    def _add_call(self, session: UpstreamSession, forwarded: ForwardedCall, *, is_exclusive: bool) -> None:
+        assert session.profile is not None
+        if not session.calls:
+            self._shares.take(session.profile.owner)
+        session.calls[forwarded] = None
+        if is_exclusive:
+            session.scope = forwarded.scope
+
     def _find_session(
         self, forwarded: ForwardedCall, profile: SessionProfile, *, is_exclusive: bool
     ) -> UpstreamSession | None:
         free = None
         has_room = self._shares.has_room(profile.owner)
-        for session in list(self._sessions):
-            if session.profile != profile or session.is_ending:
+        for session in list(self._by_profile.get(profile, ())):
+            if session.is_ending:
                 continue
             if self._is_expired(session):
                 self._retire(session, "expired")
@@ -241,6 +263,7 @@ class SessionPool:
         session.client.on_renewed = partial(self._report, "session.reinit", session)
         session.opened_at = session.idle_since = asyncio.get_running_loop().time()
         self._sessions[session] = None
+        self._by_profile.setdefault(profile, {})[session] = None
         self.tenants.add(principal.tenant, session, self._evict, is_process=self.are_processes)
         self._sweep_at(self._due_at(session))
         return session
@@ -333,6 +356,11 @@ class SessionPool:
         if session not in self._sessions:
             return False
         del self._sessions[session]
+        assert session.profile is not None
+        alike = self._by_profile[session.profile]
+        del alike[session]
+        if not alike:
+            del self._by_profile[session.profile]
         self.tenants.remove(session.principal.tenant, session)
         return True
 

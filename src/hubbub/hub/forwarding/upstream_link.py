@@ -117,13 +117,14 @@ class UpstreamLink:
 
     # -- forwarding a call ---------------------------------------------------------------
 
-    def default_session_for(self, forwarded: ForwardedCall) -> UpstreamSession | None:
-        """Return the default session with the call added to it, if the call can use it without waiting."""
+    def acquire_nowait(self, forwarded: ForwardedCall) -> UpstreamSession | None:
+        """Return a session with the call added to it, if the call can use one without waiting."""
         default = self._default
         if default is None or default.scope is not None or self.connection.open_client is not default.client:
             return None
-        if profile_for(forwarded, default, self.bridge, keeps_client_sessions=self._keeps_client_sessions) is not None:
-            return None
+        profile = profile_for(forwarded, default, self.bridge, keeps_client_sessions=self._keeps_client_sessions)
+        if profile is not None:
+            return self.pool.acquire_nowait(forwarded, profile)
         default.calls[forwarded] = None
         return default
 
