@@ -20,7 +20,7 @@ from hubbub.governance.journal_verification import verify
 
 KILLS = int(os.environ.get("HUB_KILLS", "20"))
 """20 in the suite; 200 by hand."""
-KILLS_PER_TEST = 20
+KILLS_PER_TEST = 10
 LANES = 2
 """Hubs that are killed at the same time, each with its own journal."""
 WORKERS = 8

@@ -20,6 +20,7 @@ from hubbub.assembly.hub_config import hub_config
 from hubbub.assembly.serve_settings import add_pack_aliases
 from hubbub.assembly.settings_checks import check_sources
 from hubbub.assembly.tenants import refuse_switch, update_tenants
+from hubbub.errors import SettingsError
 from hubbub.hub.config_description import describe_config
 from hubbub.hub.reload import LoadedConfig, Reloader
 from hubbub.hub.state_file import RunningHub, StateFile
@@ -32,6 +33,7 @@ from hubbub.transports.signals import hang_up_signal
 if TYPE_CHECKING:
     from hubbub.governance.tenants import Tenants
     from hubbub.hub.gateway import Gateway
+    from hubbub.settings.governance import GovernanceSettings
 
 _KEY_BYTES: Final = 16
 
@@ -49,10 +51,15 @@ def load_hub(flags: Mapping[str, Any], environ: Mapping[str, str], folder: str |
 
 def build_loaded_config(settings: ServeSettings, sources: Sources) -> LoadedConfig:
     """Build the hub's config from the sources, with the files that they were read from."""
-    paths = [*(sources.file.paths if sources.file is not None else ()), settings.mcp_json]
+    config = hub_config(settings, sources)
+    paths = [
+        *(sources.file.paths if sources.file is not None else ()),
+        settings.mcp_json,
+        config.governance.policy.file,
+    ]
     files = tuple(Path(path).expanduser() for path in paths if path is not None)
     return LoadedConfig(
-        config=hub_config(settings, sources),
+        config=config,
         settings=settings,
         files=files,
         trust_records=_trust_records(sources),
@@ -98,6 +105,7 @@ async def reload_on_change(
     def load() -> LoadedConfig:
         changed = load_hub(flags, sources.environ, sources.folder)
         refuse_switch(loaded.config.governance.tenants, changed.config.governance.tenants)
+        _refuse_fixed(loaded.config.governance, changed.config.governance, has_governor=hub.governor is not None)
         return changed
 
     def on_reload(reloader: Reloader) -> None:
@@ -115,6 +123,22 @@ async def reload_on_change(
             task.cancel()
             await asyncio.wait([task])
             state.remove()
+
+
+def _refuse_fixed(before: GovernanceSettings, after: GovernanceSettings, *, has_governor: bool) -> None:
+    """Refuse what this process cannot switch on, because it would look as if it were in force.
+
+    Raises: SettingsError.
+    """
+    if after == before:
+        return
+    if after.pins != before.pins:
+        raise SettingsError("[pins] changed; restart the hub to use other pins")
+    if not has_governor:
+        from hubbub.assembly.governance import needs_governor
+
+        if needs_governor(after):
+            raise SettingsError("the first section about policy, quotas or audit was added; restart the hub to use it")
 
 
 def _make_running_hub(
