@@ -315,6 +315,7 @@ class HttpConnection(asyncio.Protocol):
         self.context.unfinished.remove(self)
         exchange.end_body()
         self._set_phase()
+        self.update_reading()  # it may have paused for a body that then came with the same data
 
     def _start_or_queue(self, exchange: ServerExchange) -> None:
         if self.transport.is_closing():
