@@ -26,8 +26,8 @@ tools = ["wipe"]
 via = "queue"
 max_pending = 50
 """
-FLOOD = 300
-CALLS = 20
+FLOOD = 200
+CALLS = 10
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200b]")
 
 
