@@ -6,6 +6,7 @@ files has changed.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections.abc import Iterable, Iterator
@@ -90,14 +91,27 @@ def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
         raise SettingsError(
             f"--view needs --transport stdio; over HTTP, clients use the path of the view: /mcp/{settings.view}"
         )
+    governance = load_governance(sources) or NO_GOVERNANCE
     return HubConfig(
         version=__version__,
         upstreams=tuple(upstreams),
         hub=read_settings(HubSettings, sources, (HUB,)),
         views=views,
-        governance=load_governance(sources) or NO_GOVERNANCE,
+        governance=governance,
+        policy_digest=_digest_file(governance.policy.file),
         lists_safe_names=settings.tool_names == "safe",
     )
+
+
+def _digest_file(path: str | None) -> str:
+    """The digest of a file; empty for one that cannot be read, which is reported when it is used."""
+    if path is None:
+        return ""
+    try:
+        with Path(path).expanduser().open("rb") as file:
+            return hashlib.sha256(file.read(bounds.SETTINGS_FILE_BYTES + 1)).hexdigest()
+    except OSError:
+        return ""
 
 
 class _Packs:

@@ -23,9 +23,16 @@ def load_governance(sources: Sources) -> GovernanceSettings | None:
     # Called at every start, so nothing is imported for a file without these sections.
     if sources.file is None or not any(name in sources.file.tree for name in GOVERNANCE):
         return None
+    from hubbub.security.rates import parse_rate
+    from hubbub.settings.governance import QUOTAS
     from hubbub.settings.governance_reader import read_governance
 
-    return read_governance(sources)
+    governance = read_governance(sources)
+    for index, quota in enumerate(governance.quotas):
+        if parse_rate(quota.limit) is None:
+            place = sources.file.locate((QUOTAS, str(index)))
+            raise SettingsError(f"{place}.limit: {quota.limit!r} is not a rate; write it as 100/minute")
+    return governance
 
 
 def apply_tenants(

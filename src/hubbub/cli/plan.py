@@ -148,6 +148,8 @@ def _summarize_hub(hub: RunningHub | None) -> Mapping[str, Any] | None:
 
 
 def _format_plan(hub: RunningHub | None, plan: Plan, loaded: LoadedConfig) -> Iterator[str]:
+    if hub is not None and hub.problem is not None:
+        yield f"The hub has not applied the files: {hub.problem}"
     files = ", ".join(map(str, loaded.files))
     if hub is None:
         yield f"No hub runs with {files}; a new one would have:"

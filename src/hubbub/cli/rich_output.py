@@ -30,8 +30,14 @@ def show_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for number, title in enumerate(head):
         table.add_column(Text(title), no_wrap=number == 0, overflow="fold" if number == 0 else "ellipsis")
     for row in rows:
-        table.add_row(*(Text(replace_controls(cell)) for cell in row))
+        table.add_row(*(Text(_format_cell(cell)) for cell in row))
     console.print(table)
+
+
+def _format_cell(text: str) -> str:
+    """Keep text in its row: a name with line breaks or invisible characters could pass for another row."""
+    line = " ".join(replace_controls(text).splitlines())
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
 
 
 class ProgressBar:

@@ -88,6 +88,8 @@ class HubConfig(msgspec.Struct, frozen=True, kw_only=True):
     views: Mapping[str, ViewSettings] = _EMPTY
     governance: GovernanceSettings = NO_GOVERNANCE
     """Tenants, policy, pins, approvals, quotas, secrets, egress and audit."""
+    policy_digest: str = ""
+    """The digest of the file of Cedar policies, so that a change of the file is a change of the config."""
     lists_safe_names: bool = False
     """Whether names are listed with only the characters that every model provider accepts."""
 

@@ -61,6 +61,7 @@ def describe_config(config: HubConfig, key: bytes, settings: ServeSettings | Non
     writer = _Describer(key)
     hub = dict(writer.digest_fields(config.hub, "")) | dict(writer.digest_fields(config.lists_safe_names, "safe_names"))
     hub |= writer.digest_fields(config.governance, "")
+    hub |= writer.digest_fields(config.policy_digest or None, "policy.file (contents)")
     return ConfigDescription(
         servers={upstream.id: writer.describe_server(upstream) for upstream in config.upstreams},
         views={name: dict(writer.digest_fields(view, "")) for name, view in config.views.items()},

@@ -315,6 +315,7 @@ class HttpConnection(asyncio.Protocol):
         self.context.unfinished.remove(self)
         exchange.end_body()
         self._set_phase()
+        self.update_reading()  # it may have paused for a body that then came with the same data
 
     def _start_or_queue(self, exchange: ServerExchange) -> None:
         if self.transport.is_closing():
@@ -455,8 +456,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _linger(self) -> None:
         """Stop writing, but read for a while: closing now would reset the connection before the response is read."""
-        self._phase = _LINGER
-        self._phase_start = self.context.next_sweep
+        self._phase, self._phase_start = _LINGER, self.context.next_sweep
         self._pipeline = None
         self.update_reading()
         if self.transport.can_write_eof():
