@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub.admin import approvals, audit, keys, policy
-from hubbub.admin import pins as pins_area
 from hubbub.admin.access import AdminArea
 from hubbub.admin.server import add_admin_view
 from hubbub.admin.unix_socket import AdminSocket
@@ -29,10 +27,13 @@ def add_administration(
     if setup is not None:
         areas += _governance_areas(hub, setup)
     if pins is not None:
+        from hubbub.admin import pins as pins_area
         from hubbub.governance.pin_records import Selection
 
         areas.append(partial(pins_area.register, pins=pins, select=Selection))
     if settings.key_file is not None:
+        from hubbub.admin import keys
+
         path = Path(settings.key_file)
         areas.append(partial(keys.register, path=path, after_change=partial(_renew_trust, sources, path)))
     add_admin_view(hub, areas)
@@ -42,11 +43,14 @@ def add_administration(
 
 
 def _governance_areas(hub: Gateway, setup: GovernorSetup) -> list[AdminArea]:
+    from hubbub.admin import approvals, policy
+
     areas: list[AdminArea] = [
         partial(approvals.register, queue=setup.approvals),
         partial(policy.register, policy=lambda: setup.policy),
     ]
     if setup.journal is not None:
+        from hubbub.admin import audit
         from hubbub.assembly.governance import audit_folder
 
         areas.append(partial(audit.register, folder=audit_folder(hub.config.governance)))

@@ -70,7 +70,7 @@ class RemoteUpstream:
         self.on_state: Callable[[Upstream], None] | None = None
         self.on_event: ReportEvent | None = None
         self._host = urlsplit(config.url or "").hostname or ""
-        if config.secrets is not None:
+        if config.secrets is not None and config.secrets.on_event is None:
             config.secrets.on_event = self._report_secret
         self._transport = config.transport
         self._options = options
