@@ -71,7 +71,8 @@ async def _call_unlisted(front: Front, call: Call) -> Reply:
         if front.hub.governor is not None:
             hidden = front.catalog_view.find_tool(call.params.name)
             requested = Target("tool", "", call.params.name)
-            await front.hub.governor.record_missing(call, "call", requested, hidden and hidden.target)
+            target = None if hidden is None else hidden.target
+            await front.hub.governor.record_missing(call, "call", requested, target)
         raise
     return await _forward(front, call, item)
 
@@ -179,8 +180,8 @@ async def read_resource(front: Front, call: Call) -> Reply:
     except ResourceNotFound:
         if front.hub.governor is not None:
             hidden = front.locate_resource(uri)
-            target = None if hidden is None else Target("resource", hidden.server, hidden.uri)
-            await front.hub.governor.record_missing(call, "read", Target("resource", "", uri), target)
+            denied = None if hidden is None else Target("resource", hidden.server, hidden.uri)
+            await front.hub.governor.record_missing(call, "read", Target("resource", "", uri), denied)
         raise
     return reply
 
@@ -288,7 +289,8 @@ async def get_prompt(front: Front, call: Call) -> Reply:
         if front.hub.governor is not None:
             hidden = front.catalog_view.find_prompt(call.params.name)
             requested = Target("prompt", "", call.params.name)
-            await front.hub.governor.record_missing(call, "get", requested, hidden and hidden.target)
+            target = None if hidden is None else hidden.target
+            await front.hub.governor.record_missing(call, "get", requested, target)
         raise
     if not item.upstream_name == item.name == call.params.name:
         call = with_name(call, item.upstream_name)
