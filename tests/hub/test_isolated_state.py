@@ -4,6 +4,7 @@ Handles: each is used by its owner and refused to everyone else, as if it did no
 each is that of the caller. Front sessions, cursors and event streams are in `tests/http/test_cross_tenant.py`.
 """
 
+import asyncio
 import json
 import re
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.http.eras import open_session
-from tests.http.raw_http import Response
+from tests.http.raw_http import TIMEOUT_S, Response
 from tests.http.raw_http import call as plain_call
 from tests.http.raw_http import request as legacy_request
 from tests.hub.counting_upstream import LEGACY, MODERN, run_counting_upstream
@@ -31,6 +32,8 @@ pytestmark = [pytest.mark.usefixtures("own_folders"), pytest.mark.requirement("I
 each_part = pytest.mark.parametrize("part", PARTS)
 ELICITATION = {"elicitation": {"form": {}}}
 PROGRAM = """
+from pathlib import Path
+
 import msgspec
 from hubbub import Context, Server
 
@@ -66,6 +69,12 @@ async def erase(what: str) -> str:
 @server.tool
 async def roots(context: Context) -> str:
     return " ".join(root.uri for root in await context.roots())
+
+
+@server.tool
+async def count_decisions(folder: str) -> str:
+    lines = [line for path in Path(folder).rglob("*") if path.is_file() for line in path.read_bytes().splitlines()]
+    return str(sum(b'"decision"' in line and b"count_decisions" in line for line in lines))
 
 
 @server.tool
@@ -296,6 +305,47 @@ async def test_records_name_the_tenant_user_and_credential_of_the_call(tmp_path:
         assert {record.decision.effect for record in found if record.decision} == {effect}
     ends = [record for record in records if record.event == "call.end" and record.tool == "who"]
     assert [f"{record.tenant}/{record.user}" for record in ends] == [name.partition("#")[0] for name in names.values()]
+
+
+@pytest.mark.requirement("A2")
+async def test_the_decision_is_in_the_journal_before_the_tool_runs(tmp_path: Path) -> None:
+    async with run_desk(tmp_path) as hub:
+        folder = str(data_folder() / "audit")
+        for number in (1, 2, 3):
+            assert await hub.call(hub.ada, "count_decisions", folder=folder) == str(number)
+
+
+@pytest.mark.requirement("A2")
+async def test_a_journal_that_cannot_be_written_refuses_calls_before_they_run(tmp_path: Path) -> None:
+    async with run_desk(tmp_path) as hub:
+        session = await open_session(hub.site, headers=hub.ada)
+        folder = data_folder() / "audit"
+        folder.rename(tmp_path / "moved")
+        refused = await session.post(plain_call("note", {"text": "too early"}))
+        assert "too early" not in refused.body.decode()
+        (tmp_path / "moved").rename(folder)
+        async with asyncio.timeout(TIMEOUT_S):
+            while "result" not in (again := await session.post(plain_call("note", {"text": "later"}))).json:
+                await asyncio.sleep(0.05)
+        assert again.json["result"]["content"][0]["text"] == "later", "the refused call left no note"
+
+
+# -- caches ---------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("I5")
+async def test_what_a_hub_lists_is_private_to_its_caller(tmp_path: Path) -> None:
+    denial = '\n[[policy.rules]]\neffect = "deny"\nusers = ["bob"]\ntools = ["desk/who"]\n'
+    async with run_desk(tmp_path, denial) as hub:
+        bob = await hub.other("user")
+        for _ in range(2):
+            for key, sees_it in ((hub.ada, True), (bob, False)):
+                for method in ("tools/list", "prompts/list", "resources/list", "resources/templates/list"):
+                    result = (await hub.send(key, method)).json["result"]
+                    assert result["cacheScope"] == "private"
+                    assert ("who" in [entry["name"] for entry in result.get("tools", [])]) is (
+                        sees_it and method == "tools/list"
+                    )
 
 
 # -- secrets --------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from secrets import token_hex
 from typing import NamedTuple
 
 import pytest
+from tests.http.eras import open_session
+from tests.http.raw_http import call, request
 from tests.hub import notebook
 from tests.hub.counting_upstream import LEGACY, MODERN, CountingUpstream, run_counting_upstream
 from tests.hub.file_hub import SOURCE
@@ -111,6 +113,7 @@ async def test_callers_and_servers_that_differ_in_one_part_share_nothing(
         assert await find(setup, setup.hub.ada, "1") == mine, "the other caller changes nothing"
 
 
+@pytest.mark.requirement("L4")
 @each_kind
 @pytest.mark.parametrize("part", ["config", "policy"])
 async def test_a_new_config_or_policy_replaces_what_was_opened_under_the_old_one(
@@ -126,6 +129,18 @@ async def test_a_new_config_or_policy_replaces_what_was_opened_under_the_old_one
         after = await find(setup, setup.hub.ada, "1")
         assert after != before
         assert await find(setup, setup.hub.ada, "1") == after
+
+
+@pytest.mark.requirement("L4")
+async def test_a_session_with_the_hub_is_decided_about_anew_at_each_call(tmp_path: Path) -> None:
+    async with run_setup(tmp_path) as setup:
+        session = await open_session(setup.hub.site, headers=setup.hub.ada)
+        assert "result" in (await session.post(call("notes1__pid"))).json
+        await setup.hub.change(lambda text: text + RULE.replace("no_such_tool", "notes1/pid"))
+        assert (await session.post(call("notes1__pid"))).json["error"]["code"] == -32602
+        listed = {tool["name"] for tool in (await session.post(request("tools/list"))).json["result"]["tools"]}
+        assert "notes1__pid" not in listed
+        assert "notes1__read" in listed
 
 
 async def test_a_setting_that_no_session_depends_on_keeps_the_sessions(tmp_path: Path) -> None:
