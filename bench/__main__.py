@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import activity, client, http, hub, report, rooms, stdio, tabletop
+from bench import activity, client, http, hub, report, rooms, stdio, tabletop, tenants
 from bench.process import BenchError, pin_generator
 from bench.suite import Pace, Suite
 
@@ -15,6 +15,7 @@ SUITES: dict[str, Suite] = {
     "http": http.SUITE,
     "client": client.SUITE,
     "hub": hub.SUITE,
+    "tenants": tenants.SUITE,
     "tabletop": tabletop.SUITE,
     "activity": activity.SUITE,
     "peers": rooms.SUITE,

@@ -66,11 +66,11 @@ def measure_start(command: list[str], port: int) -> Values:
             server.terminate()
 
 
-async def open_session(client: Connection, path: str = messages.PATH) -> str:
+async def open_session(client: Connection, path: str = messages.PATH, token: str = "") -> str:
     """Initialize and return the session id; empty if the server has no sessions."""
-    session = _SESSION_ID.search(await client.ask(messages.initialize(path)))
+    session = _SESSION_ID.search(await client.ask(messages.authorized(messages.initialize(path), token)))
     name = "" if session is None else session[1].decode()
-    await client.ask(messages.initialized(name, path))
+    await client.ask(messages.authorized(messages.initialized(name, path), token))
     return name
 
 

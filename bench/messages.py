@@ -14,6 +14,7 @@ FIRST_ID = 1_000_000
 LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
 PATH = "/mcp"
+_USER_AGENT = b"user-agent: bench\r\n"
 _CLIENT = {"name": "bench", "version": "1"}
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -32,6 +33,10 @@ class CallForm:
     def request(self, identifier: int) -> bytes:
         """Return the complete request with this id."""
         return b"%b%d%b" % (self.before, identifier, self.after)
+
+    def authorized(self, token: str) -> CallForm:
+        """Return the same call with a bearer token."""
+        return CallForm(authorized(self.before, token), self.after)
 
 
 def initialize(path: str = PATH) -> bytes:
@@ -67,6 +72,13 @@ def modern_call() -> CallForm:
     """Return calls of `echo` without a session."""
     headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "echo"}
     return _call({"_meta": META}, headers)
+
+
+def authorized(request: bytes, token: str) -> bytes:
+    """Return a request with a bearer token; the same request if the token is empty."""
+    if not token:
+        return request
+    return request.replace(_USER_AGENT, b"%bauthorization: Bearer %b\r\n" % (_USER_AGENT, token.encode()), 1)
 
 
 def legacy_headers(session: str) -> dict[str, str]:

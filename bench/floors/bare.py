@@ -57,10 +57,12 @@ def answer(body: bytes) -> bytes:
     return _encode({"jsonrpc": "2.0", "id": message.id, "result": result})
 
 
-_TOOLS = {"tools": [{"name": "echo", "description": "Return the text.", "inputSchema": _SCHEMA}]}
+TOOLS: dict[str, list[dict[str, Any]]] = {
+    "tools": [{"name": "echo", "description": "Return the text.", "inputSchema": _SCHEMA}]
+}
 _LEGACY: dict[str, Any] = {
     "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": _INFO},
-    "tools/list": _TOOLS,
+    "tools/list": TOOLS,
 }
 _MODERN: dict[str, Any] = {
     "server/discover": {
@@ -69,6 +71,6 @@ _MODERN: dict[str, Any] = {
         "_meta": {"io.modelcontextprotocol/serverInfo": _INFO},
         **_CACHE_FIELDS,
     },
-    "tools/list": {**_TOOLS, **_CACHE_FIELDS},
+    "tools/list": {**TOOLS, **_CACHE_FIELDS},
 }
 _ANSWERS = _MODERN if IS_MODERN else _LEGACY

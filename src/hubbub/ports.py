@@ -360,6 +360,9 @@ class Receiver(Protocol):
 class SecretResolver(Protocol):
     """Gives clients the secrets that their configuration refers to."""
 
+    on_event: Callable[[str, Mapping[str, str]], None] | None
+    """Called with the kind and the facts of each access that is to be recorded."""
+
     async def resolve(self, name: str, tenant: str | None) -> Secret:
         """Return the current value of a secret for a tenant; None is the process itself.
 

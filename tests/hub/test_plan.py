@@ -11,6 +11,14 @@ from hubbub import HubSettings, Secret, Server, ServerConfig, ToolSettings, Upst
 from hubbub.hub.config import HubConfig
 from hubbub.hub.config_description import ConfigDescription, describe_config
 from hubbub.hub.plan import Field, Plan, Step, compare, diff
+from hubbub.settings.governance import (
+    GovernanceSettings,
+    PinSettings,
+    PolicyRule,
+    PolicySettings,
+    QuotaSettings,
+    TenantSettings,
+)
 from hubbub.settings.serve import ServeSettings
 
 KEY = b"0123456789abcdef"
@@ -232,3 +240,24 @@ def test_the_secrets_of_a_pack_stay_secret() -> None:
             reconnects=True,
         ),
     )
+
+
+def test_changes_of_tenants_and_rules_are_shown_one_by_one_and_fixed_sections_need_a_restart() -> None:
+    before = GovernanceSettings(
+        tenants=(TenantSettings(name="acme"),), policy=PolicySettings(rules=(PolicyRule(effect="deny", tools=("x",)),))
+    )
+    after = GovernanceSettings(
+        tenants=(TenantSettings(name="acme", max_sessions=3), TenantSettings(name="beta")),
+        policy=PolicySettings(rules=(PolicyRule(effect="confirm", tools=("x", "y"), reason="why"),)),
+        quotas=(QuotaSettings(limit="3/minute"),),
+        pins=PinSettings(mode="enforce"),
+    )
+    plan = diff(HubConfig(governance=before), HubConfig(governance=after))
+    (step,) = plan.steps
+    assert {(field.key, field.before, field.after) for field in step.fields} == {
+        ("tenants.acme", "defaults", "max_sessions=3"),
+        ("tenants.beta", None, "defaults"),
+        ("policy.rules[0]", "effect=deny, tools=x", "effect=confirm, tools=x y, reason=why"),
+        ("quotas[0]", None, "limit=3/minute"),
+    }
+    assert plan.restart == (Field("pins.mode", "off", "enforce"),)

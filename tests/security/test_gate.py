@@ -131,3 +131,44 @@ def test_binding_off_loopback_needs_authentication_or_insecure(host: str) -> Non
         Gate(EdgeSettings(bind_host=host))
     check_bind(host, has_auth=True, insecure=False)
     check_bind(host, has_auth=False, insecure=True)
+
+
+# -- callers that are known without waiting ---------------------------------------
+
+
+class Badge:
+    """An authenticator that recognizes callers at once."""
+
+    def find_known(self, headers: Headers) -> Principal | None:
+        return ALICE if headers.get(b"authorization") == "Badge alice" else None
+
+    async def __call__(self, headers: Headers) -> Principal | Refusal | None:
+        return self.find_known(headers) or unauthorized("unknown badge")
+
+
+BADGE = (b"authorization", b"Badge alice")
+
+
+def test_a_known_caller_is_admitted_without_waiting() -> None:
+    gate = Gate(EdgeSettings(), [Badge()])
+    assert gate.admit_nowait(Headers([HOST, BADGE])) is ALICE
+    assert gate.admit_nowait(Headers([HOST, (b"authorization", b"Badge mallory")])) is None
+
+
+def test_a_known_caller_with_a_wrong_host_is_refused_without_waiting() -> None:
+    refusal = Gate(EdgeSettings(), [Badge()]).admit_nowait(Headers([(b"host", b"evil.example"), BADGE]))
+    assert isinstance(refusal, Refusal)
+    assert refusal.status == 403
+
+
+def test_no_caller_is_known_if_an_authenticator_must_be_awaited_because_it_may_refuse() -> None:
+    gate = Gate(EdgeSettings(), [Password(), Badge()])
+    assert gate.admit_nowait(Headers([HOST, BADGE])) is None
+    outcome = check(gate, HOST, BADGE, (b"x-password", b"wrong"))
+    assert isinstance(outcome, Refusal)
+    assert outcome.status == 401
+
+
+def test_a_caller_with_two_credentials_is_not_known() -> None:
+    gate = Gate(EdgeSettings(), [Badge()])
+    assert gate.admit_nowait(Headers([HOST, BADGE, (b"x-api-key", b"hb_other")])) is None

@@ -157,3 +157,15 @@ def test_a_refused_token_is_not_cached_and_evicts_no_other(monkeypatch: pytest.M
         assert keys.lookups == number + 2
     assert assert_accepted(good, tokens=tokens).name == "alice"
     assert keys.lookups == 11
+
+
+def test_a_verified_token_is_known_until_it_expires() -> None:
+    clock = Clock()
+    tokens = BearerTokens(SETTINGS, KEYS, clock=clock)
+    headers = Headers([(b"authorization", b"Bearer " + sign(claims(exp=NOW + 60)).encode())])
+    assert tokens.find_known(headers) is None
+    principal = asyncio.run(tokens(headers))
+    assert isinstance(principal, Principal)
+    assert tokens.find_known(headers) is principal
+    clock.now += 60
+    assert tokens.find_known(headers) is None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final, TypeAlias, TypeVar
 
 from hubbub.errors import ToolError
+from hubbub.governance.audit_events import AuditEvent, Fact
 from hubbub.protocol.calls import Principal
 from hubbub.protocol.results import ToolAnnotations
 from hubbub.protocol.scopes import ADMIN_SCOPE
@@ -17,11 +19,33 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SCOPES: Final = (ADMIN_SCOPE,)
 
 
+RecordEvent: TypeAlias = Callable[[AuditEvent], None]
+
+
 class AdminTools:
     """Registers the functions of administration as tools of one server."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, record_event: RecordEvent = lambda event: None) -> None:
         self._server = server
+        self._record_event = record_event
+
+    def record(
+        self, context: Context, event: str, facts: Mapping[str, Fact], *, server: str = "", tool: str = ""
+    ) -> None:
+        """Record what a call of administration changed: its own record has only a digest of its arguments."""
+        principal = context.caller.principal
+        self._record_event(
+            AuditEvent(
+                event=event,
+                tenant=principal.tenant,
+                user=principal.user or principal.name,
+                client=principal.client,
+                credential=principal.credential,
+                server=server,
+                tool=tool,
+                facts=dict(facts),
+            )
+        )
 
     def read(self, name: str) -> Callable[[F], F]:
         """Register a function that changes nothing."""
@@ -43,15 +67,27 @@ AdminArea: TypeAlias = Callable[[AdminTools], None]
 """Registers the tools of one area."""
 
 
+@cache
 def local_operator() -> Principal:
     """The user who runs the hub, at its Unix socket: an operator, who administers every tenant."""
     uid = os.getuid() if hasattr(os, "getuid") else 0
     return Principal(f"unix:{uid}", frozenset(_SCOPES), client="unix socket")
 
 
+def is_local_operator(principal: Principal) -> bool:
+    """Whether this is the user who runs the hub, at its Unix socket."""
+    return principal is local_operator()  # no credential can claim to be it
+
+
 def is_operator(context: Context) -> bool:
     """Whether the caller administers every tenant: it belongs to none."""
     return not context.caller.principal.tenant
+
+
+def require_operator(context: Context, why: str) -> None:
+    """Raises: ToolError, if the caller administers one tenant only."""
+    if not is_operator(context):
+        raise ToolError(f"{why}, so only an operator of the hub can do this")
 
 
 def choose_tenant(context: Context, tenant: str | None) -> str | None:

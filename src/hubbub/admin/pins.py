@@ -7,14 +7,14 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from hubbub.admin.access import AdminTools, is_operator
-from hubbub.errors import ToolError
+from hubbub.admin.access import AdminTools, require_operator
 from hubbub.server.context import Context
 
 LISTED_PINS: Final = 1000
 """Definitions in one list; `total` counts all."""
 DIFF_LINES: Final = 2000
 """Lines of one result of `hub.pins.diff`."""
+_WHY: Final = "Definitions are the same for all tenants"
 
 Kind: TypeAlias = Literal["tool", "prompt", "template", "instructions"]
 Status: TypeAlias = Literal["approved", "new", "changed", "removed"]
@@ -81,14 +81,14 @@ def register(tools: AdminTools, pins: PinStore, select: Callable[..., Any]) -> N
         context: Context,
     ) -> PinList:
         """List the definitions of tools, prompts and templates, approved or not, and what a scan found in them."""
-        _require_operator(context)
+        require_operator(context, _WHY)
         found = await pins.list_pins(statuses, select(server=server))
         return PinList(pins=[_describe(record) for record in found[:LISTED_PINS]], total=len(found))
 
     @tools.read("hub.pins.diff")
     async def diff(server: ServerName = None, name: ItemName = None, *, context: Context) -> PinDiff:
         """Show the words and schema keys that are new or changed in definitions that are not approved."""
-        _require_operator(context)
+        require_operator(context, _WHY)
         lines: list[str] = []
         for record in await pins.list_pins(("new", "changed", "removed"), select(server=server, name=name)):
             lines.append(f"{record.server} {record.kind} {record.name}: {record.status}")
@@ -111,18 +111,16 @@ def register(tools: AdminTools, pins: PinStore, select: Callable[..., Any]) -> N
         context: Context,
     ) -> ApprovedPins:
         """Approve the new and changed definitions of a server, so that callers see them; read the differences first."""
-        _require_operator(context)
+        require_operator(context, _WHY)
         chosen = select(server=server, kind=kind, name=name, sha256=sha256)
         report = await pins.approve([chosen], context.caller.principal.name)
+        for pin in report.approved:
+            facts = {"kind": pin.kind, "sha256": pin.sha256 or "", "approver": context.caller.principal.name}
+            tools.record(context, "pin.approved", facts, server=pin.server, tool=pin.name)
         return ApprovedPins(
             approved=[_label(pin) for pin in report.approved],
             refused=[f"{_label(each.pin)}: {each.reason}" for each in report.refused],
         )
-
-
-def _require_operator(context: Context) -> None:
-    if not is_operator(context):
-        raise ToolError("Definitions are the same for all tenants, so only an operator of the hub decides about them")
 
 
 def _label(record: Any) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from hubbub.admin import sessions, status
 from hubbub.admin.access import AdminArea, AdminTools
+from hubbub.admin.governed_admin import GovernedAdmin
+from hubbub.governance.audit_events import AuditEvent
 from hubbub.hub.gateway import Gateway
 from hubbub.hub.session_control import SessionControl
 from hubbub.server.server import Server
@@ -25,12 +28,13 @@ def make_admin_server(gateway: Gateway, areas: Iterable[AdminArea] = ()) -> Serv
     Each area registers its tools: `partial(approvals.register, queue=queue)`.
     """
     server = Server(_NAME, version=gateway.config.version, instructions=_INSTRUCTIONS, sealer=gateway.sealer)
-    tools = AdminTools(server)
+    tools = AdminTools(server, partial(_record_event, gateway))
     control = SessionControl(gateway)
     status.register(tools, gateway, control)
     sessions.register(tools, control)
     for register in areas:
         register(tools)
+    server.wrap(lambda peer: GovernedAdmin(peer, server, gateway))
     return server
 
 
@@ -40,3 +44,8 @@ def add_admin_view(gateway: Gateway, areas: Iterable[AdminArea] = ()) -> Server:
     gateway.restricted_views[ADMIN_VIEW] = server
     gateway.lifespans.append(server.running)
     return server
+
+
+def _record_event(gateway: Gateway, event: AuditEvent) -> None:
+    if gateway.governor is not None:
+        gateway.governor.record_event(event)

@@ -123,7 +123,15 @@ def register(tools: AdminTools, control: SessionControl) -> None:
         """
         if tenant is None and user is None and server is None:
             raise ToolError("Give `tenant`, `user` or `server`: without them, the sessions of everyone would end")
-        ended = await control.log_out(Logout(tenant=choose_tenant(context, tenant), user=user, server=server), drain_s)
+        chosen = Logout(tenant=choose_tenant(context, tenant), user=user, server=server)
+        ended = await control.log_out(chosen, drain_s)
+        facts: dict[str, str | int] = {
+            "of_tenant": chosen.tenant or "",
+            "of_user": user or "",
+            "server_sessions": ended.server_sessions,
+            "client_sessions": ended.client_sessions,
+        }
+        tools.record(context, "session.logout", facts, server=server or "")
         return LogoutResult(server_sessions=ended.server_sessions, client_sessions=ended.client_sessions)
 
 

@@ -55,7 +55,7 @@ def register(tools: AdminTools, gateway: Gateway, control: SessionControl) -> No
         problems = [f"{id}: {state.reason}" for id, state in states.items() if state.reason is not None]
         reload = gateway.reload_state
         if tenant is None:
-            problems = [*gateway.problems, *problems]
+            problems = [*gateway.problems, *problems, *_pin_problems(gateway)]
             if reload is not None and reload.problem is not None:
                 problems.append(f"the changed settings files were not applied: {reload.problem}")
         return AdminStatus(
@@ -68,6 +68,14 @@ def register(tools: AdminTools, gateway: Gateway, control: SessionControl) -> No
             problems=problems,
             reload=reload if tenant is None else None,
         )
+
+
+def _pin_problems(gateway: Gateway) -> list[str]:
+    if gateway.pinned is None:
+        return []
+    pins = gateway.pinned.pins
+    found = [problem for id in gateway.upstreams for problem in pins.problems(id, lambda kind, name: True)]
+    return found if pins.problem is None else [f"the lock file was not applied: {pins.problem}", *found]
 
 
 def _may_use(gateway: Gateway, tenant: str | None, server: str) -> bool:

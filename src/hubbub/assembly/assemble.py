@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.assembly.settings_checks import refuse_foreign_flags
 from hubbub.assembly.targets import load_target
-from hubbub.assembly.tenants import apply_tenants, load_governance
+from hubbub.assembly.tenants import apply_egress, apply_tenants, load_governance
 from hubbub.errors import SettingsError
 from hubbub.server.server import Server
 from hubbub.settings.read import read_settings
@@ -43,7 +43,9 @@ def assemble(
         server = load_target(settings.target)
     if settings.tool_names == "safe":
         server.tools.lists_safe_names = True
-    apply_tenants(server, settings, load_governance(sources), is_hub=False)
+    governance = load_governance(sources)
+    apply_egress(server, governance)
+    apply_tenants(server, settings, governance, is_hub=False)
     return server
 
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from hubbub import bounds
-from hubbub.errors import SettingsError
+from hubbub.assembly.fixed_sections import needs_governor, refuse_fixed_changes
 from hubbub.governance.approvals import ApprovalEvent, Approvals
 from hubbub.governance.call_quotas import CallQuotas, TenantCalls
 from hubbub.governance.governor import Governor
 from hubbub.governance.policy_loader import load_policy
 from hubbub.hub.config import HubConfig
+from hubbub.hub.recorded_events import RecordedEvents
 from hubbub.settings.folders import data_folder
 from hubbub.settings.governance import (
     AuditSettings,
     GovernanceSettings,
-    PolicySettings,
     TenantSettings,
 )
 
@@ -32,20 +32,12 @@ if TYPE_CHECKING:
 _AUDIT_FOLDER = "audit"
 
 
-def needs_governor(settings: GovernanceSettings) -> bool:
-    """Whether the settings restrict or record calls."""
-    return bool(
-        settings.tenants or settings.quotas or settings.policy != PolicySettings() or settings.audit != AuditSettings()
-    )
-
-
-def add_governor(hub: Gateway) -> None:
+def add_governor(hub: Gateway) -> GovernorSetup | None:
     """Give a hub its governor, if its settings need one.
 
     Raises: SettingsError.
     """
-    if needs_governor(hub.config.governance):
-        GovernorSetup(hub)
+    return GovernorSetup(hub) if needs_governor(hub.config.governance) else None
 
 
 class GovernorSetup:
@@ -56,14 +48,16 @@ class GovernorSetup:
         self._hub = hub
         self._quotas = CallQuotas(settings.quotas)
         self._tenant_calls = TenantCalls(settings.tenants)
-        self._approvals = Approvals(settings.approvals, on_event=self._record_approval)
+        self.approvals = Approvals(settings.approvals, on_event=self._record_approval)
         self._retiring: set[asyncio.Future[int]] = set()
         self.journal = _make_journal(settings)
+        self.policy = load_policy(replace(settings, tenants=effective_tenants(hub.config)))
+        """The policy in effect."""
         self.governor = Governor(
-            load_policy(replace(settings, tenants=effective_tenants(hub.config))),
+            self.policy,
             quotas=self._quotas,
             tenant_calls=self._tenant_calls if settings.tenants else None,
-            approvals=self._approvals,
+            approvals=self.approvals,
             journal=self.journal,
         )
         self.governor.has_output_schema = lambda target: (
@@ -78,20 +72,18 @@ class GovernorSetup:
 
         Raises: SettingsError, and then nothing has changed.
         """
-        before, settings = self._hub.config.governance, config.governance
-        if settings.audit != before.audit:
-            raise SettingsError("[audit] changed; restart the hub to use another journal")
-        if not needs_governor(settings):
-            raise SettingsError("the sections about policy, quotas and audit were removed; restart the hub")
+        settings = config.governance
+        refuse_fixed_changes(self._hub.config.governance, settings)
         CallQuotas(settings.quotas)  # refuses invalid limits before anything changes
         engine = load_policy(replace(settings, tenants=effective_tenants(config)))
 
         def apply() -> None:
             self._quotas.configure(settings.quotas)
             self._tenant_calls.configure(settings.tenants)
-            self._approvals.configure(settings.approvals)
+            self.approvals.configure(settings.approvals)
             self._hub.tenant_sessions.configure(settings.tenants)
             if engine.version != self.governor.engine.version:
+                self.policy = engine
                 self.governor.use_policy(engine)
                 self._apply_policy()
 
@@ -113,19 +105,39 @@ class GovernorSetup:
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
         settings, journal = self._hub.config.governance, self.journal
-        async with self.governor.running(), self._retired():
+        async with self.governor.running(), self._recorded(), self._retired():
             if journal is None or settings.audit.database is None:
                 yield
                 return
             from hubbub.governance.journal_database import JournalCopy
 
-            folder = _audit_folder(settings)
+            folder = audit_folder(settings)
             copy = JournalCopy(settings.audit.database, folder, lambda: journal.node, lambda: journal.durable_seq)
             copy.start()
             try:
                 yield
             finally:
                 await asyncio.shield(copy.close())
+
+    @asynccontextmanager
+    async def _recorded(self) -> AsyncIterator[None]:
+        """Record sessions, lists and secrets while the journal is open."""
+        if self.journal is None:
+            yield
+            return
+        hub = self._hub
+        hub.events = events = RecordedEvents(self.governor.record_event)
+        for upstream in hub.upstreams.values():
+            events.watch(upstream)
+        hub.invalidate_catalog()  # lists that were read before are recorded with the next use
+        try:
+            yield
+        finally:
+            # Now, so that their ends are recorded.
+            ending = (upstream.retire_sessions(0) for upstream in hub.upstreams.values())
+            await asyncio.gather(*ending, return_exceptions=True)
+            hub.events = None
+            events.close()
 
     @asynccontextmanager
     async def _retired(self) -> AsyncIterator[None]:
@@ -162,9 +174,10 @@ def _make_journal(settings: GovernanceSettings) -> Journal | None:
         return None
     from hubbub.governance.journal import Journal
 
-    return Journal(_audit_folder(settings), settings.audit)
+    return Journal(audit_folder(settings), settings.audit)
 
 
-def _audit_folder(settings: GovernanceSettings) -> Path:
+def audit_folder(settings: GovernanceSettings) -> Path:
+    """The folder of the audit journal."""
     folder = settings.audit.folder
     return data_folder() / _AUDIT_FOLDER if folder is None else Path(folder).expanduser()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from hubbub.assembly.hub_reload import build_loaded_config, reload_on_change
 from hubbub.assembly.pack_installation import InstalledPart, install_pack, lenient_profile, use_profile
 from hubbub.assembly.targets import load_target
-from hubbub.assembly.tenants import apply_tenants
+from hubbub.assembly.tenants import apply_egress, apply_tenants
 from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
 from hubbub.errors import SettingsError
 from hubbub.hub.config import UpstreamConfig
@@ -40,31 +40,27 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
     make = partial(load_upstream, known_eras=KnownEras(state_folder))
     hub = Gateway(loaded.config, make=make, known_names=KnownNames())
     front = hub.fronts[settings.view or ""]
+    setup = None
     if loaded.config.governance != NO_GOVERNANCE:
         from hubbub.assembly.governance import add_governor
 
-        add_governor(hub)
+        setup = add_governor(hub)
+        apply_egress(front, loaded.config.governance)
     tenants = apply_tenants(front, settings, loaded.config.governance, is_hub=True)
-    find_socket = _add_administration(hub) if settings.transport != "stdio" else lambda: None
-    hub.lifespans.append(partial(reload_on_change, hub, loaded, sources, report, tenants, find_socket=find_socket))
+    pins = None
     if sources.file is not None and sources.file.table((_PINS,)):
         from hubbub.assembly.pins import add_pins  # Most hubs have none.
 
-        add_pins(hub, sources)
+        pins = add_pins(hub, sources)
+    reload = partial(reload_on_change, hub, loaded, sources, report, tenants)
+    if settings.transport != "stdio":
+        from hubbub.assembly.administration import add_administration
+
+        reload = partial(reload, find_socket=add_administration(hub, settings, sources, setup, pins))
+    hub.lifespans.append(reload)
     with lenient_profile(sources, report):
         _check_profile(settings.tool_profile, hub)
     return front
-
-
-def _add_administration(hub: Gateway) -> Callable[[], str | None]:
-    """Serve administration at `/mcp/admin` and at a Unix socket; return a function that returns its path."""
-    from hubbub.admin.server import add_admin_view
-    from hubbub.admin.unix_socket import AdminSocket
-
-    add_admin_view(hub)
-    socket = AdminSocket(hub.main_front)
-    hub.lifespans.append(socket.running)
-    return lambda: socket.path
 
 
 def load_upstream(

@@ -16,10 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hubbub.assembly.fixed_sections import refuse_fixed_changes
 from hubbub.assembly.hub_config import hub_config
 from hubbub.assembly.serve_settings import add_pack_aliases
 from hubbub.assembly.settings_checks import check_sources
-from hubbub.assembly.tenants import refuse_switch, update_tenants
+from hubbub.assembly.tenants import apply_egress, update_tenants
 from hubbub.hub.config_description import describe_config
 from hubbub.hub.reload import LoadedConfig, Reloader
 from hubbub.hub.state_file import RunningHub, StateFile
@@ -49,14 +50,27 @@ def load_hub(flags: Mapping[str, Any], environ: Mapping[str, str], folder: str |
 
 def build_loaded_config(settings: ServeSettings, sources: Sources) -> LoadedConfig:
     """Build the hub's config from the sources, with the files that they were read from."""
-    paths = [*(sources.file.paths if sources.file is not None else ()), settings.mcp_json]
+    config = hub_config(settings, sources)
+    policy_file = config.governance.policy.file
+    paths = [*(sources.file.paths if sources.file is not None else ()), settings.mcp_json, policy_file]
     files = tuple(Path(path).expanduser() for path in paths if path is not None)
     return LoadedConfig(
-        config=hub_config(settings, sources),
+        config=config,
         settings=settings,
         files=files,
         trust_records=_trust_records(sources),
+        policy_digest="" if policy_file is None else _digest_file(Path(policy_file).expanduser()),
     )
+
+
+def _digest_file(path: Path) -> str:
+    """Return a digest of a file; empty if it cannot be read, which is reported when it is used."""
+    from hashlib import sha256
+
+    try:
+        return sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def _trust_records(sources: Sources) -> tuple[Path, ...]:
@@ -86,6 +100,7 @@ async def reload_on_change(
     flags = dict(sources.flags)
     if sources.config is not None and sources.folder is None:
         flags["--config"] = sources.config  # if it is missing later, that is an error
+    served = hub.fronts[loaded.settings.view or ""]
     state = StateFile()
     describe_hub = partial(
         _make_running_hub,
@@ -97,11 +112,12 @@ async def reload_on_change(
 
     def load() -> LoadedConfig:
         changed = load_hub(flags, sources.environ, sources.folder)
-        refuse_switch(loaded.config.governance.tenants, changed.config.governance.tenants)
+        refuse_fixed_changes(loaded.config.governance, changed.config.governance)
         return changed
 
     def on_reload(reloader: Reloader) -> None:
         update_tenants(tenants, reloader.loaded.config.governance.tenants)
+        apply_egress(served, reloader.loaded.config.governance)
         state.write(describe_hub(reloader))
 
     reloader = Reloader(hub, loaded, load, report=report, on_reload=on_reload)

@@ -1,4 +1,4 @@
-"""Gives a server its tenants, if the settings have any."""
+"""Gives a server its tenants and its egress rules, if the settings have any."""
 
 from __future__ import annotations
 
@@ -58,14 +58,15 @@ def update_tenants(tenants: Tenants | None, settings: Sequence[TenantSettings]) 
         tenants.update(settings)
 
 
-def refuse_switch(before: Sequence[TenantSettings], after: Sequence[TenantSettings]) -> None:
-    """Refuse to switch tenants on or off while a server runs: its callers would get other identities.
+def apply_egress(server: Server, governance: GovernanceSettings | None) -> None:
+    """Apply the egress rules to the connections that the server itself makes to authenticate callers.
 
     Raises: SettingsError.
     """
-    if bool(before) != bool(after):
-        raise SettingsError(
-            "[[tenants]]: the first tenant was added; restart the hub to require tenants of its callers"
-            if after
-            else "[[tenants]]: the last tenant was removed; restart the hub to serve callers without tenants"
-        )
+    if governance is None:
+        return
+    from hubbub.assembly.server_rules import make_egress_rules
+    from hubbub.net.egress_rules import NO_RULES
+
+    rules = make_egress_rules(governance.egress, has_tenants=governance.has_tenants)
+    server.egress = None if rules == NO_RULES else rules

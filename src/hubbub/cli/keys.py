@@ -13,8 +13,8 @@ import click
 from hubbub.cli.errors import print_message
 from hubbub.cli.output import write_json, write_lines
 from hubbub.errors import HubbubError, SettingsError
-from hubbub.security.key_file_editor import append_record, find_current, revoke_records, rotate_record
-from hubbub.security.key_records import KeyRecord, generate_key, read_records
+from hubbub.security import key_file_editor as editor
+from hubbub.security.key_records import KeyRecord, read_records
 from hubbub.settings import ServeSettings, Sources, collect_sources, format_suggestion, read_settings
 
 _HELP = """Create, list, rotate and revoke the API keys of callers.
@@ -88,11 +88,9 @@ def create_key(
     """
     if user is not None and tenant is None:
         raise SettingsError("--user needs --tenant: users belong to tenants")
-    now = _now()
     path = key_file_path(key_file)
-    key, record = generate_key(name, tenant=tenant, user=user, scopes=scopes, created=now, expires=_expiry(now, days))
     with _keep_folder_trusted(path):
-        append_record(path, record)
+        key, record = editor.create_key(path, name, tenant=tenant, user=user, scopes=scopes, days=days)
     _check_tenant(record, key_file)
     click.echo(f"hubbub: stored the hash of a key for {name} in {path}; the key itself is not shown again", err=True)
     click.echo(key)
@@ -129,28 +127,11 @@ def list_keys(key_file: str | None, as_json: bool) -> int:
 @days_option
 def rotate(name: str, key_file: str | None, overlap: timedelta, days: int | None) -> int:
     """Rotate a key. Only the new key goes to stdout, so that a script can read it."""
-    now = _now()
     path = key_file_path(key_file)
-    new_key = ""
-
-    def make(current: KeyRecord) -> KeyRecord:
-        nonlocal new_key
-        if days is None and current.expires_at <= now.timestamp():
-            raise SettingsError(f"the key {name!r} has expired; say when the new one expires, with --days N")
-        new_key, record = generate_key(
-            name,
-            tenant=current.tenant,
-            user=current.user,
-            scopes=current.scopes,
-            version=current.version + 1,
-            created=now,
-            expires=current.expires if days is None else _expiry(now, days),
-        )
-        return record
-
     with _keep_folder_trusted(path):
-        record = rotate_record(path, name, make, old_expires=now + overlap)
-    ends = f"stays valid until {(now + overlap):%Y-%m-%d %H:%M:%S} UTC" if overlap else "is no longer valid"
+        new_key, record = editor.rotate_key(path, name, overlap=overlap, days=days)
+    assert record.created is not None
+    ends = f"stays valid until {(record.created + overlap):%Y-%m-%d %H:%M:%S} UTC" if overlap else "is no longer valid"
     click.echo(
         f"hubbub: stored version {record.version} of the key for {name} in {path}; the previous one {ends}", err=True
     )
@@ -164,9 +145,9 @@ def rotate(name: str, key_file: str | None, overlap: timedelta, days: int | None
 def revoke(name: str, key_file: str | None) -> int:
     """Remove a key from the file."""
     path = key_file_path(key_file)
-    find_current(path, read_records(path), name)
+    editor.find_current(path, read_records(path), name)
     with _keep_folder_trusted(path):
-        revoke_records(path, name)
+        editor.revoke_records(path, name)
     click.echo(f"hubbub: removed the key for {name} from {path}", err=True)
     return 0
 
@@ -220,20 +201,12 @@ def _check_tenant(record: KeyRecord, key_file: str | None) -> None:
         )
 
 
-def _now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)
-
-
-def _expiry(now: datetime, days: int | None) -> datetime | None:
-    return None if days is None else now + timedelta(days=days)
-
-
 def _describe(record: KeyRecord, last_use: int | None) -> dict[str, Any]:
     return {
         "name": record.name,
         "prefix": record.prefix,
         "tenant": record.tenant,
-        "user": _user(record),
+        "user": record.owner,
         "scopes": record.scopes,
         "created": record.created,
         "expires": record.expires,
@@ -242,17 +215,13 @@ def _describe(record: KeyRecord, last_use: int | None) -> dict[str, Any]:
     }
 
 
-def _user(record: KeyRecord) -> str | None:
-    return record.user if record.tenant is None or record.user is not None else record.name
-
-
 def _row(record: KeyRecord, last_use: int | None) -> tuple[str, ...]:
     used = "never" if last_use is None else f"{datetime.fromtimestamp(last_use, UTC):%Y-%m-%d %H:%M}"
     return (
         record.name,
         record.prefix,
         record.tenant or "-",
-        _user(record) or "-",
+        record.owner or "-",
         str(record.version),
         "-" if record.created is None else f"{record.created:%Y-%m-%d}",
         _format_expiry(record),

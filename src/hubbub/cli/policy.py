@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from hubbub.cli.output import write_json, write_lines
-from hubbub.governance.decision import Action, Effect, Target, TargetKind
+from hubbub.governance.decision import TARGET_KINDS, Action, Effect, Target, TargetKind
 from hubbub.governance.policy_explanation import ExplainedPolicy, PolicyRow, RuleCheck
 from hubbub.governance.policy_loader import load_policy
 from hubbub.protocol.calls import Principal
@@ -22,16 +22,6 @@ from hubbub.settings.governance_reader import read_governance
 
 EXIT_CODES: Final[dict[Effect, int]] = {"allow": 0, "deny": 1, "confirm": 3}
 _HUB: Final = "hub"
-_KINDS: Final[dict[Action, TargetKind]] = {
-    "list": "tool",
-    "search": "tool",
-    "call": "tool",
-    "get": "prompt",
-    "complete": "prompt",
-    "read": "resource",
-    "subscribe": "resource",
-    "admin": "admin",
-}
 _RULE_INDEX: Final = re.compile(r"policy\.rules\[([0-9]+)\]")
 _HELP: Final = """Show the policy of a hub, and what it decides.
 
@@ -129,7 +119,7 @@ def test(
         user=caller["user"],
         client=caller["client"],
     )
-    wanted = _parse_target(target, kind or _KINDS[action], annotations)
+    wanted = _parse_target(target, kind or TARGET_KINDS[action], annotations)
     decision = view.policy.decide(principal, action, wanted)
     checks = view.policy.explain(principal, action, wanted) if explain else []
     if as_json:

@@ -27,6 +27,18 @@ USE_ACTIONS: Final[dict[TargetKind, Action]] = {
 }
 """What it means to use a target. If that is denied, so is every other action: the target is not visible."""
 
+TARGET_KINDS: Final[dict[Action, TargetKind]] = {
+    "list": "tool",
+    "search": "tool",
+    "call": "tool",
+    "get": "prompt",
+    "complete": "prompt",
+    "read": "resource",
+    "subscribe": "resource",
+    "admin": "admin",
+}
+"""What an action is about, if nothing else is said."""
+
 
 class Target(msgspec.Struct, frozen=True):
     """What an action is about: a tool, prompt, resource or template of one server, or a function of the hub."""

@@ -28,6 +28,7 @@ from hubbub.governance.client_approval import approve_call, must_suspend
 from hubbub.governance.decision import Action, PolicyDecision, PolicyEngine, Target
 from hubbub.protocol.calls import Call, Principal, RawReply, Reply
 from hubbub.protocol.results import is_failed_tool
+from hubbub.security.redact import redact
 
 if TYPE_CHECKING:
     from hubbub.governance.approvals import ApprovalEvent, ApprovalRequest, Approvals
@@ -39,7 +40,11 @@ MAX_REPORTED_CALLERS: Final = 1024
 """Callers over a quota that are remembered, so that each is recorded once in a while."""
 REFUSAL_INTERVAL_S: Final = 60.0
 """How often a caller that exceeds a quota is recorded: a flood of refused calls must not fill the journal."""
+OWNER_RULE: Final = "owner"
+"""What decides about administration by the user who runs the hub."""
 _APPROVED_ACTIONS: Final = ("call", "get", "read")
+_URI_KINDS: Final = ("resource", "template")
+"""Targets whose name may hold a password or a token."""
 
 
 class Governor:
@@ -96,12 +101,23 @@ class Governor:
 
         Raises: as `admit`, and what `request` raises.
         """
-        decision, approval = await self._check(call, action, target)
-        tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
-        if tenant_calls is not None and (error := tenant_calls.acquire(tenant)) is not None:
+        error = self._count(call, target)
+        if error is not None:
             raise await self._refuse(call, action, target, error)
+        approval: ApprovalRequest | None = None
+        decision = self._engine.decide(call.caller.principal, action, target)
+        if decision.effect != "allow":
+            decision, approval = await self._confirm(call, action, target)
+        tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
+        if tenant_calls is not None and (busy := tenant_calls.acquire(tenant)) is not None:
+            raise await self._refuse(call, action, target, busy)
         try:
-            event = await self._record_decision(call, action, target, decision)
+            event: AuditEvent | None = None
+            if self._journal is not None:
+                event = self._make_event("decision", call, action, target, decision)
+                await self._journal.record(event)
+            elif approval is None:
+                return await request(call)
             return await self._request(call, event, approval, request)
         finally:
             if tenant_calls is not None:
@@ -116,11 +132,34 @@ class Governor:
             ToolFailure: a person has to approve it, or has not approved it.
             AuditUnavailable: the decision cannot be recorded.
         """
-        decision, _ = await self._check(call, action, target)
+        error = self._count(call, target)
+        if error is not None:
+            raise await self._refuse(call, action, target, error)
+        decision, _ = await self._confirm(call, action, target)
         await self._record_decision(call, action, target, decision)
 
-    async def _check(self, call: Call, action: Action, target: Target) -> tuple[PolicyDecision, ApprovalRequest | None]:
-        await self._count(call, action, target)
+    async def administer(self, call: Call, target: Target, request: Request, *, is_owner: bool = False) -> Reply:
+        """Run a function of administration, if the policy allows it, and record it like a call.
+
+        Quotas do not apply: whoever ends a flood of calls must not be kept out by it. `is_owner`: the caller is the
+        user who runs the hub and could change the policy, so that the policy does not decide.
+
+        Raises: as `admit`, and what `request` raises.
+        """
+        decision = (
+            PolicyDecision("allow", OWNER_RULE, "The caller runs the hub", self._engine.version)
+            if is_owner
+            else self._engine.decide(call.caller.principal, "admin", target)
+        )
+        if decision.effect == "deny":
+            raise await self._deny(call, "admin", target, decision)
+        event = await self._record_decision(call, "admin", target, decision)
+        return await self._request(call, event, None, request)
+
+    async def _confirm(
+        self, call: Call, action: Action, target: Target
+    ) -> tuple[PolicyDecision, ApprovalRequest | None]:
+        """Return the decision that allows the call, after a person has approved it if that is required."""
         while True:
             decision = self._engine.decide(call.caller.principal, action, target)
             if decision.effect == "deny":
@@ -139,9 +178,8 @@ class Governor:
     async def _request(
         self, call: Call, event: AuditEvent | None, approval: ApprovalRequest | None, request: Request
     ) -> Reply:
+        """Send the call, and record its outcome."""
         journal = self._journal
-        if journal is None and approval is None:
-            return await request(call)
         started = perf_counter()
         try:
             reply = await request(call)
@@ -166,11 +204,11 @@ class Governor:
         await self._journal.record(event)
         return event
 
-    async def _count(self, call: Call, action: Action, target: Target) -> None:
-        if self._quotas is not None:
-            error = self._quotas.check(call.caller.principal, target.server, target.name)
-            if error is not None:
-                raise await self._refuse(call, action, target, error)
+    def _count(self, call: Call, target: Target) -> QuotaExceeded | None:
+        """Count a call; return the error if a quota is exceeded."""
+        if self._quotas is None:
+            return None
+        return self._quotas.check(call.caller.principal, target.server, target.name)
 
     async def record_missing(self, call: Call, action: Action, requested: Target, hidden: Target | None) -> None:
         """Count a request for something that its caller does not see, and record it if it exists.
@@ -180,7 +218,9 @@ class Governor:
 
         Raises: QuotaExceeded.
         """
-        await self._count(call, action, requested)
+        error = self._count(call, requested)
+        if error is not None:
+            raise await self._refuse(call, action, requested, error)
         if hidden is None:
             return
         decision = self._engine.decide(call.caller.principal, action, hidden)
@@ -253,7 +293,7 @@ class Governor:
     def record_event(self, event: AuditEvent) -> None:
         """Record what is not a call, such as a session that was opened or a secret that was denied."""
         if self._journal is not None:
-            self._journal.record_later(event)
+            self._journal.record_later(_redact_facts(event))
 
     async def _refuse(self, call: Call, action: Action, target: Target, error: QuotaExceeded) -> QuotaExceeded:
         """Record a call that a quota refused: the first of its caller, and one in a while after that."""
@@ -266,7 +306,8 @@ class Governor:
         if len(refused) > MAX_REPORTED_CALLERS:
             refused.popitem(last=False)
         event = self._make_event("quota.exceeded", call, action, target, None)
-        await self._journal.record(msgspec.structs.replace(event, outcome="refused", facts={"reason": error.message}))
+        refusal = msgspec.structs.replace(event, outcome="refused", facts={"reason": error.message})
+        await self._journal.record(_redact_facts(refusal))
         return error
 
     def _make_event(
@@ -282,7 +323,7 @@ class Governor:
             credential=principal.credential,
             trace="" if meta.traceparent is UNSET else meta.traceparent,
             server=target.server,
-            tool=target.name,
+            tool=redact(target.name) if target.kind in _URI_KINDS else target.name,
             kind=target.kind,
             action=action,
             args_sha256=sha256(_arguments(call)).hexdigest(),
@@ -296,6 +337,14 @@ def _arguments(call: Call) -> Raw | bytes:
     if isinstance(arguments, Raw):
         return arguments
     return call.raw if arguments is None else msgspec.json.encode(arguments)
+
+
+def _redact_facts(event: AuditEvent) -> AuditEvent:
+    """Mask secrets in the texts that people and servers wrote."""
+    if event.facts is None:
+        return event
+    facts = {name: redact(value) if isinstance(value, str) else value for name, value in event.facts.items()}
+    return msgspec.structs.replace(event, facts=facts)
 
 
 def _end_event(

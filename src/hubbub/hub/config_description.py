@@ -28,6 +28,8 @@ _RELOADED: Final = frozenset(("target", "packs", "config", "mcp_json", "tool_pro
 _NOT_SETTINGS: Final = ("secrets", "tenant")
 """Fields of a `ServerConfig` that follow from other sections; the references to secrets are in headers and env."""
 _FILE_KEYS: Final = {"chdir": "cwd"}
+_TABLE_ARRAYS: Final = ("tenants", "policy.rules", "quotas")
+"""Arrays of tables, each of which is one value: a changed rule is shown, not the whole policy."""
 _DIGEST_CHARACTERS: Final = 32
 _MAX_SHOWN_CHARACTERS: Final = 200
 
@@ -102,6 +104,10 @@ class _Describer:
         if isinstance(value, Mapping):
             for name, inner in value.items():
                 yield from self.digest_fields(inner, f"{path}.{name}" if path else str(name))
+        elif path in _TABLE_ARRAYS:
+            for index, item in enumerate(value):
+                key = f"{path}.{item.name}" if hasattr(item, "name") else f"{path}[{index}]"
+                yield key, FieldDigest(self._digest(item), _format_item(item))
         elif isinstance(value, Secret):
             yield path, FieldDigest(self._digest(value.reveal()))
         elif isinstance(value, Server):
@@ -112,6 +118,14 @@ class _Describer:
     def _digest(self, value: Any) -> str:
         text = msgspec.json.encode(value, enc_hook=str)
         return hmac.digest(self._key, text, "sha256").hex()[:_DIGEST_CHARACTERS]
+
+
+def _format_item(item: msgspec.Struct) -> str:
+    """Describe one table of an array, without the settings that have their defaults."""
+    defaults = {field.name: field.default for field in msgspec.structs.fields(item)}
+    given = {name: getattr(item, name) for name in item.__struct_fields__ if name != "name"}
+    parts = [f"{name}={_format_value(value, name)}" for name, value in given.items() if value != defaults[name]]
+    return redact(", ".join(parts))[:_MAX_SHOWN_CHARACTERS] or "defaults"
 
 
 def _format_value(value: Any, path: str) -> str:

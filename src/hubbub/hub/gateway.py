@@ -49,6 +49,7 @@ from hubbub.settings.hub import HubSettings
 if TYPE_CHECKING:
     from hubbub.governance.governor import Governor
     from hubbub.hub.pinned_lists import PinnedLists
+    from hubbub.hub.recorded_events import RecordedEvents
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -58,6 +59,8 @@ _CHANGE_METHODS = {"tools": TOOLS_CHANGED, "prompts": PROMPTS_CHANGED, "resource
 
 class Gateway:
     """Servers behind one endpoint; `hubbub.Hub` is the public class."""
+
+    events: RecordedEvents | None = None  # records sessions, lists and secrets; None: nothing is recorded
 
     def __init__(
         self,
@@ -134,6 +137,8 @@ class Gateway:
                 if not self._is_this_hub(up)
             }
             reserved: Mapping[str, UpstreamNames] = {}
+            if self.events is not None:
+                self.events.record_lists(snapshots)
             if self.pinned is not None:
                 snapshots = self.pinned.apply(snapshots, {id: up.snapshot for id, up in self.upstreams.items()})
                 reserved = self.pinned.reserved_names()
@@ -320,6 +325,8 @@ class Gateway:
     def _make_upstream(self, config: UpstreamConfig, settings: HubSettings) -> Upstream:
         upstream = self._make(config, settings, self.sealer)
         upstream.use_tenants(self.tenant_sessions)
+        if self.events is not None:
+            self.events.watch(upstream)
         if self._sole_caller is not None:
             upstream.set_sole_caller(self._sole_caller)
         if self._expects_capable:

@@ -25,7 +25,7 @@ from hubbub.hub.admission import Breaker, Breakers, CallLimiter
 from hubbub.hub.forwarding.forwarded_call import NoCaller
 from hubbub.hub.forwarding.tenant_sessions import TenantSessions
 from hubbub.hub.snapshot import EMPTY_SNAPSHOT, Entry, Snapshot, parse_entries
-from hubbub.hub.upstream import Phase, SessionInfo, Upstream, UpstreamOptions, UpstreamState
+from hubbub.hub.upstream import Phase, ReportEvent, SessionInfo, Upstream, UpstreamOptions, UpstreamState
 from hubbub.protocol.calls import NO_META, Call, Caller, Notification, Principal, Reply
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.params import PageParams
@@ -55,6 +55,7 @@ class LocalUpstream:
         self.server = server
         self.on_change: Callable[[Upstream, ChangeEvent], None] | None = None
         self.on_state: Callable[[Upstream], None] | None = None
+        self.on_event: ReportEvent | None = None
         self._options = options
         self._snapshot = EMPTY_SNAPSHOT
         self._watched_uris: set[str] = set()

@@ -21,6 +21,8 @@ Part: TypeAlias = Literal["server", "view", "hub"]
 
 _TARGET_KEYS: Final = ("url", "command", "pack", "target", "server")
 _KEY_BYTES: Final = 16
+_FIXED_SECTIONS: Final = ("pins.", "audit.")
+"""Sections that a running hub does not change; see `hubbub.assembly.fixed_sections`."""
 
 
 class Field(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,12 +68,14 @@ def diff(before: HubConfig, after: HubConfig, settings: tuple[ServeSettings, Ser
 
 def compare(before: ConfigDescription, after: ConfigDescription) -> Plan:
     """Compare two descriptions that were made with the same key."""
-    hub = (*_fields(before.hub, after.hub), *_order_fields(before, after))
+    changed = tuple(_fields(before.hub, after.hub))
+    fixed = tuple(field for field in changed if field.key.startswith(_FIXED_SECTIONS))
+    hub = (*(field for field in changed if field not in fixed), *_order_fields(before, after))
     reconnects = any(field.key in SERVER_LIMIT_FIELDS for field in hub)
     settings = [Step(action="change", part="hub", name="hub", fields=hub, reconnects=reconnects)] if hub else []
     servers = _steps("server", before.servers, after.servers)
     views = _steps("view", before.views, after.views)
-    return Plan(steps=(*servers, *views, *settings), restart=tuple(_fields(before.serve, after.serve)))
+    return Plan(steps=(*servers, *views, *settings), restart=(*fixed, *_fields(before.serve, after.serve)))
 
 
 def _steps(part: Part, before: Mapping[str, FieldDigests], after: Mapping[str, FieldDigests]) -> Iterator[Step]:

@@ -35,6 +35,8 @@ class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The files that it was read from."""
     trust_records: tuple[Path, ...] = ()
     """Trust records, which decide whether the files are used."""
+    policy_digest: str = ""
+    """Digest of the file of Cedar policies, whose text is not part of the config."""
 
 
 class ReloadState(msgspec.Struct, kw_only=True, rename="camel"):
@@ -110,7 +112,7 @@ class Reloader:
         try:
             loaded = await asyncio.to_thread(self._load)
             plan = diff(self.loaded.config, loaded.config)
-            if plan:
+            if plan or loaded.policy_digest != self.loaded.policy_digest:
                 await self._hub.apply(loaded.config)
         except HubbubError as error:
             self._record_failure(redact(error.message))

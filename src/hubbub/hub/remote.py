@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
@@ -24,6 +25,7 @@ from hubbub.client.subscriptions import ChangeEvent
 from hubbub.errors import (
     ConnectionClosed,
     DeadlineExceeded,
+    EgressRefused,
     HubbubError,
     ProtocolVersionNotSupported,
     RemoteError,
@@ -39,10 +41,10 @@ from hubbub.hub.forwarding.upstream_link import UpstreamLink
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.list_refresher import ListRefresher
 from hubbub.hub.snapshot import Snapshot
-from hubbub.hub.upstream import Phase, SessionInfo, Upstream, UpstreamOptions, UpstreamState
+from hubbub.hub.upstream import Phase, ReportEvent, SessionInfo, Upstream, UpstreamOptions, UpstreamState
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer
-from hubbub.protocol.calls import Call, Caller, Notification, Principal, Reply
+from hubbub.protocol.calls import ANONYMOUS, Call, Caller, Notification, Principal, Reply
 from hubbub.protocol.error_codes import translate_error
 from hubbub.rounds import Rounds
 
@@ -66,6 +68,10 @@ class RemoteUpstream:
         self.id = config.id
         self.on_change: Callable[[Upstream, ChangeEvent], None] | None = None
         self.on_state: Callable[[Upstream], None] | None = None
+        self.on_event: ReportEvent | None = None
+        self._host = urlsplit(config.url or "").hostname or ""
+        if config.secrets is not None:
+            config.secrets.on_event = self._report_secret
         self._transport = config.transport
         self._options = options
         self._keeps_client_sessions = options.sessions == "own"
@@ -84,6 +90,7 @@ class RemoteUpstream:
             on_connection=self._connection_changed,
             on_change=self._handle_change,
             on_renewed=self._refresh_lists,
+            on_event=self._report_event,
         )
         self._connection = self._link.connection
         self._health = UpstreamHealth(config, self._connection, self._breakers, self._report_state)
@@ -238,7 +245,7 @@ class RemoteUpstream:
         session: UpstreamSession | None = None
         link = self._link
         try:
-            session = link.default_session_for(forwarded) or await link.acquire(forwarded, deadline)
+            session = link.acquire_nowait(forwarded) or await link.acquire(forwarded, deadline)
             reply = await link.forward(forwarded, session, max(deadline - self._loop_time(), 0.001))
             is_answered = True
             self._record_success(call)
@@ -291,6 +298,7 @@ class RemoteUpstream:
     def _record_failure(
         self, call: Call, error: HubbubError, *, may_have_executed: bool | None = None
     ) -> UpstreamUnavailable:
+        self._report_refusal(error, call.caller.principal)
         reason = self._health.record_failure(call.caller, error)
         if may_have_executed is None:
             may_have_executed = not isinstance(error, TransportError) or error.may_have_executed
@@ -371,11 +379,28 @@ class RemoteUpstream:
     def _on_lists_read(self, error: HubbubError | None) -> None:
         if error is None:
             self._breakers.shared.record_success()
+        else:
+            self._report_refusal(error, ANONYMOUS)
         self._health.update(always_notify=True)
 
     def _report_state(self) -> None:
         if self.on_state is not None:
             self.on_state(self)
+
+    def _report_event(self, event: str, principal: Principal, facts: Mapping[str, str | int | float | bool]) -> None:
+        if self.on_event is not None:
+            self.on_event(event, principal, facts)
+
+    def _report_secret(self, event: str, facts: Mapping[str, str]) -> None:
+        """Report that a secret was read for a tenant, or for the hub itself."""
+        tenant = facts["tenant"]
+        principal = Principal(f"tenant {tenant}", tenant=tenant) if tenant else ANONYMOUS
+        self._report_event(event, principal, {"secret": facts["secret"], "source": facts["source"]})
+
+    def _report_refusal(self, error: HubbubError, principal: Principal) -> None:
+        """Report a connection that the egress rules refused, without the address that the host has."""
+        if isinstance(error, EgressRefused):
+            self._report_event("egress.refused", principal, {"host": self._host})
 
 
 class UpstreamHealth:

@@ -52,6 +52,7 @@ def build_status(front: Front, caller: Caller) -> HubStatus:
     problems = list(hub.problems) if is_operator else []
     if is_operator and hub.reload_state is not None and hub.reload_state.problem is not None:
         problems.append(f"the changed settings files were not applied: {hub.reload_state.problem}")
+    # With a governor, callers are not operators: administration shows them what concerns the whole hub.
     if is_operator and hub.pinned is not None and hub.pinned.pins.problem is not None:
         problems.append(f"the lock file of approved definitions was not applied: {hub.pinned.pins.problem}")
     for id, upstream in visible.items():
@@ -67,7 +68,7 @@ def build_status(front: Front, caller: Caller) -> HubStatus:
         )
         if state.reason is not None:
             problems.append(f"{id}: {state.reason}")
-        if hub.pinned is not None:
+        if is_operator and hub.pinned is not None:
             problems += hub.pinned.problems(id, caller)
     collisions = [
         {"name": found.name, "servers": list(found.servers), "listed": list(found.listed)}

@@ -7,7 +7,7 @@ process. The front chooses among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -21,6 +21,8 @@ from hubbub.protocol.calls import Call, Caller, Notification, Principal, Reply
 if TYPE_CHECKING:
     from hubbub.hub.forwarding.tenant_sessions import TenantSessions
 
+ReportEvent: TypeAlias = Callable[[str, Principal, Mapping[str, str | int | float | bool]], None]
+"""Reports the kind, the principal (`ANONYMOUS`: the hub itself) and the facts of an event, for the audit journal."""
 Phase: TypeAlias = Literal["idle", "connecting", "ready", "down", "closing"]
 
 
@@ -104,6 +106,8 @@ class Upstream(Peer, Protocol):
     """Called after a list in the snapshot changed, and when a watched resource changed."""
     on_state: Callable[[Upstream], None] | None
     """Called when the phase or the staleness changed."""
+    on_event: ReportEvent | None
+    """Called with what the audit journal records."""
 
     @property
     def snapshot(self) -> Snapshot:

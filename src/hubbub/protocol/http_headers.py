@@ -24,7 +24,16 @@ _NO_NAMES: frozenset[bytes] = frozenset()
 class Headers:
     """A mapping over the headers of one request. Names are lower-case bytes."""
 
-    __slots__ = ("_repeated", "_texts", "_values", "admitting_gate", "has_repeated", "named_call", "raw")
+    __slots__ = (
+        "_repeated",
+        "_texts",
+        "_values",
+        "admitting_gate",
+        "has_repeated",
+        "named_call",
+        "raw",
+        "token_digest",
+    )
 
     def __init__(self, pairs: HeaderList | dict[bytes, bytes] = ()) -> None:
         """Take pairs, or a dict if no name occurs twice."""
@@ -37,6 +46,8 @@ class Headers:
         self._texts: dict[bytes, str] = {}
         self.admitting_gate: object = None
         """The gate that has checked them. Requests with the same head share this object, so that it is checked once."""
+        self.token_digest: bytes | None = None
+        """The SHA-256 of the bearer token, once it was needed."""
         self.named_call: tuple[str, str | None] | None = None
         """The method and name that they were compared with, and name too."""
         self.raw: Callable[[bytes], bytes | None] = self._values.get

@@ -101,6 +101,11 @@ class ApiKeys:
         sent = _read_key(headers)
         return None if sent is None else self.identify(sent) or unauthorized(_UNKNOWN_KEY)
 
+    def find_known(self, headers: Headers) -> Principal | None:
+        """Return the principal of the key; None if there is no valid API key."""
+        sent = _read_key(headers)
+        return None if sent is None else self.identify(sent)
+
     async def recheck(self, headers: Headers) -> Principal | Refusal | None:
         """Do the same for a connection that is open: a call may finish although its key was just rotated."""
         sent = _read_key(headers)

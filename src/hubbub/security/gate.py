@@ -69,6 +69,14 @@ class RevocationSource(Protocol):
 
 
 @runtime_checkable
+class KnownCallers(Protocol):
+    """An authenticator that recognizes most callers without waiting."""
+
+    def find_known(self, headers: Headers) -> Principal | None:
+        """Return the caller, if its credential can be checked at once and is valid; None: `__call__` must decide."""
+
+
+@runtime_checkable
 class RecheckingAuthenticator(Protocol):
     """An authenticator with other rules for connections that are already open."""
 
@@ -102,6 +110,9 @@ class Gate:
         self._hosts = AllowedHosts(settings.allowed_hosts, addresses=not is_loopback(settings.bind_host))
         self._origins = AllowedOrigins(settings.allowed_origins)
         self._authenticators = tuple(authenticators)
+        known = [one for one in authenticators if isinstance(one, KnownCallers)]
+        # An authenticator that must be awaited could decide otherwise, so then none is asked beforehand.
+        self._known_callers = tuple(known) if len(known) == len(self._authenticators) else ()
         self._identity = identity
 
     @property
@@ -144,7 +155,14 @@ class Gate:
     def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
         """Like calling the gate, but without waiting: None if the caller must be authenticated."""
         refusal = None if headers.admitting_gate is self else self.check(headers)
-        return refusal or (None if self._authenticators else ANONYMOUS)
+        if refusal is not None or not self._authenticators:
+            return refusal or ANONYMOUS
+        if self._known_callers and not (b"x-api-key" in headers and b"authorization" in headers):
+            for authenticator in self._known_callers:
+                known = authenticator.find_known(headers)
+                if known is not None:
+                    return known
+        return None
 
     def check(self, headers: Headers) -> Refusal | None:
         """Check all but the credential: the headers that must occur once, the host, the origin."""

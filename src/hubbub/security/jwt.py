@@ -120,21 +120,34 @@ class BearerTokens:
 
     async def __call__(self, headers: Headers) -> Principal | Refusal | None:
         """Return the principal of the token; None if there is no bearer token."""
-        sent = headers.raw(b"authorization")
-        if sent is None or sent[:7].lower() != _BEARER_PREFIX:
+        token = _read_token(headers)
+        if token is None:
             return None
-        token = sent[7:].strip(b" ")
         if len(token) > bounds.CREDENTIAL_BYTES:
             return _INVALID_TOKEN
+        digest = hashlib.sha256(token).digest()
+        return self._find_verified(digest) or await self._verify(token, digest)
+
+    def find_known(self, headers: Headers) -> Principal | None:
+        """Return the principal of a token that was verified before."""
+        digest = headers.token_digest
+        if digest is None:
+            token = _read_token(headers)
+            if token is None or len(token) > bounds.CREDENTIAL_BYTES:
+                return None
+            # Requests with the same head share the headers, so a token is hashed once for each connection.
+            digest = headers.token_digest = hashlib.sha256(token).digest()
+        return self._find_verified(digest)
+
+    def _find_verified(self, digest: bytes) -> Principal | None:
         if (generation := self._current_generation()) != self._generation:
             self._generation = generation
             self._verified_tokens.clear()
-        digest = hashlib.sha256(token).digest()
         known = self._verified_tokens.get(digest)
-        if known is not None and self._clock() < known[1]:
-            self._verified_tokens.move_to_end(digest)
-            return known[0]
-        return await self._verify(token, digest)
+        if known is None or self._clock() >= known[1]:
+            return None
+        self._verified_tokens.move_to_end(digest)
+        return known[0]
 
     def _current_generation(self) -> tuple[int, int]:
         return self._keys.generation, 0 if self._identity is None else self._identity.tenants.generation
@@ -195,6 +208,13 @@ class BearerTokens:
         self._verified_tokens[digest] = principal, min(expires_at, self._clock() + bounds.VERIFIED_TOKEN_TTL_S)
         if len(self._verified_tokens) > bounds.VERIFIED_TOKENS:
             self._verified_tokens.popitem(last=False)
+
+
+def _read_token(headers: Headers) -> bytes | None:
+    sent = headers.raw(b"authorization")
+    if sent is None or sent[:7].lower() != _BEARER_PREFIX:
+        return None
+    return sent[7:].strip(b" ")
 
 
 def _scopes(claims: _Claims) -> frozenset[str]:

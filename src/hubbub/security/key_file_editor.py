@@ -9,21 +9,62 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from hubbub.errors import SettingsError
-from hubbub.security.key_records import KeyRecord, newest_versions, parse_records, read_key_text
+from hubbub.security.key_records import KeyRecord, generate_key, newest_versions, parse_records, read_key_text
 from hubbub.suggestions import format_suggestion
 
 _HEADER: Final = re.compile(r"[ \t]*\[\[[ \t]*key[ \t]*\]\][ \t]*(#.*)?\r?\n?\Z")
 _NO_VALUE: Final = re.compile(r"[ \t]*(#.*)?\r?\n?\Z")
 _EXPIRES: Final = re.compile(r"([ \t]*expires[ \t]*=[ \t]*)[^#\r\n]*?([ \t]*(?:#.*)?\r?\n?)\Z")
+
+
+def create_key(
+    path: Path, name: str, *, tenant: str | None, user: str | None, scopes: Iterable[str], days: int | None
+) -> tuple[str, KeyRecord]:
+    """Generate a key and store its hash; return the key, which is known only now, and its record.
+
+    Raises: SettingsError, if the name, tenant, user or a scope is not valid, or as `append_record`.
+    """
+    if user is not None and tenant is None:
+        raise SettingsError("the user of a key needs a tenant: users belong to tenants")
+    now = _now()
+    key, record = generate_key(name, tenant=tenant, user=user, scopes=scopes, created=now, expires=_expiry(now, days))
+    append_record(path, record)
+    return key, record
+
+
+def rotate_key(path: Path, name: str, *, overlap: timedelta, days: int | None) -> tuple[str, KeyRecord]:
+    """Generate the next version of a key, and let the current one expire after `overlap`; return both as `create_key`.
+
+    Raises: SettingsError, as `rotate_record`, or if the key has expired and `days` is not given.
+    """
+    now, new_key = _now(), ""
+
+    def make(current: KeyRecord) -> KeyRecord:
+        nonlocal new_key
+        if days is None and current.expires_at <= now.timestamp():
+            raise SettingsError(f"the key {name!r} has expired; say when the new one expires, with --days N")
+        new_key, record = generate_key(
+            name,
+            tenant=current.tenant,
+            user=current.user,
+            scopes=current.scopes,
+            version=current.version + 1,
+            created=now,
+            expires=current.expires if days is None else _expiry(now, days),
+        )
+        return record
+
+    record = rotate_record(path, name, make, old_expires=now + overlap)
+    return new_key, record
 
 
 def append_record(path: Path, record: KeyRecord) -> None:
@@ -101,6 +142,14 @@ def _read(path: Path) -> tuple[str, list[KeyRecord]]:
 def _append(text: str, record: KeyRecord) -> str:
     separator = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
     return f"{text}{separator}{record.to_toml()}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def _expiry(now: datetime, days: int | None) -> datetime | None:
+    return None if days is None else now + timedelta(days=days)
 
 
 class _Tables:

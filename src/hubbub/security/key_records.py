@@ -75,6 +75,11 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
         return KEY_PREFIX + self.id
 
     @property
+    def owner(self) -> str | None:
+        """The user that the key belongs to; None without a tenant."""
+        return self.user if self.tenant is None or self.user is not None else self.name
+
+    @property
     def expires_at(self) -> float:
         """When it expires, in seconds since 1970; a time without a zone is UTC."""
         moment = self.expires

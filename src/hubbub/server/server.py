@@ -45,6 +45,7 @@ from hubbub.server.tools import Tool, ToolErrors
 from hubbub.server.views import EVERYTHING, View
 
 if TYPE_CHECKING:
+    from hubbub.net.egress_rules import EgressRules
     from hubbub.server.asgi import AsgiApp, AsgiOptions
 
 logger = logging.getLogger("hubbub.server")
@@ -103,6 +104,7 @@ class Server:
         self.peer: Peer = self
         """The server as callers reach it: itself, with the peers around it that count, trace or limit its calls."""
         self.tenants: TenantDirectory | None = None  # whose users may call over HTTP; None: callers have no tenants
+        self.egress: EgressRules | None = None  # rules for fetching the keys of tokens; None: there are none
         self._scope_listeners: list[Callable[[str], object]] = []
         self._lifespan: Lifespan | None = None
         self._lifespans: list[Lifespan] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,12 +95,18 @@ class SettingsFile(msgspec.Struct, frozen=True):
 
     def _find_table(self, section: str, index: int) -> int | None:
         """Find the header of a table in an array; None if the array is written inline."""
-        headers = [
-            number
-            for number, line in enumerate(self.text.splitlines(), 1)
-            if (header := _ARRAY_HEADER.match(line)) and header[1].replace('"', "").replace(" ", "") == section
-        ]
+        headers = _find_array_headers(self.text).get(section, ())
         return headers[index] if index < len(headers) else None
+
+
+@lru_cache(maxsize=8)  # Every table of a file asks, and there may be thousands.
+def _find_array_headers(text: str) -> dict[str, list[int]]:
+    """The lines of the headers of arrays of tables, by section."""
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if (header := _ARRAY_HEADER.match(line)) is not None:
+            found.setdefault(header[1].replace('"', "").replace(" ", ""), []).append(number)
+    return found
 
 
 def _merge(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

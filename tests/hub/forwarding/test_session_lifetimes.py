@@ -1,8 +1,10 @@
 """Sessions of principals end: when they are idle, when they are too old, and when their user is logged out."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +239,37 @@ async def test_new_limits_apply_to_new_sessions() -> None:
         advance_clock(2 * IDLE_S)
         await yield_to_loop()
         assert await find_pid(upstream, member("acme", "ann")) == pid
+
+
+async def test_sessions_of_principals_are_reported_when_they_open_and_end() -> None:
+    reported: list[tuple[str, str, str]] = []
+    async with tenant_upstream(ACME, OTHER) as upstream:
+        upstream.on_event = lambda event, principal, facts: reported.append(
+            (event, principal.user, str(facts.get("reason", "")))
+        )
+        await call_tool(upstream, "pid", {}, make_caller())  # without an identity
+        for user in ("ann", "bob", "cat"):  # one more than `max_processes`
+            await find_pid(upstream, member("acme", user))
+        assert reported == [
+            ("session.open", "ann", ""),
+            ("session.open", "bob", ""),
+            ("session.evict", "ann", "evicted"),
+            ("session.open", "cat", ""),
+        ]
+        reported.clear()
+        await upstream.end_sessions(is_user("acme", "bob"), 0)
+        advance_clock(IDLE_S)
+        await wait_until(lambda: len(reported) == 2)
+        assert reported == [("session.close", "bob", "ended"), ("session.close", "cat", "idle")]
+        reported.clear()
+        pid = await find_pid(upstream, member("other", "dan"))
+        os.kill(pid, signal.SIGKILL)
+        await wait_until(lambda: not is_running(pid))
+        with suppress(UpstreamUnavailable):  # the call may find out that the process has ended
+            await find_pid(upstream, member("other", "dan"))
+        await find_pid(upstream, member("other", "dan"))
+        assert reported == [
+            ("session.open", "dan", ""),
+            ("session.close", "dan", "lost"),
+            ("session.open", "dan", ""),
+        ]

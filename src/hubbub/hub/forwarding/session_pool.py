@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,8 +28,8 @@ from hubbub.errors import ConnectionClosed, HubbubError, Overloaded
 from hubbub.hub.forwarding.forwarded_call import CapabilityBridge, ForwardedCall
 from hubbub.hub.forwarding.tenant_sessions import NO_LIMIT, Lifetimes, TenantSessions
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
-from hubbub.hub.upstream import SessionInfo, UpstreamOptions
-from hubbub.protocol.calls import Principal
+from hubbub.hub.upstream import ReportEvent, SessionInfo, UpstreamOptions
+from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.shares import Shares
 
 logger = logging.getLogger("hubbub.hub")
@@ -71,6 +72,7 @@ class SessionPool:
         make_room: Callable[[str | None], bool],
         on_start: Callable[[UpstreamSession], Awaitable[None]],
         on_end: Callable[[UpstreamSession], None],
+        on_event: ReportEvent = lambda event, principal, facts: None,
     ) -> None:
         self._options = options
         self._upstream = upstream
@@ -80,7 +82,11 @@ class SessionPool:
         """Called when no session is free, to end an abandoned call of one principal, or of any with None."""
         self._on_start = on_start
         self._on_end = on_end
+        self._on_event = on_event
+        """Called when a session of a principal was opened or ends, for the audit journal."""
         self._sessions: dict[UpstreamSession, None] = {}
+        self._by_profile: dict[SessionProfile, dict[UpstreamSession, None]] = {}
+        """The same sessions by profile: there may be thousands, and every call looks for those of its own."""
         self.tenants = TenantSessions()
         """Limits of the sessions of each tenant; all pools of a hub share one object."""
         self._default_lifetimes = Lifetimes(options.idle_s)
@@ -108,6 +114,17 @@ class SessionPool:
         """The sessions that are connected."""
         return [session for session in self._sessions if session.client.is_open]
 
+    def acquire_nowait(self, forwarded: ForwardedCall, profile: SessionProfile) -> UpstreamSession | None:
+        """Like `acquire`, but only if there is a session that needs neither to be started nor another log level."""
+        if forwarded.call.caller.log_level is not None:
+            return None
+        is_exclusive = self._is_exclusive(profile)
+        session = self._find_session(forwarded, profile, is_exclusive=is_exclusive)
+        if session is None or not session.is_started:
+            return None
+        self._add_call(session, forwarded, is_exclusive=is_exclusive)
+        return session
+
     async def acquire(
         self, forwarded: ForwardedCall, profile: SessionProfile, level: str | None, deadline: float
     ) -> UpstreamSession:
@@ -117,9 +134,7 @@ class SessionPool:
             Overloaded: other callers use every session, or the tenant has too many.
             HubbubError: the session cannot be started.
         """
-        is_exclusive = profile.is_exclusive or self._options.sessions == "own"
-        if not self.correlates and (profile.accepts_client_requests or profile.principal is None):
-            is_exclusive = True
+        is_exclusive = self._is_exclusive(profile)
         while True:
             session = self._find_session(forwarded, profile, is_exclusive=is_exclusive) or self._open_session(
                 profile, forwarded.call.caller.principal
@@ -127,11 +142,7 @@ class SessionPool:
             if session is not None:
                 break
             await self._wait_for_session(profile, deadline)
-        if not session.calls:
-            self._shares.take(profile.owner)
-        session.calls[forwarded] = None
-        if is_exclusive:
-            session.scope = forwarded.scope
+        self._add_call(session, forwarded, is_exclusive=is_exclusive)
         try:
             await self._ensure_started(session, deadline)
             if profile.log_level is None:
@@ -157,10 +168,11 @@ class SessionPool:
         session.idle_since = asyncio.get_running_loop().time()
         stays = session.is_clean or session.declares_nothing or self._options.sessions == "own"
         if session.is_ending or not session.client.is_open or not stays:
-            self._drop(session)
+            self._drop(session, session.end_reason if session.client.is_open else "lost")
         elif session.scope is forwarded:
             self._drop_unless_reusable(session)
-        self._wake_waiters()
+        if self._waiters:
+            self._wake_waiters()
         self._sweep_at(self._due_at(session))
 
     def infos(self) -> list[SessionInfo]:
@@ -175,7 +187,7 @@ class SessionPool:
         """
         found = [session for session in self._sessions if matches(session.principal)]
         for session in found:
-            self._retire(session, drain_s)
+            self._retire(session, "ended", drain_s)
         for session in found:
             await session.closed.wait()
         return len(found)
@@ -185,27 +197,41 @@ class SessionPool:
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for session in list(self._sessions):
-            self._drop(session)
+            self._drop(session, "stopped")
         self._wake_waiters()
         if self._close_tasks:
             await asyncio.wait(self._close_tasks)
 
     # -- choosing a session ----------------------------------------------------------
 
+    def _is_exclusive(self, profile: SessionProfile) -> bool:
+        """Whether a call of this profile must not share its session with other clients."""
+        if profile.is_exclusive or self._options.sessions == "own":
+            return True
+        return not self.correlates and (profile.accepts_client_requests or profile.principal is None)
+
+    def _add_call(self, session: UpstreamSession, forwarded: ForwardedCall, *, is_exclusive: bool) -> None:
+        assert session.profile is not None
+        if not session.calls:
+            self._shares.take(session.profile.owner)
+        session.calls[forwarded] = None
+        if is_exclusive:
+            session.scope = forwarded.scope
+
     def _find_session(
         self, forwarded: ForwardedCall, profile: SessionProfile, *, is_exclusive: bool
     ) -> UpstreamSession | None:
         free = None
         has_room = self._shares.has_room(profile.owner)
-        for session in list(self._sessions):
-            if session.profile != profile or session.is_ending:
+        for session in list(self._by_profile.get(profile, ())):
+            if session.is_ending:
                 continue
             if self._is_expired(session):
-                self._retire(session)
+                self._retire(session, "expired")
                 continue
             if session.start_task is not None and session.start_task.done() and not session.client.is_open:
                 if not session.calls:
-                    self._drop(session)
+                    self._drop(session, "lost")
                 continue
             if not has_room and not session.calls:
                 continue
@@ -230,13 +256,15 @@ class SessionPool:
             idle = self._pick_idle(profile.principal)
             if idle is None:
                 return None
-            self._drop(idle)
+            self._evict(idle)
         capabilities = msgspec.json.decode(profile.capabilities)
         session = UpstreamSession(profile, lambda session: self._make(session, capabilities))
         session.principal = principal
+        session.client.on_renewed = partial(self._report, "session.reinit", session)
         session.opened_at = session.idle_since = asyncio.get_running_loop().time()
         self._sessions[session] = None
-        self.tenants.add(principal.tenant, session, self._drop, is_process=self.are_processes)
+        self._by_profile.setdefault(profile, {})[session] = None
+        self.tenants.add(principal.tenant, session, self._evict, is_process=self.are_processes)
         self._sweep_at(self._due_at(session))
         return session
 
@@ -268,6 +296,8 @@ class SessionPool:
             await session.client.start()
             await session.set_level(session.profile.log_level)
             await self._on_start(session)
+            session.was_opened = True
+            self._report("session.open", session)
         except HubbubError:
             self._forget(session)
             session.closed.set()
@@ -309,26 +339,36 @@ class SessionPool:
         if not self._is_reusable(session):
             self._drop(session)
 
-    def _retire(self, session: UpstreamSession, drain_s: float | None = None) -> None:
+    def _retire(self, session: UpstreamSession, reason: str, drain_s: float | None = None) -> None:
         """Give a session no more calls, and close it after its calls in flight, or when their time is over."""
-        session.is_ending = True
+        session.is_ending, session.end_reason = True, reason
         if not session.calls:
-            self._drop(session)
+            self._drop(session, reason)
             return
         seconds = bounds.UPSTREAM_DRAIN_TIMEOUT_S if drain_s is None else drain_s
-        asyncio.get_running_loop().call_later(seconds, self._drop, session)
+        asyncio.get_running_loop().call_later(seconds, self._drop, session, reason)
+
+    def _evict(self, session: UpstreamSession) -> None:
+        self._drop(session, "evicted")
 
     def _forget(self, session: UpstreamSession) -> bool:
         """Remove a session; return whether it was there."""
         if session not in self._sessions:
             return False
         del self._sessions[session]
+        assert session.profile is not None
+        alike = self._by_profile[session.profile]
+        del alike[session]
+        if not alike:
+            del self._by_profile[session.profile]
         self.tenants.remove(session.principal.tenant, session)
         return True
 
-    def _drop(self, session: UpstreamSession) -> None:
+    def _drop(self, session: UpstreamSession, reason: str = "finished") -> None:
         if not self._forget(session):
             return
+        if session.was_opened:
+            self._report("session.evict" if reason == "evicted" else "session.close", session, reason)
         task = asyncio.create_task(self._close_session(session))
         self._close_tasks.add(task)
         task.add_done_callback(self._close_tasks.discard)
@@ -343,6 +383,14 @@ class SessionPool:
             logger.exception("closing a session with %s failed", self._upstream)
         finally:
             session.closed.set()
+
+    def _report(self, event: str, session: UpstreamSession, reason: str = "") -> None:
+        if session.principal is not ANONYMOUS:
+            facts: dict[str, str | int | float] = {"transport": session.client.config.transport}
+            if reason:
+                age_s = asyncio.get_running_loop().time() - session.opened_at
+                facts |= {"reason": reason, "age_s": round(age_s, 3)}
+            self._on_event(event, session.principal, facts)
 
     def _lifetimes(self, session: UpstreamSession) -> Lifetimes:
         return self.tenants.lifetimes(session.principal.tenant) or self._default_lifetimes
@@ -372,7 +420,7 @@ class SessionPool:
                 continue
             due_at = self._due_at(session)
             if due_at <= now:
-                self._retire(session)
+                self._retire(session, "expired" if self._is_expired(session) else "idle")
             else:
                 next_due_at = min(next_due_at, due_at)
         self._sweep_at(max(next_due_at, now + bounds.SWEEP_INTERVAL_S))

@@ -28,7 +28,7 @@ from hubbub.hub.forwarding.forwarded_call import (
 )
 from hubbub.hub.forwarding.session_pool import SessionPool, profile_for
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
-from hubbub.hub.upstream import UpstreamOptions
+from hubbub.hub.upstream import ReportEvent, UpstreamOptions
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer
 from hubbub.protocol.calls import Caller, RawReply
@@ -49,6 +49,7 @@ class UpstreamLink:
         on_connection: Callable[[], None],
         on_change: Callable[[ChangeEvent, Client | None], None],
         on_renewed: Callable[[], None],
+        on_event: ReportEvent,
     ) -> None:
         """Make the link without connecting.
 
@@ -63,6 +64,7 @@ class UpstreamLink:
             on_change: Gets changes of lists and subscribed resources, with the client that reported them;
                 None instead of a client whose session belongs to one principal.
             on_renewed: Called when the server may have been replaced, so that its lists must be read again.
+            on_event: Gets what the audit journal records.
         """
         self._config = msgspec.structs.replace(config, capabilities={})
         self._known_eras = known_eras
@@ -82,6 +84,7 @@ class UpstreamLink:
             make_room=make_room,
             on_start=self._session_started,
             on_end=self._session_ended,
+            on_event=on_event,
         )
         self.watch = ResourceWatch(self.pool, self.connection.get_client)
         self._default: UpstreamSession | None = None
@@ -114,13 +117,14 @@ class UpstreamLink:
 
     # -- forwarding a call ---------------------------------------------------------------
 
-    def default_session_for(self, forwarded: ForwardedCall) -> UpstreamSession | None:
-        """Return the default session with the call added to it, if the call can use it without waiting."""
+    def acquire_nowait(self, forwarded: ForwardedCall) -> UpstreamSession | None:
+        """Return a session with the call added to it, if the call can use one without waiting."""
         default = self._default
         if default is None or default.scope is not None or self.connection.open_client is not default.client:
             return None
-        if profile_for(forwarded, default, self.bridge, keeps_client_sessions=self._keeps_client_sessions) is not None:
-            return None
+        profile = profile_for(forwarded, default, self.bridge, keeps_client_sessions=self._keeps_client_sessions)
+        if profile is not None:
+            return self.pool.acquire_nowait(forwarded, profile)
         default.calls[forwarded] = None
         return default
 

@@ -49,6 +49,8 @@ class UpstreamSession:
         self.started_at = time.time()
         self.is_ending = False
         """Whether it gets no more calls."""
+        self.end_reason = "finished"
+        self.was_opened = False
         self.closed = asyncio.Event()
         self.start_task: asyncio.Task[None] | None = None
         self.client = make(self)
@@ -57,6 +59,12 @@ class UpstreamSession:
     def declares_nothing(self) -> bool:
         """Whether none of its callers declared elicitation, sampling or roots."""
         return self.scope is None and (self.profile is None or not self.profile.accepts_client_requests)
+
+    @property
+    def is_started(self) -> bool:
+        """Whether its handshake has succeeded and it is connected."""
+        task = self.start_task
+        return task is not None and task.done() and not task.cancelled() and self.client.is_open
 
     @property
     def is_clean(self) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from hubbub import bounds
+from hubbub.errors import SettingsError
 from hubbub.observe import Metrics, log_cut_off
 from hubbub.ports import TenantDirectory
 from hubbub.protocol.calls import Principal
@@ -49,7 +50,7 @@ class HttpApp:
     def __init__(self, server: Server, settings: ServeSettings) -> None:
         self._server = server
         self._key_usage = None if settings.key_file is None else KeyUsage()
-        self._gate = gate = _make_gate(settings, server.tenants, self._key_usage)
+        self._gate = gate = _make_gate(settings, server, self._key_usage)
         self.metrics = metrics = Metrics()
         self._is_recorded = False
         self.message_bytes = limit = settings.max_message_bytes or server.message_bytes
@@ -184,15 +185,16 @@ def _make_identity(settings: ServeSettings, tenants: TenantDirectory | None) -> 
     return TenantIdentity(tenants, derive_fingerprint_key(key))
 
 
-def _make_gate(settings: ServeSettings, tenants: TenantDirectory | None, key_usage: KeyUsage | None) -> Gate:
+def _make_gate(settings: ServeSettings, server: Server, key_usage: KeyUsage | None) -> Gate:
     """Raises: SettingsError, if unauthenticated callers on the network could call, or callers would have no tenant."""
-    identity = _make_identity(settings, tenants)
+    identity = _make_identity(settings, server.tenants)
     authenticators: list[Authenticator] = []
     if settings.key_file is not None:
         from hubbub.security.api_keys import ApiKeys
 
         authenticators.append(ApiKeys(Path(settings.key_file), identity=identity, usage=key_usage))
     if settings.jwt_keys is not None:
+        from hubbub.net.egress_rules import NO_RULES
         from hubbub.net.fetch import fetch
         from hubbub.security.jwt import JwtSettings, make_token_authenticator
         from hubbub.security.token_claims import ClaimMapping
@@ -205,7 +207,15 @@ def _make_gate(settings: ServeSettings, tenants: TenantDirectory | None, key_usa
                 tenant=settings.jwt_tenant_claim, user=settings.jwt_user_claim, scopes=settings.jwt_scope_claims
             ),
         )
-        authenticators.append(make_token_authenticator(jwt, fetch, identity))
+        if server.egress is not None and settings.jwt_keys.startswith(("https://", "http://")):
+            try:
+                server.egress.check_url(settings.jwt_keys)
+            except SettingsError as error:
+                raise SettingsError(f"jwt_keys: {error.message}") from None
+        # Read for each fetch, because the rules may change while the server runs.
+        authenticators.append(
+            make_token_authenticator(jwt, lambda url: fetch(url, server.egress or NO_RULES), identity)
+        )
     edge = EdgeSettings(
         bind_host=settings.bind_host,
         allowed_hosts=settings.allowed_hosts,
