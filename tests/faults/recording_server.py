@@ -4,7 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from hubbub import Server
+from hubbub import Server, run
 
 FOLDER = Path(__file__).parent
 server = Server("recorder")
@@ -54,4 +54,4 @@ async def secret() -> str:
 
 
 if __name__ == "__main__":
-    server.run()
+    run(server)
