@@ -51,7 +51,3 @@ async def public() -> str:
 async def secret() -> str:
     """Policies of tests hide this."""
     return "secret"
-
-
-if __name__ == "__main__":
-    server.run()

@@ -30,7 +30,7 @@ from hubbub.settings.governance import (
 )
 
 Key = dict[str, str]
-FORMS = {"elicitation": {}}
+FORMS: dict[str, Any] = {"elicitation": {}}
 
 
 class AttackedHub(NamedTuple):
