@@ -4,7 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from hubbub import Server, run
+from hubbub import Server
 
 FOLDER = Path(__file__).parent
 server = Server("recorder")
@@ -51,7 +51,3 @@ async def public() -> str:
 async def secret() -> str:
     """Policies of tests hide this."""
     return "secret"
-
-
-if __name__ == "__main__":
-    run(server)

@@ -20,9 +20,12 @@ from tests.http.raw_http import call, request
 from tests.http.test_websocket import exchange, open_websocket
 from tests.security.attacked_hub import FORMS, find_approval, is_refused, open_attacked_hub
 
-from hubbub import Server, ToolAnnotations, UpstreamConfig, ViewSettings
+from hubbub import Principal, Server, ToolAnnotations, UpstreamConfig, ViewSettings
 from hubbub.admin.unix_socket import AdminSocket
-from hubbub.settings.governance import PolicyRule, TenantSettings
+from hubbub.governance.approval_errors import ApprovalRequired
+from hubbub.governance.approvals import Approvals, MarkedCall
+from hubbub.governance.decision import PolicyDecision
+from hubbub.settings.governance import ApprovalSettings, PolicyRule, TenantSettings
 
 UNSAFE = "x\r\nSet-Cookie: a=b\r\n\x1b[31m\u2028\u202e\u200bend"
 UNSAFE_CHARACTERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200b]")
@@ -372,3 +375,24 @@ async def connect_as(user: str, path: str) -> tuple[int | None, str]:
     )
     output, errors = await process.communicate()
     return process.returncode, (output or errors).decode()
+
+
+# -- clocks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jump_s", [-1e9, -3600.0, 3600.0, 1e9])
+def test_a_jump_of_the_system_clock_neither_extends_nor_ends_an_approval(jump_s: float) -> None:
+    monotonic, wall = [100.0], [1.7e9]
+    queue = Approvals(ApprovalSettings(expires_s=60), clock=lambda: monotonic[0], wall_clock=lambda: wall[0])
+    ada = Principal("acme/ada#1", tenant="acme", user="ada")
+    carol = Principal("acme/carol#1", tenant="acme", user="carol")
+    marked = MarkedCall(ada, "box", "wipe", b"{}", PolicyDecision("confirm", "policy.rules[0]", version="v1"))
+    with pytest.raises(ApprovalRequired):
+        queue.require(marked)
+    wall[0] += jump_s
+    (pending,) = queue.list_pending(carol)
+    queue.approve(pending.id, carol)
+    wall[0] -= 2 * jump_s
+    monotonic[0] += 61
+    with pytest.raises(ApprovalRequired):
+        queue.require(marked)
