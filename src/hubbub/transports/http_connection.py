@@ -215,8 +215,7 @@ class HttpConnection(asyncio.Protocol):
         limit = self.context.limits.head_bytes
         if self._overhead_bytes > limit:
             sizes = [len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in self._list_fields()]
-            size = len(self._url) + sum(sizes)
-            if size > limit:
+            if len(self._url) + sum(sizes) > limit:
                 raise self._refuse_head()
         self._overhead_bytes = 0
         if self._parser.should_upgrade():
