@@ -235,3 +235,30 @@ async def test_programs_are_hidden_from_tenants_that_do_not_allow_them(tmp_path:
         assert refused.json["error"]["code"] == -32602
         listed = await hub.send(await hub.other("tenant"), "tools/list")
         assert "notes1" not in listed.body.decode()
+
+
+@pytest.mark.requirement("I4")
+async def test_each_process_of_a_tenant_has_its_own_folder_for_temporary_files(tmp_path: Path) -> None:
+    program = tmp_path / "temporary.py"
+    program.write_text(
+        "import os\n"
+        "from hubbub import Server, run\n"
+        "server = Server('temporary')\n"
+        "@server.tool\n"
+        "async def folder() -> str:\n"
+        "    return os.environ['TMPDIR']\n"
+        "run(server)\n"
+    )
+    section = (
+        f"[servers.temporary]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([str(program)])}\n"
+        f'env = {{PYTHONPATH = "{SOURCE}"}}\n'
+    )
+    async with run_tenant_hub(tmp_path, section, TENANTS) as hub:
+        own = Path(await hub.call(hub.ada, "folder"))
+        assert own == Path(await hub.call(hub.ada, "folder"))
+        assert own.stat().st_mode & 0o777 == 0o700
+        other = Path(await hub.call(await hub.other("user"), "folder"))
+        assert own != other
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert not own.exists()
+    assert not other.exists()
