@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub import Call, CallNext, Client, Principal, Reply, Server, SettingsError
-from hubbub.errors import QuotaExceeded, TooManyCalls
+from hubbub import Call, CallNext, Client, Principal, QuotaExceeded, Reply, Server, SettingsError, TooManyCalls
 from hubbub.governance import call_quotas
 from hubbub.governance.call_quotas import CallQuotas, TenantCalls
 from hubbub.protocol.error_codes import error_object

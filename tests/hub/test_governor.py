@@ -11,11 +11,10 @@ import pytest
 from tests.hub.local_hubs import library, list_names, make_hub, toolbox
 from tests.server.raw_client import ALL_CAPABILITIES, MODERN, RawClient, connect_raw_client
 
-from hubbub import Server
+from hubbub import Principal, Server
 from hubbub.assembly.governance import add_governor
 from hubbub.governance.journal_reader import read_records
 from hubbub.hub.gateway import Gateway
-from hubbub.protocol.calls import Principal
 from hubbub.settings.governance import GovernanceSettings
 
 LEGACY = "2025-11-25"

@@ -25,7 +25,7 @@ from tests.interop import server as interop_server
 
 from hubbub import Principal
 from hubbub.governance.journal_reader import read_records
-from hubbub.settings.folders import data_folder
+from hubbub.pack import data_folder
 
 pytestmark = [pytest.mark.usefixtures("own_folders"), pytest.mark.requirement("I2", "I6")]
 
