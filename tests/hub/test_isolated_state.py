@@ -30,7 +30,7 @@ from hubbub.pack import data_folder
 pytestmark = [pytest.mark.usefixtures("own_folders"), pytest.mark.requirement("I2", "I6")]
 
 each_part = pytest.mark.parametrize("part", PARTS)
-ELICITATION = {"elicitation": {"form": {}}}
+ELICITATION: dict[str, Any] = {"elicitation": {"form": {}}}
 PROGRAM = """
 from pathlib import Path
 
@@ -214,7 +214,7 @@ async def test_a_handle_works_for_its_owner_only(
 @each_part
 async def test_requests_of_a_server_reach_the_caller_whose_call_it_works_on(tmp_path: Path, part: str) -> None:
     async with run_desk(tmp_path) as hub:
-        capabilities = {"elicitation": {"form": {}}, "roots": {}}
+        capabilities: dict[str, Any] = {"elicitation": {"form": {}}, "roots": {}}
         keys = {"ada": hub.ada, "other": await hub.other(part)}
         sessions = {
             name: await open_session(hub.site, capabilities=capabilities, headers=key) for name, key in keys.items()
