@@ -1,6 +1,6 @@
 """Combines policy, quotas, approvals and audit on the path of a call through a hub.
 
-    decide -> count -> ask a person -> record the decision -> call -> record the outcome
+    count -> decide -> ask a person -> record the decision -> call -> record the outcome
 
 A call runs only after its decision is in the journal. Each part is optional, except the policy.
 """
