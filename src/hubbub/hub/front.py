@@ -446,7 +446,7 @@ class Front(Server):
             yield partial(Connection, self)
 
     def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
-        """End the suspended calls of revoked callers, at the upstreams too."""
+        """End the suspended calls of revoked callers, at the upstreams too, and their sessions with these."""
         super().end_revoked(is_revoked)
         for upstream in self.hub.upstreams.values():
             upstream.end_revoked(is_revoked)

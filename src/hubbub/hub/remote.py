@@ -326,8 +326,9 @@ class RemoteUpstream:
         """Do nothing: a remote server manages its own sessions."""
 
     def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
-        """End the calls of revoked callers that wait here for input."""
+        """End the calls of revoked callers that wait here for input, and their sessions with the server."""
         self._rounds.end_revoked(is_revoked)
+        self._link.pool.end_revoked(is_revoked)
 
     # -- sessions of principals ----------------------------------------------------------
 

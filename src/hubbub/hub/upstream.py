@@ -153,7 +153,7 @@ class Upstream(Peer, Protocol):
         """Drop what was kept for a caller's session, because it has ended."""
 
     def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
-        """End the suspended calls of callers whose credential was revoked."""
+        """End the suspended calls and the sessions of callers whose credential was revoked."""
 
     def use_tenants(self, tenants: TenantSessions) -> None:
         """Count the sessions of tenants in this table, which all upstreams of the hub share."""

@@ -7,7 +7,8 @@ has one alone for as long as a call of theirs runs. The default session declares
 
 Authenticated callers never use the default session, in any era: each principal has its own sessions (on stdio:
 processes), and at most its share of them. A session ends when it was idle for long enough, when it is too old, or when
-its principal is logged out: it gets no more calls, and calls in flight have some time to finish.
+its principal is logged out: it gets no more calls, and calls in flight have some time to finish. Sessions of revoked
+credentials end at once.
 """
 
 from __future__ import annotations
@@ -191,6 +192,16 @@ class SessionPool:
         for session in found:
             await session.closed.wait()
         return len(found)
+
+    def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
+        """End the sessions of principals whose credential was revoked, at once and with their calls.
+
+        A rotated key counts as revoked only after the time that its running calls have to finish.
+        """
+        names = {session.principal.name for session in self._sessions if session.principal is not ANONYMOUS}
+        revoked = set(filter(is_revoked, names))
+        for session in [session for session in self._sessions if session.principal.name in revoked]:
+            self._drop(session, "revoked")
 
     async def close(self) -> None:
         """Close every session."""
