@@ -54,6 +54,7 @@ reason = "It is gone then"
 """
 ANN = Principal("acme/ann#1", frozenset({"hub:admin"}), tenant="acme", user="ann")
 BEN = Principal("beta/ben#1", frozenset({"hub:admin"}), tenant="beta", user="ben")
+OPERATOR = Principal("/root#1", frozenset({"hub:admin"}), user="root")
 
 
 class GovernedHub:
@@ -98,7 +99,7 @@ async def test_every_call_is_decided_and_recorded_with_its_outcome(tmp_path: Pat
     async with open_hub(tmp_path) as hub:
         await hub.call("hub.sessions.list", ANN)
         with pytest.raises(ToolError):
-            await hub.call("hub.pins.list", ANN)
+            await hub.call("hub.sessions.list", ANN, tenant="beta")
         await hub.call("hub.status")
     found = [
         (record.event, record.user, record.tool, record.action, record.outcome)
@@ -108,8 +109,8 @@ async def test_every_call_is_decided_and_recorded_with_its_outcome(tmp_path: Pat
     assert found == [
         ("decision", "ann", "hub.sessions.list", "admin", ""),
         ("call.end", "ann", "hub.sessions.list", "", "ok"),
-        ("decision", "ann", "hub.pins.list", "admin", ""),
-        ("call.end", "ann", "hub.pins.list", "", "tool_error"),
+        ("decision", "ann", "hub.sessions.list", "admin", ""),
+        ("call.end", "ann", "hub.sessions.list", "", "tool_error"),
         ("decision", local_operator().name, "hub.status", "admin", ""),
         ("call.end", local_operator().name, "hub.status", "", "ok"),
     ]
@@ -136,11 +137,45 @@ async def test_what_the_policy_denies_is_neither_listed_nor_called_except_by_who
     assert logout.facts == {"of_tenant": "", "of_user": "ann", "server_sessions": 0, "client_sessions": 0}
 
 
+async def test_what_only_operators_can_use_does_not_exist_for_the_administrators_of_a_tenant(tmp_path: Path) -> None:
+    arguments: dict[str, dict[str, str]] = {
+        "hub.policy.show": {},
+        "hub.audit.verify": {},
+        "hub.keys.create": {"name": "new"},
+        "hub.keys.rotate": {"name": "new"},
+        "hub.keys.revoke": {"name": "new"},
+        "hub.pins.list": {},
+        "hub.pins.diff": {},
+        "hub.pins.approve": {"server": "one"},
+    }
+    async with open_hub(tmp_path) as hub:
+        assert await hub.list_tools(OPERATOR) == await hub.list_tools()
+        assert await hub.list_tools() - await hub.list_tools(BEN) == set(arguments)
+        for tool, given in arguments.items():
+            with pytest.raises(ToolNotFound):
+                await hub.call(tool, BEN, **given)
+            await hub.call(tool, OPERATOR, **given)
+    decisions = [
+        (record.user, record.decision.effect, record.decision.rule) for record in hub.records() if record.decision
+    ]
+    assert decisions == [("ben", "deny", "operators"), ("root", "allow", "operators")] * len(arguments)
+
+
+async def test_an_operator_with_a_key_administers_every_tenant_unless_a_rule_denies_it(tmp_path: Path) -> None:
+    rule = '[[policy.rules]]\neffect = "deny"\ntools = ["hub.audit.*"]\nusers = ["root"]\n'
+    async with open_hub(tmp_path, rule) as hub:
+        assert (await hub.call("hub.sessions.list", OPERATOR, tenant="beta"))["servers"] == []
+        assert (await hub.call("hub.status", OPERATOR))["problems"] != []
+        assert not {tool for tool in await hub.list_tools(OPERATOR) if tool.startswith("hub.audit.")}
+        with pytest.raises(ToolNotFound):
+            await hub.call("hub.audit.verify", OPERATOR)
+
+
 async def test_the_policy_is_shown_to_operators_and_tested_for_ones_own_tenant(tmp_path: Path) -> None:
     async with open_hub(tmp_path) as hub:
         shown = await hub.call("hub.policy.show")
         assert [rule["rule"] for rule in shown["rules"]][-3:] == ["policy.rules[0]", "policy.rules[1]", "default"]
-        with pytest.raises(ToolError, match="only an operator"):
+        with pytest.raises(ToolNotFound):
             await hub.call("hub.policy.show", ANN)
         decision = await hub.call("hub.policy.test", ANN, action="call", server="one", name="wipe", user="bob")
         assert (decision["effect"], decision["rule"]) == ("confirm", "policy.rules[1]")
@@ -166,7 +201,7 @@ async def test_an_administrator_of_a_tenant_reads_its_records_only(tmp_path: Pat
         for tool in ("hub.audit.search", "hub.audit.tail"):
             with pytest.raises(ToolError, match="administers the tenant 'acme' only"):
                 await hub.call(tool, ANN, tenant="beta")
-        with pytest.raises(ToolError, match="only an operator"):
+        with pytest.raises(ToolNotFound):
             await hub.call("hub.audit.verify", ANN)
         found = await hub.call("hub.audit.search", event="decision", user="ben", limit=1)
         assert [record["tool"] for record in found["records"]] == ["hub.sessions.list"]
@@ -186,7 +221,7 @@ async def test_a_key_is_created_rotated_and_revoked_by_an_operator_and_shown_onc
         assert [key["name"] for key in listed["keys"]] == ["laptop"]
         assert (await hub.call("hub.keys.list"))["total"] == 2
         for tool in ("create", "rotate", "revoke"):
-            with pytest.raises(ToolError, match="only an operator"):
+            with pytest.raises(ToolNotFound):
                 await hub.call(f"hub.keys.{tool}", ANN, name="laptop")
         with pytest.raises(ToolError, match="already has a key named 'laptop'"):
             await hub.call("hub.keys.create", name="laptop")

@@ -11,7 +11,8 @@ def decide_slowly(
     settings: PolicySettings, tenants: tuple[TenantSettings, ...], principal: Principal, action: Action, target: Target
 ) -> tuple[str, str]:
     """Return the effect and the rule."""
-    if tenants:
+    is_operator = bool(tenants) and not principal.tenant and "hub:admin" in principal.scopes and target.kind == "admin"
+    if tenants and not is_operator:
         own = [tenant for tenant in tenants if tenant.name == principal.tenant]
         if not own:
             return "deny", "tenants"
@@ -19,6 +20,8 @@ def decide_slowly(
             return "deny", f"tenants.{principal.tenant}.servers"
     use = USE_ACTIONS[target.kind]
     effect, rule, _ = first_match(settings, principal, use, target)
+    if is_operator and rule == "default":
+        effect, rule = "allow", "operators"
     if action == use or effect == "deny":
         return effect, rule
     other_effect, other_rule, is_named = first_match(settings, principal, action, target)

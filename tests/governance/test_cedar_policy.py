@@ -116,6 +116,23 @@ def test_what_may_not_be_called_is_not_listed_even_if_a_policy_permits_the_list(
     assert effect(engine, WRITE, "list")[0] == "deny"
 
 
+def test_operators_administer_unless_a_policy_forbids_it_and_can_do_nothing_else() -> None:
+    operator = Principal("/root#1", frozenset({"hub:admin"}), user="root")
+    logout, verify = (Target("admin", "hub", name) for name in ("hub.sessions.logout", "hub.audit.verify"))
+    text = 'permit(principal, action == Action::"call", resource);\n' + (
+        'forbid(principal, action, resource) when { resource.name == "hub.audit.verify" };'
+    )
+    engine = CedarPolicy(text, TENANTS)
+    for action in ("admin", "list"):
+        assert effect(engine, logout, action, operator)[:2] == ("allow", "operators")
+        assert effect(engine, verify, action, operator)[0] == "deny"
+    assert [check.effect for check in engine.explain(operator, "admin", logout)][-1] == "allow"
+    assert effect(engine, WRITE, who=operator)[:2] == ("deny", "tenants")
+    nobody = Principal("/nobody#1", user="nobody")
+    assert effect(engine, logout, "admin", nobody)[:2] == ("deny", "tenants")
+    assert effect(CedarPolicy(text), logout, "admin", operator)[:2] == ("deny", "default"), "there are no tenants"
+
+
 def test_restrictions_of_tenants_come_before_the_policies() -> None:
     everything = "permit(principal, action, resource);"
     engine = CedarPolicy(everything, (TenantSettings(name="red", servers=("mail",)),))

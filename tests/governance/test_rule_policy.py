@@ -35,6 +35,29 @@ def effect(engine: RulePolicy, target: Target, action: Action = "call", who: Pri
     return decision.effect, decision.rule
 
 
+# -- operators ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("default", ["allow", "deny"])
+def test_operators_administer_unless_a_rule_denies_it_and_can_do_nothing_else(default: str) -> None:
+    operator = Principal("/root#1", frozenset({"hub:admin"}), user="root")
+    logout, verify = (Target("admin", "hub", name) for name in ("hub.sessions.logout", "hub.audit.verify"))
+    engine = policy(
+        PolicyRule(effect="deny", actions=("admin",), tools=("hub.audit.*",)),
+        PolicyRule(effect="deny", actions=("list",), tools=("hub.sessions.*",)),
+        PolicyRule(effect="allow", tools=("write_note",)),
+        default=default,
+    )
+    assert effect(engine, logout, "admin", operator) == ("allow", "operators")
+    assert effect(engine, logout, "list", operator) == ("deny", "policy.rules[1]")
+    assert effect(engine, verify, "admin", operator) == ("deny", "policy.rules[0]")
+    assert [check.rule for check in engine.explain(operator, "admin", logout)][-1] == "operators"
+    for target, action in ((WRITE, "call"), (WRITE, "list"), (Target("resource", "notes", "note://1"), "read")):
+        assert effect(engine, target, action, operator) == ("deny", "tenants")
+    assert effect(engine, logout, "admin", Principal("/nobody#1", user="nobody")) == ("deny", "tenants")
+    assert effect(policy(default="deny", tenants=()), logout, "admin", operator) == ("deny", "default")
+
+
 # -- which rule decides ------------------------------------------------------------------------------
 
 

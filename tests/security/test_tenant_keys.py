@@ -113,6 +113,21 @@ def test_a_key_without_a_known_tenant_authenticates_nobody(
     assert reasons == ["it has no tenant" if tenant is None else "there is no tenant 'gamma' in the settings"]
 
 
+def test_a_key_without_a_tenant_and_with_the_scope_of_operators_is_an_operators(keys: Keys) -> None:
+    key, other = keys.add("root", None, scopes=("hub:admin",)), keys.add("root2", None, scopes=("hub:admin", "x"))
+    authenticator = keys.authenticator()
+    gate = Gate(EdgeSettings(), [authenticator], identity=keys.identity)
+    root = identified(keys, key, authenticator)
+    assert (root.tenant, root.user, root.client, root.scopes) == ("", "root", "root", {"hub:admin"})
+    assert root.name == f"/root#{root.credential}"
+    assert identified(keys, other, authenticator).name != root.name
+    keys.tenants.update([TenantSettings(name="gamma")])
+    assert not gate.is_revoked(root.name), "it belongs to no tenant that could be removed"
+    revoke_records(keys.path, "root")
+    assert keys.identify(key, authenticator) is None
+    assert gate.is_revoked(root.name)
+
+
 def test_a_removed_tenant_loses_its_callers_and_a_new_one_gets_its_own(keys: Keys) -> None:
     ada, bob = keys.add("ada", "acme"), keys.add("bob", "gamma")
     authenticator = keys.authenticator()

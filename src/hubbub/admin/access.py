@@ -28,6 +28,8 @@ class AdminTools:
     def __init__(self, server: Server, record_event: RecordEvent = lambda event: None) -> None:
         self._server = server
         self._record_event = record_event
+        self.operator_tools: set[str] = set()
+        """Names of the tools that only operators can use; for administrators of a tenant they do not exist."""
 
     def record(
         self, context: Context, event: str, facts: Mapping[str, Fact], *, server: str = "", tool: str = ""
@@ -47,19 +49,29 @@ class AdminTools:
             )
         )
 
-    def read(self, name: str) -> Callable[[F], F]:
-        """Register a function that changes nothing."""
+    def read(self, name: str, *, for_operators: bool = False) -> Callable[[F], F]:
+        """Register a function that changes nothing; `for_operators`: only they can use it."""
         annotations = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        return self._server.tool(name=name, annotations=annotations, scopes=_SCOPES)
+        return self._register(name, annotations, for_operators=for_operators)
 
-    def change(self, name: str, *, is_destructive: bool = False, is_idempotent: bool = False) -> Callable[[F], F]:
-        """Register a function that changes something; `is_destructive`: something that was there is lost."""
+    def change(
+        self, name: str, *, is_destructive: bool = False, is_idempotent: bool = False, for_operators: bool = False
+    ) -> Callable[[F], F]:
+        """Register a function that changes something.
+
+        `is_destructive`: something that was there is lost. `for_operators`: only they can use it.
+        """
         annotations = ToolAnnotations(
             read_only_hint=False,
             destructive_hint=is_destructive,
             idempotent_hint=is_idempotent,
             open_world_hint=False,
         )
+        return self._register(name, annotations, for_operators=for_operators)
+
+    def _register(self, name: str, annotations: ToolAnnotations, *, for_operators: bool) -> Callable[[F], F]:
+        if for_operators:
+            self.operator_tools.add(name)
         return self._server.tool(name=name, annotations=annotations, scopes=_SCOPES)
 
 
@@ -79,14 +91,17 @@ def is_local_operator(principal: Principal) -> bool:
     return principal is local_operator()  # no credential can claim to be it
 
 
-def is_operator(context: Context) -> bool:
-    """Whether the caller administers every tenant: it belongs to none."""
-    return not context.caller.principal.tenant
+def is_operator(principal: Principal) -> bool:
+    """Whether a principal administers every tenant: it belongs to none."""
+    return not principal.tenant
 
 
 def require_operator(context: Context, why: str) -> None:
-    """Raises: ToolError, if the caller administers one tenant only."""
-    if not is_operator(context):
+    """Check again what `AdminTools` hides: a mistake there must not let a tenant administer others.
+
+    Raises: ToolError, if the caller administers one tenant only.
+    """
+    if not is_operator(context.caller.principal):
         raise ToolError(f"{why}, so only an operator of the hub can do this")
 
 

@@ -89,7 +89,7 @@ def register(tools: AdminTools, folder: Path) -> None:
         found = await _read(lambda: read_tail(folder, limit + 1, wanted))
         return _describe(found[-limit:], is_complete=len(found) <= limit)
 
-    @tools.read("hub.audit.verify")
+    @tools.read("hub.audit.verify", for_operators=True)
     async def verify_journal(context: Context) -> Verification:
         """Verify the hash chain of the audit journal; to notice that its end was cut off, compare a stored head too."""
         require_operator(context, "The journal has the records of all tenants")

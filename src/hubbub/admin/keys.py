@@ -83,7 +83,7 @@ def register(tools: AdminTools, path: Path, after_change: Callable[[], None] = l
             keys=[_describe(record, last_uses.get(record.id)) for record in records[:LISTED_KEYS]], total=len(records)
         )
 
-    @tools.change("hub.keys.create")
+    @tools.change("hub.keys.create", for_operators=True)
     async def create(
         name: _Name,
         tenant: Annotated[str | None, msgspec.Meta(description="The tenant that its user belongs to.")] = None,
@@ -99,7 +99,7 @@ def register(tools: AdminTools, path: Path, after_change: Callable[[], None] = l
         tools.record(context, "key.created", _facts(record))
         return NewKey(key=key, stored=_describe(record, None))
 
-    @tools.change("hub.keys.rotate", is_destructive=True)
+    @tools.change("hub.keys.rotate", for_operators=True, is_destructive=True)
     async def rotate(
         name: _Name,
         overlap_s: Annotated[
@@ -115,7 +115,7 @@ def register(tools: AdminTools, path: Path, after_change: Callable[[], None] = l
         tools.record(context, "key.rotated", _facts(record))
         return NewKey(key=key, stored=_describe(record, None))
 
-    @tools.change("hub.keys.revoke", is_destructive=True)
+    @tools.change("hub.keys.revoke", for_operators=True, is_destructive=True)
     async def revoke(name: _Name, *, context: Context) -> RevokedKey:
         """Remove every version of an API key; its sessions end within seconds."""
         require_operator(context, _WHY)

@@ -73,7 +73,7 @@ class ApprovedPins(msgspec.Struct, kw_only=True):
 def register(tools: AdminTools, pins: PinStore, select: Callable[..., Any]) -> None:
     """Register the tools of this area; `select` makes a selection of definitions (`pin_records.Selection`)."""
 
-    @tools.read("hub.pins.list")
+    @tools.read("hub.pins.list", for_operators=True)
     async def list_pins(
         server: ServerName = None,
         statuses: Annotated[list[Status], msgspec.Meta(description="Only these; by default all.")] = [],  # noqa: B006
@@ -85,7 +85,7 @@ def register(tools: AdminTools, pins: PinStore, select: Callable[..., Any]) -> N
         found = await pins.list_pins(statuses, select(server=server))
         return PinList(pins=[_describe(record) for record in found[:LISTED_PINS]], total=len(found))
 
-    @tools.read("hub.pins.diff")
+    @tools.read("hub.pins.diff", for_operators=True)
     async def diff(server: ServerName = None, name: ItemName = None, *, context: Context) -> PinDiff:
         """Show the words and schema keys that are new or changed in definitions that are not approved."""
         require_operator(context, _WHY)
@@ -99,7 +99,7 @@ def register(tools: AdminTools, pins: PinStore, select: Callable[..., Any]) -> N
                 return PinDiff(lines=[*lines[:DIFF_LINES], "… name a server or a definition to see the rest"])
         return PinDiff(lines=lines)
 
-    @tools.change("hub.pins.approve", is_idempotent=True)
+    @tools.change("hub.pins.approve", for_operators=True, is_idempotent=True)
     async def approve(
         server: Annotated[str, msgspec.Meta(description="The server whose definitions are approved.")],
         name: ItemName = None,

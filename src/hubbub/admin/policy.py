@@ -62,7 +62,7 @@ class Decision(msgspec.Struct, kw_only=True):
 def register(tools: AdminTools, policy: Callable[[], ExplainedPolicy]) -> None:
     """Register the tools of this area; `policy` returns the policy in effect."""
 
-    @tools.read("hub.policy.show")
+    @tools.read("hub.policy.show", for_operators=True)
     async def show(context: Context) -> Policy:
         """List the rules of the policy in effect, in the order in which they decide."""
         require_operator(context, "The policy is about all tenants")

@@ -34,7 +34,7 @@ def make_admin_server(gateway: Gateway, areas: Iterable[AdminArea] = ()) -> Serv
     sessions.register(tools, control)
     for register in areas:
         register(tools)
-    server.wrap(lambda peer: GovernedAdmin(peer, server, gateway))
+    server.wrap(lambda peer: GovernedAdmin(peer, server, gateway, tools.operator_tools))
     return server
 
 

@@ -13,6 +13,7 @@ import click
 from hubbub.cli.errors import print_message
 from hubbub.cli.output import write_json, write_lines
 from hubbub.errors import HubbubError, SettingsError
+from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security import key_file_editor as editor
 from hubbub.security.key_records import KeyRecord, read_records
 from hubbub.settings import ServeSettings, Sources, collect_sources, format_suggestion, read_settings
@@ -192,9 +193,12 @@ def _check_tenant(record: KeyRecord, key_file: str | None) -> None:
         return
     if not names:
         return
-    if record.tenant is None:
-        print_message(f"warning: the settings have tenants, so this key needs one: --tenant {' or '.join(names[:5])}")
-    elif record.tenant not in names:
+    if record.tenant is None and ADMIN_SCOPE not in record.scopes:
+        print_message(
+            f"warning: the settings have tenants, so this key needs one: --tenant {' or '.join(names[:5])}; or "
+            f"--scope {ADMIN_SCOPE} for an operator's key, which administers the hub and can use no tool"
+        )
+    elif record.tenant is not None and record.tenant not in names:
         suggestion = format_suggestion(record.tenant, names)
         print_message(
             f"warning: the settings have no tenant {record.tenant!r}{suggestion}; the key is not accepted yet"

@@ -108,10 +108,7 @@ class CedarPolicy:
         """Evaluate each policy on its own; the decision is the last entry, because no order decides."""
         decision = self.decide(principal, action, target)
         checks: list[RuleCheck] = []
-        is_refused = self._access.refuse_tenant(principal.tenant) or self._access.refuse_server(
-            principal.tenant, target.server
-        )
-        if is_refused is None:
+        if self._access.refuse(principal.tenant, principal.scopes, target) is None:
             use = USE_ACTIONS[target.kind]
             for each in (use,) if action == use else (use, action):
                 checks += self._explain_action(principal, each, target)
@@ -127,11 +124,14 @@ class CedarPolicy:
 
     def _decide(self, key: tuple[_Caller, Action, Target]) -> PolicyDecision:
         caller, action, target = key
-        refusal = self._access.refuse_tenant(caller[0]) or self._access.refuse_server(caller[0], target.server)
+        tenant, _, _, scopes = caller
+        refusal = self._access.refuse(tenant, scopes, target)
         if refusal is not None:
             return refusal
         use = USE_ACTIONS[target.kind]
-        used, _ = self._ask(caller, use, target)
+        used, is_explicit = self._ask(caller, use, target)
+        if not is_explicit and self._access.is_operator(tenant, scopes):
+            used = self._access.operator
         if action == use or used.effect == "deny":
             return used
         other, is_explicit = self._ask(caller, action, target)

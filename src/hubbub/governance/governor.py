@@ -26,6 +26,7 @@ from hubbub.governance.approved_rounds import ApprovedRounds, find_request_state
 from hubbub.governance.audit_events import AuditEvent
 from hubbub.governance.client_approval import approve_call, must_suspend
 from hubbub.governance.decision import Action, PolicyDecision, PolicyEngine, Target
+from hubbub.governance.tenant_access import OPERATOR_RULE
 from hubbub.protocol.calls import Call, Principal, RawReply, Reply
 from hubbub.protocol.results import is_failed_tool
 from hubbub.security.redact import redact
@@ -138,19 +139,24 @@ class Governor:
         decision, _ = await self._confirm(call, action, target)
         await self._record_decision(call, action, target, decision)
 
-    async def administer(self, call: Call, target: Target, request: Request, *, is_owner: bool = False) -> Reply:
+    async def administer(
+        self, call: Call, target: Target, request: Request, *, is_owner: bool = False, is_hidden: bool = False
+    ) -> Reply:
         """Run a function of administration, if the policy allows it, and record it like a call.
 
         Quotas do not apply: whoever ends a flood of calls must not be kept out by it. `is_owner`: the caller is the
-        user who runs the hub and could change the policy, so that the policy does not decide.
+        user who runs the hub and could change the policy, so that the policy does not decide. `is_hidden`: the function
+        is for operators, and the caller is none.
 
         Raises: as `admit`, and what `request` raises.
         """
-        decision = (
-            PolicyDecision("allow", OWNER_RULE, "The caller runs the hub", self._engine.version)
-            if is_owner
-            else self._engine.decide(call.caller.principal, "admin", target)
-        )
+        version = self._engine.version
+        if is_owner:
+            decision = PolicyDecision("allow", OWNER_RULE, "The caller runs the hub", version)
+        elif is_hidden:
+            decision = PolicyDecision("deny", OPERATOR_RULE, "Only operators of the hub can use this", version)
+        else:
+            decision = self._engine.decide(call.caller.principal, "admin", target)
         if decision.effect == "deny":
             raise await self._deny(call, "admin", target, decision)
         event = await self._record_decision(call, "admin", target, decision)

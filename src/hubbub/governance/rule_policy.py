@@ -39,7 +39,7 @@ _Caller: TypeAlias = tuple[str, str, frozenset[str]]
 class RuleSet:
     """What is left of a policy when the caller is known. Compared by identity."""
 
-    __slots__ = ("denial", "rules", "tenant", "unrestricted")
+    __slots__ = ("denial", "operator", "rules", "tenant", "unrestricted")
 
     def __init__(
         self,
@@ -48,14 +48,17 @@ class RuleSet:
         denial: PolicyDecision | None = None,
         tenant: str = "",
         unrestricted: RuleSet | None = None,
+        operator: PolicyDecision | None = None,
     ) -> None:
         self.rules = rules
         self.denial = denial
-        """The decision about everything, if nothing is allowed."""
+        """The decision about everything, if nothing is allowed; of operators, about all but administration."""
         self.tenant = tenant
         """The tenant of its callers, if that tenant may use only some servers."""
         self.unrestricted = unrestricted
         """The rule set that decides about these servers, if there is a `tenant`."""
+        self.operator = operator
+        """The decision about administration that no rule matches, if its callers are operators."""
 
 
 class RulePolicy:
@@ -83,6 +86,11 @@ class RulePolicy:
         self._restricted_sets: GenerationCache[tuple[str, RuleSet], RuleSet] = GenerationCache(
             lambda key: RuleSet((), tenant=key[0], unrestricted=key[1]), size=CACHED_CALLERS, is_kept=lambda key: True
         )
+        self._operator_sets: GenerationCache[tuple[CompiledRule, ...], RuleSet] = GenerationCache(
+            lambda rules: RuleSet(rules, denial=self._access.refuse_tenant(""), operator=self._access.operator),
+            size=CACHED_CALLERS,
+            is_kept=lambda key: True,
+        )
         self._server_rules: GenerationCache[tuple[RuleSet, str], tuple[CompiledRule, ...]] = GenerationCache(
             lambda key: tuple(rule for rule in key[0].rules if rule.includes_server(key[1])),
             size=CACHED_SERVERS,
@@ -105,14 +113,17 @@ class RulePolicy:
 
         For an action other than the one that uses the target, the use is explained first.
         """
-        denial = self._access.refuse_tenant(principal.tenant)
-        if denial is None and (denial := self._access.refuse_server(principal.tenant, target.server)) is None:
-            use = USE_ACTIONS[target.kind]
-            checks = self._explain_action(principal, use, target)
-            if action != use and checks[-1].effect != "deny":
-                checks += self._explain_action(principal, action, target, follows=use)
-            return checks
-        return [RuleCheck(action, denial.rule, "deny", True, denial.reason)]
+        denial = self._access.refuse(principal.tenant, principal.scopes, target)
+        if denial is not None:
+            return [RuleCheck(action, denial.rule, "deny", True, denial.reason)]
+        use = USE_ACTIONS[target.kind]
+        checks = self._explain_action(principal, use, target)
+        last, operator = checks[-1], self._access.operator
+        if last.rule == DEFAULT_RULE and self._access.is_operator(principal.tenant, principal.scopes):
+            checks[-1] = RuleCheck(use, operator.rule, operator.effect, True, operator.reason)
+        if action != use and checks[-1].effect != "deny":
+            checks += self._explain_action(principal, action, target, follows=use)
+        return checks
 
     def list_rules(self) -> list[PolicyRow]:
         """All rules, in the order in which they are compared; the last is the default."""
@@ -132,8 +143,8 @@ class RulePolicy:
 
     def _make_rule_set(self, caller: _Caller) -> RuleSet:
         tenant, user, scopes = caller
-        denial = self._access.refuse_tenant(tenant)
-        if denial is not None:
+        denial, is_operator = self._access.refuse_tenant(tenant), self._access.is_operator(tenant, scopes)
+        if denial is not None and not is_operator:
             if self._unknown is None:
                 self._unknown = RuleSet((), denial=denial)
             return self._unknown
@@ -143,12 +154,14 @@ class RulePolicy:
                 applicable.append(rule)
                 if rule.matches_everything:
                     break
+        if is_operator:
+            return self._operator_sets[tuple(applicable)]
         rule_set = self._rule_sets[tuple(applicable)]
         return self._restricted_sets[tenant, rule_set] if self._access.is_restricted(tenant) else rule_set
 
     def _decide(self, key: tuple[RuleSet, Action, Target]) -> PolicyDecision:
         rule_set, action, target = key
-        if rule_set.denial is not None:
+        if rule_set.denial is not None and (rule_set.operator is None or target.kind != "admin"):
             return rule_set.denial
         if rule_set.unrestricted is not None:
             refusal = self._access.refuse_server(rule_set.tenant, target.server)
@@ -156,7 +169,7 @@ class RulePolicy:
         use, hint_bits = USE_ACTIONS[target.kind], encode_hints(read_hints(target))
         rules = self._server_rules[rule_set, target.server]
         using_rule = _find_rule(rules, use, target, hint_bits)
-        used = self._default if using_rule is None else using_rule.decision
+        used = (rule_set.operator or self._default) if using_rule is None else using_rule.decision
         if action == use or used.effect == "deny":
             return used
         rule = _find_rule(rules, action, target, hint_bits)

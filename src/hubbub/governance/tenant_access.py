@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
-from hubbub.governance.decision import PolicyDecision
+from hubbub.governance.decision import PolicyDecision, Target
 from hubbub.governance.policy_explanation import PolicyRow
+from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.settings.governance import TenantSettings
 
 UNKNOWN_TENANT_RULE: Final = "tenants"
 """The rule that denies everything to callers without a configured tenant."""
+OPERATOR_RULE: Final = "operators"
+"""What allows administration to operators if no rule denies it, and denies their functions to all others."""
 _HUB: Final = "hub"
 """The hub itself, which is not one of the servers that a tenant is restricted to."""
 
@@ -25,6 +28,8 @@ class TenantAccess:
         self._unknown = PolicyDecision(
             "deny", UNKNOWN_TENANT_RULE, "The caller does not belong to a tenant of this hub", version
         )
+        self.operator = PolicyDecision("allow", OPERATOR_RULE, "The caller is an operator of this hub", version)
+        """The decision about administration by an operator, if no rule decides otherwise."""
         self._refusals = {
             name: PolicyDecision("deny", _restriction_rule(name), f"The tenant {name} may not use this server", version)
             for name, servers in self._servers.items()
@@ -34,6 +39,19 @@ class TenantAccess:
     def refuse_tenant(self, tenant: str) -> PolicyDecision | None:
         """Return the decision about everything that callers of an unknown tenant want; None: it is known."""
         return self._unknown if self._servers and tenant not in self._servers else None
+
+    def is_operator(self, tenant: str, scopes: Collection[str]) -> bool:
+        """Whether a caller administers the hub of these tenants without belonging to one of them."""
+        return bool(self._servers) and not tenant and ADMIN_SCOPE in scopes
+
+    def refuse(self, tenant: str, scopes: Collection[str], target: Target) -> PolicyDecision | None:
+        """Return the decision about a target that no rule can allow to this caller; None: the rules decide.
+
+        Operators administer the hub, and may do nothing else.
+        """
+        if target.kind == "admin" and self.is_operator(tenant, scopes):
+            return None
+        return self.refuse_tenant(tenant) or self.refuse_server(tenant, target.server)
 
     def is_restricted(self, tenant: str) -> bool:
         """Whether this tenant may use only some servers."""

@@ -2,7 +2,8 @@
 
 The keys are in a file (`hubbub.security.key_records`). They are accepted as bearer tokens too, because many clients can
 send no other header. The file is read again when it changes, so that removing a key from it revokes the key without a
-restart. With tenants, each key belongs to a user of a tenant; a key without a tenant authenticates nobody.
+restart. With tenants, each key belongs to a user of a tenant. A key without a tenant is an operator's if it has the
+scope `hub:admin`; otherwise it authenticates nobody.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from hubbub.errors import SettingsError
 from hubbub.protocol.calls import Principal
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
+from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security.gate import unauthorized
 from hubbub.security.key_file_editor import append_record
 from hubbub.security.key_records import (
@@ -69,7 +71,7 @@ class _KeyEntry(msgspec.Struct, frozen=True):
     ends_at: float
     """When its connections and sessions end: later than `expires_at` if it was rotated."""
     principal: Principal | None
-    """None if it authenticates nobody, because it has no tenant."""
+    """None if it authenticates nobody, because it has neither a tenant nor the scope of operators."""
 
 
 class ApiKeys:
@@ -126,7 +128,7 @@ class ApiKeys:
         is_same = hmac.compare_digest(hashlib.sha256(sent).digest(), expected)
         if not is_same or entry is None or (entry.ends_at if is_open else entry.expires_at) <= self._clock():
             return None
-        if self._identity is not None and not self._has_tenant(entry, self._identity):
+        if self._identity is not None and not self._is_admitted(entry, self._identity):
             return None
         if self._usage is not None:
             self._usage.note(matched[1])
@@ -141,11 +143,11 @@ class ApiKeys:
         ends_at = self._ends.get(principal)
         return principal in self._revoked_names if ends_at is None else ends_at <= self._clock()
 
-    def _has_tenant(self, entry: _KeyEntry, identity: TenantIdentity) -> bool:
+    def _is_admitted(self, entry: _KeyEntry, identity: TenantIdentity) -> bool:
         if entry.principal is None:
             logger.info("key_refused", extra={"key": entry.name, "reason": "it has no tenant"})
             return False
-        if entry.principal.tenant not in identity.tenants:
+        if entry.principal.tenant and entry.principal.tenant not in identity.tenants:
             reason = f"there is no tenant {entry.principal.tenant!r} in the settings"
             logger.info("key_refused", extra={"key": entry.name, "reason": reason})
             return False
@@ -250,10 +252,10 @@ def _index(records: list[KeyRecord], identity: TenantIdentity | None) -> dict[st
 def _make_principal(record: KeyRecord, identity: TenantIdentity | None) -> Principal | None:
     if identity is None:
         return Principal(PRINCIPAL_PREFIX + record.name, frozenset(record.scopes))
-    if record.tenant is None:
+    if record.tenant is None and ADMIN_SCOPE not in record.scopes:
         return None
     return identity.make_principal(
-        tenant=record.tenant,
+        tenant=record.tenant or "",
         user=record.name if record.user is None else record.user,
         client=record.name,
         scopes=frozenset(record.scopes),

@@ -32,7 +32,10 @@ class TenantIdentity(NamedTuple):
     def make_principal(
         self, *, tenant: str, user: str, client: str, scopes: frozenset[str], credential: tuple[str, ...]
     ) -> Principal:
-        """Make the principal of a caller; `credential` is the kind, the id and the version of what it sent."""
+        """Make the principal of a caller; `credential` is the kind, the id and the version of what it sent.
+
+        An operator has the tenant "", so that its name begins with `/`, which no name of a tenant's caller does.
+        """
         fingerprint = self._fingerprint(credential)
         return Principal(
             f"{tenant}/{user}#{fingerprint}",
@@ -46,7 +49,7 @@ class TenantIdentity(NamedTuple):
     def is_removed(self, principal: str) -> bool:
         """Whether the tenant of this principal is no longer in the settings."""
         tenant, slash, rest = principal.partition("/")
-        return bool(slash) and "#" in rest and tenant not in self.tenants
+        return bool(tenant and slash) and "#" in rest and tenant not in self.tenants
 
     def _fingerprint(self, parts: tuple[str, ...]) -> str:
         # As JSON, so that no two lists of parts give the same bytes.
