@@ -173,8 +173,8 @@ def _plain_rule(tenants: TenantDirectory | None) -> AllowsPlain:
 
 
 def _operation_rule(tenants: TenantDirectory | None) -> Callable[[Principal], bool]:
-    """Who may see metrics and problems, which concern all callers: with tenants, only administrators."""
-    return lambda principal: tenants is None or ADMIN_SCOPE in principal.scopes
+    """Who may see metrics and problems, which concern all callers: with tenants, only operators, who have none."""
+    return lambda principal: tenants is None or (not principal.tenant and ADMIN_SCOPE in principal.scopes)
 
 
 def _make_identity(settings: ServeSettings, tenants: TenantDirectory | None) -> TenantIdentity | None:
