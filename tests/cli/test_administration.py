@@ -137,12 +137,31 @@ def test_definitions_are_shown_and_approved_by_the_commands(hubbub: Run, tmp_pat
         assert [(pin["name"], pin["status"]) for pin in listed["pins"]] == [("wipe", "new")]
         assert "disk tool wipe: new" in hubbub("pins", "diff", "disk").stdout
         refused = hubbub("pins", "approve", "disk", "--url", url, "--key", "${K}", K=ada)
-        assert (refused.returncode, "only an operator of the hub" in refused.stderr) == (1, True)
+        assert (refused.returncode, "only an operator's key can use it" in refused.stderr) == (2, True)
         assert hubbub("pins", "approve", "disk").stdout == "approved disk tool wipe\n"
         answer = call(hubbub, url, ada, "wipe", name="a")
         assert "A person has to approve" in answer.stderr + answer.stdout  # it exists, and the policy decides
         found = hubbub("audit", "search", "--folder", "audit", "--json", "--event", "pin.approved").stdout
         assert json.loads(found)["tool"] == "wipe"
+
+
+def test_an_operators_key_administers_every_tenant_over_http_and_uses_no_tool(hubbub: Run, tmp_path: Path) -> None:
+    ada = create_key(hubbub, "ada", "acme")
+    made = hubbub("keys", "create", "root", "--scope", "hub:admin", "--key-file", "keys.toml")
+    assert made.returncode == 0, made.stderr
+    root = made.stdout.strip()
+    with serve_hub(tmp_path) as url:
+        call(hubbub, url, ada, "wipe", name="a")
+        (waiting,) = read_json(hubbub("approvals", "list", "--json", "--url", url, "--key", "${K}", K=root))[
+            "approvals"
+        ]
+        assert waiting["user"] == "ada"
+        assert read_json(hubbub("tools", url, "--json", "--header-env", "X-API-Key=K", K=root)) == {"tools": []}
+        assert "has no tool 'wipe'" in call(hubbub, url, root, "wipe", name="a").stderr
+        for more, problem in ((("--key", "wrong"), "does not accept this key"), ((), "requires a key")):
+            refused = hubbub("sessions", "list", "--url", url, *more)
+            advice = "give one with the scope hub:admin: --key '${NAME}' reads the variable NAME"
+            assert (refused.returncode, refused.stderr) == (2, f"hubbub: {url} {problem}; {advice}\n")
 
 
 def test_sessions_end_and_both_the_call_and_its_effect_are_recorded(hubbub: Run, tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def test_a_key_file_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: p
     output = capsys.readouterr()
     assert (output.out, output.err) == ("", f"hubbub: {place}: cannot be written: No such file or directory\n")
     assert main(["keys", "list", "--key-file", str(place)]) == 2
-    assert capsys.readouterr().err == f"hubbub: {place}: cannot be read: No such file or directory\n"
+    advice = f"create one with `hubbub keys create NAME --key-file {place}`"
+    assert capsys.readouterr().err == f"hubbub: {place}: cannot be read: No such file or directory; {advice}\n"
 
 
 # -- tenants of the settings -----------------------------------------------------
@@ -117,6 +118,8 @@ def with_settings(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> N
         (["--tenant", "acmee"], "warning: the settings have no tenant 'acmee'; did you mean 'acme'?"),
         ([], "this key needs one: --tenant acme or beta"),
         (["--tenant", "acme"], None),
+        (["--scope", "hub:admin"], None),
+        (["--scope", "other"], "this key needs one: --tenant acme or beta"),
     ],
 )
 def test_a_tenant_that_the_settings_do_not_have_is_named(

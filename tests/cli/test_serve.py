@@ -367,7 +367,10 @@ def test_safe_names_are_listed_for_programs_and_packs_alike(hubbub: Run, tmp_pat
         (("serve", "--prot", "1"), ("--prot", "hubbub serve --help")),
         (("serve", "-trnsport=x"), ("unknown option '-trnsport'", "'--transport'", "hubbub serve --help")),
         (("serve", "--insecure", "--host", "no.such.host.invalid"), ("no.such.host.invalid", "try another --host")),
-        (("serve", "--key-file", "no/keys.toml"), ("hubbub: no/keys.toml: cannot be read: No such file or directory",)),
+        (
+            ("serve", "--key-file", "no/keys.toml"),
+            ("hubbub: no/keys.toml: cannot be read: No such file", "`hubbub keys create NAME --key-file no/keys.toml`"),
+        ),
         (("serve", "a.py", "b.py"), ("b.py", "hubbub serve --help")),
         (("serve", "--config", "no.toml"), ("'no.toml' cannot be read",)),
         (("sevre",), ("unknown command 'sevre'", "'serve'")),

@@ -171,7 +171,7 @@ def test_a_metadata_address_gets_no_advice_to_allow_it(hubbub: Run) -> None:
 def test_a_header_is_sent_and_never_shown(hubbub: Run, tmp_path: Path) -> None:
     key = hubbub("keys", "create", "alice", "--key-file", "keys.toml").stdout.strip()
     with served(ECHO, "--key-file", "keys.toml", folder=tmp_path) as url:
-        assert_refused(hubbub("tools", url), 3, "401", "--header-env")
+        assert_refused(hubbub("tools", url), 3, "401", "--header-env", "a key in the header X-API-Key, or ")
         done = hubbub("tools", url, "-vv", "--header-env", "Authorization=BEARER", BEARER=f"Bearer {key}")
         assert (done.returncode, "echo" in done.stdout, key in done.stderr) == (0, True, False), done.stderr
         assert hubbub("call", url, "echo", "text=hi", "--header", f"X-API-Key={key}").stdout == "hi\n"

@@ -36,6 +36,7 @@ ShowResult = Callable[[Any], None]
 _PATH: Final = "/mcp/admin"
 _LOCAL_URL: Final = f"http://localhost{_PATH}"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_UNAUTHORIZED: Final = 401
 _NOT_FOUND: Final = 404
 _NO_TOOL: Final = "Tool not found"
 
@@ -96,9 +97,16 @@ async def _call(client: Client, options: AdminOptions, tool: str, arguments: dic
 def _explain(error: HubbubError, options: AdminOptions, tool: str) -> HubbubError:
     """Say what the usual causes of an error are."""
     if isinstance(error, RemoteError) and error.code == INVALID_PARAMS and _NO_TOOL in error.message:
-        return SettingsError(f"this hub has no {tool}: the part is not switched on in its settings")
-    status = getattr(error, "status", None)
-    if options.url is not None and status == _NOT_FOUND and isinstance(error, HttpError | RemoteError):
+        hint = "" if options.url is None else ", or only an operator's key can use it"
+        return SettingsError(f"this hub has no {tool}: the part is not switched on in its settings{hint}")
+    if options.url is None or not isinstance(error, HttpError | RemoteError):
+        return error
+    if error.status == _UNAUTHORIZED:
+        problem = "requires a key" if options.key is None else "does not accept this key"
+        return SettingsError(
+            f"{options.url} {problem}; give one with the scope hub:admin: --key '${{NAME}}' reads the variable NAME"
+        )
+    if error.status == _NOT_FOUND:
         return SettingsError(
             f"{options.url} does not serve administration to this key; check the URL, and that the key has the scope "
             "hub:admin"

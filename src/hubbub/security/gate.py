@@ -202,8 +202,9 @@ def unauthorized(message: str, challenge: bytes = CHALLENGE) -> Refusal:
     return Refusal(401, message, ((b"www-authenticate", challenge),))
 
 
+# Without a colon after `X-API-Key`: commands would take what follows for a secret, and mask it.
 _NO_CREDENTIAL: Final = unauthorized(
-    "This server requires authentication: send the header 'X-API-Key: <key>' or 'Authorization: Bearer <token>'"
+    "This server requires authentication: send a key in the header X-API-Key, or 'Authorization: Bearer <token>'"
 )
 
 

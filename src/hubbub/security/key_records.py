@@ -170,6 +170,10 @@ def read_key_text(path: Path) -> bytes:
                     f"{path}: every user of this machine can write to this file; run `chmod o-w` on it first"
                 )
             text = file.read(bounds.KEY_FILE_BYTES + 1)
+    except FileNotFoundError as error:
+        raise SettingsError(
+            f"{path}: cannot be read: {error.strerror}; create one with `hubbub keys create NAME --key-file {path}`"
+        ) from None
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from None
     if len(text) > bounds.KEY_FILE_BYTES:
