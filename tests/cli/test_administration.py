@@ -105,6 +105,7 @@ def test_a_call_that_needs_approval_runs_once_after_the_command_approved_it(hubb
         assert (waiting["user"], waiting["tool"], waiting["reason"]) == ("ada", "wipe", "It is gone then")
         stolen = hubbub("approvals", "approve", waiting["id"], "--url", url, "--key", "${K}", K=rival)
         assert stolen.returncode == 1
+        assert stolen.stderr == f"hubbub: No approval {waiting['id']!r} waits for a decision; list the pending ones\n"
         approved = hubbub("approvals", "approve", waiting["id"], "--url", url, "--key", "${K}", K=boss)
         assert (approved.returncode, approved.stdout) == (0, f"approved {waiting['id']}\n")
         done = call(hubbub, url, ada, "wipe", name="a")
@@ -118,6 +119,11 @@ def test_a_call_that_needs_approval_runs_once_after_the_command_approved_it(hubb
         final = call(hubbub, url, ada, "wipe", name="a")
         assert "not on a Friday" in final.stderr + final.stdout
         assert hubbub("approvals", "list").stdout == "no calls are waiting\n"
+        unknown = hubbub("approvals", "approve", "apr_nope")
+        assert unknown.returncode == 1
+        assert unknown.stderr == "hubbub: No approval 'apr_nope' waits for a decision; list the pending ones\n"
+        confirmed = hubbub("audit", "search", "--folder", "audit", "--effect", "confirm", "--json").stdout
+        assert len(confirmed.splitlines()) == 4  # it waits, runs, waits again, is denied
     assert hubbub("audit", "verify", "--folder", "audit").returncode == 0
     events = hubbub("audit", "search", "--folder", "audit", "--json", "--event", "approval.*").stdout.splitlines()
     assert [json.loads(line)["event"].removeprefix("approval.") for line in events] == [
@@ -135,10 +141,15 @@ def test_definitions_are_shown_and_approved_by_the_commands(hubbub: Run, tmp_pat
         assert call(hubbub, url, ada, "wipe", name="a").returncode != 0
         listed = read_json(hubbub("pins", "list", "--json"))
         assert [(pin["name"], pin["status"]) for pin in listed["pins"]] == [("wipe", "new")]
-        assert "disk tool wipe: new" in hubbub("pins", "diff", "disk").stdout
+        heading, *lines = hubbub("pins", "diff", "disk").stdout.splitlines()
+        assert heading == "disk tool wipe: new"
+        assert not [line for line in lines if "new" in line]
         refused = hubbub("pins", "approve", "disk", "--url", url, "--key", "${K}", K=ada)
         assert (refused.returncode, "only an operator's key can use it" in refused.stderr) == (2, True)
-        assert hubbub("pins", "approve", "disk").stdout == "approved disk tool wipe\n"
+        done = hubbub("pins", "approve", "disk")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "approved disk tool wipe\n", "")
+        again = hubbub("pins", "approve", "disk")
+        assert (again.returncode, again.stdout, "nothing was approved" in again.stderr) == (1, "", True)
         answer = call(hubbub, url, ada, "wipe", name="a")
         assert "A person has to approve" in answer.stderr + answer.stdout  # it exists, and the policy decides
         found = hubbub("audit", "search", "--folder", "audit", "--json", "--event", "pin.approved").stdout

@@ -118,6 +118,25 @@ def test_wrong_usage_is_one_line(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["verify", "tail", "search", "export"])
+def test_a_folder_without_a_journal_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert main(["audit", command, "--folder", str(tmp_path)]) == 2
+    output = capsys.readouterr()
+    assert (output.out, f"there is no audit journal in {tmp_path}" in output.err) == ("", True)
+
+
+def test_a_stored_head_shows_that_a_whole_journal_was_deleted(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = (folder / "head.json").rename(tmp_path / "stored.json")
+    for path in folder.iterdir():
+        path.unlink()
+    assert main(["audit", "verify", "--folder", str(folder), "--head", str(head)]) == 1
+    assert "NOT VALID" in capsys.readouterr().out
+
+
 def test_a_followed_journal_shows_records_of_a_hub_in_another_process(folder: Path) -> None:
     command = [
         sys.executable,

@@ -22,6 +22,10 @@ tenants = ["acme"]
 effect = "confirm"
 tools = ["wipe"]
 
+[[policy.rules]]
+effect = "deny"
+tools = ["wait_for"]
+
 [approvals]
 via = "queue"
 max_pending = 50
@@ -45,7 +49,7 @@ async def flood_approvals(hub: GovernedHub, number: int) -> None:
 
 
 async def flood_denials(hub: GovernedHub, number: int) -> None:
-    await hub.call(hub.ada, f"unknown {number}")
+    await hub.call(hub.ada, "wait_for", file=f"flood {number}")
 
 
 async def flood_large_messages(hub: GovernedHub, number: int) -> None:
@@ -53,7 +57,7 @@ async def flood_large_messages(hub: GovernedHub, number: int) -> None:
 
 
 async def flood_searches(hub: GovernedHub, number: int) -> None:
-    await hub.call(hub.admin, "hub.audit.search", "/mcp/admin", text="x" * 1000)
+    await hub.call(hub.admin, "hub.audit.search", "/mcp/admin", event="decision", limit=1000)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +96,12 @@ async def test_the_calls_of_another_tenant_succeed_during_a_flood(
         assert report.returncode == 0, report
         recorded = [record for record in hub.records("decision") if record["tenant"] == "beta"]
         assert len(recorded) >= 2 * CALLS
+        if flood is flood_denials:
+            denied = [record for record in hub.records("decision") if record["decision"]["effect"] == "deny"]
+            assert {record["tool"] for record in denied} == {"wait_for"}
+        if flood is flood_searches:
+            searches = [record for record in hub.records("call.end") if record["tool"] == "hub.audit.search"]
+            assert {record["outcome"] for record in searches} == {"ok"}
 
 
 async def test_unsafe_characters_reach_neither_the_log_nor_the_terminal(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from hubbub.settings.governance import AuditSettings
 
 
 async def test_a_record_is_in_the_file_when_record_returns(tmp_path: Path) -> None:
-    event = call_event(1, decision=DENY, trace="00-aa-bb-01", args_sha256="f" * 64, session="s1", shown_as="files_read")
+    event = call_event(1, decision=DENY, trace="00-aa-bb-01", args_sha256="f" * 64, shown_as="files_read")
     async with open_journal(tmp_path / "audit") as journal:
         await journal.record(event)
         record = all_records(tmp_path / "audit")[-1]

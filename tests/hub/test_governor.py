@@ -13,6 +13,7 @@ from tests.server.raw_client import ALL_CAPABILITIES, MODERN, RawClient, connect
 
 from hubbub import Principal, Server
 from hubbub.assembly.governance import add_governor
+from hubbub.governance.audit_events import AuditRecord
 from hubbub.governance.journal_reader import read_records
 from hubbub.hub.gateway import Gateway
 from hubbub.settings.governance import GovernanceSettings
@@ -215,3 +216,118 @@ async def test_resources_and_prompts_follow_the_policy(tmp_path: Path) -> None:
     denied = [entry[1:] for entry in decisions(tmp_path) if entry[3] == "deny"]
     assert ("get", "review", "deny") in denied
     assert ("read", "page://library/3", "deny") in denied
+
+
+def journal(folder: Path, *events: str) -> list[AuditRecord]:
+    return [record for _, record in read_records(folder) if record.event in events]
+
+
+async def test_a_call_that_waits_in_the_queue_is_recorded_before_its_error_and_joined_with_its_approval(
+    tmp_path: Path,
+) -> None:
+    rules = [{"effect": "confirm", "tools": ["order"], "reason": "it costs money"}]
+    hub = governed_hub(shop([]), folder=tmp_path, policy={"rules": rules}, approvals={"via": "queue"})
+    assert hub.governor is not None
+    approvals = hub.governor.approvals
+    assert approvals is not None
+    async with connect(hub, user("blue")) as client:
+        await client.call("order", {"item": "tea"})
+        (waiting,) = journal(tmp_path, "decision")  # durable already
+        (pending,) = approvals.list_pending(Principal("unix:0"))
+        for _ in range(5):
+            await client.call("order", {"item": "tea"})
+        assert len(journal(tmp_path, "decision")) == 1, "calls that wait for the same approval fill no journal"
+        approvals.approve(pending.id, Principal("unix:0"))
+        await client.call("order", {"item": "tea"})
+        await client.call("order", {"item": "coffee"})
+        (other,) = approvals.list_pending(Principal("unix:0"))
+        approvals.deny(other.id, Principal("unix:0"), "no coffee")
+        await client.call("order", {"item": "coffee"})
+    first, made, second, denied = journal(tmp_path, "decision")
+    assert first == waiting
+    assert first.decision is not None
+    assert (first.decision.effect, first.decision.rule) == ("confirm", "policy.rules[0]")
+    assert (first.decision.reason, first.decision.version) == ("it costs money", hub.governor.engine.version)
+    assert (first.credential, first.facts) == ("c1", {"approval": pending.id})
+    assert made.facts == {"approval": pending.id, "approved": True}
+    assert second.facts == denied.facts == {"approval": other.id}
+    assert len({first.call, made.call, second.call, denied.call}) == 4
+    changes = journal(tmp_path, "approval.requested", "approval.approved", "approval.used", "approval.denied")
+    assert [(change.event.partition(".")[2], change.call) for change in changes] == [
+        ("requested", first.call),
+        ("approved", first.call),
+        ("used", made.call),
+        ("requested", second.call),
+        ("denied", second.call),
+    ]
+    assert [change.args_sha256 for change in changes[:3]] == [first.args_sha256] * 3
+    assert changes[0].facts is not None
+    assert changes[0].facts["approval_digest"] == pending.digest != first.args_sha256
+    ends = {end.call: (end.outcome, end.code) for end in journal(tmp_path, "call.end")}
+    assert ends == {
+        first.call: ("refused", "approval_required"),
+        made.call: ("ok", ""),
+        second.call: ("refused", "approval_required"),
+        denied.call: ("refused", "approval_denied"),
+    }
+
+
+@each_era
+@pytest.mark.parametrize("approves", [True, False])
+async def test_a_decision_is_recorded_before_the_person_at_the_client_is_asked(
+    tmp_path: Path, dialect: str, approves: bool
+) -> None:
+    when_run: list[list[Any]] = []
+    server = Server("shop")
+
+    @server.tool
+    async def order(item: str) -> str:
+        """Order an item."""
+        when_run.append([record.facts for record in journal(tmp_path, "decision")])
+        return item
+
+    hub = governed_hub(server, folder=tmp_path, policy={"rules": [{"effect": "confirm", "tools": ["order"]}]})
+    answer = {"action": "accept", "content": {"approve": approves}}
+    when_asked: list[AuditRecord] = []
+
+    def reply_with(message: Any) -> Any:
+        when_asked.extend(journal(tmp_path, "decision"))
+        return {"result": answer}
+
+    async with connect(hub, user("blue"), dialect, ALL_CAPABILITIES) as client:
+        client.reply_with = reply_with
+        reply = await client.call("order", {"item": "tea"})
+        if dialect == MODERN:
+            when_asked.extend(journal(tmp_path, "decision"))
+            (key,) = reply["inputRequests"]
+            more = {"requestState": reply["requestState"], "inputResponses": {key: answer}}
+            await client.call("order", {"item": "tea"}, more=more)
+    (asked,) = when_asked
+    assert asked.decision is not None
+    assert asked.decision.effect == "confirm"
+    assert asked.facts is not None
+    assert all(record.call == asked.call for _, record in read_records(tmp_path) if record.tool == "order")
+    (end,) = journal(tmp_path, "call.end")
+    if approves:
+        assert when_run == [[asked.facts, {**asked.facts, "approved": True}]]
+        assert end.outcome == "ok"
+    else:
+        assert when_run == []
+        assert (end.outcome, end.code) == ("refused", "approval_denied")
+
+
+async def test_a_record_has_the_name_that_the_caller_used(tmp_path: Path) -> None:
+    rules = [{"effect": "deny", "servers": ["second"], "tools": ["saw"]}]
+    first, second = toolbox("first", "hammer"), toolbox("second", "hammer", "saw")
+    hub = governed_hub(first, second, folder=tmp_path, policy={"rules": rules})
+    async with connect(hub, user("blue")) as client:
+        names = [name for name in await list_names(client) if "hammer" in name]
+        assert len(names) == 2
+        for name in names:
+            await client.call(name)
+        await client.error("tools/call", {"name": "saw", "arguments": {}})
+    called = [record for record in journal(tmp_path, "decision", "call.end") if record.tool == "hammer"]
+    assert sorted(record.shown_as or record.tool for record in called) == sorted(names * 2)
+    assert any(record.shown_as for record in called)
+    (denied,) = [record for record in journal(tmp_path, "decision") if record.tool == "saw"]
+    assert denied.shown_as == ""

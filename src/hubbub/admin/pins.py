@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from hubbub.admin.access import AdminTools, require_operator
+from hubbub.governance.hidden_characters import show_hidden
 from hubbub.server.context import Context
 
 LISTED_PINS: Final = 1000
@@ -91,7 +92,7 @@ def register(tools: AdminTools, pins: PinStore, select: Callable[..., Any]) -> N
         require_operator(context, _WHY)
         lines: list[str] = []
         for record in await pins.list_pins(("new", "changed", "removed"), select(server=server, name=name)):
-            lines.append(f"{record.server} {record.kind} {record.name}: {record.status}")
+            lines.append(show_hidden(f"{_label(record)}: {record.status}"))
             difference = await pins.diff(record.server, record.kind, record.name)
             if difference is not None:
                 lines += [f"  {line}" for line in difference.lines]

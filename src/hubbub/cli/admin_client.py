@@ -33,6 +33,7 @@ from hubbub.settings import Secret
 
 F = TypeVar("F", bound=Callable[..., Any])
 ShowResult = Callable[[Any], None]
+FindProblems = Callable[[Any], list[str]]
 _PATH: Final = "/mcp/admin"
 _LOCAL_URL: Final = f"http://localhost{_PATH}"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -69,29 +70,47 @@ def admin_options(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-def call_admin(options: AdminOptions, tool: str, arguments: dict[str, Any], show: ShowResult) -> int:
+def call_admin(
+    options: AdminOptions,
+    tool: str,
+    arguments: dict[str, Any],
+    show: ShowResult,
+    find_problems: FindProblems = lambda found: [],
+) -> int:
     """Call a tool and show its result, or write it as JSON; return the exit code.
+
+    `find_problems` returns what was not done although the call succeeded, for stderr; the exit code is 1 then.
 
     Raises: SettingsError, if there is no such hub.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
-    return run(_call(_make_client(options), options, tool, given, show))
+    return run(_call(_make_client(options), options, tool, given, show, find_problems))
 
 
-async def _call(client: Client, options: AdminOptions, tool: str, arguments: dict[str, Any], show: ShowResult) -> int:
+async def _call(
+    client: Client,
+    options: AdminOptions,
+    tool: str,
+    arguments: dict[str, Any],
+    show: ShowResult,
+    find_problems: FindProblems,
+) -> int:
     try:
         async with client:
             result = await client.call_tool(tool, arguments)
     except HubbubError as error:
         raise _explain(error, options, tool) from None
     if result.is_error:
-        note(replace_controls(f"hubbub: {_text(result)}"))
+        note(replace_controls(f"hubbub: {_error_message(result)}"))
         return FAILED
     if options.as_json:
         write_json(result.structured_content)
     else:
         show(result.structured_content)
-    return 0
+    problems = find_problems(result.structured_content)
+    for problem in problems:
+        note(replace_controls(f"hubbub: {problem}"))
+    return FAILED if problems else 0
 
 
 def _explain(error: HubbubError, options: AdminOptions, tool: str) -> HubbubError:
@@ -114,9 +133,24 @@ def _explain(error: HubbubError, options: AdminOptions, tool: str) -> HubbubErro
     return error
 
 
-def _text(result: ToolResult) -> str:
+class _ErrorDetails(msgspec.Struct):
+    message: str
+
+
+class _Failure(msgspec.Struct):
+    error: _ErrorDetails
+
+
+def _error_message(result: ToolResult) -> str:
+    """The message of an error, whose JSON is in the text if the tool has an output schema."""
     content = result.content if isinstance(result.content, list) else []
-    return "; ".join(part.text for part in content if isinstance(part, Text))
+    text = "; ".join(part.text for part in content if isinstance(part, Text))
+    try:
+        if isinstance(result.structured_content, dict):
+            return msgspec.convert(result.structured_content, _Failure).error.message
+        return msgspec.json.decode(text, type=_Failure).error.message
+    except msgspec.DecodeError:
+        return text
 
 
 def _make_client(options: AdminOptions) -> Client:

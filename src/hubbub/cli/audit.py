@@ -19,6 +19,7 @@ from hubbub.governance.hidden_characters import escape_unprintable
 from hubbub.governance.journal_head import Head, read_head
 from hubbub.governance.journal_reader import Filter, follow_records, format_csv, read_tail, search_records
 from hubbub.governance.journal_verification import Progress, VerificationReport, verify
+from hubbub.governance.segments import HEAD_FILE, list_segments
 from hubbub.settings import collect_sources, read_settings
 from hubbub.settings.folders import data_folder
 from hubbub.settings.governance import AUDIT, AuditSettings
@@ -102,7 +103,8 @@ def verify_journal(
     folder: str | None, config: str | None, expected: str | None, public_key: str | None, as_json: bool
 ) -> int:
     """Write a report."""
-    path = _find_folder(folder, config)
+    # Whoever has a stored head gets a report about what is missing.
+    path = _find_folder(folder, config, may_be_empty=expected is not None)
     from hubbub.security.crypto import VerifyingKey
 
     key = None if public_key is None else VerifyingKey(Path(public_key))
@@ -184,8 +186,8 @@ def export(folder: str | None, config: str | None, wanted: Filter, form: str, ou
     return 0
 
 
-def _find_folder(folder: str | None, config: str | None) -> Path:
-    """Return the folder of the journal.
+def _find_folder(folder: str | None, config: str | None, *, may_be_empty: bool = False) -> Path:
+    """Return the folder of the journal; with `may_be_empty`, its files may all be deleted.
 
     Raises: SettingsError, if there is none.
     """
@@ -194,9 +196,16 @@ def _find_folder(folder: str | None, config: str | None) -> Path:
         settings = read_settings(AuditSettings, collect_sources(flags, ignore_untrusted=True), (AUDIT,))
         folder = settings.folder
     path = data_folder() / "audit" if folder is None else Path(folder)
-    if not path.is_dir():
+    if not path.is_dir() or not (may_be_empty or _has_journal(path)):
         raise SettingsError(f"there is no audit journal in {path}; give --folder FOLDER, or set folder in [audit]")
     return path
+
+
+def _has_journal(folder: Path) -> bool:
+    try:
+        return (folder / HEAD_FILE).exists() or bool(list_segments(folder))
+    except OSError as error:
+        raise SettingsError(f"{folder} cannot be read: {error.strerror}") from None
 
 
 def _read_expected(expected: str) -> Head | str:

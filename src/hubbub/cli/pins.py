@@ -56,7 +56,7 @@ def diff(server: str | None, name: str | None, options: AdminOptions) -> int:
 @admin_options
 def approve(server: str, name: str | None, options: AdminOptions) -> int:
     """Approve definitions."""
-    return call_admin(options, "hub.pins.approve", {"server": server, "name": name}, _show_approved)
+    return call_admin(options, "hub.pins.approve", {"server": server, "name": name}, _show_approved, _find_refused)
 
 
 def _show_pins(found: Any) -> None:
@@ -78,9 +78,12 @@ def _show_pins(found: Any) -> None:
 
 def _show_approved(found: Any) -> None:
     write_lines([f"approved {label}" for label in found["approved"]])
-    write_lines([f"not approved: {refusal}" for refusal in found["refused"]])
+
+
+def _find_refused(found: Any) -> list[str]:
     if not found["approved"] and not found["refused"]:
-        write_lines(["nothing to approve"])
+        return ["nothing was approved: no such definition is new or changed; see `hubbub pins list`"]
+    return [f"not approved: {refusal}" for refusal in found["refused"]]
 
 
 def _show_diff(found: Any) -> None:

@@ -16,6 +16,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -63,6 +64,8 @@ class MarkedCall(msgspec.Struct, frozen=True):
     arguments: msgspec.Raw | bytes
     """As the server will get them."""
     decision: PolicyDecision
+    call: str = ""
+    """Its id in the audit journal."""
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -88,6 +91,10 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     preview: str
     """The arguments, with secrets masked, and shortened."""
     preview_is_complete: bool
+    call: str = ""
+    """The id of the call that requested it, in the audit journal."""
+    args_sha256: str = ""
+    """Of the arguments as they were sent with the request, as in the audit journal."""
 
 
 class ApprovalEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +106,10 @@ class ApprovalEvent(msgspec.Struct, frozen=True, kw_only=True):
     approver: str = ""
     """`Principal.name` of who decided; with `via` client, it is the caller, whose client asked a person."""
     reason: str = ""
+    call: str = ""
+    """The call that requested the approval; of `approval.used`, the call that is made."""
+    args_sha256: str = ""
+    """Of the arguments as this call sent them."""
 
 
 class _Entry:
@@ -179,7 +190,7 @@ class Approvals:
             self._queued[new.binding] = request.id
             raise _make_required(request, self._explain(new))
         if entry.state == "approved":
-            self._use(entry)
+            self._use(entry, request)
             return entry.request
         if entry.state == "denied":
             raise ApprovalDenied(entry.request.id, call.tool, entry.reason)
@@ -214,7 +225,7 @@ class Approvals:
             self._end(entry, "expired", reason=problem)
             raise ApprovalInvalid(request.id, f"{problem}. The call was not made; repeat it to ask again")
         self._emit("approval.approved", entry, approver=request.principal)
-        self._use(entry)
+        self._use(entry, request)
 
     # -- approvers -------------------------------------------------------------------------
 
@@ -283,6 +294,8 @@ class Approvals:
             expires=now + self.settings.expires_s,
             preview=reviewed.preview,
             preview_is_complete=reviewed.is_complete,
+            call=call.call,
+            args_sha256=sha256(call.arguments).hexdigest(),
         )
 
     def _find_queued(self, new: _Entry) -> _Entry | None:
@@ -324,8 +337,10 @@ class Approvals:
             wait_s,
         )
 
-    def _use(self, entry: _Entry) -> None:
-        self._end(entry, "used", approver=entry.approver)
+    def _use(self, entry: _Entry, made: ApprovalRequest) -> None:
+        """`made`: the request of the call that is made now."""
+        self._emit("approval.used", entry, approver=entry.approver, of=made)
+        self._remove(entry, "used", entry.approver)
 
     def _end(self, entry: _Entry, state: _State, *, approver: str = "", reason: str = "") -> None:
         kind: EventKind = f"approval.{state}"  # type: ignore[assignment]
@@ -379,8 +394,21 @@ class Approvals:
                 return f"Approval {other.id} does not allow this call: {problem}"
         return ""
 
-    def _emit(self, kind: EventKind, entry: _Entry, *, approver: str = "", reason: str = "") -> None:
-        self._on_event(ApprovalEvent(kind=kind, request=entry.request, via=entry.via, approver=approver, reason=reason))
+    def _emit(
+        self, kind: EventKind, entry: _Entry, *, approver: str = "", reason: str = "", of: ApprovalRequest | None = None
+    ) -> None:
+        source = of or entry.request
+        self._on_event(
+            ApprovalEvent(
+                kind=kind,
+                request=entry.request,
+                via=entry.via,
+                approver=approver,
+                reason=reason,
+                call=source.call,
+                args_sha256=source.args_sha256,
+            )
+        )
 
 
 def _make_required(request: ApprovalRequest, note: str = "") -> ApprovalRequired:

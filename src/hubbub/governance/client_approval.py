@@ -6,7 +6,7 @@ The client is trusted to show the question to a person. Where clients answer it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias
 
@@ -60,11 +60,16 @@ def must_suspend(via: Via, caller: Caller) -> bool:
 
 
 async def approve_call(
-    approvals: Approvals, call: Call, marked: MarkedCall, policy_version: Callable[[], str]
+    approvals: Approvals,
+    call: Call,
+    marked: MarkedCall,
+    policy_version: Callable[[], str],
+    before_asking: Callable[[ApprovalRequest], Awaitable[None]] | None = None,
 ) -> ApprovalRequest:
     """Return the approval of a call, which is used up by that; ask for it where the settings say.
 
-    `policy_version` returns the version that is in force when the person has answered.
+    `policy_version` returns the version that is in force when the person has answered. `before_asking` is awaited
+    before the client is asked; if it raises, nobody is.
 
     Raises:
         ApprovalRequired, ApprovalDenied, ApprovalInvalid, ApprovalsFull, ArgumentsInvalid: it must not be made now.
@@ -73,6 +78,8 @@ async def approve_call(
         return approvals.require(marked)
     request = approvals.open_for_client(marked)
     try:
+        if before_asking is not None:
+            await before_asking(request)
         denied = await _ask(call, request)
     except BaseException:
         with suppress(ApprovalDenied, ApprovalInvalid):

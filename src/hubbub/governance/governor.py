@@ -7,9 +7,7 @@ A call runs only after its decision is in the journal. Each part is optional, ex
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -20,12 +18,30 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from hubbub.errors import NotFound, PromptNotFound, QuotaExceeded, ResourceNotFound, ToolFailure, ToolNotFound
+from hubbub.errors import (
+    AuditUnavailable,
+    HubbubError,
+    NotFound,
+    PromptNotFound,
+    QuotaExceeded,
+    ResourceNotFound,
+    ToolFailure,
+    ToolNotFound,
+)
 from hubbub.governance.approvals import MarkedCall
 from hubbub.governance.approved_rounds import ApprovedRounds, find_request_state
 from hubbub.governance.audit_events import AuditEvent
+from hubbub.governance.call_records import (
+    add_facts,
+    find_code,
+    find_outcome,
+    make_approval_event,
+    make_end_event,
+    redact_facts,
+)
 from hubbub.governance.client_approval import approve_call, must_suspend
 from hubbub.governance.decision import Action, PolicyDecision, PolicyEngine, Target
+from hubbub.governance.recording_intervals import RecordingIntervals
 from hubbub.governance.tenant_access import OPERATOR_RULE
 from hubbub.protocol.calls import Call, Principal, RawReply, Reply
 from hubbub.protocol.results import is_failed_tool
@@ -37,10 +53,6 @@ if TYPE_CHECKING:
     from hubbub.governance.journal import Journal
 
 Request = Callable[[Call], Coroutine[Any, Any, Reply]]
-MAX_REPORTED_CALLERS: Final = 1024
-"""Callers over a quota that are remembered, so that each is recorded once in a while."""
-REFUSAL_INTERVAL_S: Final = 60.0
-"""How often a caller that exceeds a quota is recorded: a flood of refused calls must not fill the journal."""
 OWNER_RULE: Final = "owner"
 """What decides about administration by the user who runs the hub."""
 _APPROVED_ACTIONS: Final = ("call", "get", "read")
@@ -66,10 +78,9 @@ class Governor:
         self._tenant_calls = tenant_calls
         self.approvals = approvals
         self._journal = journal
-        self._clock = clock
         self._call_prefix = os.urandom(4).hex()
         self._call_numbers = count(1)
-        self._refused_callers: OrderedDict[str, float] = OrderedDict()
+        self._refusals = RecordingIntervals(clock)
         self._approved_rounds = ApprovedRounds(clock=clock)
         self.has_output_schema: Callable[[Target], bool] = lambda target: False
         """Whether a tool is listed with an output schema, which decides the form of its errors."""
@@ -97,25 +108,28 @@ class Governor:
 
     # -- calls ---------------------------------------------------------------------------
 
-    async def run(self, call: Call, action: Action, target: Target, request: Request) -> Reply:
+    async def run(self, call: Call, action: Action, target: Target, request: Request, shown_as: str = "") -> Reply:
         """Send a call to its target, if policy, quotas and a person allow it.
+
+        `shown_as`: the name that the caller used.
 
         Raises: as `admit`, and what `request` raises.
         """
         error = self._count(call, target)
         if error is not None:
             raise await self._refuse(call, action, target, error)
+        event: AuditEvent | None = None
         approval: ApprovalRequest | None = None
         decision = self._engine.decide(call.caller.principal, action, target)
         if decision.effect != "allow":
-            decision, approval = await self._confirm(call, action, target)
+            event, approval = await self._confirm(call, action, target, shown_as)
+        elif self._journal is not None:
+            event = self._make_event("decision", call, action, target, decision, shown_as)
         tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
         if tenant_calls is not None and (busy := tenant_calls.acquire(tenant)) is not None:
             raise await self._refuse(call, action, target, busy)
         try:
-            event: AuditEvent | None = None
-            if self._journal is not None:
-                event = self._make_event("decision", call, action, target, decision)
+            if self._journal is not None and event is not None:
                 await self._journal.record(event)
             elif approval is None:
                 return await request(call)
@@ -136,8 +150,9 @@ class Governor:
         error = self._count(call, target)
         if error is not None:
             raise await self._refuse(call, action, target, error)
-        decision, _ = await self._confirm(call, action, target)
-        await self._record_decision(call, action, target, decision)
+        event, _ = await self._confirm(call, action, target)
+        if self._journal is not None and event is not None:
+            await self._journal.record(event)
 
     async def administer(
         self, call: Call, target: Target, request: Request, *, is_owner: bool = False, is_hidden: bool = False
@@ -163,22 +178,23 @@ class Governor:
         return await self._request(call, event, None, request)
 
     async def _confirm(
-        self, call: Call, action: Action, target: Target
-    ) -> tuple[PolicyDecision, ApprovalRequest | None]:
-        """Return the decision that allows the call, after a person has approved it if that is required."""
+        self, call: Call, action: Action, target: Target, shown_as: str = ""
+    ) -> tuple[AuditEvent | None, ApprovalRequest | None]:
+        """Return the decision to record for a call that may be made, after a person has approved it if required."""
+        id = ""
         while True:
             decision = self._engine.decide(call.caller.principal, action, target)
             if decision.effect == "deny":
                 raise await self._deny(call, action, target, decision)
+            event: AuditEvent | None = None
+            if self._journal is not None:
+                event = self._make_event("decision", call, action, target, decision, shown_as, id=id)
+                id = event.call
             if decision.effect != "confirm" or action not in _APPROVED_ACTIONS or self.approvals is None:
-                return decision, None
-            try:
-                approval = await self._require_approval(call, target, decision)
-            except ToolFailure as failure:
-                failure.has_schema = self.has_output_schema(target)
-                raise
+                return event, None
+            approval = await self._require_approval(call, target, decision, event)
             if decision.version == self._engine.version:
-                return decision, approval
+                return event and add_facts(event, approval=approval.id, approved=True), approval
             # The policy changed while a person was asked, so it decides again.
 
     async def _request(
@@ -191,14 +207,14 @@ class Governor:
             reply = await request(call)
         except BaseException as error:
             if journal is not None and event is not None:
-                journal.record_later(_end_event(event, started, _outcome(error), error=error))
+                journal.record_later(make_end_event(event, started, find_outcome(error), error=error))
             raise
         if approval is not None:
             self._continue_approval(approval, reply)
         if journal is not None and event is not None:
             size = len(reply.body) if isinstance(reply, RawReply) else None
             outcome = "tool_error" if is_failed_tool(reply) else "ok"
-            journal.record_later(_end_event(event, started, outcome, size=size))
+            journal.record_later(make_end_event(event, started, outcome, size=size))
         return reply
 
     async def _record_decision(
@@ -231,7 +247,7 @@ class Governor:
             return
         decision = self._engine.decide(call.caller.principal, action, hidden)
         if decision.effect == "deny":
-            self.record_event(self._make_event("decision", call, action, hidden, decision))
+            self.record_event(self._make_event("decision", call, action, hidden, decision, requested.name))
 
     async def _deny(self, call: Call, action: Action, target: Target, decision: PolicyDecision) -> NotFound:
         await self._record_decision(call, action, target, decision)
@@ -247,13 +263,43 @@ class Governor:
             return False
         return self._engine.decide(call.caller.principal, action, target).effect == "confirm"
 
-    async def _require_approval(self, call: Call, target: Target, decision: PolicyDecision) -> ApprovalRequest:
+    async def _require_approval(
+        self, call: Call, target: Target, decision: PolicyDecision, event: AuditEvent | None
+    ) -> ApprovalRequest:
+        """Return the approval of a call. The decision is recorded before a person is asked, and before an error."""
         assert self.approvals is not None
-        marked = MarkedCall(call.caller.principal, target.server, target.name, _arguments(call), decision)
-        state = getattr(call.params, "request_state", UNSET)
-        if state is not UNSET:  # a later round of a call that was approved
-            return self._approved_rounds.take(state, marked)
-        return await approve_call(self.approvals, call, marked, lambda: self._engine.version)
+        id = "" if event is None else event.call
+        marked = MarkedCall(call.caller.principal, target.server, target.name, _arguments(call), decision, id)
+        started, is_recorded = perf_counter(), False
+
+        async def record_decision(request: ApprovalRequest) -> None:
+            nonlocal is_recorded
+            if self._journal is not None and event is not None:
+                await self._journal.record(add_facts(event, approval=request.id))
+                is_recorded = True
+
+        try:
+            state = getattr(call.params, "request_state", UNSET)
+            if state is not UNSET:  # a later round of a call that was approved
+                return self._approved_rounds.take(state, marked)
+            return await approve_call(self.approvals, call, marked, lambda: self._engine.version, record_decision)
+        except BaseException as error:
+            if isinstance(error, ToolFailure):
+                error.has_schema = self.has_output_schema(target)
+            if event is not None and (is_recorded or await self._record_unapproved(call, event, error)):
+                outcome = "refused" if isinstance(error, HubbubError) else find_outcome(error)
+                self.record_event(make_end_event(event, started, outcome, error=error))
+            raise
+
+    async def _record_unapproved(self, call: Call, event: AuditEvent, error: BaseException) -> bool:
+        """Record the decision about a call without approval; of calls that wait for the same one, once in a while."""
+        if self._journal is None or not isinstance(error, HubbubError) or isinstance(error, AuditUnavailable):
+            return False
+        approval: str = getattr(error, "id", "")
+        if not self._refusals.is_due((approval or call.caller.principal.name, find_code(error))):
+            return False
+        await self._journal.record(add_facts(event, approval=approval) if approval else event)
+        return True
 
     def _continue_approval(self, approval: ApprovalRequest, reply: Reply) -> None:
         """Let the caller continue an approved call that asks for input."""
@@ -277,52 +323,40 @@ class Governor:
 
     def record_approval(self, event: ApprovalEvent) -> None:
         """Record a change of an approval; for `Approvals(on_event=...)`."""
-        request = event.request
-        facts: dict[str, Any] = {"approval": request.id, "via": event.via}
-        if event.approver:
-            facts["approver"] = event.approver
-        if event.reason:
-            facts["reason"] = event.reason
-        self.record_event(
-            AuditEvent(
-                event=event.kind,
-                tenant=request.tenant,
-                user=request.user,
-                client=request.client,
-                server=request.server,
-                tool=request.tool,
-                args_sha256=request.digest,
-                facts=facts,
-            )
-        )
+        self.record_event(make_approval_event(event))
 
     def record_event(self, event: AuditEvent) -> None:
         """Record what is not a call, such as a session that was opened or a secret that was denied."""
         if self._journal is not None:
-            self._journal.record_later(_redact_facts(event))
+            self._journal.record_later(redact_facts(event))
 
     async def _refuse(self, call: Call, action: Action, target: Target, error: QuotaExceeded) -> QuotaExceeded:
         """Record a call that a quota refused: the first of its caller, and one in a while after that."""
         error.has_schema = self.has_output_schema(target)
-        name, now, refused = call.caller.principal.name, self._clock(), self._refused_callers
-        if self._journal is None or now < refused.get(name, 0.0):
+        if self._journal is None or not self._refusals.is_due(call.caller.principal.name):
             return error
-        refused[name] = now + REFUSAL_INTERVAL_S
-        refused.move_to_end(name)
-        if len(refused) > MAX_REPORTED_CALLERS:
-            refused.popitem(last=False)
         event = self._make_event("quota.exceeded", call, action, target, None)
         refusal = msgspec.structs.replace(event, outcome="refused", facts={"reason": error.message})
-        await self._journal.record(_redact_facts(refusal))
+        await self._journal.record(redact_facts(refusal))
         return error
 
     def _make_event(
-        self, kind: str, call: Call, action: Action, target: Target, decision: PolicyDecision | None
+        self,
+        kind: str,
+        call: Call,
+        action: Action,
+        target: Target,
+        decision: PolicyDecision | None,
+        shown_as: str = "",
+        *,
+        id: str = "",
     ) -> AuditEvent:
         principal, meta = call.caller.principal, call.meta
+        if shown_as:
+            shown_as = "" if shown_as == target.name else redact(shown_as) if target.kind in _URI_KINDS else shown_as
         return AuditEvent(
             event=kind,
-            call=f"{self._call_prefix}-{next(self._call_numbers)}",
+            call=id or f"{self._call_prefix}-{next(self._call_numbers)}",
             tenant=principal.tenant,
             user=principal.user or principal.name,
             client=principal.client,
@@ -330,6 +364,7 @@ class Governor:
             trace="" if meta.traceparent is UNSET else meta.traceparent,
             server=target.server,
             tool=redact(target.name) if target.kind in _URI_KINDS else target.name,
+            shown_as=shown_as,
             kind=target.kind,
             action=action,
             args_sha256=sha256(_arguments(call)).hexdigest(),
@@ -343,40 +378,6 @@ def _arguments(call: Call) -> Raw | bytes:
     if isinstance(arguments, Raw):
         return arguments
     return call.raw if arguments is None else msgspec.json.encode(arguments)
-
-
-def _redact_facts(event: AuditEvent) -> AuditEvent:
-    """Mask secrets in the texts that people and servers wrote."""
-    if event.facts is None:
-        return event
-    facts = {name: redact(value) if isinstance(value, str) else value for name, value in event.facts.items()}
-    return msgspec.structs.replace(event, facts=facts)
-
-
-def _end_event(
-    decided: AuditEvent, started: float, outcome: str, *, size: int | None = None, error: BaseException | None = None
-) -> AuditEvent:
-    code: str | int = ""
-    if error is not None:
-        code = getattr(error, "kind", "") or getattr(error, "code", "") or type(error).__name__
-    return AuditEvent(
-        event="call.end",
-        call=decided.call,
-        tenant=decided.tenant,
-        user=decided.user,
-        server=decided.server,
-        tool=decided.tool,
-        outcome=outcome,
-        code=code,
-        ms=round((perf_counter() - started) * 1000, 3),
-        bytes=size,
-    )
-
-
-def _outcome(error: BaseException) -> str:
-    if isinstance(error, ToolFailure):
-        return "tool_error"
-    return "cancelled" if isinstance(error, asyncio.CancelledError) else "error"
 
 
 def _not_found(target: Target) -> NotFound:

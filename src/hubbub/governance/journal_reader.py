@@ -27,8 +27,8 @@ MAX_TAIL: Final = 10_000
 _CHUNK_BYTES: Final = 1024 * 1024
 
 CSV_COLUMNS: Final = (
-    "seq", "ts", "node", "event", "call", "tenant", "user", "client", "credential", "session", "run", "trace", "server",
-    "tool", "shown_as", "kind", "args_sha256", "effect", "rule", "policy_version", "reason", "outcome", "code", "ms",
+    "seq", "ts", "node", "event", "call", "tenant", "user", "client", "credential", "trace", "server", "tool",
+    "shown_as", "action", "kind", "args_sha256", "effect", "rule", "policy_version", "reason", "outcome", "code", "ms",
     "bytes", "facts", "hash",
 )  # fmt: skip
 

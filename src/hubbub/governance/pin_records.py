@@ -12,7 +12,6 @@ from hubbub.governance.definition_diff import Difference, diff_definitions, rend
 from hubbub.governance.definition_lock import DefinitionLock, LockEntry
 from hubbub.governance.definition_scan import Finding, scan_definition
 from hubbub.governance.definitions import Definition, DefinitionKey, Kind, parse_definition
-from hubbub.governance.hidden_characters import show_hidden
 
 PinStatus: TypeAlias = Literal["approved", "new", "changed", "removed"]
 
@@ -103,7 +102,7 @@ def make_difference(
         old if listed is None and status == "approved" else None if listed is None else parse_definition(listed.members)
     )
     differences = diff_definitions(old, new)
-    lines = [f"{show_hidden(str(key))} is {status}", *render_differences(differences)]
+    lines = render_differences(differences)
     lines += [f"{one.severity}: {one.rule} at {one.path}: {one.excerpt}" for one in pin.findings]
     return PinDifference(pin=pin, differences=tuple(differences), lines=tuple(lines))
 

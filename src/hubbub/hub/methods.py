@@ -77,22 +77,31 @@ async def _call_unlisted(front: Front, call: Call) -> Reply:
 
 
 def _forward(front: Front, call: Call, item: Item) -> Coroutine[Any, Any, Reply]:
-    if item.upstream_name != call.params.name:
+    shown_as = call.params.name
+    if item.upstream_name != shown_as:
         call = with_name(call, item.upstream_name)
-    return _use(front, call, "call", item.target, front.hub.peers[item.server].request)
+    return _use(front, call, "call", item.target, front.hub.peers[item.server].request, shown_as)
 
 
 def _use(
-    front: Front, call: Call, action: Action, target: Target, request: Callable[[Call], Coroutine[Any, Any, Reply]]
+    front: Front,
+    call: Call,
+    action: Action,
+    target: Target,
+    request: Callable[[Call], Coroutine[Any, Any, Reply]],
+    shown_as: str = "",
 ) -> Coroutine[Any, Any, Reply]:
-    """Send a call to the peer of its target, as the governor allows, if there is one."""
+    """Send a call to the peer of its target, as the governor allows, if there is one.
+
+    `shown_as`: the name that the caller used, for the audit journal.
+    """
     governor = front.hub.governor
     if governor is None:
         return request(call)
     if governor.suspends(call, action, target):
         # A modern caller answers in another request, until when the call is suspended.
-        return _ask_and_use(front, call, governor, action, target, request)
-    return governor.run(call, action, target, request)
+        return _ask_and_use(front, call, governor, action, target, request, shown_as=shown_as)
+    return governor.run(call, action, target, request, shown_as)
 
 
 async def _ask_and_use(
@@ -102,12 +111,14 @@ async def _ask_and_use(
     action: Action,
     target: Target,
     request: Callable[[Call], Coroutine[Any, Any, Reply]],
+    *,
+    shown_as: str,
 ) -> Reply:
     if front.rounds.can_resume(call):
         return await front.rounds.resume(call)
     if call.params.request_state is not UNSET:
-        return await governor.run(call, action, target, request)
-    return await front.rounds.begin(call, lambda inner: governor.run(inner, action, target, request))
+        return await governor.run(call, action, target, request, shown_as)
+    return await front.rounds.begin(call, lambda inner: governor.run(inner, action, target, request, shown_as))
 
 
 async def _call_builtin(front: Front, call: Call) -> Reply:
@@ -185,9 +196,11 @@ async def read_resource(front: Front, call: Call) -> Reply:
     return reply
 
 
-def _use_resource(front: Front, call: Call, location: ResourceLocation) -> Coroutine[Any, Any, Reply]:
+def _use_resource(
+    front: Front, call: Call, location: ResourceLocation, shown_as: str = ""
+) -> Coroutine[Any, Any, Reply]:
     target = Target("resource", location.server, location.uri)
-    return _use(front, call, "read", target, front.hub.peers[location.server].request)
+    return _use(front, call, "read", target, front.hub.peers[location.server].request, shown_as)
 
 
 async def _read_located(front: Front, call: Call, found: ResourceLocation) -> Reply:
@@ -195,7 +208,7 @@ async def _read_located(front: Front, call: Call, found: ResourceLocation) -> Re
     if found.uri == uri:
         return await _use_resource(front, call, found)
     try:
-        reply = await _use_resource(front, with_resource_uri(call, found.uri), found)
+        reply = await _use_resource(front, with_resource_uri(call, found.uri), found, uri)
         return with_reply_uri(reply, found.uri, uri)
     except ResourceNotFound:
         raise ResourceNotFound(uri) from None
@@ -290,18 +303,21 @@ async def get_prompt(front: Front, call: Call) -> Reply:
             requested = Target("prompt", "", call.params.name)
             await front.hub.governor.record_missing(call, "get", requested, None if hidden is None else hidden.target)
         raise
-    if not item.upstream_name == item.name == call.params.name:
+    shown_as = call.params.name
+    if not item.upstream_name == item.name == shown_as:
         call = with_name(call, item.upstream_name)
-    return await _use(front, call, "get", item.target, front.hub.peers[item.server].request)
+    return await _use(front, call, "get", item.target, front.hub.peers[item.server].request, shown_as)
 
 
 async def complete(front: Front, call: Call) -> Reply:
     reference = call.params.ref
     if reference.type == "ref/prompt":
+        shown_as = reference.name
         item = await front.find_prompt(reference.name, call.caller)
         target = item.target
         server, changed = item.server, {"name": item.upstream_name} if item.upstream_name != reference.name else {}
     else:
+        shown_as = reference.uri
         await front.hub.wait_connected()
         template = front.find_template(reference.uri, call.caller)
         found = front.locate_resource(reference.uri, call.caller)
@@ -313,7 +329,7 @@ async def complete(front: Front, call: Call) -> Reply:
         server, changed = found.server, {"uri": found.uri} if found.uri != reference.uri else {}
     try:
         call = with_reference(call, **changed) if changed else call
-        return await _use(front, call, "complete", target, front.hub.peers[server].request)
+        return await _use(front, call, "complete", target, front.hub.peers[server].request, shown_as)
     except RemoteError as error:
         if error.code != METHOD_NOT_FOUND:
             raise
