@@ -11,11 +11,13 @@ from tests.http.keyring import Keyring
 from tests.http.raw_http import TIMEOUT_S
 from tests.http.server_process import ServerProcess
 from tests.hub.file_hub import wait_until
+from tests.hub.upstream_callers import make_caller, request_result
 
-from hubbub import Server, SettingsError
+from hubbub import Principal, Server, SettingsError
 from hubbub.assembly.assemble import assemble
 from hubbub.assembly.fixed_sections import refuse_fixed_changes
 from hubbub.assembly.serve_settings import read_serve_settings
+from hubbub.errors import InvalidRequest
 from hubbub.governance.tenants import Tenants
 from hubbub.hub.front import Front
 from hubbub.server.http.app import HttpApp
@@ -49,6 +51,17 @@ def test_a_hub_gets_the_tenants_of_its_settings(tmp_path: Path) -> None:
 def test_a_single_server_over_http_gets_them_too(tmp_path: Path) -> None:
     server = build(tmp_path, TENANTS, target=str(tmp_path / "one.py"))
     assert isinstance(server.tenants, Tenants)
+
+
+async def test_an_operators_key_can_use_nothing_of_a_single_server(tmp_path: Path) -> None:
+    server = build(tmp_path, TENANTS, target=str(tmp_path / "one.py"), alone=True)
+    operator = Principal("/root#1", frozenset({"hub:admin"}), user="root")
+    ada = Principal("acme/ada#1", tenant="acme", user="ada")
+    async with server.running():
+        with pytest.raises(InvalidRequest, match="belongs to no tenant"):
+            await request_result(server.peer, "tools/list", {}, replace(make_caller(), principal=operator))
+        listed = await request_result(server.peer, "tools/list", {}, replace(make_caller(), principal=ada))
+        assert listed["tools"] == []
 
 
 def test_without_tenants_nothing_changes(tmp_path: Path) -> None:

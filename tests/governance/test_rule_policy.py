@@ -52,8 +52,9 @@ def test_operators_administer_unless_a_rule_denies_it_and_can_do_nothing_else(de
     assert effect(engine, logout, "list", operator) == ("deny", "policy.rules[1]")
     assert effect(engine, verify, "admin", operator) == ("deny", "policy.rules[0]")
     assert [check.rule for check in engine.explain(operator, "admin", logout)][-1] == "operators"
-    for target, action in ((WRITE, "call"), (WRITE, "list"), (Target("resource", "notes", "note://1"), "read")):
-        assert effect(engine, target, action, operator) == ("deny", "tenants")
+    for target in (WRITE, Target("resource", "notes", "note://1"), Target("prompt", "notes", "note")):
+        assert effect(engine, target, USE_ACTIONS[target.kind], operator) == ("deny", "tenants")
+        assert effect(engine, target, "list", operator) == ("deny", "tenants")
     assert effect(engine, logout, "admin", Principal("/nobody#1", user="nobody")) == ("deny", "tenants")
     assert effect(policy(default="deny", tenants=()), logout, "admin", operator) == ("deny", "default")
 

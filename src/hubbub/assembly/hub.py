@@ -46,7 +46,7 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
 
         setup = add_governor(hub)
         apply_egress(front, loaded.config.governance)
-    tenants = apply_tenants(front, settings, loaded.config.governance, is_hub=True)
+    tenants = apply_tenants(front, settings, loaded.config.governance, is_hub=True, is_governed=True)
     pins = None
     if sources.file is not None and sources.file.table((_PINS,)):
         from hubbub.assembly.pins import add_pins  # Most hubs have none.

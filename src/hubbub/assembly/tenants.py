@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hubbub.errors import SettingsError
+from hubbub.errors import InvalidRequest, SettingsError
 from hubbub.settings.sources import GOVERNANCE, Sources
 
 if TYPE_CHECKING:
     from hubbub.governance.tenants import Tenants
+    from hubbub.protocol.calls import Call, Reply
+    from hubbub.server.middleware import CallNext
     from hubbub.server.server import Server
     from hubbub.settings.governance import GovernanceSettings, TenantSettings
     from hubbub.settings.serve import ServeSettings
@@ -36,10 +38,16 @@ def load_governance(sources: Sources) -> GovernanceSettings | None:
 
 
 def apply_tenants(
-    server: Server, settings: ServeSettings, governance: GovernanceSettings | None, *, is_hub: bool
+    server: Server,
+    settings: ServeSettings,
+    governance: GovernanceSettings | None,
+    *,
+    is_hub: bool,
+    is_governed: bool = False,
 ) -> Tenants | None:
     """Let only users of the tenants call the server over HTTP; return the tenants, if there are any.
 
+    `is_governed`: a policy refuses operators, who belong to no tenant.
     A single server on stdio has one client, the program that started it, and so no tenants.
 
     Raises: SettingsError, if a hub with tenants would be served on stdio.
@@ -56,7 +64,15 @@ def apply_tenants(
     from hubbub.governance.tenants import Tenants
 
     server.tenants = tenants = Tenants(governance.tenants)
+    if not is_governed:
+        server.middleware(_refuse_operators)
     return tenants
+
+
+async def _refuse_operators(call: Call, call_next: CallNext) -> Reply:
+    if not call.caller.principal.tenant:
+        raise InvalidRequest("This key belongs to no tenant, so it can use nothing here; use a key of a tenant")
+    return await call_next(call)
 
 
 def update_tenants(tenants: Tenants | None, settings: Sequence[TenantSettings]) -> None:
