@@ -174,6 +174,11 @@ class Governor:
             decision = self._engine.decide(call.caller.principal, "admin", target)
         if decision.effect == "deny":
             raise await self._deny(call, "admin", target, decision)
+        if self._journal is not None and _is_read_only(target):
+            # Not waited for: administrators must be able to find out why the journal cannot be written.
+            read = self._make_event("decision", call, "admin", target, decision)
+            self._journal.record_later(read)
+            return await self._request(call, read, None, request)
         event = await self._record_decision(call, "admin", target, decision)
         return await self._request(call, event, None, request)
 
@@ -384,3 +389,7 @@ def _not_found(target: Target) -> NotFound:
     if target.kind == "prompt":
         return PromptNotFound(target.name)
     return ResourceNotFound(target.name) if target.kind in ("resource", "template") else ToolNotFound(target.name, [])
+
+
+def _is_read_only(target: Target) -> bool:
+    return target.annotations is not None and target.annotations.read_only_hint is True
