@@ -13,11 +13,10 @@ from tests.http.server_process import ServerProcess
 from tests.hub.file_hub import wait_until
 from tests.hub.upstream_callers import make_caller, request_result
 
-from hubbub import Principal, Server, SettingsError
+from hubbub import InvalidRequest, Principal, Server, SettingsError
 from hubbub.assembly.assemble import assemble
 from hubbub.assembly.fixed_sections import refuse_fixed_changes
 from hubbub.assembly.serve_settings import read_serve_settings
-from hubbub.errors import InvalidRequest
 from hubbub.governance.tenants import Tenants
 from hubbub.hub.front import Front
 from hubbub.server.http.app import HttpApp

@@ -16,8 +16,7 @@ from tests.hub.upstreams import asking_config, open_upstream
 from tests.processes import is_running
 from tests.security.test_tenant_keys import Keys, identified, rotate
 
-from hubbub import UpstreamUnavailable
-from hubbub.protocol.calls import Caller, Principal
+from hubbub import Caller, Principal, UpstreamUnavailable
 from hubbub.protocol.revisions import NEWEST_MODERN
 from hubbub.security.api_keys import ROTATED_KEY_GRACE_S
 
