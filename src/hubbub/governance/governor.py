@@ -174,12 +174,12 @@ class Governor:
             decision = self._engine.decide(call.caller.principal, "admin", target)
         if decision.effect == "deny":
             raise await self._deny(call, "admin", target, decision)
-        if self._journal is not None and _is_read_only(target):
-            # Not waited for: administrators must be able to find out why the journal cannot be written.
-            read = self._make_event("decision", call, "admin", target, decision)
-            self._journal.record_later(read)
-            return await self._request(call, read, None, request)
-        event = await self._record_decision(call, "admin", target, decision)
+        try:
+            event = await self._record_decision(call, "admin", target, decision)
+        except AuditUnavailable:
+            if not _is_read_only(target):
+                raise
+            event = None  # administrators must be able to find out why the journal cannot be written
         return await self._request(call, event, None, request)
 
     async def _confirm(
