@@ -188,6 +188,7 @@ async def test_parallel_first_calls_of_one_caller_open_one_session(tmp_path: Pat
 @pytest.mark.requirement("I3")
 async def test_a_failed_start_is_not_cached(tmp_path: Path) -> None:
     async with run_setup(tmp_path) as setup:
+        await setup.hub.send(setup.hub.ada, "tools/list")  # the hub's own sessions, which read the lists, are open now
         setup.legacy.refused_starts = 1
         failed = await setup.hub.send(setup.hub.ada, "tools/call", name="legacy1__probe", arguments={})
         assert setup.legacy.refused_starts == 0
