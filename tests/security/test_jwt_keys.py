@@ -26,8 +26,9 @@ from tests.security.tokens import (
 )
 
 from hubbub import SettingsError, bounds
+from hubbub.security.jose import read_key_set, read_keys
 from hubbub.security.jwks import FileKeys
-from hubbub.security.jwt import BearerTokens, JwtSettings, make_token_authenticator, read_key_set, read_keys
+from hubbub.security.jwt import BearerTokens, JwtSettings, make_token_authenticator
 
 
 async def _no_fetch(url: str) -> Never:

@@ -29,8 +29,9 @@ from tests.security.tokens import (
 
 from hubbub import Principal, bounds
 from hubbub.protocol.refusal import Refusal
+from hubbub.security.jose import read_key_set
 from hubbub.security.jwks import KeysUnavailable
-from hubbub.security.jwt import BearerTokens, read_key_set
+from hubbub.security.jwt import BearerTokens
 
 # -- claims and headers --------------------------------------------------------
 

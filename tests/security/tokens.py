@@ -11,8 +11,9 @@ from joserfc import jwk, jws
 from hubbub import Principal
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
+from hubbub.security.jose import read_key_set
 from hubbub.security.jwks import VerifyingKey, select_key
-from hubbub.security.jwt import BearerTokens, JwtSettings, read_key_set
+from hubbub.security.jwt import BearerTokens, JwtSettings
 
 NOW = 1_900_000_000.0
 ISSUER = "https://issuer.example"

@@ -3,7 +3,7 @@
 Keys from an address are fetched when first needed, again once an hour, and again
 when a token names an unknown key, but never more often than every
 `bounds.PUBLIC_KEY_FETCH_INTERVAL_S`, whatever callers send. If fetching fails, the last good
-keys are used for a day. `hubbub.security.jwt` provides the function that parses keys.
+keys are used for a day. `hubbub.security.jose` provides the function that parses keys.
 """
 
 from __future__ import annotations

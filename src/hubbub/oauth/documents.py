@@ -1,0 +1,98 @@
+"""Requests to authorization servers: JSON documents and forms, through the egress guard, within limits.
+
+Redirects are never followed. URLs that another server named may lead to this machine or to the local network only if
+that server is itself there: `policy_for_discovered`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from hubbub.errors import TransportError
+from hubbub.net.client import HttpClient
+from hubbub.net.egress import ANY_ADDRESS, EgressPolicy, egress_policy
+from hubbub.net.egress_rules import NO_RULES, EgressRules
+from hubbub.oauth import limits
+from hubbub.oauth.errors import OAuthError
+from hubbub.oauth.metadata import show_url
+
+_FORM: Final = "application/x-www-form-urlencoded"
+
+
+class DocumentResponse(msgspec.Struct, frozen=True):
+    """A response, read completely."""
+
+    status: int
+    body: bytes
+    dpop_nonce: str = ""
+    www_authenticate: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is a 2xx."""
+        return 200 <= self.status < 300
+
+
+class DocumentClient:
+    """Fetches documents and posts forms. One connection for each request, so nothing has to be closed."""
+
+    def __init__(self, egress: EgressPolicy = ANY_ADDRESS, rules: EgressRules = NO_RULES) -> None:
+        """`egress`: `ANY_ADDRESS` only for URLs that the operator configured."""
+        self._egress = egress
+        self._rules = rules
+
+    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> DocumentResponse:
+        """Fetch a document.
+
+        Raises: OAuthError, if no response arrived.
+        """
+        return await self.send("GET", url, headers={"Accept": "application/json", **(headers or {})})
+
+    async def post_form(
+        self, url: str, form: Mapping[str, str], *, headers: Mapping[str, str] | None = None
+    ) -> DocumentResponse:
+        """Post a form.
+
+        Raises: OAuthError, if no response arrived.
+        """
+        return await self.send(
+            "POST",
+            url,
+            headers={"Accept": "application/json", "Content-Type": _FORM, **(headers or {})},
+            body=urlencode(form).encode(),
+        )
+
+    async def send(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None
+    ) -> DocumentResponse:
+        """Send a request and read the response.
+
+        Raises: OAuthError, if no response arrived.
+        """
+        shown = show_url(url)
+        http_client = HttpClient(self._egress, rules=self._rules)
+        try:
+            async with asyncio.timeout(limits.REQUEST_TIMEOUT_S):
+                response = await http_client.send(method, url, headers=headers, body=body)
+                return DocumentResponse(
+                    response.status,
+                    await response.read(limits.DOCUMENT_BYTES),
+                    response.header("DPoP-Nonce"),
+                    response.header("WWW-Authenticate"),
+                )
+        except TransportError as error:
+            raise OAuthError(f"{shown} cannot be reached: {error.message}") from error
+        except TimeoutError as error:
+            raise OAuthError(f"{shown} did not answer within {limits.REQUEST_TIMEOUT_S:g} s; try again") from error
+        finally:
+            await http_client.close()
+
+
+def policy_for_discovered(server_url: str, allow_private_network: bool | None = None) -> EgressPolicy:
+    """The policy for URLs that a server names: no more private addresses than the server's own URL may have."""
+    return egress_policy(urlsplit(server_url).hostname or "", allow_private_network)

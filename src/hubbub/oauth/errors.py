@@ -1,0 +1,50 @@
+"""The errors of OAuth.
+
+    OAuthError
+    ├── MetadataError           metadata cannot be read, or contradicts itself
+    ├── AuthorizationFailed     the authorization server refused, or its redirect cannot be trusted
+    │   └── TokenRequestRefused     its token endpoint answered with an error
+    └── LoginRequired           a person has to log in, and nobody can be asked here
+
+No message contains a token, a code, a secret or a query of a URL.
+"""
+
+from __future__ import annotations
+
+from hubbub.errors import TransportError
+from hubbub.oauth import limits
+
+
+class OAuthError(TransportError):
+    """A token for a server cannot be obtained. Nothing was executed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, may_have_executed=False)
+
+
+class MetadataError(OAuthError):
+    """The metadata of a server cannot be read, or must not be trusted."""
+
+
+class AuthorizationFailed(OAuthError):
+    """The authorization server refused, or its answer must not be trusted."""
+
+
+class TokenRequestRefused(AuthorizationFailed):
+    """The token endpoint answered with an OAuth error."""
+
+    def __init__(self, issuer: str, code: str, description: str = "") -> None:
+        shown = printable(code) or "no error code"
+        detail = f" ({printable(description)})" if printable(description) else ""
+        super().__init__(f"The authorization server {issuer} refused to issue a token: {shown}{detail}")
+        self.code = code
+
+
+class LoginRequired(OAuthError):
+    """A person has to log in first, in a browser."""
+
+
+def printable(text: str) -> str:
+    """Return a text of another server as one short line without control characters."""
+    line = " ".join(text.split())[: limits.ERROR_CHARACTERS]
+    return "".join(character for character in line if character.isprintable())
