@@ -370,6 +370,48 @@ class SecretResolver(Protocol):
         """
 
 
+class RefusedRequest(Protocol):
+    """An HTTP request that a server refused with 401 or 403, before it executed anything."""
+
+    method: str
+    url: str
+    status: int
+    challenges: Sequence[str]
+    """The values of `WWW-Authenticate`."""
+    dpop_nonce: str
+    """The value of `DPoP-Nonce`; empty if there is none."""
+    sent_headers: Mapping[str, str]
+    """What `Authorizer.headers` returned for it."""
+
+
+class Authorizer(Protocol):
+    """Authorizes the HTTP requests of a client to one server."""
+
+    def current_headers(self) -> Mapping[str, str] | None:
+        """Return the headers that suit every request now; the same object until they change.
+
+        None, if waiting is necessary or each request needs its own; `headers` makes those.
+        """
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """Return the headers of one request; empty if the server has not asked for authorization yet.
+
+        Raises: TransportError.
+        """
+
+    async def handle_refusal(self, refused: RefusedRequest) -> bool:
+        """Obtain what the server asked for. Return whether the request can be sent again, with new headers.
+
+        Raises: TransportError, if authorization failed.
+        """
+
+    def remember_nonce(self, nonce: str) -> None:
+        """Use the value of a `DPoP-Nonce` header in the next proof."""
+
+    async def close(self) -> None:
+        """Cancel a login that is in progress."""
+
+
 def hide_nothing(value: Any) -> Any:
     """Default for `ClientTransport.hide`: return the value unchanged, because no secrets were configured."""
     return value
