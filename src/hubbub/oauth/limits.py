@@ -10,3 +10,20 @@ REQUEST_TIMEOUT_S: Final = 30.0
 """One request to an authorization server."""
 ERROR_CHARACTERS: Final = 200
 """How much of an error description of another server is shown."""
+
+# -- client ------------------------------------------------------------------------
+
+LOGIN_S: Final = 600.0
+"""From the authorization URL to its redirect; providers expire their login pages after about as long."""
+LOGIN_ATTEMPTS: Final = 3
+"""Tokens that are requested for one MCP request that is refused again and again."""
+EXPIRY_MARGIN_S: Final = 30.0
+"""A token that expires sooner is refreshed before it is used."""
+ASSERTION_S: Final = 60.0
+"""How long a signed client assertion is valid."""
+AUTHORIZATION_SERVERS: Final = 8
+"""Entries of `authorization_servers` that are considered."""
+SCOPES: Final = 256
+"""Scopes of one request."""
+CHALLENGE_CHARACTERS: Final = 8192
+"""The `WWW-Authenticate` headers of one response."""
