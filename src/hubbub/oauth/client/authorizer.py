@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 from weakref import WeakValueDictionary
 
 from hubbub.net.egress_rules import EgressRules
@@ -106,6 +106,16 @@ class OAuthAuthorizer:
         """Use this nonce in the next proof."""
         if self._dpop is not None:
             self._dpop.nonce = nonce
+
+    async def log_in(self, challenge: str = "") -> Credentials:
+        """Obtain new tokens now, whether or not there are some; `challenge`: a `WWW-Authenticate` of the server.
+
+        Raises: OAuthError.
+        """
+        if not self._is_loaded:
+            await self._share("load", self._load)
+        await self._share("log-in", lambda: self._log_in(select_challenge(challenge), self._headers, more_scopes=()))
+        return cast("Credentials", self._credentials)
 
     # -- obtaining tokens ------------------------------------------------------------------
 
