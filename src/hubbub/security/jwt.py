@@ -24,10 +24,10 @@ from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.protocol.host_origin import is_loopback
-from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
-from hubbub.security.gate import unauthorized
+from hubbub.security.gate import NO_TARGET, unauthorized
 from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, read_keys, verify_jwt
 from hubbub.security.jwks import Fetch, FetchedKeys, FileKeys, KeySource, KeysUnavailable
 from hubbub.security.tenant_identity import TenantIdentity
@@ -103,7 +103,7 @@ class BearerTokens:
         self._generation = self._current_generation()
         """The generation of the keys that verified these tokens, and of the tenants."""
 
-    async def __call__(self, headers: Headers) -> Principal | Refusal | None:
+    async def __call__(self, headers: Headers, target: RequestTarget = NO_TARGET) -> Principal | Refusal | None:
         """Return the principal of the token; None if there is no bearer token."""
         token = _read_token(headers)
         if token is None:

@@ -32,6 +32,7 @@ from hubbub.server.client_sessions import ManagesClients
 from hubbub.server.connection import Connection
 from hubbub.server.http.endpoint import API_VERSION, Endpoint
 from hubbub.server.http.streams import EventStore
+from hubbub.server.public_routes import PublicRoutes
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
 from hubbub.transports.cors import Cors
@@ -74,6 +75,7 @@ class HttpApp:
             allows_plain=allows_plain,
             shows_operation=_operation_rule(server.tenants),
             http_sse=sse_server,
+            public_routes=server.public_routes,
             metrics=metrics,
             max_sessions=settings.max_sessions,
             session_idle_s=settings.session_idle_s,
@@ -96,7 +98,13 @@ class HttpApp:
             metrics.add(metric)
         metrics.gauge("websockets", "Open WebSockets.", lambda: len(sockets))
         metrics.gauge("old_streams", "Open streams of GET /sse.", lambda: len(sse_server))
-        self.serve = Cors(endpoint.serve, settings.allowed_origins, check=gate.check, on_response=metrics.response)
+        self.serve = Cors(
+            endpoint.serve,
+            settings.allowed_origins,
+            check=gate.check,
+            is_open=PublicRoutes(server.public_routes).is_open,
+            on_response=metrics.response,
+        )
         """Serves one `HttpExchange`."""
         self.serve_websocket = sockets.serve
         """Serves one `WebSocketExchange`."""
