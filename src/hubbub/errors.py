@@ -11,6 +11,7 @@
     │   ├── InvalidParams           of a method (no name, bad cursor)
     │   ├── HeaderMismatch          HTTP headers and body contradict each other
     │   ├── MissingCapability       the client did not declare a required capability
+    │   ├── UrlElicitationRequired  the user has to open a page first, such as one to log in
     │   ├── UnsupportedVersion
     │   ├── MethodNotAllowed        an HTTP method that this revision does not use
     │   ├── SessionRequired         a legacy request outside any session
@@ -23,6 +24,7 @@
     ├── ToolFailure             a tool call failed; becomes a result in the MCP eras
     │   ├── ArgumentsInvalid        `validation_error`
     │   ├── UpstreamUnavailable     `upstream_unavailable`: a server behind the hub gave no answer
+    │   ├── LoginNeeded             `login_required`: the user has to log in at a server behind the hub
     │   ├── QuotaExceeded           `quota_exceeded`: a quota of a hub is used up; retry later
     │   │   └── TooManyCalls            `too_many_calls`: a tenant has too many concurrent calls
     │   ├── ApprovalRequired, ApprovalDenied and others: `hubbub.governance.approval_errors`
@@ -144,6 +146,14 @@ class MissingCapability(RequestError):
         self.required = dict(required)
 
 
+class UrlElicitationRequired(RequestError):
+    """The user has to open a page before the request can be served; it was not executed. Of revision 2025-11-25."""
+
+    def __init__(self, message: str, elicitations: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(message)
+        self.elicitations = [dict(each) for each in elicitations]
+
+
 class UnsupportedVersion(RequestError):
     """The requested protocol version is not supported."""
 
@@ -256,6 +266,16 @@ class UpstreamUnavailable(ToolFailure):
         self.server = server
         self.reason = reason
         self.retry_in_s = retry_in_s
+
+
+class LoginNeeded(ToolFailure):
+    """The user of a hub has to log in at one of its servers before the call can be made; it was not made."""
+
+    kind = "login_required"
+
+    def __init__(self, server: str, message: str, *, url: str | None = None) -> None:
+        """`url`: the page to open."""
+        super().__init__(message, data={"server": server} if url is None else {"server": server, "url": url})
 
 
 class QuotaExceeded(ToolFailure):

@@ -29,3 +29,16 @@ MASKED_CHARACTERS: Final = 8
 """Values of this length or more that were sent to a token endpoint are hidden in its error description."""
 REDIRECT_PARAMETERS: Final = 32
 """Parameters of one redirect."""
+
+# -- logins of a hub's users at its servers ------------------------------------------
+
+USER_AUTHORIZERS: Final = 10_000
+"""Users of one server whose credentials are kept at hand; those of others are loaded when they call."""
+LOGIN_POLL_S: Final = 2.0
+"""How often a call that waits for a login looks for it in the store, where another process may have put it."""
+LOGIN_WAIT_S: Final = 90.0
+"""How long a call waits for a login; after that its caller gets an error with the URL, and can repeat the call."""
+CONNECT_TICKETS: Final = 10_000
+"""Links to log in that were opened and have not expired."""
+COOKIE_CHARACTERS: Final = 3900
+"""The state of a login in a cookie; browsers refuse cookies of more than 4096 bytes."""
