@@ -10,3 +10,11 @@ REQUEST_TIMEOUT_S: Final = 30.0
 """One request to an authorization server."""
 ERROR_CHARACTERS: Final = 200
 """How much of an error description of another server is shown."""
+PROOF_AGE_S: Final = 300.0
+"""How far the time in a DPoP proof may differ from ours, in either direction."""
+ACCEPTED_PROOFS: Final = 100_000
+"""DPoP proofs that are remembered. With more within `PROOF_AGE_S`, the oldest ones are refused."""
+PROOF_ID_CHARACTERS: Final = 256
+"""The `jti` of a DPoP proof."""
+PROOF_URL_CHARACTERS: Final = 4096
+"""The `htu` of a DPoP proof."""
