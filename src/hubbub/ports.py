@@ -7,7 +7,7 @@ selects a `Peer`; limits, policies and metrics are functions from `Peer` to `Pee
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from hubbub.protocol.calls import ANONYMOUS
 
@@ -373,14 +373,16 @@ class SecretResolver(Protocol):
         """
 
 
-class RefusedRequest(Protocol):
+class RefusedRequest(NamedTuple):
     """An HTTP request that a server refused with 401 or 403, before it executed anything."""
 
     method: str
     url: str
     status: int
-    challenges: Sequence[str]
-    """The values of `WWW-Authenticate`."""
+    attempt: int
+    """How often the same request was refused before."""
+    challenge: str
+    """The value of `WWW-Authenticate`; empty if there is none."""
     dpop_nonce: str
     """The value of `DPoP-Nonce`; empty if there is none."""
     sent_headers: Mapping[str, str]
@@ -411,8 +413,11 @@ class Authorizer(Protocol):
     def remember_nonce(self, nonce: str) -> None:
         """Use the value of a `DPoP-Nonce` header in the next proof."""
 
-    async def close(self) -> None:
-        """Cancel a login that is in progress."""
+    def acquire(self) -> None:
+        """Count a client that uses it."""
+
+    async def release(self) -> None:
+        """Uncount a client; without any, a login in progress is cancelled."""
 
 
 def hide_nothing(value: Any) -> Any:

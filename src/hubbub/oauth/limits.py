@@ -15,8 +15,6 @@ ERROR_CHARACTERS: Final = 200
 
 LOGIN_S: Final = 600.0
 """From the authorization URL to its redirect; providers expire their login pages after about as long."""
-LOGIN_ATTEMPTS: Final = 3
-"""Tokens that are requested for one MCP request that is refused again and again."""
 EXPIRY_MARGIN_S: Final = 30.0
 """A token that expires sooner is refreshed before it is used."""
 ASSERTION_S: Final = 60.0
@@ -27,3 +25,7 @@ SCOPES: Final = 256
 """Scopes of one request."""
 CHALLENGE_CHARACTERS: Final = 8192
 """The `WWW-Authenticate` headers of one response."""
+MASKED_CHARACTERS: Final = 8
+"""Values of this length or more that were sent to a token endpoint are hidden in its error description."""
+REDIRECT_PARAMETERS: Final = 32
+"""Parameters of one redirect."""

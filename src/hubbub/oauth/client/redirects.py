@@ -31,9 +31,13 @@ class FunctionRedirectHandler:
 
     def __init__(self, redirect_uri: str, function: RedirectFunction) -> None:
         self.redirect_uri = redirect_uri
-        self.authorize = function
+        self._function = function
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[RedirectReceiver]:
         """Return the handler itself, because there is nothing to open."""
         yield self
+
+    async def authorize(self, authorization_url: str) -> str:
+        """Call the function."""
+        return await self._function(authorization_url)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from hubbub.errors import SettingsError
-from hubbub.oauth.client.credentials import CredentialStore
+from hubbub.oauth.client.credentials import CredentialStore, MemoryCredentialStore
 from hubbub.oauth.client.redirects import RedirectFunction, RedirectHandler
 from hubbub.oauth.errors import MetadataError
 from hubbub.oauth.metadata import check_endpoint
@@ -100,7 +100,7 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     redirect_uri: str | None = None
     """Default: a free port on the loopback interface."""
     issuer: str | None = None
-    """The only authorization server to use. Required for `client_id` with a secret or key if the server names several."""
+    """The only authorization server to use. Set it wherever there is a secret or key, which then goes nowhere else."""
     dpop: Dpop = "auto"
     """Bind tokens to a key (RFC 9449): `auto` where the authorization server supports it."""
     assertion: TokenProvider | None = None
@@ -113,7 +113,7 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     quirks: Mapping[str, IssuerQuirks] = {}
     """By issuer; `*` is any other."""
     store: CredentialStore | None = None
-    """Keeps tokens. Default: the memory of this process."""
+    """Keeps tokens. Default: this object, as long as it exists."""
     redirect: RedirectHandler | RedirectFunction | None = None
     """Shows the authorization page. Unset: a login fails with `LoginRequired`."""
     principal: str = ""
@@ -130,14 +130,12 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("client_metadata_url", "issuer", "redirect_uri"):
             _check_url(name, getattr(self, name))
         self._check_grant()
-        quirks = {
-            issuer: each if isinstance(each, IssuerQuirks) else msgspec.convert(each, IssuerQuirks)
-            for issuer, each in self.quirks.items()
-        }
-        for issuer, each in quirks.items():
+        for issuer, each in self.quirks.items():
             if reserved := _RESERVED_PARAMETERS.intersection(each.authorization_params):
                 raise SettingsError(f"`authorization_params` of {issuer} must not contain {min(reserved)!r}")
-        force_setattr(self, "quirks", MappingProxyType(quirks))
+        force_setattr(self, "quirks", MappingProxyType(dict(self.quirks)))
+        if self.store is None:
+            force_setattr(self, "store", MemoryCredentialStore())
 
     def _check_grant(self) -> None:
         required: dict[Grant, Sequence[str]] = {
@@ -154,6 +152,11 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("client_secret", "private_key"):
             if getattr(self, name) is not None and self.client_id is None:
                 raise SettingsError(f"`{name}` needs `client_id`")
+
+    @property
+    def credential_store(self) -> CredentialStore:
+        """The store in use."""
+        return cast("CredentialStore", self.store)
 
     def quirks_of(self, issuer: str) -> IssuerQuirks:
         """Return the quirks of an authorization server."""
