@@ -11,6 +11,7 @@ REQUEST_TIMEOUT_S: Final = 30.0
 ERROR_CHARACTERS: Final = 200
 """How much of an error description of another server is shown."""
 
+
 # -- client ------------------------------------------------------------------------
 
 LOGIN_S: Final = 600.0
@@ -29,3 +30,14 @@ MASKED_CHARACTERS: Final = 8
 """Values of this length or more that were sent to a token endpoint are hidden in its error description."""
 REDIRECT_PARAMETERS: Final = 32
 """Parameters of one redirect."""
+
+# -- resource server --------------------------------------------------------------
+
+PROOF_AGE_S: Final = 300.0
+"""How far the time in a DPoP proof may differ from ours, in either direction."""
+ACCEPTED_PROOFS: Final = 100_000
+"""DPoP proofs that are remembered. With more within `PROOF_AGE_S`, the oldest ones are refused."""
+PROOF_ID_CHARACTERS: Final = 256
+"""The `jti` of a DPoP proof."""
+PROOF_URL_CHARACTERS: Final = 4096
+"""The `htu` of a DPoP proof."""
