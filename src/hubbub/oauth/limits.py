@@ -10,6 +10,29 @@ REQUEST_TIMEOUT_S: Final = 30.0
 """One request to an authorization server."""
 ERROR_CHARACTERS: Final = 200
 """How much of an error description of another server is shown."""
+
+
+# -- client ------------------------------------------------------------------------
+
+LOGIN_S: Final = 600.0
+"""From the authorization URL to its redirect; providers expire their login pages after about as long."""
+EXPIRY_MARGIN_S: Final = 30.0
+"""A token that expires sooner is refreshed before it is used."""
+ASSERTION_S: Final = 60.0
+"""How long a signed client assertion is valid."""
+AUTHORIZATION_SERVERS: Final = 8
+"""Entries of `authorization_servers` that are considered."""
+SCOPES: Final = 256
+"""Scopes of one request."""
+CHALLENGE_CHARACTERS: Final = 8192
+"""The `WWW-Authenticate` headers of one response."""
+MASKED_CHARACTERS: Final = 8
+"""Values of this length or more that were sent to a token endpoint are hidden in its error description."""
+REDIRECT_PARAMETERS: Final = 32
+"""Parameters of one redirect."""
+
+# -- resource server --------------------------------------------------------------
+
 PROOF_AGE_S: Final = 300.0
 """How far the time in a DPoP proof may differ from ours, in either direction."""
 ACCEPTED_PROOFS: Final = 100_000
