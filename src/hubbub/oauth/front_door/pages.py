@@ -135,8 +135,8 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
 <form method="post" action="{escape(view.action)}">
 <input type="hidden" name="state" value="{escape(view.state)}">
 <div class="actions">
-<button type="submit" name="decision" value="deny">Cancel</button>
 <button type="submit" name="decision" value="allow" class="primary">Allow</button>
+<button type="submit" name="decision" value="deny">Cancel</button>
 </div>
 </form>"""
     return _page(f"{view.client_name} – {view.server_name}", body, style_url)
