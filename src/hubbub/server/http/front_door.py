@@ -49,7 +49,7 @@ def make_front_door(
             "`hubbub keys create` and set --key-file"
         )
     config = FrontDoorConfig(
-        issuer=settings.public_url.rstrip("/"),
+        issuer=settings.public_url,
         server_name=server.info.name if server.info.title is msgspec.UNSET else server.info.title,
         database=settings.database or f"sqlite:///{data_folder() / DATABASE_FILE}",
         scopes=settings.scopes,
