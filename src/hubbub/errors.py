@@ -24,10 +24,10 @@
     ├── ToolFailure             a tool call failed; becomes a result in the MCP eras
     │   ├── ArgumentsInvalid        `validation_error`
     │   ├── UpstreamUnavailable     `upstream_unavailable`: a server behind the hub gave no answer
-    │   ├── LoginNeeded             `login_required`: the user has to log in at a server behind the hub
     │   ├── QuotaExceeded           `quota_exceeded`: a quota of a hub is used up; retry later
     │   │   └── TooManyCalls            `too_many_calls`: a tenant has too many concurrent calls
     │   ├── ApprovalRequired, ApprovalDenied and others: `hubbub.governance.approval_errors`
+    │   ├── LoginNeeded             a user has to log in at a server: `hubbub.hub.connections.consent_peer`
     │   └── ToolError               `tool_error`; tools raise it themselves
     ├── RemoteError             the other end answered with an error
     ├── RateLimited             one caller sends too many requests; retry later
@@ -266,16 +266,6 @@ class UpstreamUnavailable(ToolFailure):
         self.server = server
         self.reason = reason
         self.retry_in_s = retry_in_s
-
-
-class LoginNeeded(ToolFailure):
-    """The user of a hub has to log in at one of its servers before the call can be made; it was not made."""
-
-    kind = "login_required"
-
-    def __init__(self, server: str, message: str, *, url: str | None = None) -> None:
-        """`url`: the page to open."""
-        super().__init__(message, data={"server": server} if url is None else {"server": server, "url": url})
 
 
 class QuotaExceeded(ToolFailure):

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hubbub.errors import SettingsError
+from hubbub import SettingsError
 from hubbub.settings.fields import list_settings
 from hubbub.settings.file import read_settings_file
 from hubbub.settings.file_keys import resolve_paths, split_harmless

@@ -25,6 +25,8 @@ from hubbub.errors import (
     TransportError,
 )
 
+from hubbub.oauth.errors import UserLoginRequired
+
 
 def public_reason(error: HubbubError, transport: str) -> str:
     """Describe a failure without quoting the server or the system."""
@@ -34,6 +36,8 @@ def public_reason(error: HubbubError, transport: str) -> str:
             return error.message
         case ResponseTooLarge() | InvalidResponse() | SessionLost():
             return error.message  # describes the form of an answer without quoting it
+        case UserLoginRequired():
+            return "no user is logged in there: call hub.connect with its name, or run `hubbub login HUB_URL --upstream NAME`"
         case SecretUnavailable() | EgressRefused():
             return _describe_rule(error)
         case HttpError():

@@ -13,12 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Raw
 
-from hubbub.errors import (
-    HubbubError,
-    LoginNeeded,
-    SettingsError,
-    UrlElicitationRequired,
-)
+from hubbub.errors import HubbubError, SettingsError, ToolFailure, UrlElicitationRequired
 from hubbub.hub.connections.connections import Connections, Ticket, TicketRefused
 from hubbub.hub.connections.user_logins import HubUser, UserLogins
 from hubbub.oauth import limits
@@ -34,6 +29,16 @@ _KEY: Final = "login"
 _INPUT_METHODS: Final = ("tools/call", "prompts/get", "resources/read")
 _encode = msgspec.json.Encoder().encode
 _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class LoginNeeded(ToolFailure):
+    """The user of a hub has to log in at one of its servers before the call can be made; it was not made."""
+
+    kind = "login_required"
+
+    def __init__(self, server: str, message: str, *, url: str | None = None) -> None:
+        """`url`: the page to open."""
+        super().__init__(message, data={"server": server} if url is None else {"server": server, "url": url})
 
 
 class _Response(msgspec.Struct):

@@ -117,6 +117,10 @@ class UserLogins:
         self._authorizers[key] = found  # moved to the end, so that the one unused for longest is first
         return found
 
+    def authorizer_for(self, principal: Principal) -> UserAuthorizer:
+        """Return the authorizer of the sessions of a principal."""
+        return self.authorizer(HubUser.of(principal).key)
+
     def new_authorizer(self, key: str) -> OAuthAuthorizer:
         """Return an authorizer that loads the credentials of a user, or of the hub itself."""
         authorizer = OAuthAuthorizer(self._client(key))

@@ -114,5 +114,3 @@ class ClientDirectory:
             "expires_at": int(now + limits.UNUSED_CLIENT_S),
         }
         add_row(connection, clients, row)
-
-

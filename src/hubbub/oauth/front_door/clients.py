@@ -163,7 +163,7 @@ def _without_port(netloc: str) -> str:
 
 
 def redirect_target(uri: str) -> str:
-    """Return the part of a redirect URI that says where it leads: its host, or its scheme if it is a private-use one."""
+    """Return the part of a redirect URI that says where it leads: its host, or its private-use scheme."""
     parts = urlsplit(uri)
     return (parts.hostname or "") if parts.scheme in ("http", "https") else f"{parts.scheme}:"
 
@@ -174,7 +174,9 @@ def display_name(metadata: ClientMetadata, fallback: str) -> str:
     return name or fallback
 
 
-def registration_response(client: Client, metadata: ClientMetadata, secret: str | None, issued_at: int) -> dict[str, Any]:
+def registration_response(
+    client: Client, metadata: ClientMetadata, secret: str | None, issued_at: int
+) -> dict[str, Any]:
     """Return the members of a registration's response (RFC 7591 §3.2.1)."""
     response: dict[str, Any] = {
         "client_id": client.client_id,

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from hubbub.oauth.front_door import limits
-from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken, User
+from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken
 from hubbub.oauth.front_door.tables import clients, codes, consents, ended_grants, grants
 from hubbub.store.sql import Connection, Row, add_row, and_, delete, func, insert, select, text, update
 
@@ -201,9 +201,7 @@ def _end_oldest_grants(connection: Connection, mine: Any, now: float) -> None:
 # -- consents ------------------------------------------------------------------
 
 
-def has_consent(
-    connection: Connection, authorization: Authorization, target: str, now: float
-) -> bool:
+def has_consent(connection: Connection, authorization: Authorization, target: str, now: float) -> bool:
     """Whether this user has consented to all of this before: these scopes, for this client, resource and target."""
     query = select(consents.c.scopes).where(_same_consent(authorization, target), consents.c.expires_at > now)
     scopes = connection.execute(query).scalar()
@@ -234,10 +232,15 @@ def save_consent(connection: Connection, authorization: Authorization, target: s
     connection.execute(text(_SAVE_CONSENT), row)
 
 
-def forget_consents(connection: Connection, user: User, client_id: str | None = None) -> None:
-    """Ask a user again, for one client or for all."""
-    statement = delete(consents).where(consents.c.tenant == user.tenant, consents.c.user_name == user.name)
-    connection.execute(statement if client_id is None else statement.where(consents.c.client_id == client_id))
+def forget_consents(
+    connection: Connection, tenant: str | None = None, user: str | None = None, client_id: str | None = None
+) -> None:
+    """Ask again: the users of a tenant, one user, or those of one client; None stands for all."""
+    statement = delete(consents)
+    for column, value in ((consents.c.tenant, tenant), (consents.c.user_name, user), (consents.c.client_id, client_id)):
+        if value is not None:
+            statement = statement.where(column == value)
+    connection.execute(statement)
 
 
 def _same_consent(authorization: Authorization, target: str) -> Any:

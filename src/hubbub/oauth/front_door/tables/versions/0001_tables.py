@@ -33,7 +33,9 @@ def upgrade() -> None:
     op.create_table(
         "oauth_grants",
         Column("sid", Text, primary_key=True),
-        *_texts("handle_hash", "secret_hash", "code_hash", "client_id", "client_name", "tenant", "user_name", "content"),
+        *_texts(
+            "handle_hash", "secret_hash", "code_hash", "client_id", "client_name", "tenant", "user_name", "content"
+        ),
         *_times("created_at", "used_at", "expires_at"),
     )
     op.create_index("oauth_grants_handle", "oauth_grants", ["handle_hash"], unique=True)
