@@ -32,7 +32,14 @@ REDIRECT_PARAMETERS: Final = 32
 """Parameters of one redirect."""
 
 # -- resource server --------------------------------------------------------------
-
+INTROSPECTED_TOKEN_TTL_S: Final = 30.0
+"""How long the answer about an opaque token is used: a revoked token works no longer than this."""
+INTROSPECTIONS: Final = 32
+"""Concurrent questions to one authorization server about opaque tokens."""
+INTROSPECTION_TIMEOUT_S: Final = 10.0
+"""One question about an opaque token, including reading the secret and discovery."""
+CHALLENGE_SCOPE_CHARACTERS: Final = 4096
+"""The scopes in one `WWW-Authenticate` header, which clients and proxies limit to 8 KiB or less."""
 PROOF_AGE_S: Final = 300.0
 """How far the time in a DPoP proof may differ from ours, in either direction."""
 ACCEPTED_PROOFS: Final = 100_000
