@@ -29,3 +29,27 @@ MASKED_CHARACTERS: Final = 8
 """Values of this length or more that were sent to a token endpoint are hidden in its error description."""
 REDIRECT_PARAMETERS: Final = 32
 """Parameters of one redirect."""
+
+# -- credentials on this machine ------------------------------------------------------
+
+STORED_CREDENTIALS: Final = 256
+"""Logins of the user of this machine."""
+CREDENTIAL_FILE_BYTES: Final = 16 * 1024 * 1024
+"""The encrypted file with all of them."""
+CREDENTIAL_LOCKS: Final = 64
+"""Lock files; servers beyond that share one."""
+CREDENTIAL_LOCK_S: Final = 90.0
+"""How long to wait for another process that refreshes the same token: two requests and a retry."""
+CREDENTIAL_LOCK_POLL_S: Final = 0.02
+"""How often a lock is tried."""
+
+# -- the browser on this machine -------------------------------------------------------
+
+REDIRECT_CONNECTIONS: Final = 16
+"""Connections to the listener of a redirect; browsers open some in advance."""
+REDIRECT_HEAD_BYTES: Final = 32 * 1024
+"""The head of a request with a redirect; cookies of other servers on the loopback interface come with it."""
+REDIRECT_READ_S: Final = 10.0
+"""How long one request may take to arrive."""
+PASTED_LINES: Final = 20
+"""Lines that are read from the terminal before only the browser can finish a login."""
