@@ -130,6 +130,7 @@ def run(
         settings, sources = _read_script_settings({**arguments, "transport": transport})
         _apply_display_settings(server, settings, sources)
         _apply_tenants(server, settings, sources, is_hub=is_hub)
+        _apply_oauth(server, sources)
         raise SystemExit(_serve(server, settings))
     except HubbubError as error:
         _warn(error.message)
@@ -163,6 +164,12 @@ def _apply_tenants(server: Server, settings: ServeSettings, sources: Sources, *,
     from hubbub.assembly.tenants import apply_tenants, load_governance
 
     apply_tenants(server, settings, load_governance(sources), is_hub=is_hub)
+
+
+def _apply_oauth(server: Server, sources: Sources) -> None:
+    from hubbub.assembly.assemble import apply_oauth
+
+    apply_oauth(server, sources)
 
 
 def _serve(server: Server, settings: ServeSettings) -> int:

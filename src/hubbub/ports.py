@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hubbub.errors import HubbubError, MessageError, RateLimited
     from hubbub.protocol.calls import Call, Implementation, Notification, Principal, Reply
-    from hubbub.protocol.http_headers import HeaderList, Headers
+    from hubbub.protocol.http_headers import HeaderList, Headers, RequestTarget
     from hubbub.protocol.refusal import Refusal
     from hubbub.settings.secret import Secret
 
@@ -258,8 +258,11 @@ class Gate(Protocol):
     def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
         """The caller or a refusal, if it is known without waiting; None if `__call__` must decide."""
 
-    async def __call__(self, headers: Headers, client: str) -> Principal | Refusal:
+    async def __call__(self, headers: Headers, client: str, target: RequestTarget) -> Principal | Refusal:
         """The caller or a refusal."""
+
+    def check(self, headers: Headers, any_origin: bool = False) -> Refusal | None:
+        """Refuse requests by their headers, whoever sends them."""
 
     async def recheck(self, headers: Headers) -> Principal | Refusal:
         """Check the credential of a connection that is already open."""

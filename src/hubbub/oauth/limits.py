@@ -11,6 +11,7 @@ REQUEST_TIMEOUT_S: Final = 30.0
 ERROR_CHARACTERS: Final = 200
 """How much of an error description of another server is shown."""
 
+
 # -- client ------------------------------------------------------------------------
 
 LOGIN_S: Final = 600.0
@@ -53,3 +54,21 @@ REDIRECT_READ_S: Final = 10.0
 """How long one request may take to arrive."""
 PASTED_LINES: Final = 20
 """Lines that are read from the terminal before only the browser can finish a login."""
+
+# -- resource server --------------------------------------------------------------
+INTROSPECTED_TOKEN_TTL_S: Final = 30.0
+"""How long the answer about an opaque token is used: a revoked token works no longer than this."""
+INTROSPECTIONS: Final = 32
+"""Concurrent questions to one authorization server about opaque tokens."""
+INTROSPECTION_TIMEOUT_S: Final = 10.0
+"""One question about an opaque token, including reading the secret and discovery."""
+CHALLENGE_SCOPE_CHARACTERS: Final = 4096
+"""The scopes in one `WWW-Authenticate` header, which clients and proxies limit to 8 KiB or less."""
+PROOF_AGE_S: Final = 300.0
+"""How far the time in a DPoP proof may differ from ours, in either direction."""
+ACCEPTED_PROOFS: Final = 100_000
+"""DPoP proofs that are remembered. With more within `PROOF_AGE_S`, the oldest ones are refused."""
+PROOF_ID_CHARACTERS: Final = 256
+"""The `jti` of a DPoP proof."""
+PROOF_URL_CHARACTERS: Final = 4096
+"""The `htu` of a DPoP proof."""

@@ -22,10 +22,10 @@ import msgspec
 from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.protocol.calls import Principal
-from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.scopes import ADMIN_SCOPE
-from hubbub.security.gate import unauthorized
+from hubbub.security.gate import NO_TARGET, unauthorized
 from hubbub.security.key_file_editor import append_record
 from hubbub.security.key_records import (
     KEY_PATTERN,
@@ -98,7 +98,7 @@ class ApiKeys:
         self._revoked_names: OrderedDict[str, None] = OrderedDict()
         self._watch = KeyFileWatch(path, self._load, lambda: self._set_entries({}), monotonic)
 
-    async def __call__(self, headers: Headers) -> Principal | Refusal | None:
+    async def __call__(self, headers: Headers, target: RequestTarget = NO_TARGET) -> Principal | Refusal | None:
         """Return the principal of the key; None if there is no API key."""
         sent = _read_key(headers)
         return None if sent is None else self.identify(sent) or unauthorized(_UNKNOWN_KEY)
