@@ -190,6 +190,7 @@ def serve_http(
 ) -> int:
     """Serve any number of clients over HTTP until a signal stops the process; return its exit code."""
     from hubbub.server.http.app import HttpApp
+    from hubbub.server.public_routes import IdentifiesPeople
     from hubbub.transports import http_server
     from hubbub.transports.signals import stop_signals
 
@@ -198,6 +199,8 @@ def serve_http(
 
     async def main(listener: socket.socket) -> None:
         url = _url(settings, listener)
+        if isinstance(server, IdentifiesPeople):
+            server.base_url = url
         address = url if settings.unix_socket is None else f"unix:{settings.unix_socket}"
         with stop_signals(http.stop), _log_lifetime(server, address):
             async with app.running():

@@ -24,7 +24,6 @@ from hubbub.errors import (
     TransportClosed,
     TransportError,
 )
-
 from hubbub.oauth.errors import UserLoginRequired
 
 

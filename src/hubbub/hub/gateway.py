@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from hubbub import bounds
 from hubbub.client.subscriptions import ChangeEvent
 from hubbub.hub.builtin_tools import is_status_tool
 from hubbub.hub.catalog import Catalog, ListedNames, build_catalog
@@ -112,13 +111,13 @@ class Gateway:
         self.is_running = self._was_closed = self._expects_capable = False
         self._shared_run = SharedRun(f"hub {config.name!r}", self._open)
         self._sole_caller: Caller | None = None
-        for upstream in config.upstreams:
-            self._add(self._make_upstream(upstream, config.hub))
-        self.subscriptions = Subscriptions(self.upstreams, self._watched_uris)
         self.fronts: dict[str, Front] = {}
         """By the name of the view; the one with an empty name shows everything."""
         self.views: dict[str, Front] = {}
         """The fronts of the named views."""
+        for upstream in config.upstreams:
+            self._add(self._make_upstream(upstream, config.hub))
+        self.subscriptions = Subscriptions(self.upstreams, self._watched_uris)
         for name in ("", *config.views):
             self._add_front(name)
 
@@ -351,6 +350,10 @@ class Gateway:
         for wrapper in self._wrappers:
             front.peer = wrapper(front.peer)
         self.fronts[name] = front
+        if self.connections is not None:
+            from hubbub.hub.connections.assembly import attach_front
+
+            attach_front(self.connections, front)
         if name:
             self.views[name] = front
 

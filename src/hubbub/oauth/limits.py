@@ -31,20 +31,31 @@ MASKED_CHARACTERS: Final = 8
 REDIRECT_PARAMETERS: Final = 32
 """Parameters of one redirect."""
 
-# -- logins of a hub's users at its servers ------------------------------------------
+# -- credentials on this machine ------------------------------------------------------
 
-USER_AUTHORIZERS: Final = 10_000
-"""Users of one server whose credentials are kept at hand; those of others are loaded when they call."""
-LOGIN_POLL_S: Final = 2.0
-"""How often a call that waits for a login looks for it in the store, where another process may have put it."""
-LOGIN_WAIT_S: Final = 90.0
-"""How long a call waits for a login; after that its caller gets an error with the URL, and can repeat the call."""
-CONNECT_TICKETS: Final = 10_000
-"""Links to log in that were opened and have not expired."""
-COOKIE_CHARACTERS: Final = 3900
-"""The state of a login in a cookie; browsers refuse cookies of more than 4096 bytes."""
+STORED_CREDENTIALS: Final = 256
+"""Logins of the user of this machine."""
+CREDENTIAL_FILE_BYTES: Final = 16 * 1024 * 1024
+"""The encrypted file with all of them."""
+CREDENTIAL_LOCKS: Final = 64
+"""Lock files; servers beyond that share one."""
+CREDENTIAL_LOCK_S: Final = 90.0
+"""How long to wait for another process that refreshes the same token: two requests and a retry."""
+CREDENTIAL_LOCK_POLL_S: Final = 0.02
+"""How often a lock is tried."""
+
+# -- the browser on this machine -------------------------------------------------------
+
+REDIRECT_CONNECTIONS: Final = 16
+"""Connections to the listener of a redirect; browsers open some in advance."""
+REDIRECT_HEAD_BYTES: Final = 32 * 1024
+"""The head of a request with a redirect; cookies of other servers on the loopback interface come with it."""
+REDIRECT_READ_S: Final = 10.0
+"""How long one request may take to arrive."""
+PASTED_LINES: Final = 20
+"""Lines that are read from the terminal before only the browser can finish a login."""
+
 # -- resource server --------------------------------------------------------------
-
 INTROSPECTED_TOKEN_TTL_S: Final = 30.0
 """How long the answer about an opaque token is used: a revoked token works no longer than this."""
 INTROSPECTIONS: Final = 32

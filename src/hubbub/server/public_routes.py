@@ -7,11 +7,12 @@ that pages of any origin may use because they neither use cookies nor depend on 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from hubbub.ports import HttpExchange
+from hubbub.protocol.calls import Principal
 
 PublicHandler: TypeAlias = Callable[[HttpExchange], Awaitable[None]]
 
@@ -22,6 +23,16 @@ class PublicRoute(msgspec.Struct, frozen=True):
     handlers: Mapping[str, PublicHandler]
     any_origin: bool = False
     """Whether pages of every origin may send requests and read the responses, without cookies."""
+
+
+@runtime_checkable
+class IdentifiesPeople(Protocol):
+    """A server with pages for people who have API keys."""
+
+    identify_key: Callable[[bytes], Principal | None] | None
+    """Returns the principal of a key; None: there are no keys."""
+    base_url: str
+    """Where it is served; empty if that is not known."""
 
 
 class PublicRoutes:

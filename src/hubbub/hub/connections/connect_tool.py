@@ -43,7 +43,9 @@ def register_connect_tool(front: Front, connections: Connections) -> None:
 
     @front.tool(name=CONNECT, annotations=_ANNOTATIONS)
     async def connect(
-        server: Annotated[str | None, msgspec.Meta(description="The name of the server; without it, all are listed.")] = None,
+        server: Annotated[
+            str | None, msgspec.Meta(description="The name of the server; without it, all are listed.")
+        ] = None,
         action: Annotated[
             Literal["connect", "list", "disconnect"],
             msgspec.Meta(description="disconnect deletes and revokes the login."),

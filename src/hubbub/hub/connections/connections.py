@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,14 +19,14 @@ import msgspec
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.hub.connections.user_logins import HubUser, UserLogins
 from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout
-from hubbub.oauth import limits
+from hubbub.hub.connections import limits
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.errors import AuthorizationFailed, OAuthError
 from hubbub.protocol.calls import ANONYMOUS, Caller, Notification, Principal
 
 if TYPE_CHECKING:
+    from hubbub.hub.connections.pages import PersonLogin
     from hubbub.hub.gateway import Gateway
-    from hubbub.hub.remote import RemoteUpstream
 
 CONNECT_PATH: Final = "/oauth/connect/"
 CALLBACK_PATH: Final = "/oauth/upstream/callback"
@@ -68,8 +68,8 @@ class Connections:
         self._hub = hub
         self._clock = clock
         self._uses: dict[str, _Use] = {}
-        self.identify_key: Callable[[bytes], Awaitable[Principal | None]] | None = None
-        """Identifies a person by an API key of the hub. None: pages only name the user."""
+        self.people: PersonLogin | None = None
+        """Logs people in at the hub. None: it is no authorization server."""
 
     # -- servers ---------------------------------------------------------------------------
 
@@ -81,6 +81,17 @@ class Connections:
         """Return the logins at a server; None if it has none."""
         upstream = self._hub.upstreams.get(server)
         return None if upstream is None else getattr(upstream, "logins", None)
+
+    @property
+    def identify_key(self) -> Callable[[bytes], Principal | None] | None:
+        """Identifies a person by an API key of the hub; None if it has none."""
+        return self._hub.main_front.identify_key
+
+    def address(self, server: str) -> str:
+        """The URL of a server."""
+        return next(
+            (str(each.remote.url) for each in self._hub.config.upstreams if each.id == server and each.remote), ""
+        )
 
     # -- links -----------------------------------------------------------------------------
 
@@ -199,7 +210,9 @@ class Connections:
         logins, upstream = self.find(server), self._hub.upstreams.get(server)
         if logins is None or upstream is None:
             return False
-        await upstream.end_sessions(lambda principal: principal is not ANONYMOUS and HubUser.of(principal) == user, drain_s)
+        await upstream.end_sessions(
+            lambda principal: principal is not ANONYMOUS and HubUser.of(principal) == user, drain_s
+        )
         is_in_lists = logins.definitions.chosen_key == user.key
         ended = await logins.disconnect(user)
         if is_in_lists:

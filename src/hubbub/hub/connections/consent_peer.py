@@ -14,9 +14,9 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub.errors import HubbubError, SettingsError, ToolFailure, UrlElicitationRequired
-from hubbub.hub.connections.connections import Connections, Ticket, TicketRefused
+from hubbub.hub.connections.connections import Connections, Ticket
 from hubbub.hub.connections.user_logins import HubUser, UserLogins
-from hubbub.oauth import limits
+from hubbub.hub.connections import limits
 from hubbub.oauth.errors import OAuthError, UserLoginRequired
 from hubbub.ports import Peer, Sealer
 from hubbub.protocol.calls import ANONYMOUS, NO_META, Call, Caller, Notification, RawReply, Reply
@@ -102,7 +102,10 @@ class ConsentPeer:
         return InputRequired(
             result_type="input_required",
             input_requests={
-                _KEY: {"method": "elicitation/create", "params": make_params(self._logins.server, url, ticket, call.caller)}
+                _KEY: {
+                    "method": "elicitation/create",
+                    "params": make_params(self._logins.server, url, ticket, call.caller),
+                }
             },
             request_state=self._sealer.seal(_STATE, record, lifetime_s=limits.LOGIN_S),
         )

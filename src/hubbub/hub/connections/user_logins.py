@@ -18,12 +18,12 @@ from msgspec.structs import replace
 
 from hubbub.client.config import ServerConfig
 from hubbub.errors import SecretUnavailable, SettingsError
-from hubbub.oauth import limits
+from hubbub.hub.connections import limits
 from hubbub.oauth.client.authorizer import OAuthAuthorizer
+from hubbub.oauth.client.challenges import Challenge, select_challenge
 from hubbub.oauth.client.credentials import ClientRegistration, Credentials
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.client.oauth_client import OAuthClient
-from hubbub.oauth.client.challenges import Challenge, select_challenge
 from hubbub.oauth.client.settings import OAuth
 from hubbub.oauth.errors import LoginRequired, OAuthError, UserLoginRequired
 from hubbub.ports import Authorizer, RefusedRequest

@@ -179,16 +179,17 @@ class OAuthAuthorizer:
 
     async def _refresh(self, credentials: Credentials) -> bool:
         """Refresh the tokens; False if that is not possible (any more)."""
-        if await self._load():  # another process has refreshed them
-            return True
         if credentials.refresh_token is None:
-            return False
-        try:
-            renewed = await self._client.refresh(credentials)
-        except TokenRequestRefused:
             return await self._load()
-        await self._save(renewed, is_fresh=False)
-        return True
+        async with self._store.lock(self._client.key(credentials.issuer)):
+            if await self._load():  # another process has refreshed them
+                return True
+            try:
+                renewed = await self._client.refresh(credentials)
+            except TokenRequestRefused:
+                return await self._load()
+            await self._save(renewed, is_fresh=False)
+            return True
 
     async def _log_in(
         self,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
 import msgspec
@@ -78,12 +80,19 @@ class CredentialStore(Protocol):
     async def list(self, *, resource: str | None = None, principal: str | None = None) -> Sequence[CredentialKey]:
         """Return the keys of this resource and principal; None: of any."""
 
+    def lock(self, key: CredentialKey) -> AbstractAsyncContextManager[None]:
+        """Let one holder at a time refresh the credentials of a key, of all processes that share the store.
+
+        A refresh token can be used once where the authorization server rotates them; a second use ends the login.
+        """
+
 
 class MemoryCredentialStore:
     """Keeps credentials as long as the process runs."""
 
     def __init__(self) -> None:
         self._credentials: dict[CredentialKey, Credentials] = {}
+        self._lock = asyncio.Lock()
 
     async def load(self, key: CredentialKey) -> Credentials | None:
         """Return the credentials of a key."""
@@ -104,3 +113,7 @@ class MemoryCredentialStore:
             for key in sorted(self._credentials)
             if resource in (None, key.resource) and principal in (None, key.principal)
         ]
+
+    def lock(self, key: CredentialKey) -> AbstractAsyncContextManager[None]:
+        """Let one holder at a time refresh credentials."""
+        return self._lock

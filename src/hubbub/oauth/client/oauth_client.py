@@ -59,9 +59,9 @@ class OAuthClient:
         self.resource = canonical_url(server_url)
         self.clock = clock
         self._reveal = reveal
-        self._rules = rules or NO_RULES
+        self.rules = rules or NO_RULES
         policy = policy_for_discovered(server_url, allow_private_network)
-        self._documents = DocumentClient(policy, self._rules)
+        self._documents = DocumentClient(policy, self.rules)
         self._issuer_documents = self._documents_of(settings.issuer) if settings.issuer else self._documents
 
     def key(self, issuer: str) -> CredentialKey:
@@ -244,7 +244,7 @@ class OAuthClient:
 
     def _documents_of(self, url: str) -> DocumentClient:
         policy: EgressPolicy = policy_for_discovered(url)
-        return DocumentClient(policy, self._rules)
+        return DocumentClient(policy, self.rules)
 
     def _new_dpop_key(self, discovered: Discovered) -> JwtSigningKey | None:
         is_supported = bool(discovered.server.dpop_signing_alg_values_supported)

@@ -34,6 +34,7 @@ from hubbub.oauth.front_door.web import (
     read_form,
     respond_error,
     respond_json,
+    serve_style,
 )
 from hubbub.oauth.metadata import SERVER_METADATA_PATH, AuthorizationServerMetadata, insert_path
 from hubbub.ports import HttpExchange, Sealer
@@ -140,7 +141,7 @@ class FrontDoor:
         return {
             AUTHORIZE_PATH: {"GET": flow.authorize, "POST": flow.authorize},
             CONSENT_PATH: {"GET": flow.show_consent, "POST": flow.decide},
-            pages.STYLE_PATH: {"GET": _serve_style},
+            pages.STYLE_PATH: {"GET": serve_style},
             **login,
         }
 
@@ -368,11 +369,6 @@ class FrontDoor:
 
 MakeContext = Callable[[Any], "TokenContext"]
 Answer = Callable[[Parameters, Mapping[str, str], MakeContext], Awaitable["TokenResponse"]]
-
-
-async def _serve_style(exchange: HttpExchange) -> None:
-    fields = (*_CACHED, (b"x-content-type-options", b"nosniff"))
-    await exchange.respond(200, pages.STYLE, fields, content_type=b"text/css; charset=utf-8")
 
 
 async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int) -> None:

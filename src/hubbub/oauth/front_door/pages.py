@@ -139,7 +139,7 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
 <button type="submit" name="decision" value="deny">Cancel</button>
 </div>
 </form>"""
-    return _page(f"{view.client_name} – {view.server_name}", body, style_url)
+    return make_page(f"{view.client_name} – {view.server_name}", body, style_url)
 
 
 def login_page(*, server_name: str, client_name: str, action: str, state: str, problem: str, style_url: str) -> bytes:
@@ -157,7 +157,7 @@ def login_page(*, server_name: str, client_name: str, action: str, state: str, p
 <p class="muted">The key stays at this server: the app gets a token of its own, which you can revoke.</p>
 <div class="actions"><button type="submit" class="primary">Continue</button></div>
 </form>"""
-    return _page(f"Log in – {server_name}", body, style_url)
+    return make_page(f"Log in – {server_name}", body, style_url)
 
 
 def error_page(*, server_name: str, title: str, message: str, style_url: str) -> bytes:
@@ -167,10 +167,11 @@ def error_page(*, server_name: str, title: str, message: str, style_url: str) ->
 <h1>{escape(title)}</h1>
 <p>{escape(message)}</p>
 <p class="muted">You can close this page.</p>"""
-    return _page(f"{title} – {server_name}", body, style_url)
+    return make_page(f"{title} – {server_name}", body, style_url)
 
 
-def _page(title: str, body: str, style_url: str) -> bytes:
+def make_page(title: str, body: str, style_url: str) -> bytes:
+    """Return a page with this body, which is HTML."""
     page = f"""\
 <!DOCTYPE html>
 <html lang="en">

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import msgspec
 
 from hubbub.oauth.front_door import limits
+from hubbub.oauth.front_door.pages import STYLE
 from hubbub.ports import HttpExchange
 from hubbub.protocol.http_headers import HeaderList
 
@@ -99,6 +100,12 @@ async def respond_json(exchange: HttpExchange, status: int, body: Any, headers: 
 async def respond_error(exchange: HttpExchange, error: str, description: str, status: int = 400) -> None:
     """Send an error to a client (RFC 6749 §5.2)."""
     await respond_json(exchange, status, {"error": error, "error_description": description})
+
+
+async def serve_style(exchange: HttpExchange) -> None:
+    """Serve the style sheet of the pages."""
+    fields = ((b"cache-control", b"public, max-age=300"), (b"x-content-type-options", b"nosniff"))
+    await exchange.respond(200, STYLE, fields, content_type=b"text/css; charset=utf-8")
 
 
 async def respond_page(

@@ -18,7 +18,7 @@ from hubbub.security.gate import CHALLENGE, Authenticator, EdgeSettings, Gate
 from hubbub.security.key_usage import KeyUsage
 from hubbub.security.sealer import load_or_create_key, read_key
 from hubbub.security.tenant_identity import TenantIdentity, derive_fingerprint_key
-from hubbub.server.public_routes import PublicRoute
+from hubbub.server.public_routes import IdentifiesPeople, PublicRoute
 from hubbub.server.responses import respond_refusal
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
@@ -60,6 +60,8 @@ def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | N
 
         api_keys = ApiKeys(Path(settings.key_file), identity=identity, usage=key_usage)
         authenticators.append(api_keys)
+        if isinstance(server, IdentifiesPeople):
+            server.identify_key = api_keys.identify
     oauth, challenge, refuse_scopes, front_door = server.oauth, _usual_challenge, None, None
     if oauth is not None and oauth.public_url and (oauth.accepts_tokens or settings.jwt_keys is not None):
         resource = _make_resource(oauth, settings, server)
