@@ -58,6 +58,7 @@ class Gateway:
     """Servers behind one endpoint; `hubbub.Hub` is the public class."""
 
     events: RecordedEvents | None = None  # records sessions, lists and secrets; None: nothing is recorded
+    connections: Connections | None = None  # the logins of users at servers with `per_user`; None: no server has it
 
     def __init__(
         self,
@@ -93,8 +94,6 @@ class Gateway:
         """The sessions of clients with this hub, for each HTTP endpoint."""
         self.restricted_views: dict[str, Server] = {}
         """Servers at the same address that only callers with a scope reach: see `hubbub.server.views`."""
-        self.connections: Connections | None = None
-        """The logins of users at servers with `per_user`; None: no server has it."""
         self._make = make or make_upstream
         self._results = ResultOffload(lambda: self.config.hub)
         self._wrappers: list[Callable[[Peer], Peer]] = []

@@ -1,7 +1,7 @@
 """Starts, finishes and ends the logins of a hub's users at its servers.
 
-A login begins with a link to this hub, the ticket in which names the user and the server. It is no credential: the page
-behind it asks for the user's own, or names the user, and whoever opens it first is the only one who can use it. What the
+A login begins with a link to this hub, whose ticket names the user and the server. It is no credential: the page behind
+it asks for the user's own, or names the user, and only the browser that continued there first can use it. What the
 redirect needs is sealed in a cookie of that browser, so that any process of the installation can finish the login.
 """
 
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from hubbub.errors import HubbubError, SettingsError
+from hubbub.hub.connections import limits
 from hubbub.hub.connections.user_logins import HubUser, UserLogins
 from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout
-from hubbub.hub.connections import limits
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.errors import AuthorizationFailed, OAuthError
-from hubbub.protocol.calls import ANONYMOUS, Caller, Notification, Principal
+from hubbub.protocol.calls import Caller, Notification, Principal
 
 if TYPE_CHECKING:
     from hubbub.hub.connections.pages import PersonLogin
@@ -89,9 +89,8 @@ class Connections:
 
     def address(self, server: str) -> str:
         """The URL of a server."""
-        return next(
-            (str(each.remote.url) for each in self._hub.config.upstreams if each.id == server and each.remote), ""
-        )
+        logins = self.find(server)
+        return "" if logins is None else logins.resource
 
     # -- links -----------------------------------------------------------------------------
 
@@ -206,13 +205,11 @@ class Connections:
     # -- logging out -----------------------------------------------------------------------
 
     async def disconnect(self, user: HubUser, server: str, drain_s: float = LOGOUT_DRAIN_S) -> bool:
-        """End the sessions of a user with a server, delete and revoke the credentials; return whether there were any."""
+        """End the sessions of a user with a server, and delete and revoke the login; return whether there was one."""
         logins, upstream = self.find(server), self._hub.upstreams.get(server)
         if logins is None or upstream is None:
             return False
-        await upstream.end_sessions(
-            lambda principal: principal is not ANONYMOUS and HubUser.of(principal) == user, drain_s
-        )
+        await upstream.end_sessions(user.is_user_of, drain_s)
         is_in_lists = logins.definitions.chosen_key == user.key
         ended = await logins.disconnect(user)
         if is_in_lists:

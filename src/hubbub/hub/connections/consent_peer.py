@@ -1,6 +1,6 @@
 """Asks callers who have no login at a server to log in there, and continues their calls afterwards.
 
-Nothing was sent to the server before, or it refused what was sent: a call that may have been executed is never repeated.
+Nothing was sent to the server before, or it refused what was sent: a call that may have run is never repeated.
 A caller of the stateless era gets `input_required` and comes back; the state that it brings is sealed and holds
 everything, so any process can continue. Others are asked while their call waits, if they can open pages. Everyone else
 gets an error with the link.
@@ -14,9 +14,9 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub.errors import HubbubError, SettingsError, ToolFailure, UrlElicitationRequired
+from hubbub.hub.connections import limits
 from hubbub.hub.connections.connections import Connections, Ticket
 from hubbub.hub.connections.user_logins import HubUser, UserLogins
-from hubbub.hub.connections import limits
 from hubbub.oauth.errors import OAuthError, UserLoginRequired
 from hubbub.ports import Peer, Sealer
 from hubbub.protocol.calls import ANONYMOUS, NO_META, Call, Caller, Notification, RawReply, Reply
@@ -62,8 +62,8 @@ class ConsentPeer:
         if call.caller.principal is ANONYMOUS:
             raise LoginNeeded(
                 self._logins.server,
-                f"Users of the server {self._logins.server} log in there with accounts of their own, and this call has no "
-                "user. Call this hub with a key or a token; its operator can require them",
+                f"Users of the server {self._logins.server} log in there with accounts of their own, and this call has "
+                "no user. Call this hub with a key or a token; its operator can require them",
             )
         user = HubUser.of(call.caller.principal)
         ticket = self._open_state(call, user)
@@ -98,15 +98,11 @@ class ConsentPeer:
             ticket, url = _make_ticket(self._connections, call.caller, self._logins.server)
         else:
             url = self._connections.link(ticket)
+        params = make_params(self._logins.server, url, ticket, call.caller)
         record = [call.caller.principal.name, msgspec.to_builtins(ticket)]
         return InputRequired(
             result_type="input_required",
-            input_requests={
-                _KEY: {
-                    "method": "elicitation/create",
-                    "params": make_params(self._logins.server, url, ticket, call.caller),
-                }
-            },
+            input_requests={_KEY: {"method": "elicitation/create", "params": params}},
             request_state=self._sealer.seal(_STATE, record, lifetime_s=limits.LOGIN_S),
         )
 

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from hubbub.errors import HubbubError
+from hubbub.hub.connections import limits
 from hubbub.hub.connections.connections import CALLBACK_PATH, CONNECT_PATH, Connections, Ticket, TicketRefused
 from hubbub.hub.connections.user_logins import HubUser
-from hubbub.hub.connections import limits
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.errors import OAuthError
 from hubbub.oauth.front_door import limits as page_limits
@@ -155,9 +155,7 @@ the page.</p>
         record = [msgspec.to_builtins(ticket), msgspec.to_builtins(login), browser]
         sealed = self._sealer.seal(_PENDING, record, lifetime_s=limits.LOGIN_S)
         if len(sealed) > limits.COOKIE_CHARACTERS:
-            raise TicketRefused(
-                "The registration of this hub at the authorization server is too long; tell its operator"
-            )
+            raise TicketRefused("The client id of this hub at the authorization server is too long; tell its operator")
         await redirect(exchange, url, (self._cookie(login.state, sealed, int(limits.LOGIN_S)),))
 
     # -- the redirect back -------------------------------------------------------------------

@@ -27,7 +27,7 @@ from hubbub.oauth.client.oauth_client import OAuthClient
 from hubbub.oauth.client.settings import OAuth
 from hubbub.oauth.errors import LoginRequired, OAuthError, UserLoginRequired
 from hubbub.ports import Authorizer, RefusedRequest
-from hubbub.protocol.calls import Principal
+from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.settings.secret import Secret, SecretTemplate
 
 HUB_ITSELF: Final = ""
@@ -54,6 +54,10 @@ class HubUser(NamedTuple):
         """Return the user of a key."""
         tenant, _, name = key.partition("/")
         return cls(unquote(tenant), unquote(name))
+
+    def is_user_of(self, principal: Principal) -> bool:
+        """Whether this user calls as this principal."""
+        return principal is not ANONYMOUS and HubUser.of(principal) == self
 
     @property
     def key(self) -> str:
@@ -215,7 +219,7 @@ class UserLogins:
     # -- logging out -----------------------------------------------------------------------
 
     async def disconnect(self, user: HubUser) -> bool:
-        """Delete the credentials of a user, and revoke them at their authorization server; return whether there were any.
+        """Delete the credentials of a user, and revoke them where they were issued; return whether there were any.
 
         The sessions of the user must have ended, so that none saves renewed credentials.
         """
