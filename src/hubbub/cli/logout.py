@@ -64,7 +64,7 @@ async def _end_login(store: StoredCredentials, key: CredentialKey, target: str, 
         credentials = await store.load(key)
         if credentials is None:
             return
-        result = "its tokens are deleted; the authorization server offers no revocation, so they expire by themselves"
+        result = "its tokens are deleted; the authorization server revoked none, so they expire by themselves"
         try:
             server = resolve_remote(target, options)
             if await make_oauth_client(server, auth_settings(server)).revoke(credentials):

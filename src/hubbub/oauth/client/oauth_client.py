@@ -27,7 +27,7 @@ from hubbub.oauth.client.registration import register_client
 from hubbub.oauth.client.settings import OAuth
 from hubbub.oauth.client.tokens import TokenEndpoint, TokenResponse
 from hubbub.oauth.documents import DocumentClient, policy_for_discovered
-from hubbub.oauth.errors import AuthorizationFailed, OAuthError
+from hubbub.oauth.errors import AuthorizationFailed, OAuthError, TokenRequestRefused
 from hubbub.oauth.metadata import show_url
 from hubbub.security.jose import JwtSigningKey
 from hubbub.settings.secret import Secret
@@ -215,7 +215,7 @@ class OAuthClient:
         return self._with_tokens(credentials, token)
 
     async def revoke(self, credentials: Credentials) -> bool:
-        """Revoke the tokens; return whether the authorization server offers that.
+        """Revoke the tokens; return whether the authorization server revoked any.
 
         Raises: OAuthError.
         """
@@ -225,7 +225,13 @@ class OAuthClient:
         # The refresh token first, because most servers revoke the access tokens with it.
         if credentials.refresh_token is not None:
             await endpoint.revoke(credentials.revocation_endpoint, credentials.refresh_token, "refresh_token")
-        await endpoint.revoke(credentials.revocation_endpoint, credentials.access_token, "access_token")
+        try:
+            await endpoint.revoke(credentials.revocation_endpoint, credentials.access_token, "access_token")
+        except TokenRequestRefused as error:
+            # Servers that issue JWTs revoke only refresh tokens (RFC 7009, 2.2.1).
+            if error.code != "unsupported_token_type":
+                raise
+            return credentials.refresh_token is not None
         return True
 
     def dpop_key(self, credentials: Credentials) -> DpopKey | None:
