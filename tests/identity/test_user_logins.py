@@ -1,6 +1,5 @@
 """Users of a hub log in at a server behind it, each with an account of their own."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from tests.identity.protected_site import ProtectedSite, protect_notes
 from tests.identity.provider_process import ProviderProcess
-from tests.identity.user_hub import NOTES, UserHub, run_user_hub
+from tests.identity.user_hub import NOTES, run_user_hub
 
 from hubbub import Client
 

@@ -19,7 +19,7 @@ from hubbub.hub.config import UpstreamConfig
 NOTES = "notes"
 SCOPE = "mcp:tools notes:read"
 Key = dict[str, str]
-URLS = {"elicitation": {"url": {}}}
+URLS: dict[str, Any] = {"elicitation": {"url": {}}}
 """The capabilities of a client that can open pages."""
 
 

@@ -11,8 +11,14 @@ from msgspec.structs import replace
 from hubbub.cli.client_runner import run
 from hubbub.cli.options import read_variable
 from hubbub.cli.output import write_json, write_lines
-from hubbub.cli.stored_logins import auth_settings, describe_login, format_login, make_oauth_client, resolve_remote
-from hubbub.cli.target import TargetOptions
+from hubbub.cli.stored_logins import (
+    auth_settings,
+    describe_login,
+    format_login,
+    hub_options,
+    make_oauth_client,
+    resolve_remote,
+)
 from hubbub.cli.terminal import ask, is_interactive, note
 from hubbub.errors import SettingsError
 from hubbub.oauth.client.authorizer import OAuthAuthorizer
@@ -36,11 +42,15 @@ if the browser is on another machine, paste the address of its last page into th
 hubbub login https://example.com/mcp
 hubbub login https://example.com/mcp --scope "files:read files:write"
 hubbub login https://example.com/mcp --client-id 4711 --client-secret-env SECRET
+hubbub login https://hub.example.com/mcp --upstream github --key-env HUB_KEY
 
 `hubbub tools`, `call`, `read`, `prompts` and `agent` then use this login for that URL, and refresh
 it. The tokens are stored encrypted, with their key in the system's keyring if there is one;
 HUBBUB_CREDENTIALS=keyring or file chooses. A hub uses the login for servers with
 `[servers.NAME.auth]`.
+
+With --upstream, you log in at a server behind a hub at which each user has an own login. The hub
+keeps the tokens, and sends them with your calls only.
 
 Exits with 2 for wrong usage, 3 if a server cannot be reached or refuses the login.
 """
@@ -65,6 +75,11 @@ _PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
     "--redirect-uri", metavar="URI", help="The redirect URI of the client. Default: a free port of 127.0.0.1."
 )
 @click.option("--issuer", metavar="URL", help="The only authorization server that may be used.")
+@click.option("--upstream", metavar="NAME", help="Log in at this server behind the hub TARGET, as its user.")
+@click.option(
+    "--key-env", "key_variable", metavar="VARIABLE",
+    help="With --upstream: the environment variable with your API key of the hub. Default: your login there.",
+)  # fmt: skip
 @click.option("--no-browser", is_flag=True, help="Only print the URL.")
 @click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder.")
 @click.option("--allow-private-network", is_flag=True, help="Allow addresses in private networks.")
@@ -74,6 +89,8 @@ def command(
     *,
     scopes: tuple[str, ...],
     secret_variable: str | None,
+    upstream: str | None,
+    key_variable: str | None,
     no_browser: bool,
     config: str | None,
     allow_private_network: bool,
@@ -81,8 +98,13 @@ def command(
     **given: str | None,
 ) -> int:
     """Log in, store the credentials and describe them."""
-    options = TargetOptions(config=config, allow_private_network=allow_private_network)
+    options = hub_options(upstream, key_variable, config=config, allow_private_network=allow_private_network)
     server = resolve_remote(target, options)
+    if upstream is not None:
+        _refuse_login_flags({"--scope": scopes, "--client-secret-env": secret_variable, **given})
+        from hubbub.cli.upstream_login import log_in_upstream
+
+        return run(log_in_upstream(server, upstream, opens_browser=not no_browser, as_json=as_json))
     changes: dict[str, Any] = {"scope": " ".join(scopes) or None, **given}
     if secret_variable is not None:
         changes["client_secret"] = Secret(read_variable(secret_variable, "--client-secret-env"))
@@ -96,6 +118,13 @@ def command(
     store = StoredCredentials()
     settings = replace(settings, store=store, redirect=handler)
     return run(_log_in(server, settings, store, has_secret=secret_variable is not None, as_json=as_json))
+
+
+def _refuse_login_flags(given: dict[str, Any]) -> None:
+    """Raises: SettingsError, for flags that do not apply to a login at a server behind a hub."""
+    named = [name if name.startswith("--") else f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if named:
+        raise SettingsError(f"{named[0]} cannot be used with --upstream: the settings of the hub say how to log in")
 
 
 def _apply_flags(target: str, settings: OAuth, changes: dict[str, Any]) -> OAuth:

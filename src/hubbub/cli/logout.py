@@ -9,7 +9,7 @@ import click
 from hubbub.cli.client_runner import run
 from hubbub.cli.errors import FAILED
 from hubbub.cli.output import write_lines
-from hubbub.cli.stored_logins import auth_settings, http_url, make_oauth_client, resolve_remote
+from hubbub.cli.stored_logins import auth_settings, http_url, hub_options, make_oauth_client, resolve_remote
 from hubbub.cli.target import TargetOptions
 from hubbub.cli.terminal import note
 from hubbub.errors import HubbubError, SettingsError
@@ -27,6 +27,7 @@ every server.
 \b
 hubbub logout https://example.com/mcp
 hubbub logout --all
+hubbub logout https://hub.example.com/mcp --upstream github
 
 Tokens are deleted even if the authorization server cannot be reached or offers no revocation;
 they then stay valid there until they expire. Exits with 1 if there is no login.
@@ -36,13 +37,32 @@ they then stay valid there until they expire. Exits with 1 if there is no login.
 @click.command(help=_HELP, short_help="Log out of a server: revoke and delete its tokens.", options_metavar="[OPTION]…")
 @click.argument("target", metavar="[TARGET]", required=False)
 @click.option("--all", "is_all", is_flag=True, help="Log out of every server.")
+@click.option("--upstream", metavar="NAME", help="End your login at this server behind the hub TARGET.")
+@click.option(
+    "--key-env", "key_variable", metavar="VARIABLE",
+    help="With --upstream: the environment variable with your API key of the hub. Default: your login there.",
+)  # fmt: skip
 @click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder.")
 @click.option("--allow-private-network", is_flag=True, help="Allow addresses in private networks.")
-def command(target: str | None, is_all: bool, config: str | None, allow_private_network: bool) -> int:
+def command(
+    target: str | None,
+    *,
+    is_all: bool,
+    upstream: str | None,
+    key_variable: str | None,
+    config: str | None,
+    allow_private_network: bool,
+) -> int:
     """Revoke and delete credentials, and write what was done."""
     if (target is None) is not is_all:
         raise SettingsError("give the server to log out of, or --all")
-    options = TargetOptions(config=config, allow_private_network=allow_private_network)
+    options = hub_options(upstream, key_variable, config=config, allow_private_network=allow_private_network)
+    if upstream is not None:
+        if target is None:
+            raise SettingsError("give the URL of the hub with --upstream, not --all")
+        from hubbub.cli.upstream_login import log_out_upstream
+
+        return run(log_out_upstream(resolve_remote(target, options), upstream))
     return run(_log_out(target, options))
 
 

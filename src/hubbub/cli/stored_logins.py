@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from hubbub.cli.options import read_variable
 from hubbub.cli.target import TargetOptions, resolve_target
 from hubbub.errors import SecretUnavailable, SettingsError
 from hubbub.oauth.client.credential_store import StoredCredentials
@@ -41,6 +42,21 @@ class StoredLogin(msgspec.Struct, frozen=True, kw_only=True):
     expires: str | None
     state: LoginState
     store: str | None
+
+
+def hub_options(
+    upstream: str | None, key_variable: str | None, *, config: str | None, allow_private_network: bool
+) -> TargetOptions:
+    """Return the options for the server, which is a hub if there is an upstream.
+
+    Raises: SettingsError.
+    """
+    headers = {}
+    if key_variable is not None:
+        if upstream is None:
+            raise SettingsError("--key-env needs --upstream: it is the key for the hub")
+        headers["X-API-Key"] = Secret(read_variable(key_variable, "--key-env"))
+    return TargetOptions(config=config, headers=headers, allow_private_network=allow_private_network)
 
 
 def resolve_remote(target: str, options: TargetOptions) -> ServerConfig:

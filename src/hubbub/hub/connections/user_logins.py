@@ -173,7 +173,8 @@ class UserLogins:
         for key in await self._store.list(resource=self.resource, principal=user.key):
             if key.issuer != credentials.issuer:
                 await self._store.delete(key)
-        await self._store.save(client.key(credentials.issuer), credentials)
+        async with self._store.lock(client.key(credentials.issuer)):
+            await self._store.save(client.key(credentials.issuer), credentials)
         await self.authorizer(user.key).use_new_login()
         self.definitions.consider_again(user.key)
         self._note_connected(user.key)
@@ -230,9 +231,11 @@ class UserLogins:
         self.definitions.stop_using(user.key)
         ended = []
         for key in await self._store.list(resource=self.resource, principal=user.key):
-            credentials = await self._store.load(key)
-            if await self._store.delete(key) and credentials is not None:
-                ended.append(credentials)
+            # Otherwise a process that is refreshing the tokens would store them again.
+            async with self._store.lock(key):
+                credentials = await self._store.load(key)
+                if await self._store.delete(key) and credentials is not None:
+                    ended.append(credentials)
         for credentials in ended:
             try:
                 await self._client(user.key).revoke(credentials)

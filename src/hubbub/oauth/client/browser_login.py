@@ -111,9 +111,8 @@ class BrowserLogin:
                 "If the browser is on another machine, its last page cannot be loaded: paste the address of that page "
                 "here, and press Enter."
             )
-        if self._opens_browser and has_browser():
-            # A daemon, because some browsers run until they are closed.
-            threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
+        if self._opens_browser:
+            open_browser(url)
         pasting = None if self._read_line is None else asyncio.create_task(self._paste(self._read_line, receiver))
         try:
             return await receiver.redirect
@@ -180,6 +179,13 @@ def has_browser() -> bool:
     if os.environ.get("BROWSER") or sys.platform.startswith(("win", "darwin")):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def open_browser(url: str) -> None:
+    """Open a page in the browser of this person, if there is one."""
+    if has_browser():
+        # A daemon, because some browsers run until they are closed.
+        threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
 
 
 def _open_browser(url: str) -> None:
