@@ -15,6 +15,7 @@ from tests.identity.scripted_browser import Page, ScriptedBrowser
 from hubbub import Client, Hub, MemoryCredentialStore, OAuth, ServerConfig
 from hubbub.client.handlers import ElicitationRequest
 from hubbub.hub.config import UpstreamConfig
+from hubbub.hub.front import Front
 
 NOTES = "notes"
 SCOPE = "mcp:tools notes:read"
@@ -34,6 +35,8 @@ class UserHub:
         self.ring = ring
         self.keys = keys
         """`ada` of the tenant acme; `phone`: the same user; `bob` of acme; `beta`: ada of the tenant beta."""
+        assert isinstance(running.server, Front)
+        self.gateway = running.server.hub
         self.url = f"http://127.0.0.1:{running.site.port}"
         self.browsers: dict[str, ScriptedBrowser] = {}
 

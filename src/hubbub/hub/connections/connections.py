@@ -25,8 +25,8 @@ from hubbub.oauth.errors import AuthorizationFailed, OAuthError
 from hubbub.protocol.calls import Caller, Notification, Principal
 
 if TYPE_CHECKING:
-    from hubbub.hub.connections.pages import PersonLogin
     from hubbub.hub.gateway import Gateway
+    from hubbub.server.public_routes import PersonLogin
 
 CONNECT_PATH: Final = "/oauth/connect/"
 CALLBACK_PATH: Final = "/oauth/upstream/callback"
@@ -68,8 +68,6 @@ class Connections:
         self._hub = hub
         self._clock = clock
         self._uses: dict[str, _Use] = {}
-        self.people: PersonLogin | None = None
-        """Logs people in at the hub. None: it is no authorization server."""
 
     # -- servers ---------------------------------------------------------------------------
 
@@ -81,6 +79,11 @@ class Connections:
         """Return the logins at a server; None if it has none."""
         upstream = self._hub.upstreams.get(server)
         return None if upstream is None else getattr(upstream, "logins", None)
+
+    @property
+    def people(self) -> PersonLogin | None:
+        """Logs people in at the hub; None if it is no authorization server."""
+        return self._hub.main_front.people
 
     @property
     def identify_key(self) -> Callable[[bytes], Principal | None] | None:
