@@ -261,25 +261,24 @@ async def test_a_login_outlives_the_hub_in_the_encrypted_store(tmp_path: Path, s
         assert (await beta.call_tool("whoami")).is_error
 
 
-async def test_a_login_that_the_provider_forgot_is_asked_for_again(
-    tmp_path: Path, start_oidc_provider: StartProvider
-) -> None:
-    provider, store = start_oidc_provider(), MemoryCredentialStore()
+async def test_a_login_that_the_provider_has_ended_is_asked_for_again(tmp_path: Path, site: ProtectedSite) -> None:
+    store = MemoryCredentialStore()
     (tmp_path / "second").mkdir()
-    with protect_notes(tmp_path, provider) as site:
-        async with run_user_hub(tmp_path, site, store=store) as hub:
-            await log_in(hub, "ada", "alice")
-        (key,) = await store.list()
-        found = await store.load(key)
-        assert found is not None
-        await store.save(key, msgspec.structs.replace(found, access_token="expired"))
-        provider.rotate_keys()  # which also forgets all tokens and clients
-        async with run_user_hub(tmp_path / "second", site, store=store) as hub:
-            seen: list[Any] = []
-            async with hub.person_client("ada", "alice", MODERN, seen) as ada:
-                assert await connect(ada) == [{"server": NOTES, "connected": True}]
-                assert await whoami(ada) == "alice"
-                assert len(seen) == 1
+    async with run_user_hub(tmp_path, site, store=store) as hub:
+        await log_in(hub, "ada", "alice")
+        await log_in(hub, "beta", "bob")
+    (key,) = await store.list(principal="acme/ada")
+    found = await store.load(key)
+    assert found is not None
+    registration = msgspec.structs.replace(found.registration, client_id="forgotten")
+    ended = msgspec.structs.replace(found, access_token="ended", refresh_token="ended", registration=registration)
+    await store.save(key, ended)
+    async with run_user_hub(tmp_path / "second", site, store=store) as hub:
+        seen: list[Any] = []
+        async with hub.person_client("ada", "alice", MODERN, seen) as ada, hub.client("beta") as beta:
+            assert await whoami(beta) == "bob"
+            assert await whoami(ada) == "alice"
+            assert len(seen) == 1
 
 
 async def test_a_provider_that_is_down_fails_the_login_and_says_so(
