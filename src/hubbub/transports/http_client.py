@@ -447,7 +447,13 @@ class HttpTransport:
 
     async def _error_from_response(self, response: HttpResponse, *, has_session: bool) -> HubbubError:
         return await error_from_response(
-            response, self._url, self._limit, has_session=has_session, mask=self._mask, hide=self.hide
+            response,
+            self._url,
+            self._limit,
+            has_session=has_session,
+            mask=self._mask,
+            hide=self.hide,
+            has_authorizer=self._authorized is not None,
         )
 
     async def _send_cancellation(self, message: bytes) -> None:
