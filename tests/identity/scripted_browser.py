@@ -115,7 +115,8 @@ class ScriptedBrowser:
             response = error
         with response:
             text = response.read().decode()
-            return Page(url, response.status or 0, dict(response.headers.items()), text)
+            headers = {name.title(): value for name, value in response.headers.items()}
+            return Page(url, response.status or 0, headers, text)
 
     def visit(
         self, url: str, form: Mapping[str, str] | None = None, *, stop_at: str = "", referrer: str | None = None

@@ -32,6 +32,7 @@ REDIRECT_PARAMETERS: Final = 32
 """Parameters of one redirect."""
 
 # -- resource server --------------------------------------------------------------
+
 INTROSPECTED_TOKEN_TTL_S: Final = 30.0
 """How long the answer about an opaque token is used: a revoked token works no longer than this."""
 INTROSPECTIONS: Final = 32

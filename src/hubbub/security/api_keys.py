@@ -95,6 +95,7 @@ class ApiKeys:
         self._clock = clock
         self._monotonic = monotonic
         self._ends: dict[str, float] = {}
+        self._generation = 0
         self._revoked_names: OrderedDict[str, None] = OrderedDict()
         self._watch = KeyFileWatch(path, self._load, lambda: self._set_entries({}), monotonic)
 
@@ -134,6 +135,19 @@ class ApiKeys:
             self._usage.note(matched[1])
         return entry.principal
 
+    @property
+    def generation(self) -> int:
+        """Changes whenever the keys do."""
+        if self._monotonic() >= self._watch.check_at:
+            self._watch.refresh()
+        return self._generation
+
+    def is_current(self, principal: str) -> bool:
+        """Whether this is the name of a key that is in the file and has not expired."""
+        if self._monotonic() >= self._watch.check_at:
+            self._watch.refresh()
+        return self._ends.get(principal, 0.0) > self._clock()
+
     def is_revoked(self, principal: str) -> bool:
         """Whether this is the name of a key that was removed from the file or has expired."""
         if self._monotonic() >= self._watch.check_at:
@@ -166,6 +180,7 @@ class ApiKeys:
         if self._identity is not None:
             self._remember_revoked(self._ends.keys() - ends.keys(), ends)
         self._entries, self._ends = entries, ends
+        self._generation += 1
 
     def _remember_revoked(self, removed: Iterable[str], present: Iterable[str]) -> None:
         """Remember removed names, which cannot be distinguished from those of tokens otherwise."""

@@ -22,6 +22,7 @@ from hubbub.oauth.resource_server.resource import ProtectedResource
 from hubbub.protocol.calls import Principal
 from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
+from hubbub.security.gate import RevocationSource
 from hubbub.security.jose import InvalidJwt
 from hubbub.security.jwks import KeysUnavailable
 from hubbub.security.jwt import TOKENS_UNAVAILABLE, VerifiedTokens, token_digest
@@ -94,6 +95,10 @@ class AccessTokens:
             return None
         verified = await self._find_or_verify(credential, "")
         return verified if isinstance(verified, Refusal) else verified.principal
+
+    def is_revoked(self, principal: str) -> bool:
+        """Whether one of the verifiers knows that the token of this principal was revoked."""
+        return any(isinstance(one, RevocationSource) and one.is_revoked(principal) for one in self._issuers.values())
 
     def _read_credential(self, headers: Headers) -> _Credential | None:
         scheme, _, token = (headers.raw(b"authorization") or b"").partition(b" ")

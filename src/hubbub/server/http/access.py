@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from hubbub.errors import SettingsError
 from hubbub.net.egress_rules import NO_RULES, EgressRules
-from hubbub.ports import HttpExchange, TenantDirectory
+from hubbub.ports import HttpExchange, Sealer, TenantDirectory
 from hubbub.protocol.calls import Principal
 from hubbub.protocol.http_headers import RequestTarget
 from hubbub.protocol.refusal import Refusal
@@ -24,6 +24,7 @@ from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
 
 if TYPE_CHECKING:
+    from hubbub.oauth.front_door.front_door import FrontDoor
     from hubbub.oauth.resource_server.access_tokens import AccessTokens
     from hubbub.oauth.resource_server.resource import ProtectedResource
     from hubbub.security.jwks import Fetch
@@ -42,22 +43,33 @@ class Access(NamedTuple):
     allowed_origins: tuple[str, ...]
     refuse_scopes: RefuseScopes | None = None
     """None if callers cannot get more scopes."""
+    front_door: FrontDoor | None = None
+    """None if the server is no authorization server."""
 
 
-def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | None) -> Access:
+def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | None, sealer: Sealer) -> Access:
     """Make the gate, and the public routes of what it needs.
 
     Raises: SettingsError, if unauthenticated callers on the network could call, or callers would have no tenant.
     """
     identity = _make_identity(settings, server.tenants)
     authenticators: list[Authenticator] = []
+    api_keys = None
     if settings.key_file is not None:
         from hubbub.security.api_keys import ApiKeys
 
-        authenticators.append(ApiKeys(Path(settings.key_file), identity=identity, usage=key_usage))
-    oauth, challenge, refuse_scopes = server.oauth, _usual_challenge, None
+        api_keys = ApiKeys(Path(settings.key_file), identity=identity, usage=key_usage)
+        authenticators.append(api_keys)
+    oauth, challenge, refuse_scopes, front_door = server.oauth, _usual_challenge, None, None
     if oauth is not None and oauth.public_url and (oauth.accepts_tokens or settings.jwt_keys is not None):
-        resource, tokens = _make_access_tokens(oauth, settings, server, identity)
+        resource = _make_resource(oauth, settings, server)
+        if oauth.has_front_door:
+            from hubbub.server.http.front_door import make_front_door
+
+            front_door = make_front_door(
+                server, oauth, sealer=sealer, identity=identity, api_keys=api_keys, find_paths=resource.find_paths
+            )
+        tokens = _make_access_tokens(oauth, settings, server, resource, identity, front_door)
         authenticators.append(tokens)
         challenge, refuse_scopes = partial(_resource_challenge, resource), tokens.refuse_scopes
     elif settings.jwt_keys is not None:
@@ -75,7 +87,7 @@ def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | N
         requires_client_certificate=settings.tls_client_ca_file is not None,
     )
     gate = Gate(edge, authenticators, identity=identity, challenge=challenge)
-    return Access(gate, allowed_origins, refuse_scopes)
+    return Access(gate, allowed_origins, refuse_scopes, front_door)
 
 
 def _usual_challenge(target: RequestTarget) -> bytes:
@@ -134,11 +146,9 @@ def _make_fetch(server: Server) -> Fetch:
 # -- the server as an OAuth resource server -----------------------------------------
 
 
-def _make_access_tokens(
-    oauth: OAuthSettings, settings: ServeSettings, server: Server, identity: TenantIdentity | None
-) -> tuple[ProtectedResource, AccessTokens]:
+def _make_resource(oauth: OAuthSettings, settings: ServeSettings, server: Server) -> ProtectedResource:
+    """Make the endpoints of a server as protected resources, and add the routes of their metadata."""
     from hubbub.oauth.metadata import RESOURCE_METADATA_PATH
-    from hubbub.oauth.resource_server.access_tokens import AccessTokens
     from hubbub.oauth.resource_server.resource import ProtectedResource
 
     authorization_servers = [one.issuer for one in oauth.issuers]
@@ -147,10 +157,25 @@ def _make_access_tokens(
     if oauth.has_front_door:
         authorization_servers.insert(0, oauth.public_url)
     resource = ProtectedResource(oauth, name=server.info.name, authorization_servers=authorization_servers)
-    jwt_verifiers, opaque_verifiers = _make_verifiers(oauth, settings, server, resource, identity)
     route = PublicRoute({"GET": partial(_serve_metadata, resource)}, any_origin=True)
     server.public_routes |= {RESOURCE_METADATA_PATH: route, f"{RESOURCE_METADATA_PATH}/": route}
-    return resource, AccessTokens(oauth, resource, jwt_verifiers, opaque_verifiers)
+    return resource
+
+
+def _make_access_tokens(
+    oauth: OAuthSettings,
+    settings: ServeSettings,
+    server: Server,
+    resource: ProtectedResource,
+    identity: TenantIdentity | None,
+    front_door: FrontDoor | None,
+) -> AccessTokens:
+    from hubbub.oauth.resource_server.access_tokens import AccessTokens
+
+    jwt_verifiers, opaque_verifiers = _make_verifiers(oauth, settings, server, resource, identity)
+    if front_door is not None:
+        jwt_verifiers[front_door.tokens.issuer] = front_door.tokens
+    return AccessTokens(oauth, resource, jwt_verifiers, opaque_verifiers)
 
 
 def _make_verifiers(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -49,8 +49,10 @@ class HttpApp:
     def __init__(self, server: Server, settings: ServeSettings) -> None:
         self._server = server
         self._key_usage = None if settings.key_file is None else KeyUsage()
-        access = make_access(settings, server, self._key_usage)
+        sealer = _make_sealer(settings)
+        access = make_access(settings, server, self._key_usage, sealer)
         self._gate = gate = access.gate
+        self._front_door = access.front_door
         self.metrics = metrics = Metrics()
         self._is_recorded = False
         self.message_bytes = limit = settings.max_message_bytes or server.message_bytes
@@ -107,7 +109,7 @@ class HttpApp:
         """Serves one `HttpExchange`."""
         self.serve_websocket = sockets.serve
         """Serves one `WebSocketExchange`."""
-        server.offer_sealer(_make_sealer(settings))
+        server.offer_sealer(sealer)
         if isinstance(server, ManagesClients):
             server.add_client_sessions(endpoint)
 
@@ -124,7 +126,7 @@ class HttpApp:
         if not self._is_recorded:
             self._is_recorded = True
             self._server.wrap(lambda peer: RecordingPeer(peer, self.metrics.call))
-        async with self._server.running():
+        async with self._server.running(), nullcontext() if self._front_door is None else self._front_door.running():
             sweep_task = asyncio.ensure_future(self._sweep())
             try:
                 yield
