@@ -222,7 +222,9 @@ class OAuthAuthorizer:
             credentials = await self._client.request_tokens(challenge, discovered=found, more_scopes=more_scopes)
         else:
             credentials = await self._log_in_person(challenge, found, more_scopes)
-        self._requested_scopes = tuple(dict.fromkeys((*more_scopes, *challenge.scopes, *credentials.scopes)))
+        configured = self._settings.scope
+        requested = challenge.scopes if configured is None else configured.split()
+        self._requested_scopes = tuple(dict.fromkeys((*more_scopes, *requested, *credentials.scopes)))
         await self._save(credentials, is_fresh=True)
 
     async def _log_in_person(
