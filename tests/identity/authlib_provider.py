@@ -300,8 +300,10 @@ class Registration(ClientRegistrationEndpoint):
         return metadata()
 
     def save_client(self, client_info: dict[str, Any], client_metadata: dict[str, Any], oauth_request: Any) -> Client:
-        form = oauth_request.payload.data.get("access_token_format", "jwt")
-        client = Client({**client_info, "access_token_format": form}, client_metadata)
+        asked = oauth_request.payload.data
+        ours = {"access_token_format": "jwt", "access_token_ttl": TOKEN_TTL_S}
+        chosen = {name: asked.get(name, default) for name, default in ours.items()}
+        client = Client({**client_info, **chosen}, client_metadata)
         CLIENTS[client.get_client_id()] = client
         return client
 
@@ -451,7 +453,7 @@ server.register_token_generator(
     TokenGenerator(
         ISSUER,
         refresh_token_generator=lambda **_: secrets.token_urlsafe(32),
-        expires_generator=lambda client, grant_type: TOKEN_TTL_S,
+        expires_generator=lambda client, grant_type: client.info["access_token_ttl"],
     ),
 )
 server.register_client_auth_method("private_key_jwt", ClientAssertion())

@@ -1,5 +1,6 @@
 """A browser without a display: it follows redirects, keeps cookies, and submits the forms of login and consent."""
 
+import re
 import ssl
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -144,6 +145,28 @@ class ScriptedBrowser:
             return self.visit(f"{form.action}?{urlencode(content)}", stop_at=stop_at)
         return self.visit(form.action, content, stop_at=stop_at, referrer=page.url)
 
+    def refuse(self, url: str, person: str, *, stop_at: str) -> str:
+        """Log in, and refuse what the client asks for: with the last button, or the link to cancel."""
+        page = self.visit(url, stop_at=stop_at)
+        for _ in range(MAX_STEPS):
+            if page.status != 200:
+                return page.url
+            form = page.forms[0]
+            cancel = re.search(r'href="([^"]+/abort)"', page.text)
+            if form.text_fields:
+                page = self._fill_in(page, person, stop_at)
+            elif cancel is not None:
+                page = self.visit(urljoin(page.url, cancel[1]), stop_at=stop_at)
+            else:
+                page = self.submit(page, {}, button=form.buttons[-1], stop_at=stop_at)
+        raise AssertionError(f"more than {MAX_STEPS} pages, last {urlsplit(page.url).path}")
+
+    def _fill_in(self, page: Page, person: str, stop_at: str) -> Page:
+        """Submit the first form with its first button."""
+        form = page.forms[0]
+        values = {name: PASSWORD if "password" in name else person for name in form.text_fields}
+        return self.submit(page, values, button=next(iter(form.buttons), ("", "")), stop_at=stop_at)
+
     def log_in(
         self, url: str, person: str, *, stop_at: str = "", on_page: Callable[[Page], None] | None = None
     ) -> Page:
@@ -157,9 +180,7 @@ class ScriptedBrowser:
                 return page
             if on_page is not None:
                 on_page(page)
-            form = page.forms[0]
-            values = {name: PASSWORD if "password" in name else person for name in form.text_fields}
-            page = self.submit(page, values, button=next(iter(form.buttons), ("", "")), stop_at=stop_at)
+            page = self._fill_in(page, person, stop_at)
         raise AssertionError(f"more than {MAX_STEPS} forms, last at {urlsplit(page.url).path}")
 
 

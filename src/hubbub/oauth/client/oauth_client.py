@@ -27,7 +27,7 @@ from hubbub.oauth.client.registration import register_client
 from hubbub.oauth.client.settings import OAuth
 from hubbub.oauth.client.tokens import TokenEndpoint, TokenResponse
 from hubbub.oauth.documents import DocumentClient, policy_for_discovered
-from hubbub.oauth.errors import AuthorizationFailed, OAuthError
+from hubbub.oauth.errors import AuthorizationFailed, OAuthError, TokenRequestRefused
 from hubbub.oauth.metadata import show_url
 from hubbub.security.jose import JwtSigningKey
 from hubbub.settings.secret import Secret
@@ -191,7 +191,9 @@ class OAuthClient:
             base.scopes,
             resource=base.resource,
             reveal=self._reveal,
-            identity_documents=self._documents_of(provider.issuer) if provider else self._documents,
+            identity_documents=self._documents_of(provider.token_endpoint or provider.issuer)
+            if provider
+            else self._documents,
         )
         return self._with_tokens(base, token)
 
@@ -225,7 +227,12 @@ class OAuthClient:
         # The refresh token first, because most servers revoke the access tokens with it.
         if credentials.refresh_token is not None:
             await endpoint.revoke(credentials.revocation_endpoint, credentials.refresh_token, "refresh_token")
-        await endpoint.revoke(credentials.revocation_endpoint, credentials.access_token, "access_token")
+        try:
+            await endpoint.revoke(credentials.revocation_endpoint, credentials.access_token, "access_token")
+        except TokenRequestRefused as refused:
+            # Servers that cannot revoke access tokens, such as JWTs, say so (RFC 7009, 2.2.1); these expire soon.
+            if refused.code != "unsupported_token_type":
+                raise
         return True
 
     def dpop_key(self, credentials: Credentials) -> DpopKey | None:
@@ -280,7 +287,8 @@ class OAuthClient:
         if registration.source != "configured" or secret is None:
             return registration
         revealed = await self._reveal(secret) if isinstance(secret, Secret) else secret
-        return msgspec.structs.replace(registration, client_secret=revealed)
+        method = self.settings.token_endpoint_auth_method
+        return msgspec.structs.replace(registration, client_secret=revealed, auth_method=method)
 
     async def _endpoint_of(self, credentials: Credentials) -> TokenEndpoint:
         return TokenEndpoint(
