@@ -86,8 +86,17 @@ async def test_with_tenants_each_login_is_a_principal_of_the_tenant(
 
 
 async def test_the_provider_may_rotate_its_keys_and_go_down(start_oidc_provider: StartProvider, tmp_path: Path) -> None:
-    provider = start_oidc_provider()
-    async with open_door(tmp_path, **configure(provider, free_port())) as door:
+    # A provider that rotates its keys forgets the clients that registered themselves.
+    port = free_port()
+    client = {
+        "client_id": "hub",
+        "client_secret": "secret",
+        "redirect_uris": [f"http://127.0.0.1:{port}/oauth/callback"],
+        "grant_types": ["authorization_code"],
+    }
+    provider = start_oidc_provider(clients=[client])
+    config = ProviderConfig(issuer=provider.issuer, client_id="hub", claims=CLAIMS, scopes=("openid", "email"))
+    async with open_door(tmp_path, port=port, provider=config, secret="secret") as door:
         await tokens_of(await door.app(), "alice")
         await asyncio.to_thread(provider.rotate_keys)
         door.clock.added_s += 60
