@@ -48,11 +48,6 @@ _INVALID_TOKEN: Final = unauthorized(
     b'Bearer realm="hubbub", error="invalid_token", error_description="The access token is not accepted"',
 )
 
-TOKENS_UNAVAILABLE: Final = Refusal(
-    503,
-    f"Tokens cannot be checked at the moment; try again in {bounds.PUBLIC_KEY_FETCH_INTERVAL_S:.0f} s",
-    ((b"retry-after", b"%d" % bounds.PUBLIC_KEY_FETCH_INTERVAL_S),),
-)
 FindPaths: TypeAlias = Callable[[frozenset[str]], frozenset[str] | None]
 """The paths at which a token with these audiences is valid, None for every path. Raises: InvalidJwt, if at none."""
 
@@ -202,7 +197,7 @@ class BearerTokens:
                 logger.info("token_refused", extra={"reason": str(reason)})
                 return _INVALID_TOKEN
             except KeysUnavailable:
-                return TOKENS_UNAVAILABLE
+                return refuse_unavailable()
             self._verified.add(digest, verified)
         return verified.principal
 
@@ -258,6 +253,15 @@ def token_digest(headers: Headers) -> bytes | None:
         # Requests with the same head share the headers, so a token is hashed once for each connection.
         digest = headers.token_digest = hashlib.sha256(token).digest()
     return digest
+
+
+def refuse_unavailable() -> Refusal:
+    """Return the refusal of a token that cannot be checked at the moment."""
+    return Refusal(
+        503,
+        f"Tokens cannot be checked at the moment; try again in {bounds.PUBLIC_KEY_FETCH_INTERVAL_S:.0f} s",
+        ((b"retry-after", b"%d" % bounds.PUBLIC_KEY_FETCH_INTERVAL_S),),
+    )
 
 
 def check_subject(subject: str) -> None:

@@ -24,7 +24,7 @@ from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.jose import InvalidJwt
 from hubbub.security.jwks import KeysUnavailable
-from hubbub.security.jwt import TOKENS_UNAVAILABLE, VerifiedTokens, token_digest
+from hubbub.security.jwt import VerifiedTokens, refuse_unavailable, token_digest
 from hubbub.security.verified_tokens import TokenRefused, TokenVerifier, VerifiedToken
 from hubbub.settings.oauth import OAuthSettings
 
@@ -116,7 +116,7 @@ class AccessTokens:
             logger.info("token_refused", extra={"reason": str(reason)})
             return self._refuse(path, credential.scheme)
         except KeysUnavailable:
-            return TOKENS_UNAVAILABLE
+            return refuse_unavailable()
         self._verified.add(digest, verified)
         return verified
 
