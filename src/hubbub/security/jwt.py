@@ -103,9 +103,11 @@ class JwtVerifier:
         self._clock = clock
 
     @property
-    def generation(self) -> tuple[int, int]:
-        """Changes with the keys and with the tenants."""
-        return self._keys.generation, 0 if self._identity is None else self._identity.tenants.generation
+    def generation(self) -> int:
+        """Changes with the keys and with the tenants: both only grow."""
+        if self._identity is None:
+            return self._keys.generation
+        return self._keys.generation + self._identity.tenants.generation
 
     async def verify(self, token: bytes) -> VerifiedToken:
         """Verify a token.
@@ -213,6 +215,7 @@ class VerifiedTokens:
 
     def __init__(self, verifiers: Sequence[TokenVerifier], clock: Callable[[], float]) -> None:
         self._verifiers = verifiers
+        self._only_verifier = verifiers[0] if len(verifiers) == 1 else None
         self._clock = clock
         self._tokens: OrderedDict[bytes, VerifiedToken] = OrderedDict()
         self._generation = self._current_generation()
@@ -238,9 +241,10 @@ class VerifiedTokens:
         if len(self._tokens) > bounds.VERIFIED_TOKENS:
             self._tokens.popitem(last=False)
 
-    def _current_generation(self) -> object:
-        verifiers = self._verifiers
-        return verifiers[0].generation if len(verifiers) == 1 else [one.generation for one in verifiers]
+    def _current_generation(self) -> int:
+        # Each only grows, so their sum changes whenever one of them does.
+        only = self._only_verifier
+        return sum(one.generation for one in self._verifiers) if only is None else only.generation
 
 
 def token_digest(headers: Headers) -> bytes | None:
