@@ -2,12 +2,12 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clock import ManualClock
 from tests.identity.protected_site import ProtectedSite, protect_notes
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
@@ -45,7 +45,7 @@ def to_provider(hub: UserHub, browser: ScriptedBrowser, url: str, caller: str) -
 def to_callback(hub: UserHub, browser: ScriptedBrowser, url: str, caller: str, person: str) -> Page:
     """Log in, but stop before the redirect back to the hub is followed."""
     page = to_provider(hub, browser, url, caller)
-    return browser.go_through(page, person, stop_at=f"{hub.url}/oauth/upstream/callback")
+    return browser.log_in(page.url, person, stop_at=f"{hub.url}/oauth/upstream/callback")
 
 
 async def assert_nobody_is_logged_in(hub: UserHub) -> None:
@@ -157,13 +157,15 @@ async def test_a_person_who_refuses_at_the_provider_is_not_logged_in(tmp_path: P
             browser = ScriptedBrowser()
             page = to_provider(hub, browser, url, "ada")
             callback = f"{hub.url}/oauth/upstream/callback"
-            return browser.visit(browser.refuse_on(page, "alice", stop_at=callback))
+            return browser.visit(browser.refuse(page.url, "alice", stop_at=callback))
 
         async def answer(request: Any) -> dict[str, str]:
             asked.append(await asyncio.to_thread(refuse, request.url))
             return {"action": "accept"}
 
-        async with hub.client("ada", "2025-11-25", capabilities={"elicitation": {"url": {}}}, elicitation=answer) as ada:
+        async with hub.client(
+            "ada", "2025-11-25", capabilities={"elicitation": {"url": {}}}, elicitation=answer
+        ) as ada:
             refused = await ada.call_tool(CONNECT, {"server": NOTES})
             assert refused.is_error
             assert "access_denied" in refused.content[0].text
@@ -172,12 +174,12 @@ async def test_a_person_who_refuses_at_the_provider_is_not_logged_in(tmp_path: P
 
 
 async def test_links_and_logins_expire(tmp_path: Path, site: ProtectedSite) -> None:
-    clock = ManualClock()
+    now = [time.time()]
     async with run_user_hub(tmp_path, site) as hub:
-        hub.gateway.use_sealer(Sealer([os.urandom(KEY_BYTES)], clock=clock))
+        hub.gateway.use_sealer(Sealer([os.urandom(KEY_BYTES)], clock=lambda: now[0]))
         begun, unused = ScriptedBrowser(), await new_link(hub, "ada")
         callback = await asyncio.to_thread(to_callback, hub, begun, await new_link(hub, "ada"), "ada", "alice")
-        clock.advance(limits.LOGIN_S + 1)
+        now[0] += limits.LOGIN_S + 1
         for browser, url in ((ScriptedBrowser(), unused), (begun, callback.url)):
             page = await asyncio.to_thread(browser.visit, url)
             assert page.status == 400

@@ -238,9 +238,11 @@ async def test_expired_tokens_are_refreshed_once_by_all_calls_and_processes(
     async with (
         run_user_hub(folders[1], site, store=store) as second,
         run_user_hub(folders[2], site, store=store) as third,
+        second.client("ada") as ada,
+        second.client("phone") as phone,
+        third.client("ada") as elsewhere,
     ):
-        async with second.client("ada") as ada, second.client("phone") as phone, third.client("ada") as elsewhere:
-            names = await asyncio.gather(*(whoami(client) for client in (ada, phone, elsewhere) * 8))
+        names = await asyncio.gather(*(whoami(client) for client in (ada, phone, elsewhere) * 8))
     assert set(names) == {"alice"}
     assert len(store.saved) == 1
 

@@ -52,7 +52,7 @@ class UserHub:
         assert page.status == 200, page.text
         page = browser.submit(page, {"key": key})
         while page.status == 200 and page.forms:
-            page = browser._fill_in(page, person, "")
+            page = browser.submit_as(page, person)
         return page
 
     def elicitation(self, caller: str, person: str, seen: list[ElicitationRequest]) -> Callable[..., Any]:
