@@ -11,7 +11,7 @@ import pytest
 from tests.identity.protected_site import ProtectedSite, protect_notes
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
-from tests.identity.user_hub import NOTES, UserHub, run_user_hub
+from tests.identity.user_hub import NOTES, UserHub, run_user_hub, text_of
 
 from hubbub.hub.config import CONNECT
 from hubbub.hub.connections import limits
@@ -29,7 +29,8 @@ async def new_link(hub: UserHub, caller: str) -> str:
     """A link for the user of a key."""
     async with hub.client(caller) as client:
         result = await client.call_tool(CONNECT, {"server": NOTES})
-        return str(result.structured_content["servers"][0]["url"])
+        found: Any = result.structured_content
+        return str(found["servers"][0]["url"])
 
 
 def key_of(hub: UserHub, caller: str) -> dict[str, str]:
@@ -168,7 +169,7 @@ async def test_a_person_who_refuses_at_the_provider_is_not_logged_in(tmp_path: P
         ) as ada:
             refused = await ada.call_tool(CONNECT, {"server": NOTES})
             assert refused.is_error
-            assert "access_denied" in refused.content[0].text
+            assert "access_denied" in text_of(refused)
         assert asked[0].status == 502
         await assert_nobody_is_logged_in(hub)
 

@@ -20,8 +20,7 @@ from tests.identity.provider_process import REDIRECT_URI, ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 from tests.interop.external_servers import free_port
 
-from hubbub import Client, MemoryCredentialStore, OAuth, ServerConfig
-from hubbub.oauth.client.credential_store import StoredCredentials
+from hubbub import Client, MemoryCredentialStore, OAuth, ServerConfig, StoredCredentials
 
 LINK = re.compile(r"http://\S+/oauth/connect/\S+")
 TENANTS = '[[tenants]]\nname = "acme"\n[[tenants]]\nname = "globex"\n'

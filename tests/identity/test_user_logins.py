@@ -13,13 +13,25 @@ from tests.http.in_process_server import wait_until
 from tests.identity.protected_site import ProtectedSite, protect_notes
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.providers import StartProvider
-from tests.identity.user_hub import NOTES, URLS, UserHub, run_user_hub
+from tests.identity.user_hub import NOTES, URLS, UserHub, run_user_hub, text_of
 
-from hubbub import Client, CredentialKey, Credentials, MemoryCredentialStore, OAuth, RemoteError, Server
+from hubbub import (
+    Client,
+    CredentialKey,
+    Credentials,
+    Hub,
+    MemoryCredentialStore,
+    OAuth,
+    RemoteError,
+    Server,
+    ServerConfig,
+    SettingsError,
+    StoredCredentials,
+    UpstreamConfig,
+)
 from hubbub.hub.config import CONNECT
 from hubbub.hub.connections import limits
 from hubbub.hub.session_control import Logout, SessionControl
-from hubbub.oauth.client.credential_store import StoredCredentials
 
 MODERN, LEGACY, OLDER = "2026-07-28", "2025-11-25", "2025-06-18"
 CALLBACK = "http://127.0.0.1/oauth/upstream/callback"
@@ -36,14 +48,15 @@ async def whoami(client: Client) -> Any:
     """Return the name by which the server knows the caller."""
     result = await client.call_tool("whoami")
     assert not result.is_error, result
-    return json.loads(result.content[0].text)["name"]
+    return json.loads(text_of(result))["name"]
 
 
 async def connect(client: Client, action: str = "connect", server: str | None = NOTES) -> Any:
     """Call the tool of the hub; return the servers."""
     result = await client.call_tool(CONNECT, {"action": action, **({} if server is None else {"server": server})})
     assert not result.is_error, result
-    return result.structured_content["servers"]
+    found: Any = result.structured_content
+    return found["servers"]
 
 
 async def log_in(hub: UserHub, caller: str, person: str) -> None:
@@ -81,9 +94,9 @@ async def test_a_client_that_cannot_open_pages_gets_the_link_and_the_call_is_not
         async with hub.client("ada", version) as ada:
             refused = await ada.call_tool("whoami")
             assert refused.is_error
-            assert f"open {hub.url}/oauth/connect/" in refused.content[0].text
+            assert f"open {hub.url}/oauth/connect/" in text_of(refused)
             assert "bob" not in str(refused.raw)
-            url = refused.content[0].text.partition("open ")[2].partition(" ")[0]
+            url = text_of(refused).partition("open ")[2].partition(" ")[0]
             await asyncio.to_thread(hub.connect, "ada", "alice", url)
             assert await whoami(ada) == "alice"
 
@@ -97,7 +110,7 @@ async def test_the_call_of_a_person_who_declines_fails_and_is_not_made(tmp_path:
             ) as ada:
                 refused = await ada.call_tool("whoami")
                 assert refused.is_error
-                assert "declined" in refused.content[0].text
+                assert "declined" in text_of(refused)
 
 
 async def test_a_login_that_takes_long_ends_the_call_with_the_link_and_is_announced(
@@ -149,7 +162,7 @@ async def test_before_the_first_login_the_hub_says_what_to_do(tmp_path: Path, si
         names = [tool.name for tool in await ada.tools()]
         assert CONNECT in names
         assert "whoami" not in names
-        status = (await ada.call_tool("hub.status")).structured_content
+        status: Any = (await ada.call_tool("hub.status")).structured_content
         assert status["servers"][0]["phase"] == "down"
         assert "hub.connect" in status["problems"][0]
         assert await connect(ada, "list", None) == [{"server": NOTES, "connected": False}]
@@ -202,7 +215,7 @@ async def test_callers_without_a_user_are_refused(tmp_path: Path, site: Protecte
         async with Client(hub.gateway.main_front) as anonymous:
             refused = await anonymous.call_tool("whoami")
             assert refused.is_error
-            assert "no user" in refused.content[0].text
+            assert "no user" in text_of(refused)
             assert (await anonymous.call_tool(CONNECT)).is_error
 
 
@@ -301,9 +314,6 @@ async def test_a_provider_that_is_down_fails_the_login_and_says_so(
 
 
 def test_per_user_needs_a_login_of_a_person() -> None:
-    from hubbub import Hub, ServerConfig, SettingsError
-    from hubbub.hub.config import UpstreamConfig
-
     plain = ServerConfig(id="a", transport="http", url="http://127.0.0.1/mcp")
     machine = ServerConfig(
         id="a",

@@ -12,9 +12,7 @@ from tests.http.tenant_site import run_with_tenants
 from tests.identity.protected_site import ProtectedSite
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 
-from hubbub import Client, Hub, MemoryCredentialStore, OAuth, ServerConfig
-from hubbub.client.handlers import ElicitationRequest
-from hubbub.hub.config import UpstreamConfig
+from hubbub import Client, ElicitationRequest, Hub, MemoryCredentialStore, OAuth, ServerConfig, UpstreamConfig
 from hubbub.hub.front import Front
 
 NOTES = "notes"
@@ -22,6 +20,11 @@ SCOPE = "mcp:tools notes:read"
 Key = dict[str, str]
 URLS: dict[str, Any] = {"elicitation": {"url": {}}}
 """The capabilities of a client that can open pages."""
+
+
+def text_of(result: Any) -> str:
+    """The text of a tool result."""
+    return str(result.content[0].text)
 
 
 class UserHub:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from hubbub.errors import HubbubError, SettingsError
+from hubbub.governance.decision import Target
+from hubbub.hub.config import CONNECT
 from hubbub.hub.connections import limits
 from hubbub.hub.connections.user_logins import HubUser, UserLogins
 from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout
@@ -25,6 +27,8 @@ from hubbub.oauth.errors import AuthorizationFailed, OAuthError
 from hubbub.protocol.calls import Caller, Notification, Principal
 
 if TYPE_CHECKING:
+    from hubbub.hub.catalog import CatalogView
+    from hubbub.hub.front import Shows
     from hubbub.hub.gateway import Gateway
     from hubbub.server.public_routes import PersonLogin
 
@@ -74,6 +78,15 @@ class Connections:
     def servers(self) -> list[str]:
         """The servers at which users log in."""
         return [id for id in self._hub.upstreams if self.find(id) is not None]
+
+    def visible(self, shown: CatalogView, shows: Shows) -> list[str]:
+        """The servers that a view shows to some callers."""
+        # Nothing of a server is listed until the first user has logged in.
+        return [
+            id
+            for id in self.servers()
+            if shown.has_server(id) and (id in shown.offering_servers or shows(Target("tool", id, CONNECT)))
+        ]
 
     def find(self, server: str) -> UserLogins | None:
         """Return the logins at a server; None if it has none."""
