@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,8 @@ from hubbub import (
 from hubbub.hub.config import CONNECT
 from hubbub.hub.connections import limits
 from hubbub.hub.session_control import Logout, SessionControl
+from hubbub.oauth.client.sql_store import SqlCredentials
+from hubbub.security.sealer import KEY_BYTES, Sealer
 
 MODERN, LEGACY, OLDER = "2026-07-28", "2025-11-25", "2025-06-18"
 CALLBACK = "http://127.0.0.1/oauth/upstream/callback"
@@ -67,6 +70,7 @@ async def log_in(hub: UserHub, caller: str, person: str) -> None:
         assert page.status == 200, page.text
 
 
+@pytest.mark.requirement("I2")
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
 async def test_each_user_logs_in_once_and_is_known_to_the_server_by_an_own_account(
     tmp_path: Path, site: ProtectedSite, version: str
@@ -197,6 +201,7 @@ async def test_a_user_who_disconnects_has_to_log_in_again_and_others_have_not(
         assert answer.status in (400, 401), answer.text
 
 
+@pytest.mark.requirement("L2")
 async def test_logging_a_user_out_of_the_hub_ends_the_logins_at_servers(tmp_path: Path, site: ProtectedSite) -> None:
     async with run_user_hub(tmp_path, site) as hub:
         await log_in(hub, "ada", "alice")
@@ -231,6 +236,7 @@ class RecordingStore(MemoryCredentialStore):
         await super().save(key, credentials)
 
 
+@pytest.mark.requirement("L3")
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_expired_tokens_are_refreshed_once_by_all_calls_and_processes(
     tmp_path: Path, site: ProtectedSite, *, is_known: bool
@@ -274,6 +280,29 @@ async def test_a_login_outlives_the_hub_in_the_encrypted_store(tmp_path: Path, s
     ):
         assert await whoami(ada) == "alice"
         assert (await beta.call_tool("whoami")).is_error
+
+
+async def test_another_process_can_finish_a_login_and_the_waiting_call_continues(
+    tmp_path: Path, site: ProtectedSite
+) -> None:
+    """The hubs share a database and a sealing key, and a balancer sends browsers to the second one."""
+    url, key = f"sqlite:///{tmp_path / 'oauth.db'}", os.urandom(KEY_BYTES)
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    async with (
+        run_user_hub(folders[0], site, store=SqlCredentials(url, Sealer([key]))) as first,
+        run_user_hub(folders[1], site, store=SqlCredentials(url, Sealer([key]))) as second,
+    ):
+        for hub in (first, second):
+            hub.gateway.use_sealer(Sealer([key]))
+        first.gateway.main_front.base_url = second.url
+        for version in (MODERN, LEGACY):
+            elicitation = second.elicitation("ada", "alice", [])
+            async with first.client("ada", version, capabilities=URLS, elicitation=elicitation) as ada:
+                assert await connect(ada) == [{"server": NOTES, "connected": True}]
+                assert await whoami(ada) == "alice"
+                await connect(ada, "disconnect")
 
 
 async def test_a_login_that_the_provider_has_ended_is_asked_for_again(tmp_path: Path, site: ProtectedSite) -> None:

@@ -74,7 +74,7 @@ def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
             "so that it does not start itself; to run a hub behind a hub, set HUBBUB_ALONE=false in that server's env"
         )
     packs, rules = _Packs(sources), read_server_rules(sources)
-    file_upstreams = [] if settings.alone else list(_file_upstreams(sources, packs, rules))
+    file_upstreams = [] if settings.alone else list(_file_upstreams(settings, sources, packs, rules))
     has_others = bool(file_upstreams) or settings.mcp_json is not None
     upstreams = [
         *file_upstreams,
@@ -134,7 +134,9 @@ class _Packs:
             yield pack, read_pack_settings(pack, self._sources)
 
 
-def _file_upstreams(sources: Sources, packs: _Packs, rules: ServerRules | None) -> Iterator[UpstreamConfig]:
+def _file_upstreams(
+    serve: ServeSettings, sources: Sources, packs: _Packs, rules: ServerRules | None
+) -> Iterator[UpstreamConfig]:
     for name in sources.file.table((SERVERS,)) if sources.file is not None else {}:
         assert sources.file is not None
         section = (SERVERS, name)
@@ -151,6 +153,10 @@ def _file_upstreams(sources: Sources, packs: _Packs, rules: ServerRules | None) 
         else:
             remote = make_server_config(name, settings, rules=rules)
             per_user = settings.oauth is not None and settings.oauth.per_user
+            if per_user:
+                from hubbub.assembly.user_logins import use_database
+
+                remote = use_database(remote, serve, sources)
             yield replace(config, remote=remote, per_user=per_user)
 
 

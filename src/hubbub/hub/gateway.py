@@ -475,6 +475,8 @@ class Gateway:
             self._results.close()
             ending = (upstream.close(0) for upstream in (*self.upstreams.values(), *leaving))
             await asyncio.gather(*ending, return_exceptions=True)
+            if self.connections is not None:
+                await self.connections.close()
             self._was_closed = True
 
     def _recreate_upstreams(self) -> None:

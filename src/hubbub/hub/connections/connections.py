@@ -246,6 +246,12 @@ class Connections:
             count += sum(ended)
         return count
 
+    async def close(self) -> None:
+        """Close the stores; their next use opens them again."""
+        for server in self.servers():
+            if (logins := self.find(server)) is not None:
+                await logins.close_store()
+
     # -- parts -----------------------------------------------------------------------------
 
     def _logins(self, ticket: Ticket) -> UserLogins:

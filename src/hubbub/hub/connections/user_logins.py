@@ -262,6 +262,12 @@ class UserLogins:
             await authorizer.stop()
         self._authorizers.clear()
 
+    async def close_store(self) -> None:
+        """Close the store, if it is one that can be closed."""
+        close = getattr(self._store, "close", None)
+        if close is not None:
+            await close()
+
     # -- parts -----------------------------------------------------------------------------
 
     def _client(self, key: str) -> OAuthClient:

@@ -1,0 +1,45 @@
+"""Where a hub keeps the logins of its users at servers: in the database of `[oauth]`, or in the encrypted file."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from hubbub.client.config import ServerConfig
+from hubbub.errors import PackUnavailable
+from hubbub.oauth.client.credentials import CredentialStore
+from hubbub.oauth.client.settings import OAuth
+from hubbub.security.sealer import Sealer, load_or_create_key, read_key
+from hubbub.settings.oauth import read_oauth
+from hubbub.settings.serve import ServeSettings
+from hubbub.settings.sources import Sources
+
+
+def use_database(config: ServerConfig, settings: ServeSettings, sources: Sources) -> ServerConfig:
+    """Keep the logins at a server in the database of `[oauth]`, if one is configured.
+
+    Raises:
+        SettingsError: the URL of the database is wrong.
+        PackUnavailable: its libraries are not installed.
+    """
+    oauth = read_oauth(sources)
+    if oauth is None or oauth.database is None or not isinstance(config.auth, OAuth):
+        return config
+    return replace(config, auth=replace(config.auth, store=_open_store(oauth.database, settings.sealing_key_file)))
+
+
+@lru_cache(maxsize=4)
+def _open_store(url: str, sealing_key_file: str | None) -> CredentialStore:
+    """Return the same store for the same settings, so that a reload does not replace it."""
+    try:
+        from hubbub.oauth.client.sql_store import SqlCredentials
+    except ImportError as error:
+        raise PackUnavailable(
+            f"[oauth] database needs libraries that are not installed ({error.name}); "
+            "install them with: pip install 'hubbub[oauth]'"
+        ) from None
+    if sealing_key_file is None:
+        return SqlCredentials(url, Sealer(load=load_or_create_key))
+    return SqlCredentials(url, Sealer([read_key(Path(sealing_key_file))]))

@@ -1,0 +1,200 @@
+"""Credentials in the SQL store, for the users of a hub: any process of the installation uses and refreshes them.
+
+Each row is sealed with the key of the installation, for its own key, so that rows cannot be exchanged. A holder of a
+lock that does not release it, because its process ended, loses it after a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from hubbub.errors import SettingsError
+from hubbub.oauth import limits
+from hubbub.oauth.client.credentials import CredentialKey, Credentials
+from hubbub.oauth.errors import OAuthError
+from hubbub.ports import Sealer
+from hubbub.store.sql import (
+    BigInteger,
+    Column,
+    Connection,
+    Database,
+    Index,
+    MetaData,
+    PrimaryKeyConstraint,
+    Schema,
+    Table,
+    Text,
+    and_,
+    delete,
+    open_database,
+    read_url,
+    select,
+    text,
+)
+
+SCHEMA: Final = Schema(Path(__file__).parent, "0001", "oauth_credentials_version")
+_PURPOSE: Final = "oauth credentials"
+
+metadata = MetaData()
+credentials_table = Table(
+    "oauth_credentials",
+    metadata,
+    Column("issuer", Text, nullable=False),
+    Column("resource", Text, nullable=False),
+    Column("principal", Text, nullable=False),
+    Column("sealed", Text, nullable=False),
+    PrimaryKeyConstraint("resource", "principal", "issuer"),
+)
+locks = Table(
+    "oauth_credential_locks",
+    metadata,
+    Column("issuer", Text, nullable=False),
+    Column("resource", Text, nullable=False),
+    Column("principal", Text, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("resource", "principal", "issuer"),
+    Index("oauth_credential_locks_expires", "expires_at"),
+)
+# Both engines know these statements.
+_SAVE: Final = text(
+    "INSERT INTO oauth_credentials (issuer, resource, principal, sealed) "
+    "VALUES (:issuer, :resource, :principal, :sealed) "
+    "ON CONFLICT (resource, principal, issuer) DO UPDATE SET sealed = excluded.sealed"
+)
+_LOCK: Final = text(
+    "INSERT INTO oauth_credential_locks (issuer, resource, principal, holder, expires_at) "
+    "VALUES (:issuer, :resource, :principal, :holder, :expires_at) "
+    "ON CONFLICT (resource, principal, issuer) "
+    "DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at "
+    "WHERE oauth_credential_locks.expires_at <= :now RETURNING holder"
+)
+
+
+class SqlCredentials:
+    """Keeps credentials in a database. Implements `CredentialStore`."""
+
+    def __init__(self, url: str, sealer: Sealer, *, clock: Callable[[], float] = time.time) -> None:
+        """Raises: SettingsError, if the URL is not one of a database."""
+        self._url = read_url(url)
+        self._sealer = sealer
+        self._clock = clock
+        self._open: Database | None = None
+        self._opening = asyncio.Lock()
+
+    async def load(self, key: CredentialKey) -> Credentials | None:
+        """Return the credentials of a key.
+
+        Raises: StoreFailed, SettingsError.
+        """
+        query = select(credentials_table.c.sealed).where(_same(credentials_table, key))
+        sealed = await (await self._database()).read(lambda connection: connection.execute(query).scalar())
+        if sealed is None:
+            return None
+        try:
+            return msgspec.json.decode(self._sealer.open(_purpose(key), sealed), type=Credentials)
+        except (ValueError, msgspec.DecodeError):
+            raise SettingsError(
+                "The stored logins cannot be decrypted: this process has another sealing key than the one that wrote "
+                "them; set sealing_key_file to the file with that key"
+            ) from None
+
+    async def save(self, key: CredentialKey, credentials: Credentials) -> None:
+        """Replace the credentials of a key.
+
+        Raises: StoreFailed.
+        """
+        sealed = self._sealer.seal(_purpose(key), msgspec.json.encode(credentials))
+        row = {**msgspec.to_builtins(key), "sealed": sealed}
+        await (await self._database()).write(lambda connection: connection.execute(_SAVE, row))
+
+    async def delete(self, key: CredentialKey) -> bool:
+        """Delete the credentials of a key; return whether there were any.
+
+        Raises: StoreFailed.
+        """
+        deleting = delete(credentials_table).where(_same(credentials_table, key))
+        statement = deleting.returning(credentials_table.c.issuer)
+        return (
+            await (await self._database()).write(lambda connection: connection.execute(statement).first()) is not None
+        )
+
+    async def list(self, *, resource: str | None = None, principal: str | None = None) -> Sequence[CredentialKey]:
+        """Return the keys of this resource and principal; None: of any.
+
+        Raises: StoreFailed.
+        """
+        columns = credentials_table.c
+        query = select(columns.issuer, columns.resource, columns.principal)
+        if resource is not None:
+            query = query.where(columns.resource == resource)
+        if principal is not None:
+            query = query.where(columns.principal == principal)
+
+        def read(connection: Connection) -> Sequence[CredentialKey]:
+            return sorted(CredentialKey(row.issuer, row.resource, row.principal) for row in connection.execute(query))
+
+        return await (await self._database()).read(read)
+
+    @asynccontextmanager
+    async def lock(self, key: CredentialKey) -> AsyncIterator[None]:
+        """Let one holder at a time, of all processes, refresh the credentials of a key.
+
+        Raises: OAuthError, if another holder does not release it; StoreFailed.
+        """
+        holder = secrets.token_hex(16)
+        try:
+            async with asyncio.timeout(limits.CREDENTIAL_LOCK_S):
+                while not await self._try_lock(key, holder):  # noqa: ASYNC110, another process releases it
+                    await asyncio.sleep(limits.CREDENTIAL_LOCK_POLL_S)
+        except TimeoutError:
+            raise OAuthError("Another process has been refreshing the same token for too long; try again") from None
+        try:
+            yield
+        finally:
+            await asyncio.shield(self._unlock(key, holder))
+
+    async def close(self) -> None:
+        """Close the database; the next use opens it again."""
+        async with self._opening:
+            database, self._open = self._open, None
+        if database is not None:
+            await database.close()
+
+    async def _try_lock(self, key: CredentialKey, holder: str) -> bool:
+        now = self._clock()
+        row = {
+            **msgspec.to_builtins(key),
+            "holder": holder,
+            "now": int(now),
+            "expires_at": int(now + limits.CREDENTIAL_LOCK_S) + 1,
+        }
+        return (
+            await (await self._database()).write(lambda connection: connection.execute(_LOCK, row).first()) is not None
+        )
+
+    async def _unlock(self, key: CredentialKey, holder: str) -> None:
+        statement = delete(locks).where(_same(locks, key), locks.c.holder == holder)
+        await (await self._database()).write(lambda connection: connection.execute(statement))
+
+    async def _database(self) -> Database:
+        async with self._opening:
+            if self._open is None:
+                self._open = await open_database(self._url, SCHEMA)
+            return self._open
+
+
+def _same(table: Table, key: CredentialKey) -> Any:
+    return and_(table.c.resource == key.resource, table.c.principal == key.principal, table.c.issuer == key.issuer)
+
+
+def _purpose(key: CredentialKey) -> str:
+    return f"{_PURPOSE} {msgspec.json.encode(msgspec.structs.astuple(key)).decode()}"

@@ -1,0 +1,127 @@
+"""Credentials in SQLite and PostgreSQL."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.packs.tabletop.backends import new_database, postgresql_server
+
+from hubbub import ClientRegistration, CredentialKey, Credentials, SettingsError
+from hubbub.oauth import limits
+from hubbub.oauth.client.sql_store import SqlCredentials
+from hubbub.security.sealer import KEY_BYTES, Sealer
+
+KEY = CredentialKey("https://login.example", "https://notes.example/mcp", "acme/ada")
+OTHER = CredentialKey("https://login.example", "https://notes.example/mcp", "beta/ada")
+TOKEN = "the-access-token-of-ada"
+SEALER = Sealer([os.urandom(KEY_BYTES)])
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[Any]:
+    with postgresql_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database."""
+    if request.param == "postgresql":
+        return new_database(request.getfixturevalue("postgresql"))
+    return f"sqlite:///{tmp_path / 'oauth.db'}"
+
+
+def make(token: str = TOKEN) -> Credentials:
+    registration = ClientRegistration(client_id="hub")
+    return Credentials(
+        issuer=KEY.issuer, registration=registration, access_token=token, token_endpoint="https://login.example/token"
+    )
+
+
+async def test_credentials_are_kept_for_each_user_and_found_by_another_process(url: str) -> None:
+    first, second = SqlCredentials(url, SEALER), SqlCredentials(url, SEALER)
+    try:
+        assert await first.load(KEY) is None
+        await first.save(KEY, make("old"))
+        await first.save(KEY, make())
+        await first.save(OTHER, make("other"))
+        assert await second.load(KEY) == make()
+        assert await second.list(resource=KEY.resource) == [KEY, OTHER]
+        assert await second.list(principal="beta/ada") == [OTHER]
+        assert await second.list(resource="https://elsewhere.example/mcp") == []
+        assert await second.delete(KEY)
+        assert not await second.delete(KEY)
+        assert await first.load(KEY) is None
+        assert await first.load(OTHER) == make("other")
+    finally:
+        await first.close()
+        await second.close()
+
+
+async def test_a_closed_store_is_opened_again(url: str) -> None:
+    store = SqlCredentials(url, SEALER)
+    await store.save(KEY, make())
+    await store.close()
+    assert await store.load(KEY) == make()
+    await store.close()
+
+
+async def test_one_process_at_a_time_refreshes(url: str) -> None:
+    first, second = SqlCredentials(url, SEALER), SqlCredentials(url, SEALER)
+    order: list[str] = []
+
+    async def refresh(store: SqlCredentials, name: str) -> None:
+        async with store.lock(KEY):
+            order.append(name)
+            await asyncio.sleep(0)
+            await store.save(KEY, make(name))
+            order.append(name)
+
+    try:
+        await asyncio.gather(*(refresh(store, f"{number}") for number, store in enumerate((first, second) * 3)))
+        assert order[::2] == order[1::2]
+        async with first.lock(KEY), second.lock(OTHER):
+            pass
+    finally:
+        await first.close()
+        await second.close()
+
+
+async def test_a_lock_of_a_process_that_ended_is_given_to_another(url: str) -> None:
+    now = [1_000_000.0]
+    ended, store = SqlCredentials(url, SEALER, clock=lambda: now[0]), SqlCredentials(url, SEALER, clock=lambda: now[0])
+    try:
+        lock = ended.lock(KEY)
+        await lock.__aenter__()
+        now[0] += limits.CREDENTIAL_LOCK_S + 2
+        async with store.lock(KEY):
+            await lock.__aexit__(None, None, None)  # must not release the lock of the other
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0), store.lock(KEY):
+                    pass
+    finally:
+        await ended.close()
+        await store.close()
+
+
+async def test_rows_are_sealed_for_their_key_and_their_installation(tmp_path: Path) -> None:
+    path = tmp_path / "oauth.db"
+    store = SqlCredentials(f"sqlite:///{path}", SEALER)
+    await store.save(KEY, make())
+    await store.save(OTHER, make("other"))
+    await store.close()
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT principal, sealed FROM oauth_credentials").fetchall()
+        assert TOKEN not in str(rows)
+        stolen = dict(rows)["beta/ada"]
+        connection.execute("UPDATE oauth_credentials SET sealed = ? WHERE principal = 'acme/ada'", (stolen,))
+    connection.close()
+    for sealer, key in ((SEALER, KEY), (Sealer([os.urandom(KEY_BYTES)]), OTHER)):
+        other = SqlCredentials(f"sqlite:///{path}", sealer)
+        with pytest.raises(SettingsError, match="sealing key"):
+            await other.load(key)
+        await other.close()
