@@ -127,7 +127,23 @@ if TYPE_CHECKING:
     )
     from hubbub.hub.config import UpstreamConfig
     from hubbub.hub.hub import Hub
-    from hubbub.ports import InMemoryServer, Peer, ReturnPath, Sealer
+    from hubbub.oauth.client.credentials import (
+        ClientRegistration,
+        CredentialKey,
+        Credentials,
+        CredentialStore,
+        MemoryCredentialStore,
+    )
+    from hubbub.oauth.client.redirects import RedirectHandler, RedirectReceiver
+    from hubbub.oauth.client.settings import IdentityProvider, IssuerQuirks, OAuth
+    from hubbub.oauth.errors import (
+        AuthorizationFailed,
+        LoginRequired,
+        MetadataError,
+        OAuthError,
+        TokenRequestRefused,
+    )
+    from hubbub.ports import Authorizer, InMemoryServer, Peer, RefusedRequest, ReturnPath, Sealer
     from hubbub.protocol.calls import Call, Caller, Implementation, Meta, Notification, Principal, RawReply, Reply
     from hubbub.protocol.content import (
         Annotations,
@@ -186,6 +202,8 @@ __all__ = [
     "Ask",
     "Audio",
     "AuditUnavailable",
+    "AuthorizationFailed",
+    "Authorizer",
     "Block",
     "CacheHint",
     "Call",
@@ -195,6 +213,7 @@ __all__ = [
     "ChangeEvent",
     "Check",
     "Client",
+    "ClientRegistration",
     "Completion",
     "CompletionResult",
     "Confirm",
@@ -203,6 +222,9 @@ __all__ = [
     "Content",
     "Context",
     "ContinuationRefused",
+    "CredentialKey",
+    "CredentialStore",
+    "Credentials",
     "DeadlineExceeded",
     "Definition",
     "DefinitionError",
@@ -225,6 +247,7 @@ __all__ = [
     "HubbubDeprecationWarning",
     "HubbubError",
     "Icon",
+    "IdentityProvider",
     "Image",
     "Implementation",
     "InMemoryServer",
@@ -233,15 +256,19 @@ __all__ = [
     "InvalidParams",
     "InvalidRequest",
     "InvalidResponse",
+    "IssuerQuirks",
     "KnownEras",
     "ListenStream",
     "LogLevel",
     "LogMessage",
+    "LoginRequired",
     "LoopOptions",
     "MaxTurnsExceeded",
+    "MemoryCredentialStore",
     "MessageError",
     "MessageTooLarge",
     "Meta",
+    "MetadataError",
     "MethodNotAllowed",
     "MethodNotFound",
     "Middleware",
@@ -260,6 +287,8 @@ __all__ = [
     "NoToolCalls",
     "NotFound",
     "Notification",
+    "OAuth",
+    "OAuthError",
     "OpenAIChat",
     "Overloaded",
     "Pack",
@@ -283,6 +312,9 @@ __all__ = [
     "RateLimited",
     "RawReply",
     "ReconnectsExceeded",
+    "RedirectHandler",
+    "RedirectReceiver",
+    "RefusedRequest",
     "Registry",
     "RemoteError",
     "Reply",
@@ -325,6 +357,7 @@ __all__ = [
     "TemplateEntry",
     "TemplatesPage",
     "Text",
+    "TokenRequestRefused",
     "TooManyCalls",
     "Tool",
     "ToolAnnotations",
@@ -405,7 +438,13 @@ _MODULES = {
     ),
     "hubbub.hub.config": "UpstreamConfig",
     "hubbub.hub.hub": "Hub",
-    "hubbub.ports": "InMemoryServer Peer ReturnPath Sealer",
+    "hubbub.oauth.client.credentials": (
+        "ClientRegistration CredentialKey CredentialStore Credentials MemoryCredentialStore"
+    ),
+    "hubbub.oauth.client.redirects": "RedirectHandler RedirectReceiver",
+    "hubbub.oauth.client.settings": "IdentityProvider IssuerQuirks OAuth",
+    "hubbub.oauth.errors": "AuthorizationFailed LoginRequired MetadataError OAuthError TokenRequestRefused",
+    "hubbub.ports": "Authorizer InMemoryServer Peer RefusedRequest ReturnPath Sealer",
     "hubbub.protocol.content": "Annotations Audio Content EmbeddedResource Image ResourceContents ResourceLink Text",
     "hubbub.protocol.calls": "Call Caller Implementation Meta Notification Principal RawReply Reply",
     "hubbub.protocol.revisions": "Revision",

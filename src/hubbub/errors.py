@@ -11,6 +11,7 @@
     │   ├── InvalidParams           of a method (no name, bad cursor)
     │   ├── HeaderMismatch          HTTP headers and body contradict each other
     │   ├── MissingCapability       the client did not declare a required capability
+    │   ├── UrlElicitationRequired  the user has to open a page first, such as one to log in
     │   ├── UnsupportedVersion
     │   ├── MethodNotAllowed        an HTTP method that this revision does not use
     │   ├── SessionRequired         a legacy request outside any session
@@ -26,6 +27,7 @@
     │   ├── QuotaExceeded           `quota_exceeded`: a quota of a hub is used up; retry later
     │   │   └── TooManyCalls            `too_many_calls`: a tenant has too many concurrent calls
     │   ├── ApprovalRequired, ApprovalDenied and others: `hubbub.governance.approval_errors`
+    │   ├── LoginNeeded             a user has to log in at a server: `hubbub.hub.connections.consent_peer`
     │   └── ToolError               `tool_error`; tools raise it themselves
     ├── RemoteError             the other end answered with an error
     ├── RateLimited             one caller sends too many requests; retry later
@@ -142,6 +144,14 @@ class MissingCapability(RequestError):
         names = ", ".join(sorted(required))
         super().__init__(f"This request needs client capabilities that the client did not declare: {names}")
         self.required = dict(required)
+
+
+class UrlElicitationRequired(RequestError):
+    """The user has to open a page before the request can be served; it was not executed. Of revision 2025-11-25."""
+
+    def __init__(self, message: str, elicitations: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(message)
+        self.elicitations = [dict(each) for each in elicitations]
 
 
 class UnsupportedVersion(RequestError):

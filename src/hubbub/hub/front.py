@@ -17,7 +17,7 @@ from hubbub.errors import PromptNotFound, ToolNotFound
 from hubbub.governance.decision import Action, Target
 from hubbub.hub.builtin_tools import builtin_items, builtin_target, register_builtins
 from hubbub.hub.catalog import Catalog, CatalogView, Item
-from hubbub.hub.config import CALL, SEARCH
+from hubbub.hub.config import CALL, CONNECT, SEARCH
 from hubbub.hub.list_entries import ListKind
 from hubbub.hub.list_pages import ListPages
 from hubbub.hub.local import LocalUpstream
@@ -72,6 +72,8 @@ class VisibleItems:
 class Front(Server):
     """The server that clients of one view of a hub see."""
 
+    base_url = ""  # where it is served; empty if that is not known
+    identify_key: Callable[[bytes], Principal | None] | None = None  # finds the principal of an API key
     _methods = METHODS
     _call_by_name = call_by_name
 
@@ -203,7 +205,9 @@ class Front(Server):
         own = {
             name: item
             for name, item in own.items()
-            if not (hides_search and item.upstream_name in _SEARCH_TOOLS) and self._shows_builtin(item.upstream_name)
+            if not (hides_search and item.upstream_name in _SEARCH_TOOLS)
+            and self._shows_builtin(item.upstream_name)
+            and (item.upstream_name != CONNECT or self._connectable(shown, shows))
         }
         return own if search == "only" else own | shown.tools
 
@@ -233,10 +237,28 @@ class Front(Server):
         shown = self.visible_to(caller).catalog_view
         return [id for id in self.hub.upstreams if self._sees_server(shown, id, caller)]
 
+    def connectable_servers(self, caller: Caller) -> list[str]:
+        """The servers at which the users of this view log in, as far as this caller may know of them."""
+        visible = self.visible_to(caller)
+        return self._connectable(visible.catalog_view, visible.shows)
+
+    def _connectable(self, shown: CatalogView, shows: Shows) -> list[str]:
+        connections = self.hub.connections
+        if connections is None:
+            return []
+        # Nothing of a server is listed until the first user has logged in.
+        return [
+            id
+            for id in connections.servers()
+            if shown.has_server(id) and (id in shown.offering_servers or shows(Target("tool", id, CONNECT)))
+        ]
+
     def _sees_server(self, shown: CatalogView, server: str, caller: Caller | None) -> bool:
         if not shown.has_server(server):
             return False
-        return self.hub.governor is None or caller is None or server in shown.offering_servers
+        if self.hub.governor is None or caller is None or server in shown.offering_servers:
+            return True
+        return self.hub.connections is not None and server in self.connectable_servers(caller)
 
     # -- lookup ------------------------------------------------------------------------
 
@@ -247,6 +269,8 @@ class Front(Server):
             return False
         if self.hub.governor is not None and not self.hub.governor.shows(caller.principal, builtin_target(tool)):
             return False
+        if tool.name == CONNECT:
+            return bool(self.connectable_servers(caller))
         return tool.name not in _SEARCH_TOOLS or self._search_mode != "off"
 
     def find_known_tool(self, name: str, caller: Caller) -> Item | None:

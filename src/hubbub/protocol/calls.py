@@ -47,6 +47,8 @@ class Principal(msgspec.Struct, frozen=True):
     """The program that the credential was issued to, or the name of the key."""
     credential: str = ""
     """A keyed hash of the id and version of the credential, never of its secret."""
+    obtainable_scopes: frozenset[str] = frozenset()
+    """Scopes that it does not have, but may ask its authorization server for: step-up."""
 
 
 ANONYMOUS = Principal("anonymous")

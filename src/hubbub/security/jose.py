@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from hubbub import bounds
-from hubbub.errors import HubbubError
 from hubbub.security.jwks import VerifyingKey
+from hubbub.security.verified_tokens import TokenRefused
 
 _MIN_RSA_BITS: Final = 2048
 _RSA_ALGORITHMS: Final = frozenset(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"))
@@ -29,8 +29,8 @@ ALGORITHMS: Final = _RSA_ALGORITHMS.union(*_CURVE_ALGORITHMS.values())
 """The algorithms with which signatures are accepted."""
 
 
-class InvalidJwt(HubbubError):
-    """Why a token is refused; written to the log, never sent to the caller."""
+class InvalidJwt(TokenRefused):
+    """What is wrong with a JWT."""
 
 
 def parse_jwt(token: bytes, types: frozenset[str]) -> Any:

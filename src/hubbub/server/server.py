@@ -47,6 +47,8 @@ from hubbub.server.views import EVERYTHING, View
 if TYPE_CHECKING:
     from hubbub.net.egress_rules import EgressRules
     from hubbub.server.asgi import AsgiApp, AsgiOptions
+    from hubbub.server.public_routes import PublicRoute
+    from hubbub.settings.oauth import OAuthSettings
 
 logger = logging.getLogger("hubbub.server")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -105,6 +107,8 @@ class Server:
         """The server as callers reach it: itself, with the peers around it that count, trace or limit its calls."""
         self.tenants: TenantDirectory | None = None  # whose users may call over HTTP; None: callers have no tenants
         self.egress: EgressRules | None = None  # rules for fetching the keys of tokens; None: there are none
+        self.oauth: OAuthSettings | None = None  # the section `[oauth]`; None: there is none
+        self.public_routes: dict[str, PublicRoute] = {}  # served without authentication; a path ending in / is a prefix
         self._scope_listeners: list[Callable[[str], object]] = []
         self._lifespan: Lifespan | None = None
         self._lifespans: list[Lifespan] = []
@@ -435,8 +439,6 @@ class Server:
         # All clients are notified, but only some may see the name of a tool that requires scopes.
         is_secret = change.tool_name in self.tools.scoped
         self.broadcaster.publish(Notification(TOOLS_CHANGED) if is_secret else Notification(TOOLS_CHANGED, params))
-
-    # -- running -------------------------------------------------------------
 
     def asgi(self, **options: Unpack[AsgiOptions]) -> AsgiApp:
         """Return the server as an ASGI app, to be served by any ASGI server or mounted in Starlette or FastAPI.

@@ -38,6 +38,8 @@ VIEWS: Final = "views"
 TENANTS: Final = "tenants"
 GOVERNANCE: Final = (TENANTS, "policy", "pins", "approvals", "quotas", "secrets", "egress", "audit")
 """The sections of a hub that many people share: see `hubbub.settings.governance`."""
+OAUTH: Final = "oauth"
+"""The section about tokens of authorization servers, and the server as one: see `hubbub.settings.oauth`."""
 DEFAULT_FILE: Final = "hubbub.toml"
 """The settings file of a folder."""
 _EMPTY: Final[Mapping[str, Any]] = {}

@@ -32,8 +32,8 @@ from hubbub.hub.forwarding.session_pool import SessionPool, profile_for
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.upstream import ReportEvent, UpstreamOptions
 from hubbub.net.backoff import Backoff
-from hubbub.ports import Sealer
-from hubbub.protocol.calls import Caller, RawReply
+from hubbub.ports import Authorizer, Sealer
+from hubbub.protocol.calls import Caller, Principal, RawReply
 from hubbub.settings.secret import Secret
 
 _TEMPORARY_FOLDER_VARIABLES: Final = ("TMPDIR", "TEMP", "TMP")
@@ -55,6 +55,7 @@ class UpstreamLink:
         on_change: Callable[[ChangeEvent, Client | None], None],
         on_renewed: Callable[[], None],
         on_event: ReportEvent,
+        authorizer_for: Callable[[Principal], Authorizer] | None = None,
     ) -> None:
         """Make the link without connecting.
 
@@ -70,9 +71,11 @@ class UpstreamLink:
                 None instead of a client whose session belongs to one principal.
             on_renewed: Called when the server may have been replaced, so that its lists must be read again.
             on_event: Gets what the audit journal records.
+            authorizer_for: Returns what authorizes the sessions of a principal; None: the `auth` of the config.
         """
         self._config = msgspec.structs.replace(config, capabilities={})
         self._known_eras = known_eras
+        self._authorizer_for = authorizer_for
         self._keeps_client_sessions = options.sessions == "own"
         self._on_connection = on_connection
         self._on_change = on_change
@@ -204,6 +207,8 @@ class UpstreamLink:
         config, default_client = self.config_with(capabilities), self.connection.client
         assert session.profile is not None
         principal = session.profile.principal
+        if self._authorizer_for is not None:
+            config = msgspec.structs.replace(config, auth=self._authorizer_for(session.principal))
         if session.profile.tenant:
             config = config.for_tenant(session.profile.tenant)
             if self.pool.are_processes:
