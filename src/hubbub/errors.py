@@ -13,6 +13,7 @@
     │   ├── MissingCapability       the client did not declare a required capability
     │   ├── UrlElicitationRequired  the user has to open a page first, such as one to log in
     │   ├── UnsupportedVersion
+    │   ├── InsufficientScope       a token with more scopes is needed
     │   ├── MethodNotAllowed        an HTTP method that this revision does not use
     │   ├── SessionRequired         a legacy request outside any session
     │   └── SessionNotFound         the session ended or never existed
@@ -66,7 +67,7 @@ error codes on the wire are in `hubbub.protocol.error_codes`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 
@@ -131,6 +132,14 @@ class InvalidParams(RequestError):
     def __init__(self, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.data = data
+
+
+class InsufficientScope(RequestError):
+    """The caller's access token lacks scopes that it may ask for; nothing was executed."""
+
+    def __init__(self, scopes: Collection[str]) -> None:
+        self.scopes = tuple(sorted(scopes))
+        super().__init__(f"This call needs an access token with the scopes {' '.join(self.scopes)}; get one and retry")
 
 
 class HeaderMismatch(RequestError):

@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
+console.info = console.error; // stdout is for answers
 const require = createRequire(pathToFileURL(join(process.env.JUDGES, "main.js")));
 const { Provider } = await import(pathToFileURL(require.resolve("oidc-provider")).href);
 const { generateKeyPair, exportJWK } = await import(pathToFileURL(require.resolve("jose")).href);

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -24,9 +25,6 @@ from hubbub import (
 from hubbub.oauth.client.oauth_client import OAuthClient
 
 SCOPE = "mcp:tools notes:read"
-SHORT_TTL_S = 20
-"""Shorter than the margin before the expiry at which tokens are refreshed, so that each request refreshes."""
-ALL_SCOPES = f"openid {SCOPE} notes:write"
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +71,12 @@ async def only_credentials(store: MemoryCredentialStore) -> Credentials:
     return found
 
 
+def notes(site: ProtectedSite, oauth: OAuth) -> ServerConfig:
+    return ServerConfig(id="notes", transport="streamable_http", url=site.url, auth=oauth)
+
+
 async def call_whoami(site: ProtectedSite, oauth: OAuth) -> Any:
-    async with Client(ServerConfig(id="notes", transport="streamable_http", url=site.url, auth=oauth)) as client:
+    async with Client(notes(site, oauth)) as client:
         return (await client.call_tool("whoami")).structured_content
 
 
@@ -92,12 +94,15 @@ async def test_a_client_that_nobody_registered_logs_in(pair: tuple[ProviderProce
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
-async def test_a_registered_client_logs_in(pair: tuple[ProviderProcess, ProtectedSite], method: str) -> None:
+async def test_a_registered_client_logs_in(
+    pair: tuple[ProviderProcess, ProtectedSite], method: Literal["client_secret_basic", "client_secret_post"]
+) -> None:
     provider, site = pair
     client = provider.register(REDIRECT_URI, token_endpoint_auth_method=method)
     oauth = OAuth(
         client_id=client["client_id"],
         client_secret=client["client_secret"],
+        token_endpoint_auth_method=method,
         scope=SCOPE,
         redirect=browse(provider, "bob"),
         redirect_uri=REDIRECT_URI,
@@ -120,56 +125,45 @@ async def test_a_wrong_secret_is_an_error_that_does_not_show_it(pair: tuple[Prov
     assert "not-the-secret" not in str(caught.value)
 
 
+async def expire(store: MemoryCredentialStore) -> None:
+    """Make the stored access token look as if it had expired."""
+    (key,) = await store.list()
+    kept = await store.load(key)
+    assert kept is not None
+    await store.save(key, msgspec.structs.replace(kept, expires_at=kept.obtained_at))
+
+
 async def test_refresh_tokens_are_rotated(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
     provider, site = pair
-    client = provider.register(REDIRECT_URI, access_token_ttl=SHORT_TTL_S)
     store = MemoryCredentialStore()
-    logins = []
-    follow = browse(provider)
-
-    async def log_in(url: str) -> str:
-        logins.append(url)
-        return await follow(url)
-
-    oauth = OAuth(
-        client_id=client["client_id"],
-        client_secret=client["client_secret"],
-        scope=SCOPE,
-        redirect=log_in,
-        redirect_uri=REDIRECT_URI,
-        store=store,
-    )
-    seen = []
-    async with Client(ServerConfig(id="notes", transport="streamable_http", url=site.url, auth=oauth)) as connected:
-        for _ in range(3):
-            found = (await connected.call_tool("whoami")).structured_content
-            kept = await only_credentials(store)
-            seen.append((found["name"], kept.refresh_token))
-    assert len({name for name, _ in seen}) == 1
-    assert len({token for _, token in seen}) == 3
-    assert len(logins) == 1
+    first = await call_whoami(site, OAuth(scope=SCOPE, redirect=browse(provider), store=store))
+    tokens = [(await only_credentials(store)).refresh_token]
+    for _ in range(2):
+        await expire(store)
+        # It cannot log in again, so the tokens are refreshed.
+        assert await call_whoami(site, OAuth(scope=SCOPE, store=store)) == first
+        tokens.append((await only_credentials(store)).refresh_token)
+    assert len(set(tokens)) == 3
 
 
 async def test_concurrent_calls_share_one_refresh(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
     provider, site = pair
-    client = provider.register(REDIRECT_URI, access_token_ttl=SHORT_TTL_S)
-    oauth = OAuth(
-        client_id=client["client_id"],
-        client_secret=client["client_secret"],
-        scope=SCOPE,
-        redirect=browse(provider),
-        redirect_uri=REDIRECT_URI,
-    )
-    async with Client(ServerConfig(id="notes", transport="streamable_http", url=site.url, auth=oauth)) as connected:
+    store = MemoryCredentialStore()
+    await call_whoami(site, OAuth(scope=SCOPE, redirect=browse(provider), store=store))
+    await expire(store)
+    # A second use of the same refresh token would be refused, and revoke the others.
+    async with Client(notes(site, OAuth(scope=SCOPE, store=store))) as connected:
         results = await asyncio.gather(*(connected.call_tool("whoami") for _ in range(8)))
     assert len(results) == 8
+    await expire(store)
+    assert await call_whoami(site, OAuth(scope=SCOPE, store=store))
 
 
 async def test_a_call_that_needs_more_obtains_more(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
     provider, site = pair
     store = MemoryCredentialStore()
     oauth = OAuth(scope=SCOPE, redirect=browse(provider), store=store)
-    async with Client(ServerConfig(id="notes", transport="streamable_http", url=site.url, auth=oauth)) as connected:
+    async with Client(notes(site, oauth)) as connected:
         assert "notes:write" not in (await only_credentials(store)).scopes
         result = await connected.call_tool("write_note", {"text": "milk"})
         assert result.text == "written: milk"

@@ -48,7 +48,7 @@ class TestIssuer:
             return self.status, {}
         if path == self.metadata_path:
             return 200, self.metadata
-        if path == "/jwks":
+        if path.partition("?")[0] == "/jwks":
             return 200, {"keys": [key.public_jwk() | {"kid": kid} for kid, key in self.keys.items()]}
         if path == "/introspect":
             [token] = parse_qs(body)["token"]

@@ -10,7 +10,7 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from hubbub import bounds
 from hubbub.errors import PromptNotFound, ToolNotFound
@@ -69,6 +69,18 @@ class VisibleItems:
         return SearchIndex(tools, self.catalog_view.descriptions)
 
 
+class HeldScopes(NamedTuple):
+    """The scopes of a caller that any item requires."""
+
+    held: frozenset[str]
+    with_obtainable: frozenset[str]
+    """With those that it can ask for: enough to see a tool."""
+
+    def cover(self, item: Item) -> bool:
+        """Whether an item exists for the caller."""
+        return item.scopes <= (self.with_obtainable if item.kind == "tool" else self.held)
+
+
 class Front(Server):
     """The server that clients of one view of a hub see."""
 
@@ -120,15 +132,17 @@ class Front(Server):
         held_scopes = self._held_scopes(caller)
         return self._get_visible(held_scopes, held_scopes, None).catalog_view
 
-    def _held_scopes(self, caller: Caller | None) -> frozenset[str] | None:
+    def _held_scopes(self, caller: Caller | None) -> HeldScopes | None:
         """The scopes of the caller that an item requires; None if it has all of them."""
         catalog = self.hub.catalog
         if not catalog.scopes or caller is None or caller.holds(catalog.scopes):
             return None
-        return catalog.scopes & caller.principal.scopes
+        held = catalog.scopes & caller.principal.scopes
+        obtainable = caller.principal.obtainable_scopes
+        return HeldScopes(held, held | (catalog.scopes & obtainable) if obtainable else held)
 
     def _get_visible(
-        self, group: Hashable, held_scopes: frozenset[str] | None, principal: Principal | None
+        self, group: Hashable, held_scopes: HeldScopes | None, principal: Principal | None
     ) -> VisibleItems:
         catalog = self.hub.catalog
         if self._catalog is not catalog:
@@ -150,11 +164,11 @@ class Front(Server):
         return governor is None or caller is None or governor.shows(caller.principal, item.target)
 
     def _select_visible(
-        self, catalog: Catalog, held_scopes: frozenset[str] | None, principal: Principal | None
+        self, catalog: Catalog, held_scopes: HeldScopes | None, principal: Principal | None
     ) -> VisibleItems:
         governor = self.hub.governor
         if held_scopes is not None:
-            catalog = catalog.select(lambda item: item.scopes <= held_scopes)
+            catalog = catalog.select(held_scopes.cover)
         shows: Shows = _show_all
         if governor is not None and principal is not None:
             shows = partial(governor.shows, principal)
@@ -404,6 +418,11 @@ class Front(Server):
             and not self.withholds_uri(id, uri)
             and self._permits_resource(id, uri, caller)
         ]
+
+    def tool_scopes(self, name: str, caller: Caller) -> frozenset[str]:
+        """The scopes that a tool requires; none if the caller sees no tool of this name."""
+        item = self.find_known_tool(name, caller)
+        return super().tool_scopes(name, caller) if item is None else item.scopes
 
     def tool_headers(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
         """Which arguments of a tool HTTP clients mirror in headers."""

@@ -76,6 +76,9 @@ ERROR_RULES: dict[type[errors.HubbubError], ErrorRule] = {
     errors.MessageTooLarge: _same_code(INVALID_REQUEST, 413, lambda error: {"limit": error.limit}),
     errors.MethodNotFound: _same_code(METHOD_NOT_FOUND, 404),
     errors.InvalidParams: _same_code(INVALID_PARAMS, 400, lambda error: error.data),
+    errors.InsufficientScope: _same_code(
+        INVALID_REQUEST, 403, lambda error: {"reason": "insufficient_scope", "scopes": error.scopes}
+    ),
     errors.HeaderMismatch: _same_code(HEADER_MISMATCH, 400),
     errors.MissingCapability: ErrorRule(
         MISSING_CAPABILITY,

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from hubbub import bounds
-from hubbub.security.jwks import VerifyingKey
+from hubbub.security.jwks import KeySource, VerifyingKey
 from hubbub.security.verified_tokens import TokenRefused
 
 _MIN_RSA_BITS: Final = 2048
@@ -80,6 +80,24 @@ def verify_jwt(signed: Any, key: VerifyingKey) -> bytes:
     if not is_valid:
         raise InvalidJwt("the signature is wrong")
     return bytes(signed.payload)
+
+
+async def verify_with_keys(signed: Any, keys: KeySource) -> bytes:
+    """Return the claims of a parsed token, if its signature is right.
+
+    Raises: InvalidJwt, KeysUnavailable.
+    """
+    key_id, algorithm = signed.protected.get("kid"), signed.protected["alg"]
+    key = await keys.find(key_id, algorithm)
+    if key is None:
+        raise InvalidJwt("no key matches")
+    try:
+        return verify_jwt(signed, key)
+    except InvalidJwt:
+        replacement = await keys.find_replacement(algorithm) if key_id is None else None
+        if replacement is None:
+            raise
+        return verify_jwt(signed, replacement)
 
 
 def read_keys(text: bytes) -> list[VerifyingKey]:

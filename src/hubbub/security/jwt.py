@@ -28,7 +28,7 @@ from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
 from hubbub.security.gate import NO_TARGET, unauthorized
-from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, read_keys, verify_jwt
+from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, read_keys, verify_with_keys
 from hubbub.security.jwks import Fetch, FetchedKeys, FileKeys, KeySource, KeysUnavailable
 from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.security.token_claims import (
@@ -118,10 +118,7 @@ class JwtVerifier:
         Raises: TokenRefused, KeysUnavailable.
         """
         signed = parse_jwt(token, _TOKEN_TYPES)
-        key = await self._keys.find(signed.protected.get("kid"), signed.protected["alg"])
-        if key is None:
-            raise InvalidJwt("no key matches")
-        payload = verify_jwt(signed, key)
+        payload = await verify_with_keys(signed, self._keys)
         claims = self._check_claims(payload)
         return VerifiedToken(
             self._make_principal(claims, payload),

@@ -127,6 +127,10 @@ class App:
         """Open the authorization request in the browser."""
         return await asyncio.to_thread(self.browser.visit, self.url(**changes), stop_at=self.redirect_uri)
 
+    async def send(self, url: str, form: dict[str, str] | None = None, headers: dict[str, str] | None = None) -> Page:
+        """Make one request in the browser."""
+        return await asyncio.to_thread(self.browser.send, url, form, headers)
+
     async def submit(self, page: Page, values: dict[str, str], *, button: tuple[str, str] = ("", "")) -> Page:
         return await asyncio.to_thread(self.browser.submit, page, values, button=button, stop_at=self.redirect_uri)
 

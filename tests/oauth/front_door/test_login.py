@@ -18,7 +18,7 @@ async def test_a_person_logs_in_and_the_app_gets_tokens(tmp_path: Path, database
         assert (response.status, tokens["token_type"], tokens["scope"]) == (200, "Bearer", "notes:read")
         assert response.headers["Cache-Control"] == "no-store"
         verified = await door.front_door.tokens.verify(tokens["access_token"].encode())
-        assert (verified.principal.name, verified.principal.scopes) == ("key:ada", {"notes:read"})
+        assert (verified.principal.name, set(verified.principal.scopes)) == ("key:ada", {"notes:read"})
         keys = jwk.KeySet.import_key_set(json.loads((await door.send("/oauth/jwks")).text))
         token = jwt.decode(tokens["access_token"], keys, algorithms=["ES256"])
         assert token.header["typ"] == "at+jwt"

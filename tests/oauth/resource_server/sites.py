@@ -12,7 +12,7 @@ from tests.http.in_process_server import run_server
 from tests.http.raw_http import Response, Site
 from tests.oauth.issuer import TestIssuer, run_issuer
 
-from hubbub import Server
+from hubbub import Context, Server
 from hubbub.security.jose import JwtSigningKey, new_token_id
 from hubbub.settings.oauth import IssuerSettings, OAuthSettings
 
@@ -45,11 +45,9 @@ def make_whoami() -> Server:
     server = Server("notes")
 
     @server.tool
-    async def whoami() -> str:
+    async def whoami(context: Context) -> str:
         """Who calls."""
-        from hubbub import current_context
-
-        principal = current_context().principal
+        principal = context.caller.principal
         return f"{principal.name} {' '.join(sorted(principal.scopes))}"
 
     return server

@@ -191,7 +191,9 @@ class OAuthClient:
             base.scopes,
             resource=base.resource,
             reveal=self._reveal,
-            identity_documents=self._documents_of(provider.issuer) if provider else self._documents,
+            identity_documents=self._documents_of(provider.token_endpoint or provider.issuer)
+            if provider
+            else self._documents,
         )
         return self._with_tokens(base, token)
 
@@ -286,7 +288,8 @@ class OAuthClient:
         if registration.source != "configured" or secret is None:
             return registration
         revealed = await self._reveal(secret) if isinstance(secret, Secret) else secret
-        return msgspec.structs.replace(registration, client_secret=revealed)
+        method = self.settings.token_endpoint_auth_method
+        return msgspec.structs.replace(registration, client_secret=revealed, auth_method=method)
 
     async def _endpoint_of(self, credentials: Credentials) -> TokenEndpoint:
         return TokenEndpoint(

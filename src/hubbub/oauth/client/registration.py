@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from hubbub.oauth import limits
 from hubbub.oauth.client.credentials import ClientRegistration
 from hubbub.oauth.client.discovery import Discovered
 from hubbub.oauth.client.settings import OAuth
@@ -79,8 +80,9 @@ async def _register_dynamically(
         "token_endpoint_auth_method": method,
         "application_type": "native" if is_loopback(urlsplit(redirect_uri).hostname or "") else "web",
     }
-    if scopes:
-        request["scope"] = " ".join(scopes)
+    # What a client may ever request: servers refuse a step-up to scopes that it was not registered with.
+    if usable := tuple(dict.fromkeys((*scopes, *discovered.scopes_supported[: limits.SCOPES]))):
+        request["scope"] = " ".join(usable)
     response = await documents.send(
         "POST",
         url,

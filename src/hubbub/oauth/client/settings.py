@@ -85,6 +85,8 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str | None = None
     """A client that was registered by hand. Unset: a metadata document or dynamic registration."""
     client_secret: Secret | str | None = None
+    token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post"] | None = None
+    """How the secret is sent. Default: as the first of the methods that the authorization server supports."""
     private_key: Secret | str | None = None
     """A private key (PEM or JWK) that authenticates the client instead of a secret: `private_key_jwt`."""
     private_key_algorithm: str | None = None
@@ -124,6 +126,8 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError(f"Unknown `grant` {self.grant!r}{format_suggestion(self.grant, get_args(Grant))}")
         if self.dpop not in get_args(Dpop):
             raise SettingsError(f"`dpop` must be auto, on or off, not {self.dpop!r}")
+        if self.token_endpoint_auth_method not in (None, "client_secret_basic", "client_secret_post"):
+            raise SettingsError("`token_endpoint_auth_method` must be client_secret_basic or client_secret_post")
         for name in ("client_secret", "private_key"):
             if isinstance(value := getattr(self, name), str):
                 force_setattr(self, name, Secret(value))

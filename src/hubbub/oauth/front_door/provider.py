@@ -33,7 +33,7 @@ from hubbub.oauth.metadata import (
 )
 from hubbub.protocol.calls import ANONYMOUS
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
-from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, verify_jwt
+from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, verify_with_keys
 from hubbub.security.jwks import FetchedKeys, KeysUnavailable
 from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.security.token_claims import InvalidClaim, make_token_principal, parse_claims, read_scopes
@@ -215,10 +215,7 @@ class Provider:
             raise InvalidJwt("the ID token is too large")
         signed = parse_jwt(token.encode("utf-8", "replace"), _ID_TOKEN_TYPES)
         assert self._keys is not None
-        key = await self._keys.find(signed.protected.get("kid"), signed.protected["alg"])
-        if key is None:
-            raise InvalidJwt("no key matches")
-        claims = parse_claims(verify_jwt(signed, key))
+        claims = parse_claims(await verify_with_keys(signed, self._keys))
         audience = claims.get("aud")
         audiences = [audience] if isinstance(audience, str) else audience
         if claims.get("iss") != metadata.issuer:

@@ -172,7 +172,7 @@ class AccessTokens:
             if refusal is not None:
                 return refusal
         if not self._required_scopes <= verified.principal.scopes:
-            return self.refuse_scopes(path, verified.principal, self._required_scopes, scheme=scheme)
+            return self._refuse_scopes(path, verified.principal, scheme)
         return None
 
     def _check_proof(
@@ -201,22 +201,27 @@ class AccessTokens:
             _challenged(challenge),
         )
 
-    def refuse_scopes(self, path: str, principal: Principal, needed: frozenset[str], *, scheme: str = "") -> Refusal:
-        """Refuse a request that needs scopes which the principal does not have."""
-        missing = " ".join(sorted(needed - principal.scopes))
+    def _refuse_scopes(self, path: str, principal: Principal, scheme: str) -> Refusal:
+        needed = " ".join(sorted(self._required_scopes))
+        return Refusal(
+            403,
+            f"This server needs an access token with the scopes {needed}; get one and retry",
+            self.challenge_scopes(path, principal, self._required_scopes, scheme=scheme),
+            principal=principal.name,
+        )
+
+    def challenge_scopes(
+        self, path: str, principal: Principal, needed: frozenset[str], *, scheme: str = ""
+    ) -> tuple[tuple[bytes, bytes], ...]:
+        """Return the headers of a refused request that needs these scopes: they ask for those of the token, too."""
         challenge = self._resource.challenge(
             path,
             scheme=scheme,
             error="insufficient_scope",
-            description=f"This request needs more scopes: {missing}",
+            description=f"More scopes are needed: {' '.join(sorted(needed - principal.scopes))}",
             scopes=needed | principal.scopes,
         )
-        return Refusal(
-            403,
-            f"This request needs more scopes: {missing}; get an access token with them",
-            _challenged(challenge),
-            principal=principal.name,
-        )
+        return _challenged(challenge)
 
 
 def _challenged(challenge: bytes) -> tuple[tuple[bytes, bytes], ...]:

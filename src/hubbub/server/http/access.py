@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,13 +10,13 @@ from urllib.parse import urlsplit
 from hubbub.errors import SettingsError
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.ports import HttpExchange, Sealer, TenantDirectory
-from hubbub.protocol.calls import Principal
 from hubbub.protocol.http_headers import RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.gate import CHALLENGE, Authenticator, EdgeSettings, Gate
 from hubbub.security.key_usage import KeyUsage
 from hubbub.security.sealer import load_or_create_key, read_key
 from hubbub.security.tenant_identity import TenantIdentity, derive_fingerprint_key
+from hubbub.server.http.post import ChallengeScopes
 from hubbub.server.public_routes import IdentifiesPeople, PublicRoute
 from hubbub.server.responses import respond_refusal
 from hubbub.server.server import Server
@@ -32,16 +31,13 @@ if TYPE_CHECKING:
     from hubbub.security.verified_tokens import TokenVerifier
     from hubbub.settings.oauth import IssuerSettings, OAuthSettings
 
-RefuseScopes = Callable[[str, Principal, frozenset[str]], Refusal]
-"""Refuses a request at a path whose caller needs more scopes, and names them."""
-
 
 class Access(NamedTuple):
     """The gate of a server, and what else follows from the settings of authentication."""
 
     gate: Gate
     allowed_origins: tuple[str, ...]
-    refuse_scopes: RefuseScopes | None = None
+    challenge_scopes: ChallengeScopes | None = None
     """None if callers cannot get more scopes."""
     front_door: FrontDoor | None = None
     """None if the server is no authorization server."""
@@ -62,7 +58,7 @@ def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | N
         authenticators.append(api_keys)
         if isinstance(server, IdentifiesPeople):
             server.identify_key = api_keys.identify
-    oauth, challenge, refuse_scopes, front_door = server.oauth, _usual_challenge, None, None
+    oauth, challenge, challenge_scopes, front_door = server.oauth, _usual_challenge, None, None
     if oauth is not None and oauth.public_url and (oauth.accepts_tokens or settings.jwt_keys is not None):
         resource = _make_resource(oauth, settings, server)
         if oauth.has_front_door:
@@ -73,7 +69,7 @@ def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | N
             )
         tokens = _make_access_tokens(oauth, settings, server, resource, identity, front_door)
         authenticators.append(tokens)
-        challenge, refuse_scopes = partial(_resource_challenge, resource), tokens.refuse_scopes
+        challenge, challenge_scopes = partial(_resource_challenge, resource), tokens.challenge_scopes
     elif settings.jwt_keys is not None:
         from hubbub.security.jwt import make_token_authenticator
 
@@ -89,7 +85,7 @@ def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | N
         requires_client_certificate=settings.tls_client_ca_file is not None,
     )
     gate = Gate(edge, authenticators, identity=identity, challenge=challenge)
-    return Access(gate, allowed_origins, refuse_scopes, front_door)
+    return Access(gate, allowed_origins, challenge_scopes, front_door)
 
 
 def _usual_challenge(target: RequestTarget) -> bytes:

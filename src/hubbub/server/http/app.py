@@ -77,6 +77,7 @@ class HttpApp:
             shows_operation=_operation_rule(server.tenants),
             http_sse=sse_server,
             public_routes=server.public_routes,
+            challenge_scopes=access.challenge_scopes,
             metrics=metrics,
             max_sessions=settings.max_sessions,
             session_idle_s=settings.session_idle_s,

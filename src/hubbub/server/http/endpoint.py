@@ -30,6 +30,7 @@ from hubbub.security.rate_limits import caller_key
 from hubbub.server.client_sessions import ClientSessionInfo, EndedSessions, Matches
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.mcp_route import McpRoute, RouteOptions
+from hubbub.server.http.post import ChallengeScopes
 from hubbub.server.http.sessions import Sessions
 from hubbub.server.http.streams import EventStore
 from hubbub.server.public_routes import PublicRoute, PublicRoutes
@@ -72,6 +73,7 @@ class Endpoint:
         max_streams: int | None = None,
         max_requests: int | None = None,
         store: EventStore | None = None,
+        challenge_scopes: ChallengeScopes | None = None,
     ) -> None:
         self._server = server
         self._gate = gate
@@ -91,6 +93,7 @@ class Endpoint:
             session_idle_s=session_idle_s,
             max_streams=max_streams,
             store=store,
+            challenge_scopes=challenge_scopes,
         )
         self._main_route = McpRoute(server, options)
         self._view_routes: dict[str, McpRoute] = {}
