@@ -32,7 +32,7 @@ from hubbub.settings.governance import (
     TenantSettings,
 )
 from hubbub.settings.hub import HubSettings, ViewSettings
-from hubbub.settings.servers import ServerSettings, ToolSettings
+from hubbub.settings.servers import ServerOAuthSettings, ServerSettings, ToolSettings
 from hubbub.settings.sources import variable_names
 
 FOLDER = Path(__file__).parent
@@ -64,6 +64,11 @@ def asgi() -> list[list[str]]:
 def servers() -> list[list[str]]:
     """Every setting of a server that we connect to."""
     return _section("[servers.NAME]", ServerSettings)
+
+
+def server_oauth() -> list[list[str]]:
+    """Every setting of the tokens for a server."""
+    return _section("[servers.NAME.oauth]", ServerOAuthSettings)
 
 
 def shown_tools() -> list[list[str]]:
@@ -207,6 +212,7 @@ TABLES = {
     "asgi": asgi,
     "settings": settings,
     "servers": servers,
+    "server_oauth": server_oauth,
     "shown_tools": shown_tools,
     "hub": hub,
     "views": views,

@@ -127,6 +127,8 @@ if TYPE_CHECKING:
     )
     from hubbub.hub.config import UpstreamConfig
     from hubbub.hub.hub import Hub
+    from hubbub.oauth.client.browser_login import BrowserLogin
+    from hubbub.oauth.client.credential_store import StoredCredentials
     from hubbub.oauth.client.credentials import (
         ClientRegistration,
         CredentialKey,
@@ -205,6 +207,7 @@ __all__ = [
     "AuthorizationFailed",
     "Authorizer",
     "Block",
+    "BrowserLogin",
     "CacheHint",
     "Call",
     "CallNext",
@@ -354,6 +357,7 @@ __all__ = [
     "Standalone",
     "StoreConflict",
     "StoreFailed",
+    "StoredCredentials",
     "TemplateEntry",
     "TemplatesPage",
     "Text",
@@ -438,6 +442,8 @@ _MODULES = {
     ),
     "hubbub.hub.config": "UpstreamConfig",
     "hubbub.hub.hub": "Hub",
+    "hubbub.oauth.client.browser_login": "BrowserLogin",
+    "hubbub.oauth.client.credential_store": "StoredCredentials",
     "hubbub.oauth.client.credentials": (
         "ClientRegistration CredentialKey CredentialStore Credentials MemoryCredentialStore"
     ),

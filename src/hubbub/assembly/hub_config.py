@@ -141,6 +141,11 @@ def _file_upstreams(sources: Sources, packs: _Packs, rules: ServerRules | None) 
         settings = read_settings(ServerSettings, sources, section)
         if not settings.enabled:
             continue
+        if settings.oauth is not None and settings.oauth.per_user:
+            raise SettingsError(
+                f"{sources.file.locate((*section, 'oauth', 'per_user'))}: a hub does not support this yet; remove it, "
+                "and all users share the login of the hub"
+            )
         hub_fields = {field: getattr(settings, field) for field in _HUB_FIELDS}
         config = UpstreamConfig(id=name, origin=sources.file.locate(section), **hub_fields)
         if settings.pack is not None:

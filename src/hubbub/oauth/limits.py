@@ -30,6 +30,8 @@ MASKED_CHARACTERS: Final = 8
 """Values of this length or more that were sent to a token endpoint are hidden in its error description."""
 REDIRECT_PARAMETERS: Final = 32
 """Parameters of one redirect."""
+SECRET_FILE_BYTES: Final = 64 * 1024
+"""A file with the private key of a client, or an assertion of a workload."""
 
 # -- credentials on this machine ------------------------------------------------------
 

@@ -16,6 +16,7 @@ from hubbub.settings.sources import (
     OAUTH,
     PACKS,
     SERVERS,
+    USER_VARIABLES,
     VARIABLE_PREFIX,
     VIEWS,
     GivenValue,
@@ -151,7 +152,10 @@ def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> lis
     return sorted(
         name
         for name, value in environ.items()
-        if name.startswith(VARIABLE_PREFIX) and name not in known and not is_service_link(name, value)
+        if name.startswith(VARIABLE_PREFIX)
+        and name not in known
+        and name not in USER_VARIABLES
+        and not is_service_link(name, value)
     )
 
 

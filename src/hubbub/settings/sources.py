@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from hubbub.settings.file import SettingsFile
 
 VARIABLE_PREFIX: Final = "HUBBUB_"
+USER_VARIABLES: Final = frozenset(("HUBBUB_CREDENTIALS",))
+"""Variables of the user that are not settings of a server."""
 PACKS: Final = "packs"
 """The section that has one section for each pack."""
 SERVERS: Final = "servers"

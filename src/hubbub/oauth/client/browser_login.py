@@ -103,7 +103,7 @@ class BrowserLogin:
             server.stop()
             await asyncio.wait([task])
 
-    async def run(self, url: str, receiver: _Receiver) -> str:
+    async def show_page(self, url: str, redirect: asyncio.Future[str], accept: Callable[[str], bool]) -> str:
         """Show the page at a URL; return the redirect, from the listener or from the terminal."""
         self._show(f"Open this page in a browser to log in:\n\n  {url}\n")
         if self._read_line is not None:
@@ -113,15 +113,17 @@ class BrowserLogin:
             )
         if self._opens_browser:
             open_browser(url)
-        pasting = None if self._read_line is None else asyncio.create_task(self._paste(self._read_line, receiver))
+        pasting = (
+            None if self._read_line is None else asyncio.create_task(self._paste(self._read_line, redirect, accept))
+        )
         try:
-            return await receiver.redirect
+            return await redirect
         finally:
             if pasting is not None:
                 pasting.cancel()
                 await asyncio.wait([pasting])
 
-    async def _paste(self, read_line: ReadLine, receiver: _Receiver) -> None:
+    async def _paste(self, read_line: ReadLine, redirect: asyncio.Future[str], accept: Callable[[str], bool]) -> None:
         for _ in range(limits.PASTED_LINES):
             line = await read_line()
             if line is None:
@@ -129,14 +131,14 @@ class BrowserLogin:
             text = line.strip()
             if not text:
                 continue
-            if receiver.accept(text):
+            if accept(text):
                 return
             self._show(
                 "This is not the address of the last page of this login; copy the whole address, with its `code` and "
                 "`state`, and paste it here."
             )
-        if not self._has_listener:
-            receiver.fail("No redirect was pasted; start the login again")
+        if not self._has_listener and not redirect.done():
+            redirect.set_exception(AuthorizationFailed("No redirect was pasted; start the login again"))
 
 
 class _Receiver:
@@ -151,7 +153,7 @@ class _Receiver:
     async def authorize(self, authorization_url: str) -> str:
         """Show the page; return the URL of the redirect."""
         self._state = _first(urlsplit(authorization_url).query, "state")
-        return await self._login.run(authorization_url, self)
+        return await self._login.show_page(authorization_url, self.redirect, self.accept)
 
     def accept(self, text: str) -> bool:
         """Take a redirect if it has the `state` of this login, and is the first.
@@ -167,11 +169,6 @@ class _Receiver:
             return False
         self.redirect.set_result(text)
         return True
-
-    def fail(self, message: str) -> None:
-        """End the login."""
-        if not self.redirect.done():
-            self.redirect.set_exception(AuthorizationFailed(message))
 
 
 def has_browser() -> bool:
