@@ -193,7 +193,8 @@ class OAuthAuthorizer:
 
     async def _refresh(self, credentials: Credentials) -> bool:
         """Refresh the tokens; False if that is not possible (any more)."""
-        if credentials.refresh_token is None:
+        # Without a person, new tokens cost nothing, and no grant but the configured one is ever used.
+        if credentials.refresh_token is None or self._settings.grant != "authorization_code":
             return await self._load()
         async with self._store.lock(self._client.key(credentials.issuer)):
             if await self._load():  # another process has refreshed them
