@@ -56,6 +56,14 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return key.verifies(signature, self.signed_bytes)
 
 
+def decode_head(data: bytes | str) -> Head | None:
+    """Decode a head; None if it is none."""
+    try:
+        return msgspec.json.decode(data, type=Head)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
 def read_head(path: Path) -> Head | None:
     """Read a head from a file; None if there is no file, or no head in it.
 
@@ -63,8 +71,8 @@ def read_head(path: Path) -> Head | None:
     """
     try:
         with path.open("rb") as file:
-            return msgspec.json.decode(file.read(_HEAD_BYTES), type=Head)
-    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+            return decode_head(file.read(_HEAD_BYTES))
+    except FileNotFoundError:
         return None
 
 
