@@ -10,13 +10,12 @@ import asyncio
 import base64
 import logging
 import os
-import signal
-import sys
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from hubbub.governance.operator_program import run_program
 from hubbub.security.crypto import SigningKey, VerifyingKey
 
 logger = logging.getLogger("hubbub.audit")
@@ -115,41 +114,7 @@ class Anchor:
     async def _run(self) -> None:
         while self._next is not None:
             head, self._next = self._next, None
-            try:
-                problem = await self._store(head)
-            except OSError as error:
-                problem = error.strerror or str(error)
+            problem = await run_program(self._command, msgspec.json.encode(head) + b"\n", ANCHOR_TIMEOUT_S)
             if problem:
                 self.failures += 1
                 logger.error("audit_head_not_anchored", extra={"program": self._command[0], "reason": problem})
-
-    async def _store(self, head: Head) -> str:
-        """Run the program; return what went wrong."""
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            async with asyncio.timeout(ANCHOR_TIMEOUT_S):
-                await process.communicate(msgspec.json.encode(head) + b"\n")
-        except TimeoutError:
-            return f"it took longer than {ANCHOR_TIMEOUT_S:g} s"
-        finally:
-            if process.returncode is None:
-                _kill_group(process)
-                await process.wait()
-        return "" if process.returncode == 0 else f"exit code {process.returncode}"
-
-
-def _kill_group(process: asyncio.subprocess.Process) -> None:
-    """End the program and what it started, which is in a session of its own."""
-    if sys.platform == "win32":
-        process.kill()
-        return
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
