@@ -84,7 +84,7 @@ function configure(jwks) {
         }),
       },
     },
-    ttl: { Interaction: 600, Session: 3600, Grant: 3600, RefreshToken: 3600, IdToken: 600, AuthorizationCode: 60 },
+    ttl: { AccessToken: TOKEN_TTL_S, Interaction: 600, Session: 3600, Grant: 3600, RefreshToken: 3600, IdToken: 600, AuthorizationCode: 60 },
   };
 }
 

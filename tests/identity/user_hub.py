@@ -12,15 +12,19 @@ from tests.http.tenant_site import run_with_tenants
 from tests.identity.protected_site import ProtectedSite
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 
-from hubbub import Client, Hub, MemoryCredentialStore, OAuth, ServerConfig
-from hubbub.client.handlers import ElicitationRequest
-from hubbub.hub.config import UpstreamConfig
+from hubbub import Client, ElicitationRequest, Hub, MemoryCredentialStore, OAuth, ServerConfig, UpstreamConfig
+from hubbub.hub.front import Front
 
 NOTES = "notes"
 SCOPE = "mcp:tools notes:read"
 Key = dict[str, str]
 URLS: dict[str, Any] = {"elicitation": {"url": {}}}
 """The capabilities of a client that can open pages."""
+
+
+def text_of(result: Any) -> str:
+    """The text of a tool result."""
+    return str(result.content[0].text)
 
 
 class UserHub:
@@ -34,6 +38,8 @@ class UserHub:
         self.ring = ring
         self.keys = keys
         """`ada` of the tenant acme; `phone`: the same user; `bob` of acme; `beta`: ada of the tenant beta."""
+        assert isinstance(running.server, Front)
+        self.gateway = running.server.hub
         self.url = f"http://127.0.0.1:{running.site.port}"
         self.browsers: dict[str, ScriptedBrowser] = {}
 
@@ -49,7 +55,7 @@ class UserHub:
         assert page.status == 200, page.text
         page = browser.submit(page, {"key": key})
         while page.status == 200 and page.forms:
-            page = browser._fill_in(page, person, "")
+            page = browser.submit_as(page, person)
         return page
 
     def elicitation(self, caller: str, person: str, seen: list[ElicitationRequest]) -> Callable[..., Any]:

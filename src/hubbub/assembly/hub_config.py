@@ -141,11 +141,6 @@ def _file_upstreams(sources: Sources, packs: _Packs, rules: ServerRules | None) 
         settings = read_settings(ServerSettings, sources, section)
         if not settings.enabled:
             continue
-        if settings.oauth is not None and settings.oauth.per_user:
-            raise SettingsError(
-                f"{sources.file.locate((*section, 'oauth', 'per_user'))}: a hub does not support this yet; remove it, "
-                "and all users share the login of the hub"
-            )
         hub_fields = {field: getattr(settings, field) for field in _HUB_FIELDS}
         config = UpstreamConfig(id=name, origin=sources.file.locate(section), **hub_fields)
         if settings.pack is not None:
@@ -154,7 +149,9 @@ def _file_upstreams(sources: Sources, packs: _Packs, rules: ServerRules | None) 
         elif settings.target is not None:
             yield replace(config, target=settings.target, timeout_s=settings.timeout_s)
         else:
-            yield replace(config, remote=make_server_config(name, settings, rules=rules))
+            remote = make_server_config(name, settings, rules=rules)
+            per_user = settings.oauth is not None and settings.oauth.per_user
+            yield replace(config, remote=remote, per_user=per_user)
 
 
 def _mcp_json_upstreams(path: str | None, rules: ServerRules | None) -> Iterator[UpstreamConfig]:

@@ -30,6 +30,7 @@ from hubbub.protocol.calls import Call, Caller, Principal, Reply
 from hubbub.server.client_sessions import ClientSessions
 from hubbub.server.connection import Connection
 from hubbub.server.methods import add_cache_hint
+from hubbub.server.public_routes import PersonLogin
 from hubbub.server.server import Server
 from hubbub.server.views import View
 from hubbub.settings.hub import ViewSettings
@@ -85,6 +86,7 @@ class Front(Server):
     """The server that clients of one view of a hub see."""
 
     base_url = ""  # where it is served; empty if that is not known
+    people: PersonLogin | None = None  # logs people in at this hub, if it is an authorization server
     identify_key: Callable[[bytes], Principal | None] | None = None  # finds the principal of an API key
     _methods = METHODS
     _call_by_name = call_by_name
@@ -215,13 +217,14 @@ class Front(Server):
             found: dict[str, Item] = getattr(shown, kind)
             return own | found | own if own else found  # own entries come first, and servers cannot replace them
         search = self._search_mode
+        connections = self.hub.connections
         hides_search = search == "off" or (search == "auto" and len(shown.tools) <= bounds.HUB_SEARCH_TOOLS)
         own = {
             name: item
             for name, item in own.items()
             if not (hides_search and item.upstream_name in _SEARCH_TOOLS)
             and self._shows_builtin(item.upstream_name)
-            and (item.upstream_name != CONNECT or self._connectable(shown, shows))
+            and (item.upstream_name != CONNECT or (connections is not None and connections.visible(shown, shows)))
         }
         return own if search == "only" else own | shown.tools
 
@@ -253,26 +256,15 @@ class Front(Server):
 
     def connectable_servers(self, caller: Caller) -> list[str]:
         """The servers at which the users of this view log in, as far as this caller may know of them."""
-        visible = self.visible_to(caller)
-        return self._connectable(visible.catalog_view, visible.shows)
-
-    def _connectable(self, shown: CatalogView, shows: Shows) -> list[str]:
-        connections = self.hub.connections
-        if connections is None:
-            return []
-        # Nothing of a server is listed until the first user has logged in.
-        return [
-            id
-            for id in connections.servers()
-            if shown.has_server(id) and (id in shown.offering_servers or shows(Target("tool", id, CONNECT)))
-        ]
+        connections, visible = self.hub.connections, self.visible_to(caller)
+        return [] if connections is None else connections.visible(visible.catalog_view, visible.shows)
 
     def _sees_server(self, shown: CatalogView, server: str, caller: Caller | None) -> bool:
         if not shown.has_server(server):
             return False
         if self.hub.governor is None or caller is None or server in shown.offering_servers:
             return True
-        return self.hub.connections is not None and server in self.connectable_servers(caller)
+        return server in self.connectable_servers(caller)
 
     # -- lookup ------------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ PASTED_LINES: Final = 20
 """Lines that are read from the terminal before only the browser can finish a login."""
 
 # -- resource server --------------------------------------------------------------
+
 INTROSPECTED_TOKEN_TTL_S: Final = 30.0
 """How long the answer about an opaque token is used: a revoked token works no longer than this."""
 INTROSPECTIONS: Final = 32

@@ -25,12 +25,27 @@ class PublicRoute(msgspec.Struct, frozen=True):
     """Whether pages of every origin may send requests and read the responses, without cookies."""
 
 
+class PersonLogin(Protocol):
+    """Finds out who a person is: an authorization server of this server itself."""
+
+    async def start_person_login(self, exchange: HttpExchange, return_to: str) -> None:
+        """Send the browser to the login; it comes back to this path with the parameter `person`.
+
+        Raises: HubbubError.
+        """
+
+    def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
+        """Return the tenant and the name of who has logged in; None if nobody has, or in another browser."""
+
+
 @runtime_checkable
 class IdentifiesPeople(Protocol):
     """A server with pages for people who have API keys."""
 
     identify_key: Callable[[bytes], Principal | None] | None
     """Returns the principal of a key; None: there are no keys."""
+    people: PersonLogin | None
+    """Logs people in; None: the server is no authorization server."""
     base_url: str
     """Where it is served; empty if that is not known."""
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from hubbub.errors import HubbubError, SettingsError
+from hubbub.governance.decision import Target
+from hubbub.hub.config import CONNECT
 from hubbub.hub.connections import limits
 from hubbub.hub.connections.user_logins import HubUser, UserLogins
 from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout
@@ -25,8 +27,10 @@ from hubbub.oauth.errors import AuthorizationFailed, OAuthError
 from hubbub.protocol.calls import Caller, Notification, Principal
 
 if TYPE_CHECKING:
-    from hubbub.hub.connections.pages import PersonLogin
+    from hubbub.hub.catalog import CatalogView
+    from hubbub.hub.front import Shows
     from hubbub.hub.gateway import Gateway
+    from hubbub.server.public_routes import PersonLogin
 
 CONNECT_PATH: Final = "/oauth/connect/"
 CALLBACK_PATH: Final = "/oauth/upstream/callback"
@@ -68,8 +72,6 @@ class Connections:
         self._hub = hub
         self._clock = clock
         self._uses: dict[str, _Use] = {}
-        self.people: PersonLogin | None = None
-        """Logs people in at the hub. None: it is no authorization server."""
 
     # -- servers ---------------------------------------------------------------------------
 
@@ -77,10 +79,24 @@ class Connections:
         """The servers at which users log in."""
         return [id for id in self._hub.upstreams if self.find(id) is not None]
 
+    def visible(self, shown: CatalogView, shows: Shows) -> list[str]:
+        """The servers that a view shows to some callers."""
+        # Nothing of a server is listed until the first user has logged in.
+        return [
+            id
+            for id in self.servers()
+            if shown.has_server(id) and (id in shown.offering_servers or shows(Target("tool", id, CONNECT)))
+        ]
+
     def find(self, server: str) -> UserLogins | None:
         """Return the logins at a server; None if it has none."""
         upstream = self._hub.upstreams.get(server)
         return None if upstream is None else getattr(upstream, "logins", None)
+
+    @property
+    def people(self) -> PersonLogin | None:
+        """Logs people in at the hub; None if it is no authorization server."""
+        return self._hub.main_front.people
 
     @property
     def identify_key(self) -> Callable[[bytes], Principal | None] | None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from html import escape
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -26,6 +26,7 @@ from hubbub.oauth.errors import OAuthError
 from hubbub.oauth.front_door import limits as page_limits
 from hubbub.oauth.front_door import pages
 from hubbub.oauth.front_door.attempts import Attempts
+from hubbub.oauth.front_door.authorization import PageError
 from hubbub.oauth.front_door.web import (
     BadParameters,
     Browser,
@@ -39,7 +40,6 @@ from hubbub.oauth.front_door.web import (
 )
 from hubbub.oauth.metadata import show_url
 from hubbub.ports import HttpExchange, Sealer
-from hubbub.protocol.calls import Principal
 from hubbub.security.rates import Rate
 from hubbub.server.public_routes import PublicRoute
 
@@ -49,16 +49,6 @@ _COOKIE_PREFIX: Final = "hubbub-connect-"
 _EXPIRED: Final = "This login has expired, has ended already, or began in another browser. Ask for a new link"
 
 logger = logging.getLogger("hubbub.hub")
-
-
-class PersonLogin(Protocol):
-    """Finds out who a person is, by a login at the hub: the front door."""
-
-    async def start_person_login(self, exchange: HttpExchange, return_to: str) -> None:
-        """Send the browser to the login; it comes back to this path with the parameter `person`."""
-
-    def read_person(self, exchange: HttpExchange, sealed: str) -> Principal | None:
-        """Return who has logged in; None if the parameter is missing, or belongs to another browser."""
 
 
 class _Pending(NamedTuple):
@@ -98,7 +88,7 @@ class ConnectPages:
             if person is None:
                 await people.start_person_login(exchange, exchange.path)
                 return
-            _check_person(person, ticket)
+            _check_person(HubUser(*person), ticket)
         await self._ask(exchange, ticket)
 
     async def _ask(self, exchange: HttpExchange, ticket: Ticket, problem: str = "", status: int = 200) -> None:
@@ -126,8 +116,9 @@ the page.</p>
 <input type="hidden" name="form" value="{escape(form)}">
 {key}<div class="actions"><button type="submit" class="primary">Continue</button></div>
 </form>"""
+        target = self._connections.address(ticket.server)  # its authorization server uses no other scheme
         page = pages.make_page(f"Log in at {ticket.server} – {self._hub_name}", body, self._style_url)
-        await respond_page(exchange, page, status=status, form_target="https://any", headers=headers)
+        await respond_page(exchange, page, status=status, form_target=target, headers=headers)
 
     async def _continue(self, exchange: HttpExchange) -> None:
         """Serve the form: send the browser to the authorization server."""
@@ -149,7 +140,7 @@ the page.</p>
             if person is None:
                 await self._ask(exchange, ticket, "This key is unknown, expired or revoked.", 403)
                 return
-            _check_person(person, ticket)
+            _check_person(HubUser.of(person), ticket)
         self._connections.bind(ticket, browser)
         url, login = await self._connections.begin(ticket)
         record = [msgspec.to_builtins(ticket), msgspec.to_builtins(login), browser]
@@ -215,6 +206,8 @@ the page.</p>
                 await self._refuse(exchange, f"{error}.", 400)
             except TicketRefused as error:
                 await self._refuse(exchange, f"{error.message}.", 400)
+            except PageError as error:
+                await self._refuse(exchange, error.message, error.status)
             except OAuthError as error:
                 logger.warning("user_login_failed", extra={"reason": error.message})
                 await self._refuse(exchange, f"{error.message}.", 502)
@@ -238,9 +231,9 @@ _KEY_FIELD: Final = """\
 """
 
 
-def _check_person(person: Principal, ticket: Ticket) -> None:
+def _check_person(person: HubUser, ticket: Ticket) -> None:
     """Raises: TicketRefused, if a link was made for somebody else."""
-    if HubUser.of(person) != ticket.user:
+    if person != ticket.user:
         raise TicketRefused("This link was made for another user of this hub. Do not use links that somebody sent you")
 
 

@@ -151,13 +151,16 @@ class UserLogins:
         challenge = authorizer.challenge or self.definitions.challenge
         discovered = await client.discover(challenge)
         before = await self._find_credentials(user.key)
+        # If refreshing failed, the authorization server may have forgotten the client, and would only show an error.
+        is_refused = authorizer.refused_at is not None
+        previous = None if is_refused else await self._find_registration(discovered.issuer, redirect_uri)
         granted = before.scopes if before is not None and before.issuer == discovered.issuer else ()
         url, pending = await client.begin_login(
             redirect_uri,
             challenge,
             discovered=discovered,
             more_scopes=granted,
-            previous=await self._find_registration(discovered.issuer, redirect_uri),
+            previous=previous,
         )
         if pending.registration.source == "dynamic":
             self._registrations[pending.issuer, redirect_uri] = pending.registration

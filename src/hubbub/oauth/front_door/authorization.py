@@ -51,6 +51,7 @@ CONSENT_PATH: Final = "/oauth/consent"
 CALLBACK_PATH: Final = "/oauth/callback"
 _LOGIN: Final = "oauth login"
 _CONSENT: Final = "oauth consent"
+_PERSON: Final = "oauth person"
 _EXPIRED: Final = "This login has expired, or it began in another browser. Go back to the app and log in again."
 
 S = TypeVar("S")
@@ -74,10 +75,20 @@ class ClientRequest(msgspec.Struct, frozen=True, array_like=True):
 class LoginState(msgspec.Struct, frozen=True, array_like=True):
     """Between the request and the login."""
 
-    request: ClientRequest
+    request: ClientRequest | None
+    """None: no client asks, but a page of this server that has to know who the person is."""
     browser: str
     nonce: str
     verifier: str
+    return_to: str = ""
+    """The path of that page."""
+
+
+class PersonState(msgspec.Struct, frozen=True, array_like=True):
+    """Who has logged in for a page of this server."""
+
+    browser: str
+    user: User
 
 
 class ConsentState(msgspec.Struct, frozen=True, array_like=True):
@@ -191,9 +202,24 @@ class AuthorizationFlow:
 
     # -- the login -------------------------------------------------------------------
 
-    async def _start_login(self, exchange: HttpExchange, request: ClientRequest) -> None:
+    async def start_person_login(self, exchange: HttpExchange, return_to: str) -> None:
+        """Have the person log in, and return to a page of this server with the parameter `person`.
+
+        Raises: PageError.
+        """
+        await self._start_login(exchange, None, return_to)
+
+    def read_person(self, exchange: HttpExchange, sealed: str) -> User | None:
+        """Return who has logged in in this browser; None if nobody has."""
+        try:
+            return self._open(exchange, _PERSON, sealed, PersonState).user
+        except PageError:
+            return None
+
+    async def _start_login(self, exchange: HttpExchange, request: ClientRequest | None, return_to: str = "") -> None:
         cookie, headers = self._browser.read_or_make(exchange)
-        login = LoginState(request, hash_browser(cookie), secrets.token_urlsafe(16), secrets.token_urlsafe(32))
+        nonce, verifier = secrets.token_urlsafe(16), secrets.token_urlsafe(32)
+        login = LoginState(request, hash_browser(cookie), nonce, verifier, return_to)
         state = self._sealer.seal(_LOGIN, msgspec.to_builtins(login), lifetime_s=limits.LOGIN_S)
         if self._provider is None:
             await redirect(exchange, add_parameters(self._config.url(LOGIN_PATH), {"state": state}), headers)
@@ -225,10 +251,19 @@ class AuthorizationFlow:
             )
         except OAuthError as error:
             raise self._provider_failed(error) from None
-        await self._ask_for_consent(exchange, login.request, user)
+        await self._go_on(exchange, login, user)
 
-    async def _refuse_login(self, exchange: HttpExchange, request: ClientRequest, error: str) -> None:
-        if error == "access_denied":
+    async def _go_on(self, exchange: HttpExchange, login: LoginState, user: User) -> None:
+        """Continue after the login: with the consent, or the page that asked who the person is."""
+        if login.request is not None:
+            await self._ask_for_consent(exchange, login.request, user)
+            return
+        person = msgspec.to_builtins(PersonState(login.browser, user))
+        sealed = self._sealer.seal(_PERSON, person, lifetime_s=limits.LOGIN_S)
+        await redirect(exchange, add_parameters(self._config.url(login.return_to), {"person": sealed}))
+
+    async def _refuse_login(self, exchange: HttpExchange, request: ClientRequest | None, error: str) -> None:
+        if error == "access_denied" and request is not None:
             await self._respond_to_client(
                 exchange,
                 request.redirect_uri,
@@ -261,7 +296,7 @@ class AuthorizationFlow:
             wait_s = self._key_attempts.wait_s(exchange.client)
             user = None if wait_s else self._find_user(first(parameters, "key").strip())
             if user is not None:
-                await self._ask_for_consent(exchange, login.request, user)
+                await self._go_on(exchange, login, user)
                 return
             if wait_s:
                 problem, status = f"Too many attempts. Try again in {wait_s} seconds.", 429
@@ -269,16 +304,16 @@ class AuthorizationFlow:
             else:
                 logger.info("oauth_key_refused", extra={"client": exchange.client})
                 problem, status = "This key is unknown, expired or revoked.", 403
-        client = await self._find_client(login.request.client_id)
+        request = login.request
         page = pages.login_page(
             server_name=self._config.server_name,
-            client_name=client.name,
+            client_name="This server" if request is None else (await self._find_client(request.client_id)).name,
             action=self._config.url(LOGIN_PATH),
             state=state,
             problem=problem,
             style_url=self._style_url,
         )
-        target = login.request.redirect_uri
+        target = "" if request is None else request.redirect_uri
         await respond_page(exchange, page, status=status, form_target=target, headers=headers)
 
     def _find_user(self, key: str) -> User | None:

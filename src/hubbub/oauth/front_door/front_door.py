@@ -133,6 +133,15 @@ class FrontDoor:
         }
         """The routes for clients, which may be pages of any origin."""
 
+    async def start_person_login(self, exchange: HttpExchange, return_to: str) -> None:
+        """Have the person in front of the browser log in; see `AuthorizationFlow`."""
+        await self._flow.start_person_login(exchange, return_to)
+
+    def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
+        """Return the tenant and the name of the person who has logged in in this browser; None if nobody has."""
+        user = self._flow.read_person(exchange, sealed)
+        return None if user is None else (user.tenant, user.name)
+
     def _page_routes(self, has_provider: bool) -> dict[str, dict[str, Handler]]:
         flow = self._flow
         login: dict[str, dict[str, Handler]] = {LOGIN_PATH: {"GET": flow.login, "POST": flow.login}}

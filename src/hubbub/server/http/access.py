@@ -56,8 +56,6 @@ def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | N
 
         api_keys = ApiKeys(Path(settings.key_file), identity=identity, usage=key_usage)
         authenticators.append(api_keys)
-        if isinstance(server, IdentifiesPeople):
-            server.identify_key = api_keys.identify
     oauth, challenge, challenge_scopes, front_door = server.oauth, _usual_challenge, None, None
     if oauth is not None and oauth.public_url and (oauth.accepts_tokens or settings.jwt_keys is not None):
         resource = _make_resource(oauth, settings, server)
@@ -74,6 +72,9 @@ def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | N
         from hubbub.security.jwt import make_token_authenticator
 
         authenticators.append(make_token_authenticator(_jwt_settings(settings, server), _make_fetch(server), identity))
+    if isinstance(server, IdentifiesPeople):
+        server.identify_key = None if api_keys is None else api_keys.identify
+        server.people = front_door
     public = urlsplit("" if oauth is None else oauth.public_url)
     public_origins = (f"{public.scheme}://{public.netloc}",) if public.netloc else ()
     allowed_origins = (*settings.allowed_origins, *public_origins)
