@@ -32,6 +32,7 @@ from hubbub.settings.governance import (
     TenantSettings,
 )
 from hubbub.settings.hub import HubSettings, ViewSettings
+from hubbub.settings.oauth import IntrospectionSettings, IssuerSettings, OAuthSettings
 from hubbub.settings.servers import ServerSettings, ToolSettings
 from hubbub.settings.sources import variable_names
 
@@ -126,6 +127,21 @@ def audit() -> list[list[str]]:
     return _section("[audit]", AuditSettings)
 
 
+def oauth() -> list[list[str]]:
+    """Every setting of access tokens, except those of the authorization server."""
+    return _section("[oauth]", OAuthSettings)
+
+
+def oauth_issuers() -> list[list[str]]:
+    """Every setting of an authorization server whose tokens are accepted."""
+    return _section("[[oauth.issuers]]", IssuerSettings)
+
+
+def oauth_introspection() -> list[list[str]]:
+    """Every setting of introspection."""
+    return _section("introspection", IntrospectionSettings)
+
+
 def activity() -> list[list[str]]:
     """Every setting of the activity pack, without its privacy rules."""
     return _section("[packs.activity]", ActivitySettings)
@@ -144,7 +160,7 @@ def peers() -> list[list[str]]:
 def _section(title: str, kind: type[msgspec.Struct]) -> list[list[str]]:
     rows = [[_code(title), "default", "what it is"]]
     for setting in list_settings(kind):
-        if setting.is_section:
+        if setting.is_section and setting.default is not msgspec.NODEFAULT:
             continue  # it has a table of its own
         rows.append([_code(f"{setting.key} = {setting.form}"), _default(setting.default), setting.description])
     return rows
@@ -219,6 +235,9 @@ TABLES = {
     "secrets": secrets,
     "egress": egress,
     "audit": audit,
+    "oauth": oauth,
+    "oauth_issuers": oauth_issuers,
+    "oauth_introspection": oauth_introspection,
     "activity": activity,
     "activity_privacy": activity_privacy,
     "peers": peers,

@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         HubbubDeprecationWarning,
         HubbubError,
         InputRefused,
+        InsufficientScope,
         InvalidEvent,
         InvalidParams,
         InvalidRequest,
@@ -252,6 +253,7 @@ __all__ = [
     "Implementation",
     "InMemoryServer",
     "InputRefused",
+    "InsufficientScope",
     "InvalidEvent",
     "InvalidParams",
     "InvalidRequest",
@@ -429,12 +431,12 @@ _MODULES = {
     "hubbub.errors": (
         "ArgumentsInvalid AuditUnavailable ConnectionClosed ConnectionFailed DeadlineExceeded DefinitionError "
         "EgressRefused EventTooLarge HeaderMismatch HttpError HubbubDeprecationWarning HubbubError InputRefused "
-        "InvalidEvent InvalidParams InvalidRequest InvalidResponse MessageError MessageTooLarge MethodNotAllowed "
-        "MethodNotFound MissingCapability NotFound Overloaded ParseError PromptNotFound ProtocolVersionNotSupported "
-        "QuotaExceeded RateLimited ReconnectsExceeded RemoteError RequestError ResourceExpired ResourceNotFound "
-        "ResponseTooLarge SecretDenied SecretUnavailable SessionLost SessionNotFound SessionRequired SettingsError "
-        "StoreConflict StoreFailed TooManyCalls ToolError ToolFailure ToolNotFound TransportClosed TransportError "
-        "UnsupportedVersion UpstreamUnavailable"
+        "InsufficientScope InvalidEvent InvalidParams InvalidRequest InvalidResponse MessageError MessageTooLarge "
+        "MethodNotAllowed MethodNotFound MissingCapability NotFound Overloaded ParseError PromptNotFound "
+        "ProtocolVersionNotSupported QuotaExceeded RateLimited ReconnectsExceeded RemoteError RequestError "
+        "ResourceExpired ResourceNotFound ResponseTooLarge SecretDenied SecretUnavailable SessionLost SessionNotFound "
+        "SessionRequired SettingsError StoreConflict StoreFailed TooManyCalls ToolError ToolFailure ToolNotFound "
+        "TransportClosed TransportError UnsupportedVersion UpstreamUnavailable"
     ),
     "hubbub.hub.config": "UpstreamConfig",
     "hubbub.hub.hub": "Hub",

@@ -108,7 +108,9 @@ class Tab:
         self.wait_for("!window.isOldPage && document.readyState === 'complete'")
 
     def screenshot(self, path: Path) -> None:
-        path.write_bytes(base64.b64decode(self.command("Page.captureScreenshot", format="png")["data"]))
+        path.write_bytes(
+            base64.b64decode(self.command("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"])
+        )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from tests.identity.providers import (
     authlib_provider,
+    node,
     oidc_provider,
     provider,
     start_authlib_provider,
@@ -11,6 +12,7 @@ from tests.identity.providers import (
 
 __all__ = [
     "authlib_provider",
+    "node",
     "oidc_provider",
     "provider",
     "start_authlib_provider",

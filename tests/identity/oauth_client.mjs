@@ -33,6 +33,8 @@ const provider = {
   redirectToAuthorization: (target) => print({ authorize: String(target) }),
   saveCodeVerifier: (verifier) => void (kept.verifier = verifier),
   codeVerifier: () => kept.verifier,
+  saveDiscoveryState: (state) => void (kept.discovery = state),
+  discoveryState: () => kept.discovery,
 };
 
 let client, transport;

@@ -54,6 +54,12 @@ def _write_certificates(folder: Path) -> tuple[Path, dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
+def node() -> str:
+    """The Node.js that runs the programs of others."""
+    return _find_node()
+
+
+@pytest.fixture(scope="session")
 def oidc_provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderProcess]:
     """`oidc-provider` over HTTP."""
     with closing(_start_oidc(tmp_path_factory.mktemp("oidc-provider"))) as process:

@@ -154,15 +154,15 @@ class ScriptedBrowser:
             form = page.forms[0]
             cancel = re.search(r'href="([^"]+/abort)"', page.text)
             if form.text_fields:
-                page = self._fill_in(page, person, stop_at)
+                page = self.submit_as(page, person, stop_at=stop_at)
             elif cancel is not None:
                 page = self.visit(urljoin(page.url, cancel[1]), stop_at=stop_at)
             else:
                 page = self.submit(page, {}, button=form.buttons[-1], stop_at=stop_at)
         raise AssertionError(f"more than {MAX_STEPS} pages, last {urlsplit(page.url).path}")
 
-    def _fill_in(self, page: Page, person: str, stop_at: str) -> Page:
-        """Submit the first form with its first button."""
+    def submit_as(self, page: Page, person: str, *, stop_at: str = "") -> Page:
+        """Fill in the name and password of a person, and press the first button."""
         form = page.forms[0]
         values = {name: PASSWORD if "password" in name else person for name in form.text_fields}
         return self.submit(page, values, button=next(iter(form.buttons), ("", "")), stop_at=stop_at)
@@ -180,7 +180,7 @@ class ScriptedBrowser:
                 return page
             if on_page is not None:
                 on_page(page)
-            page = self._fill_in(page, person, stop_at)
+            page = self.submit_as(page, person, stop_at=stop_at)
         raise AssertionError(f"more than {MAX_STEPS} forms, last at {urlsplit(page.url).path}")
 
 

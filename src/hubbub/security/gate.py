@@ -167,10 +167,12 @@ class Gate:
 
     def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
         """Like calling the gate, but without waiting: None if the caller must be authenticated."""
-        refusal = None if headers.admitting_gate is self else self.check(headers)
-        if refusal is not None or not self._authenticators:
-            return refusal or ANONYMOUS
-        if self._known_callers and not (b"x-api-key" in headers and b"authorization" in headers):
+        if headers.admitting_gate is not self and (refusal := self.check(headers)) is not None:
+            return refusal
+        if not self._authenticators:
+            return ANONYMOUS
+        raw = headers.raw
+        if self._known_callers and (raw(b"x-api-key") is None or raw(b"authorization") is None):
             for authenticator in self._known_callers:
                 known = authenticator.find_known(headers)
                 if known is not None:

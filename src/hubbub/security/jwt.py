@@ -48,11 +48,6 @@ _INVALID_TOKEN: Final = unauthorized(
     b'Bearer realm="hubbub", error="invalid_token", error_description="The access token is not accepted"',
 )
 
-TOKENS_UNAVAILABLE: Final = Refusal(
-    503,
-    f"Tokens cannot be checked at the moment; try again in {bounds.PUBLIC_KEY_FETCH_INTERVAL_S:.0f} s",
-    ((b"retry-after", b"%d" % bounds.PUBLIC_KEY_FETCH_INTERVAL_S),),
-)
 FindPaths: TypeAlias = Callable[[frozenset[str]], frozenset[str] | None]
 """The paths at which a token with these audiences is valid, None for every path. Raises: InvalidJwt, if at none."""
 
@@ -108,9 +103,11 @@ class JwtVerifier:
         self._clock = clock
 
     @property
-    def generation(self) -> tuple[int, int]:
-        """Changes with the keys and with the tenants."""
-        return self._keys.generation, 0 if self._identity is None else self._identity.tenants.generation
+    def generation(self) -> int:
+        """Changes with the keys and with the tenants: both only grow."""
+        if self._identity is None:
+            return self._keys.generation
+        return self._keys.generation + self._identity.tenants.generation
 
     async def verify(self, token: bytes) -> VerifiedToken:
         """Verify a token.
@@ -199,7 +196,7 @@ class BearerTokens:
                 logger.info("token_refused", extra={"reason": str(reason)})
                 return _INVALID_TOKEN
             except KeysUnavailable:
-                return TOKENS_UNAVAILABLE
+                return refuse_unavailable()
             self._verified.add(digest, verified)
         return verified.principal
 
@@ -215,6 +212,7 @@ class VerifiedTokens:
 
     def __init__(self, verifiers: Sequence[TokenVerifier], clock: Callable[[], float]) -> None:
         self._verifiers = verifiers
+        self._only_verifier = verifiers[0] if len(verifiers) == 1 else None
         self._clock = clock
         self._tokens: OrderedDict[bytes, VerifiedToken] = OrderedDict()
         self._generation = self._current_generation()
@@ -240,9 +238,10 @@ class VerifiedTokens:
         if len(self._tokens) > bounds.VERIFIED_TOKENS:
             self._tokens.popitem(last=False)
 
-    def _current_generation(self) -> object:
-        verifiers = self._verifiers
-        return verifiers[0].generation if len(verifiers) == 1 else [one.generation for one in verifiers]
+    def _current_generation(self) -> int:
+        # Each only grows, so their sum changes whenever one of them does.
+        only = self._only_verifier
+        return sum(one.generation for one in self._verifiers) if only is None else only.generation
 
 
 def token_digest(headers: Headers) -> bytes | None:
@@ -255,6 +254,15 @@ def token_digest(headers: Headers) -> bytes | None:
         # Requests with the same head share the headers, so a token is hashed once for each connection.
         digest = headers.token_digest = hashlib.sha256(token).digest()
     return digest
+
+
+def refuse_unavailable() -> Refusal:
+    """Return the refusal of a token that cannot be checked at the moment."""
+    return Refusal(
+        503,
+        f"Tokens cannot be checked at the moment; try again in {bounds.PUBLIC_KEY_FETCH_INTERVAL_S:.0f} s",
+        ((b"retry-after", b"%d" % bounds.PUBLIC_KEY_FETCH_INTERVAL_S),),
+    )
 
 
 def check_subject(subject: str) -> None:

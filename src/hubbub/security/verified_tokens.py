@@ -20,6 +20,8 @@ class VerifiedToken(msgspec.Struct, frozen=True):
     """The only paths at which it is valid, because its audience names them; None: every path."""
     key_thumbprint: str | None = None
     """The key that it is bound to (`cnf.jkt`): only who proves to have this key may use it."""
+    is_unrestricted: bool = False
+    """Whether its bearer may send any request."""
 
 
 class TokenRefused(HubbubError):
@@ -30,8 +32,8 @@ class TokenVerifier(Protocol):
     """Verifies the tokens of one authorization server."""
 
     @property
-    def generation(self) -> object:
-        """Changes whenever tokens that were verified before must be verified again."""
+    def generation(self) -> int:
+        """Grows whenever tokens that were verified before must be verified again."""
 
     async def verify(self, token: bytes) -> VerifiedToken:
         """Verify a token.

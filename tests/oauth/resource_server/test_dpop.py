@@ -1,5 +1,7 @@
 """Access tokens that are bound to a key of the client, over real sockets."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ from hubbub.security.jose import JwtSigningKey
 KEY = JwtSigningKey.generate()
 
 
-def bound_token(protected: ProtectedSite, **changes: object) -> str:
+def bound_token(protected: ProtectedSite, **changes: Any) -> str:
     return protected.issuer.sign(**{"aud": AUDIENCE, "cnf": {"jkt": KEY.thumbprint}} | changes)
 
 
@@ -65,7 +67,7 @@ async def test_a_proof_cannot_be_replayed() -> None:
         {"ath": None},
     ],
 )
-async def test_a_proof_for_another_request_or_token_is_refused(changes: dict[str, object]) -> None:
+async def test_a_proof_for_another_request_or_token_is_refused(changes: dict[str, Any]) -> None:
     async with run_protected() as protected:
         token = bound_token(protected)
         response = await protected.call(authorization=f"DPoP {token}", dpop=prove(KEY, token, **changes))

@@ -195,7 +195,8 @@ class OAuthAuthorizer:
         """Refresh the tokens; False if that is not possible (any more)."""
         if await self._load():  # another process has refreshed them
             return True
-        if credentials.refresh_token is None:
+        # Without a person, new tokens cost nothing, and no grant but the configured one is ever used.
+        if credentials.refresh_token is None or self._settings.grant != "authorization_code":
             return False
         try:
             renewed = await self._client.refresh(credentials)

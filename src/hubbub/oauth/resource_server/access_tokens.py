@@ -25,7 +25,7 @@ from hubbub.protocol.refusal import Refusal
 from hubbub.security.gate import RevocationSource
 from hubbub.security.jose import InvalidJwt
 from hubbub.security.jwks import KeysUnavailable
-from hubbub.security.jwt import TOKENS_UNAVAILABLE, VerifiedTokens, token_digest
+from hubbub.security.jwt import VerifiedTokens, refuse_unavailable, token_digest
 from hubbub.security.verified_tokens import TokenRefused, TokenVerifier, VerifiedToken
 from hubbub.settings.oauth import OAuthSettings
 
@@ -80,13 +80,9 @@ class AccessTokens:
 
     def find_known(self, headers: Headers) -> Principal | None:
         """Return the principal of a bearer token that was verified before and is valid for every request."""
-        digest = token_digest(headers)
+        digest = headers.token_digest or token_digest(headers)
         verified = None if digest is None else self._verified.find(digest)
-        if verified is None or verified.paths is not None or verified.key_thumbprint is not None:
-            return None
-        if self._dpop == "require" or not self._required_scopes <= verified.principal.scopes:
-            return None
-        return verified.principal
+        return verified.principal if verified is not None and verified.is_unrestricted else None
 
     async def recheck(self, headers: Headers) -> Principal | Refusal | None:
         """Return the principal of the token of an open connection, whose request was checked when it arrived."""
@@ -116,12 +112,12 @@ class AccessTokens:
         if verified is not None:
             return verified
         try:
-            verified = self._add_step_up(await self._verify(token))
+            verified = self._complete(await self._verify(token))
         except TokenRefused as reason:
             logger.info("token_refused", extra={"reason": str(reason)})
             return self._refuse(path, credential.scheme)
         except KeysUnavailable:
-            return TOKENS_UNAVAILABLE
+            return refuse_unavailable()
         self._verified.add(digest, verified)
         return verified
 
@@ -145,12 +141,14 @@ class AccessTokens:
             raise unavailable
         raise InvalidJwt("it is neither a JWT nor known by introspection")
 
-    def _add_step_up(self, verified: VerifiedToken) -> VerifiedToken:
-        obtainable = self._step_up_scopes - verified.principal.scopes
-        if not obtainable:
-            return verified
-        principal = msgspec.structs.replace(verified.principal, obtainable_scopes=obtainable)
-        return msgspec.structs.replace(verified, principal=principal)
+    def _complete(self, verified: VerifiedToken) -> VerifiedToken:
+        """Add what follows from the settings to a token that was verified."""
+        principal = verified.principal
+        is_bearer = verified.key_thumbprint is None and self._dpop != "require"
+        is_unrestricted = is_bearer and verified.paths is None and self._required_scopes <= principal.scopes
+        if obtainable := self._step_up_scopes - principal.scopes:
+            principal = msgspec.structs.replace(principal, obtainable_scopes=obtainable)
+        return msgspec.structs.replace(verified, principal=principal, is_unrestricted=is_unrestricted)
 
     def _check_use(
         self, credential: _Credential, verified: VerifiedToken, headers: Headers, target: RequestTarget
