@@ -69,11 +69,13 @@ class SessionList(msgspec.Struct, rename="camel", kw_only=True):
     clients_total: int
 
 
-class LogoutResult(msgspec.Struct, rename="camel", kw_only=True):
+class LogoutResult(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
     """What a logout ended."""
 
     server_sessions: int
     client_sessions: int
+    logins: int = 0
+    """Logins of apps at this server, which have to ask the user again."""
 
 
 def register(tools: AdminTools, control: SessionControl) -> None:
@@ -131,8 +133,12 @@ def register(tools: AdminTools, control: SessionControl) -> None:
             "server_sessions": ended.server_sessions,
             "client_sessions": ended.client_sessions,
         }
+        if ended.logins:
+            facts["logins"] = ended.logins
         tools.record(context, "session.logout", facts, server=server or "")
-        return LogoutResult(server_sessions=ended.server_sessions, client_sessions=ended.client_sessions)
+        return LogoutResult(
+            server_sessions=ended.server_sessions, client_sessions=ended.client_sessions, logins=ended.logins
+        )
 
 
 def _server_session(info: SessionInfo) -> ServerSession:

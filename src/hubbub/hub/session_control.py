@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from hubbub.errors import StoreFailed
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.server.client_sessions import ClientSessionInfo
 
@@ -41,6 +42,8 @@ class EndedCounts(msgspec.Struct, frozen=True, kw_only=True):
 
     server_sessions: int
     client_sessions: int
+    logins: int = 0
+    """Logins of apps, if this server is their authorization server."""
 
 
 def user_name(principal: Principal) -> str:
@@ -63,7 +66,12 @@ class SessionControl:
         return [info for clients in self._hub.client_sessions for info in clients.client_sessions()]
 
     async def log_out(self, logout: Logout, drain_s: float = LOGOUT_DRAIN_S) -> EndedCounts:
-        """End sessions at once for new calls; calls in flight have `drain_s` seconds, then they are cancelled."""
+        """End sessions at once for new calls; calls in flight have `drain_s` seconds, then they are cancelled.
+
+        Raises: StoreFailed, if the logins of apps cannot be ended; the sessions have ended even so.
+        """
+        # First, so that no session can be opened again with one of their tokens.
+        revoked = None if logout.server is not None else await self._revoke_logins(logout)
         upstreams = [
             upstream for id, upstream in self._hub.upstreams.items() if logout.server is None or id == logout.server
         ]
@@ -78,4 +86,14 @@ class SessionControl:
             for each in clients:
                 each.cancel()
         ended = await asyncio.gather(*ending)
-        return EndedCounts(server_sessions=sum(ended), client_sessions=sum(each.count for each in clients))
+        if isinstance(revoked, StoreFailed):
+            raise revoked
+        return EndedCounts(
+            server_sessions=sum(ended), client_sessions=sum(each.count for each in clients), logins=revoked or 0
+        )
+
+    async def _revoke_logins(self, logout: Logout) -> int | StoreFailed:
+        try:
+            return 0 if self._hub.logins is None else await self._hub.logins.revoke(logout.tenant, logout.user)
+        except StoreFailed as error:
+            return error
