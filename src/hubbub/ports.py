@@ -330,6 +330,8 @@ class OutgoingRequest(Protocol):
     """HTTP headers that repeat parts of it, for proxies that route without reading bodies."""
     is_stateless: bool
     """Whether it belongs to no session."""
+    clock: Any
+    """The timeout of its caller: an `asyncio.Timeout`, or something like it; None if it has none yet."""
     on_abandoned: Callable[[], Any] | None
     """Called when the caller stops waiting; set by `send_nowait` if there is something to close."""
 

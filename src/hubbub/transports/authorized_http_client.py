@@ -6,11 +6,12 @@ execute anything. Nothing else is repeated.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hubbub import bounds
-from hubbub.errors import HttpError
+from hubbub.errors import HttpError, TransportError
 from hubbub.net.client import HttpClient
 from hubbub.net.response import HttpResponse
 from hubbub.ports import Authorizer, RefusedRequest
@@ -120,12 +121,13 @@ class AuthorizedHttpClient(HttpClient):
                 return response
             question = RefusedRequest(method, url, response.status, attempt, challenge, nonce, token)
             try:
-                may_send_again = await self._may_send_again(question)
+                if not await self._may_send_again(question):
+                    return response
+                with contextlib.suppress(TransportError):
+                    await response.read(bounds.ERROR_BODY_BYTES)  # so that the connection can be reused
             except BaseException:
                 response.close()
                 raise
-            if not may_send_again:
-                return response
             response.close()
             response, attempt = None, attempt + 1
 

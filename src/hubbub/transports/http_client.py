@@ -33,6 +33,7 @@ from hubbub.errors import (
 from hubbub.net.client import HttpClient
 from hubbub.net.redirects import same_origin_target
 from hubbub.net.response import HttpResponse
+from hubbub.net.timeouts import pausable
 from hubbub.ports import OutgoingRequest, Receiver, hide_nothing
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import Event
@@ -231,7 +232,8 @@ class HttpTransport:
         try:
             if self._authorized is not None and response.status in REFUSALS:
                 headers = self._post_headers(outgoing, await self._headers())
-                response = await self._authorized.resend(response, token, "POST", head.url, headers, outgoing.body)
+                with pausable(outgoing.clock):
+                    response = await self._authorized.resend(response, token, "POST", head.url, headers, outgoing.body)
             if response.status in _METHOD_PRESERVING_REDIRECTS:
                 headers = self._post_headers(outgoing, await self._headers())
                 response = await self._follow_redirect(response, head.url, "POST", headers, outgoing.body)
@@ -447,7 +449,13 @@ class HttpTransport:
 
     async def _error_from_response(self, response: HttpResponse, *, has_session: bool) -> HubbubError:
         return await error_from_response(
-            response, self._url, self._limit, has_session=has_session, mask=self._mask, hide=self.hide
+            response,
+            self._url,
+            self._limit,
+            has_session=has_session,
+            mask=self._mask,
+            hide=self.hide,
+            has_authorizer=self._authorized is not None,
         )
 
     async def _send_cancellation(self, message: bytes) -> None:

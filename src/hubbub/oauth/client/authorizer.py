@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, cast
 from weakref import WeakValueDictionary
 
+from hubbub.errors import ConnectionClosed
 from hubbub.net.egress_rules import EgressRules
+from hubbub.net.timeouts import paused_timeouts
 from hubbub.oauth import limits
 from hubbub.oauth.client.challenges import Challenge, select_challenge
 from hubbub.oauth.client.credentials import ClientRegistration, Credentials
@@ -98,7 +101,8 @@ class OAuthAuthorizer:
         if refused.status == _UNAUTHORIZED:
             if self._is_fresh and refused.attempt > 0 and sent:
                 return False  # the server refuses what its authorization server has just issued
-            await self._share("obtain", lambda: self._obtain(challenge, sent))
+            with self._paused_timeouts():
+                await self._share("obtain", lambda: self._obtain(challenge, sent))
             return True
         return await self._step_up(challenge, sent)
 
@@ -125,8 +129,14 @@ class OAuthAuthorizer:
         is_known = set(wanted) <= set(self._requested_scopes)
         if challenge.error != "insufficient_scope" or not challenge.scopes or is_known:
             return False
-        await self._share("step-up", lambda: self._log_in(challenge, sent, more_scopes=wanted))
+        with self._paused_timeouts():
+            await self._share("step-up", lambda: self._log_in(challenge, sent, more_scopes=wanted))
         return True
+
+    def _paused_timeouts(self) -> AbstractContextManager[None]:
+        """Pause the timeouts of a request if a person may have to log in first."""
+        is_interactive = self._settings.grant == "authorization_code" and self._settings.redirect is not None
+        return paused_timeouts() if is_interactive else nullcontext()
 
     async def _share(self, kind: str, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Wait for the work of this kind that is running, and share its failure; start it if there is none."""
@@ -135,7 +145,11 @@ class OAuthAuthorizer:
         if self._renewal is None or self._renewal.done():
             self._renewal, self._renewal_kind = asyncio.create_task(work()), kind
             self._renewal.add_done_callback(_retrieve_error)
-        await asyncio.shield(self._renewal)
+        renewal = self._renewal
+        await asyncio.wait([renewal])
+        if renewal.cancelled():
+            raise ConnectionClosed("The client was closed during a login")
+        renewal.result()
 
     async def _load(self) -> bool:
         """Load the newest credentials; return whether they are newer than those in use."""
@@ -179,7 +193,8 @@ class OAuthAuthorizer:
 
     async def _refresh(self, credentials: Credentials) -> bool:
         """Refresh the tokens; False if that is not possible (any more)."""
-        if credentials.refresh_token is None:
+        # Without a person, new tokens cost nothing, and no grant but the configured one is ever used.
+        if credentials.refresh_token is None or self._settings.grant != "authorization_code":
             return await self._load()
         async with self._store.lock(self._client.key(credentials.issuer)):
             if await self._load():  # another process has refreshed them

@@ -191,7 +191,9 @@ class OAuthClient:
             base.scopes,
             resource=base.resource,
             reveal=self._reveal,
-            identity_documents=self._documents_of(provider.issuer) if provider else self._documents,
+            identity_documents=self._documents_of(provider.token_endpoint or provider.issuer)
+            if provider
+            else self._documents,
         )
         return self._with_tokens(base, token)
 
