@@ -71,6 +71,11 @@ def describe_config(config: HubConfig, key: bytes, settings: ServeSettings | Non
     )
 
 
+def describe_settings(settings: ServeSettings, key: bytes) -> FieldDigests:
+    """Describe the settings that a running process cannot change."""
+    return _Describer(key).describe_serve(settings)
+
+
 class _Describer:
     def __init__(self, key: bytes) -> None:
         self._key = key
