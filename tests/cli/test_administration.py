@@ -255,7 +255,7 @@ def test_the_policy_of_the_running_hub_is_shown_and_tested(hubbub: Run, tmp_path
         (tmp_path / "hub.toml").write_text(SETTINGS.replace("confirm", "nonsense"))  # it keeps the last good policy
         own = ("--url", url, "--key", "${K}")
         assert hubbub("policy", "test", *question, "--config", "hub.toml").returncode == 2
-        for more in (own, choose_hub()):
+        for more in (own, choose_hub(), ("--hub", "auto")):
             shown = hubbub("policy", "show", *more, K=root)
             assert "confirm  policy.rules[0]  " in shown.stdout, shown.stderr
             tested = hubbub("policy", "test", *question, *more, K=root)
