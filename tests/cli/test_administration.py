@@ -238,6 +238,10 @@ def test_keys_of_the_running_hub_are_created_listed_rotated_and_revoked(hubbub: 
             pass  # the hub reads its key file each second
         unknown = hubbub("keys", "revoke", "ada", *local)
         assert (unknown.returncode, "has no key named 'ada'" in unknown.stderr) == (1, True), unknown.stderr
+        # A hub with other settings is not meant.
+        (tmp_path / "other.toml").write_text('key_file = "other-keys.toml"\n')
+        own_file = hubbub("keys", "create", "eve", HUBBUB_CONFIG="other.toml")
+        assert (own_file.returncode, "in other-keys.toml;" in own_file.stderr) == (0, True), own_file.stderr
         both = hubbub("keys", "list", "--key-file", "keys.toml", *local)
         assert (both.returncode, "--key-file chooses a file" in both.stderr) == (2, True)
     found = hubbub("audit", "search", "--folder", "audit", "--json", "--event", "key.*").stdout.splitlines()
@@ -255,7 +259,7 @@ def test_the_policy_of_the_running_hub_is_shown_and_tested(hubbub: Run, tmp_path
         (tmp_path / "hub.toml").write_text(SETTINGS.replace("confirm", "nonsense"))  # it keeps the last good policy
         own = ("--url", url, "--key", "${K}")
         assert hubbub("policy", "test", *question, "--config", "hub.toml").returncode == 2
-        for more in (own, choose_hub()):
+        for more in (own, choose_hub(), ("--hub", "auto")):
             shown = hubbub("policy", "show", *more, K=root)
             assert "confirm  policy.rules[0]  " in shown.stdout, shown.stderr
             tested = hubbub("policy", "test", *question, *more, K=root)

@@ -36,6 +36,7 @@ ShowResult = Callable[[Any], None]
 FindProblems = Callable[[Any], list[str]]
 AdminWork = Callable[["AdminConnection"], Awaitable[int]]
 _PATH: Final = "/mcp/admin"
+_AUTO: Final = "auto"
 _LOCAL_URL: Final = f"http://localhost{_PATH}"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _UNAUTHORIZED: Final = 401
@@ -68,7 +69,11 @@ def hub_options(function: F) -> F:
         return function(*arguments, options=AdminOptions(hub=hub, url=url, key=key, as_json=as_json), **more)
 
     decorators = (
-        click.option("--hub", metavar="PID|ADDRESS", help="A hub on this machine, by its process id or address."),
+        click.option(
+            "--hub",
+            metavar="PID|ADDRESS|auto",
+            help="A hub on this machine, by its process id or address; auto: the only one that runs.",
+        ),
         click.option("--url", metavar="URL", help="A hub elsewhere, such as https://hub.example.com; needs --key."),
         click.option("--key", metavar="KEY", help="A key with the scope hub:admin, or ${NAME} of a variable."),
     )
@@ -243,7 +248,7 @@ def _connect(path: str) -> socket.socket:
 
 def _choose_socket(wanted: str | None) -> str:
     hubs = [hub for hub in running_hubs() if hub.address != "stdio"]
-    if wanted is not None:
+    if wanted not in (None, _AUTO):
         found = [hub for hub in hubs if wanted in (str(hub.pid), hub.address)]
         if not found:
             raise SettingsError(f"--hub: no hub {wanted!r} is running on this machine; running: {_format_hubs(hubs)}")

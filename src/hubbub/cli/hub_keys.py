@@ -96,7 +96,9 @@ def revoke_at_hub(options: AdminOptions, name: str) -> int:
 
 
 def _describe_hub(options: AdminOptions) -> str:
-    return f"the hub {options.url or options.hub or 'on this machine'}"
+    if options.url is not None:
+        return f"the hub {options.url}"
+    return "the hub on this machine" if options.hub == "auto" else f"the hub {options.hub}"
 
 
 def _read_key(found: dict[str, Any]) -> StoredKey:

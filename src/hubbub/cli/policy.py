@@ -35,6 +35,7 @@ asks a running hub, whose policy may be another: of files that it could not appl
 \b
 hubbub policy show
 hubbub policy test --tenant red --user alice call notes/write_note
+hubbub policy show --hub auto
 hubbub policy show --url https://hub.example.com --key '${ADMIN_KEY}'
 """
 _TEST_HELP: Final = """Decide whether a caller may do ACTION with SERVER/NAME, and show which rule decides.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client.config import ServerConfig
+from hubbub import ServerConfig
 from hubbub.hub.forwarding.process_folder import with_own_folders
 
 
