@@ -28,6 +28,7 @@ USED_THROUGHOUT = {"msgspec": "hubbub.", "click": "hubbub.cli.", "google": "hubb
 BOTH_ENDS = {
     "httptools": {"hubbub.net.connection", "hubbub.transports.http_connection"},
     "websockets": {"hubbub.net.websocket", "hubbub.transports.websocket_connection"},
+    "authlib": {"hubbub.oauth.client.login", "hubbub.oauth.front_door.grants"},
 }
 
 # Dependencies that no module imports: SQLAlchemy loads the first two by itself, zoneinfo the third.

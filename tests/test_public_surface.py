@@ -159,6 +159,7 @@ SERVER_KEYS = [
     "include",
     "exclude",
     "read_only",
+    "oauth",
     "tools",
 ]
 
@@ -345,6 +346,8 @@ def test_the_commands_are_these() -> None:
         "install",
         "key",
         "keys",
+        "login",
+        "logout",
         "pins",
         "plan",
         "policy",
@@ -354,6 +357,7 @@ def test_the_commands_are_these() -> None:
         "sessions",
         "tools",
         "trust",
+        "whoami",
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.hub.upstream_callers import make_caller, request_result
 
-from hubbub import Principal, Server, ToolError, ToolNotFound
+from hubbub import AuditUnavailable, Principal, Server, ToolError, ToolNotFound
 from hubbub.admin.access import local_operator
 from hubbub.assembly.assemble import assemble
 from hubbub.assembly.serve_settings import read_serve_settings
@@ -271,3 +271,20 @@ async def test_secrets_in_reasons_are_masked_in_the_journal(tmp_path: Path) -> N
     text = json.dumps([record.facts for record in hub.records()])
     assert "is in it" in text
     assert "hunter2" not in text
+
+
+async def test_a_denial_that_could_not_be_recorded_is_recorded_when_it_is_repeated(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as hub:
+        folder, moved = tmp_path / "audit", tmp_path / "moved"
+        folder.rename(moved)
+        folder.write_text("a file, where the journal cannot be written")
+        for _ in range(3):
+            with pytest.raises(AuditUnavailable):
+                await hub.call("hub.sessions.logout", ANN, user="ann")
+        folder.unlink()
+        moved.rename(folder)
+        for _ in range(3):
+            with pytest.raises(ToolNotFound):
+                await hub.call("hub.sessions.logout", ANN, user="ann")
+    denials = [record for _, record in read_records(folder) if record.decision and record.decision.effect == "deny"]
+    assert [record.facts for record in denials] == [None, {"repeated": 2}]

@@ -168,8 +168,7 @@ def oauth_of(scenario: str, context: dict[str, Any]) -> hubbub.OAuth:
 
 async def follow(authorization_url: str) -> str:
     """Open the authorization page as a browser does, and return where it redirects to."""
-    from hubbub.net.client import HttpClient
-    from hubbub.net.egress import ANY_ADDRESS
+    from hubbub.pack.http import ANY_ADDRESS, HttpClient
 
     http_client = HttpClient(ANY_ADDRESS)
     try:

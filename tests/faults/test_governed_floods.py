@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.governed_hub import GovernedHub, governed_hub, texts
+from tests.faults.hub_harness import wait_until
 from tests.http.eras import initialize_request, open_session
 from tests.http.raw_http import call, request
 
@@ -102,6 +103,51 @@ async def test_the_calls_of_another_tenant_succeed_during_a_flood(
         if flood is flood_searches:
             searches = [record for record in hub.records("call.end") if record["tool"] == "hub.audit.search"]
             assert {record["outcome"] for record in searches} == {"ok"}
+
+
+async def test_a_tenant_that_offers_fifty_times_its_quota_gets_its_quota_and_another_misses_nothing(
+    tmp_path: Path,
+) -> None:
+    with governed_hub(tmp_path, RULES.replace("200/minute", "20/hour")) as hub, hub.serving():
+        numbers = iter(range(50 * 20))
+        answers: list[str] = []
+
+        async def flood() -> None:
+            for number in numbers:
+                answers.append((await hub.call(hub.ada, "record", id=f"flood {number}")).body.decode())
+
+        async def use() -> None:
+            for number in range(CALLS):
+                assert texts(await hub.call(hub.bob, "record", id=f"bob {number}")) == f"bob {number}"
+
+        await asyncio.gather(use(), *(flood() for _ in range(16)))
+        refused = [answer for answer in answers if "quota_exceeded" in answer]
+        assert (len(answers), len(refused)) == (1000, 980)
+        assert all(re.search(r"retry_?after", answer, re.IGNORECASE) for answer in refused)
+        executed = hub.executed()
+        assert len([line for line in executed if line.startswith("flood")]) == 20
+        assert len([line for line in executed if line.startswith("bob")]) == CALLS
+        assert len(hub.records("quota.exceeded")) == 1  # one each minute, not one for each call
+        assert hub.verify().returncode == 0
+
+
+async def test_a_flood_of_one_denied_call_writes_a_bounded_number_of_records(tmp_path: Path) -> None:
+    rules = RULES.replace("200/minute", "10000/minute")
+    with governed_hub(tmp_path, rules) as hub, hub.serving():
+        numbers = iter(range(1000))
+
+        async def flood() -> None:
+            for number in numbers:
+                await hub.call(hub.ada, "wait_for", file=f"flood {number}")
+
+        def counts() -> list[int]:
+            found = [record for record in hub.records("decision") if record["tool"] == "wait_for"]
+            return [record.get("facts", {}).get("repeated", 1) for record in found]
+
+        await asyncio.gather(*(flood() for _ in range(16)))
+        await wait_until(lambda: sum(counts()) == 1000)  # none is lost
+        assert len(counts()) <= 100
+        assert hub.verify().returncode == 0
 
 
 async def test_unsafe_characters_reach_neither_the_log_nor_the_terminal(tmp_path: Path) -> None:

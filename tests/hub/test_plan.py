@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hubbub import HubSettings, Secret, Server, ServerConfig, ToolSettings, UpstreamConfig, ViewSettings
 from hubbub.hub.config import HubConfig
 from hubbub.hub.config_description import ConfigDescription, describe_config
-from hubbub.hub.plan import Field, Plan, Step, compare, diff
+from hubbub.hub.plan import Field, Step, compare, diff, diff_settings
 from hubbub.settings.governance import (
     GovernanceSettings,
     PinSettings,
@@ -214,11 +214,9 @@ def test_another_in_process_server_is_a_change_even_under_the_same_name() -> Non
 
 
 def test_settings_that_need_a_restart_are_listed_separately() -> None:
-    config = HubConfig()
-    settings = ServeSettings(port=3000), ServeSettings(port=4000, packs=("demo",), mcp_json="a.json")
-    plan = diff(config, config, settings)
-    assert plan == Plan(restart=(Field("port", "3000", "4000"),))
-    assert not diff(config, config, (settings[0], settings[0]))
+    before, after = ServeSettings(port=3000), ServeSettings(port=4000, packs=("demo",), mcp_json="a.json")
+    assert diff_settings(before, after) == (Field("port", "3000", "4000"),)
+    assert not diff_settings(before, before)
 
 
 def test_the_secrets_of_a_pack_stay_secret() -> None:

@@ -209,7 +209,7 @@ async def test_logging_a_user_out_of_the_hub_ends_the_logins_at_servers(tmp_path
         async with hub.client("ada") as ada, hub.client("beta") as beta:
             assert [await whoami(ada), await whoami(beta)] == ["alice", "bob"]
             ended = await SessionControl(hub.gateway).log_out(Logout(tenant="acme", user="ada"))
-            assert (ended.server_sessions, ended.logins) == (1, 1)
+            assert (ended.server_sessions, ended.server_logins) == (1, 1)
             assert (await ada.call_tool("whoami")).is_error
             assert await whoami(beta) == "bob"
 

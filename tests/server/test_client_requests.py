@@ -1,12 +1,15 @@
 """Tools that send client requests, called in a session, where the client responds while the call is open, and by plain
 callers, to which no requests can be sent."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.server.asking_server import AskingServer, accept, call, text
 from tests.server.raw_client import LEGACY, PLAIN, Message, connect_raw_client
+
+from hubbub import bounds
 
 
 def answer_with(**content: object) -> Callable[[Message], Message]:
@@ -36,6 +39,19 @@ async def test_in_a_session_concurrent_client_requests_are_open_at_once() -> Non
         for question in reversed(questions):
             client.send({"jsonrpc": "2.0", "id": question["id"], "result": contents[question["params"]["message"]]})
         assert text(await client.response_to(identifier)) == "Ada is 36"
+
+
+async def test_a_call_that_waits_for_the_client_leaves_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with connect_raw_client(AskingServer().server, "2025-11-25") as client:
+        connection, resumed = client.transport.duplex, asyncio.Event()
+        monkeypatch.setattr(bounds, "IN_FLIGHT", 1)
+        identifier = client.send_request("tools/call", call("greet"))
+        assert connection.is_busy
+        connection.when_ready(resumed.set)
+        question = await client.next_message()
+        await asyncio.wait_for(resumed.wait(), 60)
+        client.send({"jsonrpc": "2.0", "id": question["id"], "result": accept(name="Ada")})
+        assert text(await client.response_to(identifier)) == "Hello Ada"
 
 
 @pytest.mark.parametrize("version", LEGACY)

@@ -69,13 +69,15 @@ class SessionList(msgspec.Struct, rename="camel", kw_only=True):
     clients_total: int
 
 
-class LogoutResult(msgspec.Struct, rename="camel", kw_only=True):
+class LogoutResult(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
     """What a logout ended."""
 
     server_sessions: int
     client_sessions: int
-    logins: int
+    server_logins: int = 0
     """Logins of these users at servers that ask each user to log in."""
+    app_logins: int = 0
+    """Logins of apps at this server, which have to ask the user again."""
 
 
 def register(tools: AdminTools, control: SessionControl) -> None:
@@ -133,11 +135,15 @@ def register(tools: AdminTools, control: SessionControl) -> None:
             "of_user": user or "",
             "server_sessions": ended.server_sessions,
             "client_sessions": ended.client_sessions,
-            "logins": ended.logins,
+            "server_logins": ended.server_logins,
+            "app_logins": ended.app_logins,
         }
         tools.record(context, "session.logout", facts, server=server or "")
         return LogoutResult(
-            server_sessions=ended.server_sessions, client_sessions=ended.client_sessions, logins=ended.logins
+            server_sessions=ended.server_sessions,
+            client_sessions=ended.client_sessions,
+            server_logins=ended.server_logins,
+            app_logins=ended.app_logins,
         )
 
 

@@ -97,8 +97,11 @@ def _show_sessions(found: Any) -> None:
 
 def _show_logout(found: Any) -> None:
     ended = f"ended {found['serverSessions']} sessions with servers and {found['clientSessions']} sessions of clients"
-    logins = found.get("logins", 0)
-    write_lines([f"{ended}, and {logins} logins of users at servers" if logins else ended])
+    if server_logins := found.get("serverLogins", 0):
+        ended += f", and {server_logins} logins of users at servers"
+    if app_logins := found.get("appLogins", 0):
+        ended += f", and {app_logins} logins of apps"
+    write_lines([ended])
 
 
 def _format_idle(session: Any) -> str:

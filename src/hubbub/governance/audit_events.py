@@ -89,7 +89,7 @@ def encode_event(event: AuditEvent, time_ns: int) -> bytes:
         encoded = _encode(_limit_texts(event))
     if not encoded.isascii() or b"\x7f" in encoded:
         encoded = escape_unprintable(encoded.decode()).encode()
-    return b'"ts":"%b",%b' % (format_time(time_ns).encode(), encoded[1:-1])
+    return b'"ts":"' + format_time(time_ns).encode() + b'",' + encoded[1:-1]  # takes half as long as formatting
 
 
 def decode_record(line: bytes) -> AuditRecord:

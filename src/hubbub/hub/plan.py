@@ -12,7 +12,13 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from hubbub.hub.config import DISPLAY_KEYS, HubConfig
-from hubbub.hub.config_description import EMPTY_LIST_TEXT, ConfigDescription, FieldDigests, describe_config
+from hubbub.hub.config_description import (
+    EMPTY_LIST_TEXT,
+    ConfigDescription,
+    FieldDigests,
+    describe_config,
+    describe_settings,
+)
 from hubbub.settings.hub import SERVER_LIMIT_FIELDS
 from hubbub.settings.serve import ServeSettings
 
@@ -59,11 +65,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.steps or self.restart)
 
 
-def diff(before: HubConfig, after: HubConfig, settings: tuple[ServeSettings, ServeSettings] | None = None) -> Plan:
-    """Compare two configurations, and the settings of their processes if given."""
+def diff(before: HubConfig, after: HubConfig) -> Plan:
+    """Compare two configurations."""
     key = secrets.token_bytes(_KEY_BYTES)
-    old_settings, new_settings = settings if settings is not None else (None, None)
-    return compare(describe_config(before, key, old_settings), describe_config(after, key, new_settings))
+    return compare(describe_config(before, key), describe_config(after, key))
+
+
+def diff_settings(before: ServeSettings, after: ServeSettings) -> tuple[Field, ...]:
+    """Compare the settings that a running process cannot change."""
+    key = secrets.token_bytes(_KEY_BYTES)
+    return tuple(_fields(describe_settings(before, key), describe_settings(after, key)))
 
 
 def compare(before: ConfigDescription, after: ConfigDescription) -> Plan:

@@ -19,7 +19,7 @@ import msgspec
 from hubbub.errors import HubbubError
 from hubbub.hub.config import HubConfig
 from hubbub.hub.file_watch import FileWatch
-from hubbub.hub.plan import Plan, diff
+from hubbub.hub.plan import Plan, diff, diff_settings
 from hubbub.security.redact import redact
 from hubbub.settings.serve import ServeSettings
 
@@ -131,7 +131,7 @@ class Reloader:
         self._on_reload(self)
 
     def _record_success(self, loaded: LoadedConfig, plan: Plan) -> None:
-        fixed = diff(loaded.config, loaded.config, (self.initial_settings, loaded.settings)).restart
+        fixed = diff_settings(self.initial_settings, loaded.settings)
         needs_restart = [field.key for field in fixed]
         if needs_restart and needs_restart != self.state.needs_restart:
             logger.warning("restart_needed", extra={"settings": ", ".join(needs_restart)})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from hubbub.errors import StoreFailed
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.server.client_sessions import ClientSessionInfo
 
@@ -42,7 +43,10 @@ class EndedCounts(msgspec.Struct, frozen=True, kw_only=True):
     server_sessions: int
     client_sessions: int
     logins: int = 0
+    server_logins: int = 0
     """Logins of these users at servers with `per_user`, which were deleted and revoked."""
+    app_logins: int = 0
+    """Logins of apps, if this server is their authorization server."""
 
 
 def user_name(principal: Principal) -> str:
@@ -65,7 +69,12 @@ class SessionControl:
         return [info for clients in self._hub.client_sessions for info in clients.client_sessions()]
 
     async def log_out(self, logout: Logout, drain_s: float = LOGOUT_DRAIN_S) -> EndedCounts:
-        """End sessions at once for new calls; calls in flight have `drain_s` seconds, then they are cancelled."""
+        """End sessions at once for new calls; calls in flight have `drain_s` seconds, then they are cancelled.
+
+        Raises: StoreFailed, if the logins of apps cannot be ended; the sessions have ended even so.
+        """
+        # First, so that no session can be opened again with one of their tokens.
+        revoked = None if logout.server is not None else await self._revoke_logins(logout)
         upstreams = [
             upstream for id, upstream in self._hub.upstreams.items() if logout.server is None or id == logout.server
         ]
@@ -81,7 +90,18 @@ class SessionControl:
                 each.cancel()
         ended = await asyncio.gather(*ending)
         connections = self._hub.connections
-        logins = 0 if connections is None else await connections.log_out(logout)
+        server_logins = 0 if connections is None else await connections.log_out(logout)
+        if isinstance(revoked, StoreFailed):
+            raise revoked
         return EndedCounts(
-            server_sessions=sum(ended), client_sessions=sum(each.count for each in clients), logins=logins
+            server_sessions=sum(ended),
+            client_sessions=sum(each.count for each in clients),
+            server_logins=server_logins,
+            app_logins=revoked or 0,
         )
+
+    async def _revoke_logins(self, logout: Logout) -> int | StoreFailed:
+        try:
+            return 0 if self._hub.logins is None else await self._hub.logins.revoke(logout.tenant, logout.user)
+        except StoreFailed as error:
+            return error

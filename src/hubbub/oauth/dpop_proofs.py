@@ -25,7 +25,6 @@ from hubbub.security.token_claims import InvalidClaim, parse_claims
 PROOF_ALGORITHMS: Final = tuple(sorted(ALGORITHMS))
 """The algorithms with which proofs are accepted, for metadata and challenges."""
 _TYPES: Final = frozenset(("dpop+jwt",))
-_PRIVATE_MEMBERS: Final = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth", "k"))
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -102,8 +101,8 @@ def _verify_with_own_key(signed: Any) -> str:
     if "typ" not in signed.protected:
         raise InvalidJwt("wrong token type")
     members = signed.protected.get("jwk")
-    if not isinstance(members, dict) or not _PRIVATE_MEMBERS.isdisjoint(members):
-        raise InvalidJwt("jwk is not a public key")
+    if not isinstance(members, dict):
+        raise InvalidJwt("jwk is not a key")
     key = read_jwk(members)
     if key is None:
         raise InvalidJwt("jwk is not a public RSA (2048 bits or more), EC or Ed25519 key")

@@ -35,7 +35,7 @@ class Implementation(msgspec.Struct, rename="camel", gc=False):
     website_url: str | UnsetType = UNSET
 
 
-class Principal(msgspec.Struct, frozen=True):
+class Principal(msgspec.Struct, frozen=True, gc=False):
     """The authenticated identity of a caller, with its scopes."""
 
     name: str

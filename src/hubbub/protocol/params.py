@@ -20,6 +20,7 @@ from hubbub.protocol.calls import NO_META, Implementation, Meta
 
 EMPTY_PARAMS = Raw(b"{}")
 _NULL = b"null"
+_NULL_BYTES = len(_NULL)
 
 
 class Params(msgspec.Struct, kw_only=True, rename="camel", gc=False):
@@ -181,7 +182,7 @@ def decode_params(method: str, raw: Raw) -> tuple[Any, Meta]:
         if memoryview(raw)[0] not in b"{[":
             return InvalidRequest("`params` must be an object or an array"), NO_META
         return InvalidParams(f"Invalid params for {method}: {format_decode_error(error)}"), _decode_meta(raw)
-    if method == "tools/call" and len(params.arguments) == len(_NULL):  # not in `__post_init__`, a call from C
+    if method == "tools/call" and len(params.arguments) == _NULL_BYTES:  # not in `__post_init__`, a call from C
         params.arguments = fill_arguments(params.arguments)
     meta = params.meta
     return params, (NO_META if meta is UNSET else meta)

@@ -151,6 +151,10 @@ def _older_block(item: Any, revision: Revision) -> Any:
     return item if rule is None or not _lacks(revision, rule[0]) else rule[1](block)
 
 
+def _older_blocks(content: Iterable[Content | Raw], revision: Revision) -> list[Any]:
+    return [_older_block(item, revision) for item in content]
+
+
 def _build_tool_error(content: Iterable[Content | Raw]) -> ToolError:
     """The error that replaces a failed result in a dialect without `isError`."""
     texts = (block.text for kind, block in map(_read_block, content) if kind == "text")
@@ -226,7 +230,7 @@ def _older_tool_reply(reply: ToolResult, revision: Revision) -> None:
     if reply.structured_content is not UNSET:
         reply.structured_content = _older_structured(reply.structured_content, revision, wraps=reply.wraps)
     if not revision.resource_links:
-        reply.content = [_older_block(item, revision) for item in reply.content]
+        reply.content = _older_blocks(reply.content, revision)
     has_newer_members = not (
         reply.structured_content is UNSET
         and reply.is_error is UNSET
@@ -327,7 +331,7 @@ def _older_tool_result(members: Members, revision: Revision, *, wraps: bool) -> 
     if structured is not None:
         members["structuredContent"] = _older_structured(structured, revision, wraps=wraps)
     if not revision.resource_links:
-        members["content"] = Raw(_encode([_older_block(item, revision) for item in _decode_items(content)]))
+        members["content"] = Raw(_encode(_older_blocks(_decode_items(content), revision)))
     return members
 
 

@@ -67,6 +67,8 @@ class Connection:
         self._wait_drained = drain
         is_only_client = scope == PROCESS_SCOPE
         self._exit_notification = server.exit_notification if is_only_client else None
+        self.is_busy = False
+        """Whether reading should pause. Calls that wait for the client do not count, or both sides would wait."""
         self.exit_requested = False
         """Whether the client sent the exit notification; its later messages are not read."""
         self._caller = Caller(
@@ -86,15 +88,15 @@ class Connection:
 
     # -- incoming ------------------------------------------------------------------
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether reading should pause. Calls that wait for the client do not count, or both sides would wait."""
-        running_count = len(self._running_calls)
-        return running_count >= bounds.IN_FLIGHT and running_count - len(self._pending_requests) >= bounds.IN_FLIGHT
-
     def when_ready(self, resume: Callable[[], None]) -> None:
         """Call `resume` once, when reading may continue."""
         self._resume = resume
+
+    def _update_busy(self) -> None:
+        self.is_busy = len(self._running_calls) - len(self._pending_requests) >= bounds.IN_FLIGHT
+        if not self.is_busy and self._resume is not None:
+            resume, self._resume = self._resume, None
+            resume()
 
     def receive(self, data: bytes, *, is_counted: bool = False) -> None:
         """Take one message or batch."""
@@ -166,7 +168,10 @@ class Connection:
         params, meta = decode_params(method, raw)
         key, revision = bytes(identifier), None
         if key.isdigit() and key not in self._running_calls:
-            revision = classify_fast(method, meta, self._session_revision)
+            if meta is NO_META and method != "initialize":  # as `classify_fast` decides, for most requests in a session
+                revision = self._session_revision
+            else:
+                revision = classify_fast(method, meta, self._session_revision)
         try:
             if revision is None:
                 revision = classify(self._gather_facts(method, identifier, meta))
@@ -180,7 +185,10 @@ class Connection:
             send_response(error_response(identifier, error, refusal_revision(facts)))
             return
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=self)
-        self._running_calls.start_soon(key, self._serve(key, call, send_response))
+        running_calls = self._running_calls
+        running_calls.start_soon(key, self._serve(key, call, send_response))
+        if len(running_calls) >= bounds.IN_FLIGHT:
+            self._update_busy()
 
     def _gather_facts(
         self, method: str = "", identifier: Raw | UnsetType = UNSET, meta: Meta = NO_META
@@ -222,9 +230,8 @@ class Connection:
                 response, _ = respond_to_error(call, error, server.identity)
         finally:
             self._running_calls.end(key)
-            if self._resume is not None and not self.is_busy:
-                resume, self._resume = self._resume, None
-                resume()
+            if self.is_busy:
+                self._update_busy()
             # A cancelled call is not answered, but its batch must not wait for it.
             if response or send_response is not self._send:
                 send_response(response)
@@ -257,6 +264,8 @@ class Connection:
         """Do nothing: the connection is the only stream."""
 
     async def _send_and_drain(self, message: bytes) -> None:
+        if self.is_busy:
+            self._update_busy()  # the call that sends may be waiting for the client from now on
         self._send(message)
         draining = self._wait_drained()
         if draining is not None:

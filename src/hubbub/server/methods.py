@@ -51,13 +51,17 @@ def call_tool(server: Server, call: Call) -> Coroutine[Any, Any, Reply]:
     params, tools = call.params, server.tools
     tool = tools.get(params.name) or tools.find(params.name)
     if tool is None or (tool.scopes and not call.caller.sees_tool(tool.scopes)):
-        known = visible_tools(server, call.caller)
-        raise ToolNotFound(params.name, [tools.listed_name(each) for each in known])
+        raise _unknown_tool(server, call)
     if tool.scopes:
         call.caller.require(tool.scopes)
     if server.view is not EVERYTHING and not server.view.shows(tool):
         raise _add_error_form(tool, ArgumentsInvalid(f"Tool {tool.name!r} is disabled by the active profile"))
     return run_tool(server, tool, params.arguments, call)
+
+
+def _unknown_tool(server: Server, call: Call) -> ToolNotFound:
+    known = visible_tools(server, call.caller)
+    return ToolNotFound(call.params.name, [server.tools.listed_name(tool) for tool in known])
 
 
 async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Call) -> Reply:

@@ -20,12 +20,14 @@ CallTask = asyncio.Task[object]
 class RunningCalls(dict[bytes, CallTask]):
     """The task of each running call."""
 
-    __slots__ = ("_cancelled", "_tasks")
+    __slots__ = ("_cancelled", "_tasks", "start_soon")
 
     def __init__(self) -> None:
         super().__init__()
         self._cancelled: set[bytes] | None = None
-        self._tasks = SharedTasks(self.__setitem__)
+        self._tasks: SharedTasks[bytes] = SharedTasks(self.__setitem__)
+        self.start_soon = self._tasks.start
+        """Serve a call in a task that it shares with calls that end without waiting; its coroutine must call `end`."""
 
     def reserve(self, identifier: Raw, limit: int | None = None) -> bytes:
         """Return the key for a new call with this id.
@@ -48,10 +50,6 @@ class RunningCalls(dict[bytes, CallTask]):
         task: CallTask = asyncio.Task(work)
         self[key] = task
         return task
-
-    def start_soon(self, key: bytes, work: Work) -> None:
-        """Serve a call in a task that it shares with calls that end without waiting; `work` must call `end`."""
-        self._tasks.start(key, work)
 
     async def wait(self, timeout_s: float) -> None:
         """Wait until all calls have ended, or the time is over."""

@@ -109,7 +109,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         setting("A Python program to serve in the hub's own process.", form="file.py|module:server", names_file=True),
     ] = None
-    cwd: Annotated[str | None, setting("The working folder of the program.", form="FOLDER", names_file=True)] = None
+    cwd: Annotated[
+        str | None,
+        setting(
+            "The working folder of the program. Default: that of the hub; for users of tenants, one for each process.",
+            form="FOLDER",
+            names_file=True,
+        ),
+    ] = None
     timeout_s: Annotated[float, setting("Seconds to wait for one response.", gt=0)] = bounds.COMMAND_TIMEOUT_S
     protocol_version: Annotated[
         str | None, setting("The protocol version to use. Default: negotiated.", form="YYYY-MM-DD")

@@ -56,9 +56,9 @@ class Chain:
 
 def link_line(members: bytes, previous_hash: str) -> tuple[bytes, str]:
     """Return the line of a record and its hash; `members` are those of a JSON object, without its braces."""
-    start = b'{%b,"previous_hash":"%b"' % (members, previous_hash.encode())
+    start = b"".join((b"{", members, b',"previous_hash":"', previous_hash.encode(), b'"'))
     digest = sha256(start + b"}").hexdigest()
-    return b'%b,"hash":"%b"}\n' % (start, digest.encode()), digest
+    return b"".join((start, b',"hash":"', digest.encode(), b'"}\n')), digest
 
 
 def check_line(line: bytes) -> str | None:

@@ -15,6 +15,8 @@ from typing import Any, Generic, TypeVar
 
 Work = Coroutine[Any, Any, None]
 Owner = TypeVar("Owner")
+_RETURNED = object()
+"""What `next` returns for a coroutine that has returned. To catch StopIteration instead costs 2 % of a short call."""
 
 
 class _Batch(deque[tuple[Any, Work, Context]]):
@@ -22,10 +24,6 @@ class _Batch(deque[tuple[Any, Work, Context]]):
 
     __slots__ = ("task",)
     task: asyncio.Task[Any]
-
-
-def _ignore_end(owner: object) -> None:
-    """Default for `end`."""
 
 
 class SharedTasks(Generic[Owner]):
@@ -46,7 +44,7 @@ class SharedTasks(Generic[Owner]):
     def __init__(
         self,
         assign: Callable[[Owner, asyncio.Task[Any]], None],
-        end: Callable[[Owner], None] = _ignore_end,
+        end: Callable[[Owner], None] | None = None,
     ) -> None:
         self._assign = assign
         self._end = end
@@ -74,20 +72,23 @@ class SharedTasks(Generic[Owner]):
             while batch:
                 owner, work, context = batch.popleft()
                 try:
-                    waits_for = context.run(work.send, None)
-                except StopIteration:
-                    end(owner)
+                    waits_for = context.run(next, work.__await__(), _RETURNED)
+                except BaseException:
+                    if end is not None:
+                        end(owner)
+                    raise
+                if waits_for is _RETURNED:
+                    if end is not None:
+                        end(owner)
                     if batch.task.cancelling():
                         return  # the coroutine cancelled its own task, which must not cancel the others
                     continue
-                except BaseException:
-                    end(owner)
-                    raise
                 self._run_separately(batch)
                 try:
                     await _continue(work, context, waits_for)
                 finally:
-                    end(owner)
+                    if end is not None:
+                        end(owner)
         finally:
             self._run_separately(batch)
 
@@ -96,7 +97,7 @@ class SharedTasks(Generic[Owner]):
             owner, work, context = batch.popleft()
             task = asyncio.Task(work, context=context)
             self._assign(owner, task)
-            if self._end is not _ignore_end:
+            if self._end is not None:
                 task.add_done_callback(partial(_call_end, self._end, owner))
 
 

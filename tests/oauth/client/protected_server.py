@@ -16,8 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 from tests.client.scripted_server import ScriptedRequest, ScriptedServer, legacy_handler, scripted_server
 
-from hubbub import Client, OAuth, ServerConfig
-from hubbub.ports import Authorizer
+from hubbub import Authorizer, Client, OAuth, ServerConfig
 
 REDIRECT_URI = "http://127.0.0.1:1/callback"
 Form = dict[str, str]

@@ -7,13 +7,11 @@ import pytest
 from tests.clock import advance_clock, wait_until
 from tests.oauth.client.protected_server import ProtectedServer, protected_server
 
-from hubbub import MetadataError, OAuthError, SettingsError
-from hubbub.client.config import ServerConfig
+from hubbub import MetadataError, OAuth, OAuthError, ServerConfig, SettingsError
 from hubbub.net.egress_rules import EgressRules, HostPattern
 from hubbub.oauth.client.challenges import Challenge, select_challenge
 from hubbub.oauth.client.discovery import Discovered, canonical_url, discover, is_resource_of
 from hubbub.oauth.client.oauth_client import OAuthClient
-from hubbub.oauth.client.settings import OAuth
 from hubbub.oauth.documents import DocumentClient, policy_for_discovered
 
 PATH_METADATA = "/.well-known/oauth-protected-resource/mcp"

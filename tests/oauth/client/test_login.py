@@ -246,7 +246,7 @@ async def test_a_server_that_refuses_every_token_is_not_asked_for_ever() -> None
         error = await fail_to_start(server)
         assert isinstance(error, HttpError)
         assert error.status == 401
-        assert len(server.authorizations) == 1
+        assert len(server.authorizations) == len(server.token_requests) == 1
 
 
 async def test_callers_that_wait_for_a_login_share_it() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -46,6 +47,27 @@ async def test_a_token_that_the_server_refuses_is_refreshed_whatever_our_clock_s
         await client.call_tool("echo", {})
         assert [form["grant_type"] for form in server.token_requests] == ["authorization_code", "refresh_token"]
         assert len(server.authorizations) == 1
+
+
+async def test_later_calls_send_the_new_token_without_asking_for_it() -> None:
+    class CountingAuthorizer(OAuthAuthorizer):
+        asked = 0
+
+        async def headers(self, method: str, url: str) -> Mapping[str, str]:
+            self.asked += 1
+            return await super().headers(method, url)
+
+    async with protected_server() as server:
+        authorizer = CountingAuthorizer(OAuthClient(server.url, server.oauth()))
+        async with server.client(authorizer) as client:
+            await client.call_tool("echo", {})
+            server.revoke_tokens()
+            await client.call_tool("echo", {})
+            asked, refused = authorizer.asked, len(server.calls("tools/call"))
+            for _ in range(5):
+                await client.call_tool("echo", {})
+            assert authorizer.asked == asked
+            assert len(server.calls("tools/call")) == refused + 5
 
 
 async def test_callers_share_one_refresh() -> None:

@@ -151,7 +151,14 @@ class App:
         assert page.url.startswith(self.redirect_uri), (page.url, page.text)
         return page
 
-    async def redeem(self, code: str, *, headers: dict[str, str] | None = None, **changes: str | None) -> Page:
+    async def redeem(
+        self,
+        code: str,
+        *,
+        headers: dict[str, str] | None = None,
+        changes: dict[str, str | None] | None = None,
+        **more: str | None,
+    ) -> Page:
         """Redeem a code at the token endpoint."""
         form: dict[str, str | None] = {
             "grant_type": "authorization_code",
@@ -159,7 +166,8 @@ class App:
             "redirect_uri": self.redirect_uri,
             "client_id": self.client_id,
             "code_verifier": self.verifier,
-            **changes,
+            **(changes or {}),
+            **more,
         }
         given = {name: value for name, value in form.items() if value is not None}
         return await self.door.send("/oauth/token", given, headers=headers)

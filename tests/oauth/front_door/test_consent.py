@@ -20,7 +20,7 @@ async def test_the_page_names_the_app_the_scopes_the_redirect_and_the_account(tm
         assert "(unverified)" in page.text
         assert "<code>notes:write</code>" in page.text
         assert "<strong>app.example</strong>" in page.text
-        assert "key:ada" in page.text
+        assert "<dd>ada</dd>" in page.text
         assert "Notes &amp; more" in page.text
 
 

@@ -57,7 +57,7 @@ STOLEN: list[dict[str, str | None]] = [
 async def test_a_stolen_code_is_useless(tmp_path: Path, changes: dict[str, str | None]) -> None:
     async with open_door(tmp_path) as door:
         app = await door.app()
-        page = await app.redeem((await app.authorize()).query["code"], **changes)
+        page = await app.redeem((await app.authorize()).query["code"], changes=changes)
         assert page.status in (400, 401)
         assert "access_token" not in page.text
 

@@ -108,7 +108,7 @@ async def test_the_provider_may_rotate_its_keys_and_go_down(start_oidc_provider:
         state = query(url.headers["Location"])["state"]
         page = await app.send(f"{door.url}/oauth/callback?code=x&state={state}&iss={provider.issuer}")
         assert (page.status, "cannot be reached" in page.text) == (502, True)
-        assert await door.front_door.tokens.verify(tokens["access_token"].encode())
+        await door.front_door.tokens.verify(tokens["access_token"].encode())
         await asyncio.to_thread(provider.come_up)
         assert await tokens_of(await door.app(), "alice")
 

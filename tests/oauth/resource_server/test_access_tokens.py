@@ -24,7 +24,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
-from hubbub import Server, SettingsError, bounds
+from hubbub import HubbubError, Server, SettingsError, bounds
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.resource_server.issuers import Issuer
 from hubbub.security.jose import JwtSigningKey, read_key_set
@@ -354,6 +354,15 @@ async def test_keys_at_an_address_that_the_issuer_must_not_name_are_not_fetched(
         response = await protected.call(authorization=f"Bearer {protected.issuer.sign(aud=AUDIENCE)}")
         assert response.status == 503
         assert "/jwks" not in protected.issuer.paths
+
+
+async def test_a_public_issuer_cannot_name_an_address_of_this_machine() -> None:
+    async with run_issuer() as local:
+        public = Issuer("https://login.example.com", lambda: NO_RULES)
+        with pytest.raises(HubbubError, match="127"):
+            await public.fetch(f"{local.url}/jwks", is_configured=False)
+        assert local.paths == []
+        assert b"keys" in await public.fetch(f"{local.url}/jwks", is_configured=True)
 
 
 @pytest.mark.parametrize("is_hanging", [False, True])

@@ -138,8 +138,9 @@ async def test_in_a_batch_and_on_a_websocket_the_error_names_the_scopes() -> Non
         assert WRITE in answer["error"]["message"]
         url = f"ws://127.0.0.1:{protected.site.port}/mcp-ws"
         async with connect(url, subprotocols=[Subprotocol("mcp.v1")], additional_headers=headers) as socket:
-            await socket.send(json.dumps(call))
-            assert json.loads(await socket.recv())["error"]["data"]["scopes"] == [WRITE]
+            for message in (call, request("write_note")):
+                await socket.send(json.dumps(message))
+                assert json.loads(await socket.recv())["error"]["data"]["scopes"] == [WRITE]
         assert CALLS == []
 
 

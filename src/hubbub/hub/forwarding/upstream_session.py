@@ -58,8 +58,8 @@ class UpstreamSession:
         self.was_opened = False
         self.closed = asyncio.Event()
         self.start_task: asyncio.Task[None] | None = None
-        self.temporary_folder: str | None = None
-        """The folder for temporary files of its process, deleted when the session has ended."""
+        self.process_folder: str | None = None
+        """The folder with the files of its process, deleted when the session has ended."""
         self.client = make(self)
 
     @property

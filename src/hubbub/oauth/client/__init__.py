@@ -2,6 +2,8 @@
 
 settings         `OAuth`, what a user configures
 credentials      tokens and registrations, and the interface of their stores
+credential_store credentials of the user of this machine, in an encrypted file
+browser_login    shows the authorization page, and receives its redirect on a loopback port or from the terminal
 redirects        the interface of what shows the authorization page and receives its redirect
 discovery        finds the authorization server of an MCP server
 registration     obtains a client id: pre-registered, metadata document, or dynamic registration

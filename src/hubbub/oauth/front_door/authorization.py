@@ -41,6 +41,7 @@ from hubbub.protocol.calls import Principal
 from hubbub.protocol.host_origin import is_loopback
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.scopes import ADMIN_SCOPE, is_scope
+from hubbub.security.api_keys import PRINCIPAL_PREFIX
 from hubbub.security.rates import Rate
 
 if TYPE_CHECKING:
@@ -370,7 +371,7 @@ class AuthorizationFlow:
             server_name=self._config.server_name,
             client_name=client.name,
             verified_host=client.verified_host,
-            user=state.user.name,
+            user=state.user.name.removeprefix(PRINCIPAL_PREFIX),
             tenant=state.user.tenant,
             scopes=state.scopes,
             redirect_target=redirect_target(request.redirect_uri),

@@ -1,6 +1,7 @@
 """Client ID Metadata Documents: clients whose id is the https URL of a document about them.
 
-Documents are fetched from public addresses only, without redirects, within limits of size and time, and cached.
+Documents are fetched from public addresses only, unless `allow` of `[egress]` names their host with its port; without
+redirects, within limits of size and time, and cached.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Final
 from urllib.parse import urlsplit
 
-from hubbub.net.egress import PUBLIC
+from hubbub.net.egress import ANY_ADDRESS, PUBLIC, EgressPolicy, normalize_host
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.documents import DocumentClient
 from hubbub.oauth.errors import MetadataError, OAuthError
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.clients import Client, display_name, parse_metadata
 from hubbub.oauth.metadata import show_url
+
+_HTTPS_PORT: Final = 443
 
 
 class ClientDocuments:
@@ -55,7 +59,8 @@ class ClientDocuments:
         self._fetching += 1
         try:
             async with asyncio.timeout(limits.CLIENT_DOCUMENT_TIMEOUT_S):
-                response = await DocumentClient(PUBLIC, self._rules()).get(url)
+                rules = self._rules()
+                response = await DocumentClient(_choose_policy(url, rules), rules).get(url)
         except TimeoutError:
             seconds = limits.CLIENT_DOCUMENT_TIMEOUT_S
             raise OAuthError(f"{show_url(url)} did not answer within {seconds:g} s; try again") from None
@@ -78,6 +83,13 @@ class ClientDocuments:
         )
 
 
+def _choose_policy(url: str, rules: EgressRules) -> EgressPolicy:
+    parts = urlsplit(url)
+    host, port = normalize_host(parts.hostname or ""), parts.port or _HTTPS_PORT
+    named = (entry for entry in rules.allow or () if entry.port is not None and not entry.host.startswith("."))
+    return ANY_ADDRESS if any(entry.matches(host, port, is_tls=True) for entry in named) else PUBLIC
+
+
 def check_client_url(url: str) -> str:
     """Check that a client id may be the URL of a document; return its host.
 
@@ -89,6 +101,10 @@ def check_client_url(url: str) -> str:
     except ValueError:
         raise MetadataError("client_id is not a URL") from None
     segments = parts.path.split("/")
+    try:
+        normalize_host(host)
+    except ValueError:
+        host = ""
     is_valid = (
         parts.scheme == "https"
         and bool(host)

@@ -113,6 +113,8 @@ class HttpApp:
         server.offer_sealer(sealer)
         if isinstance(server, ManagesClients):
             server.add_client_sessions(endpoint)
+            if access.front_door is not None:
+                server.add_logins(access.front_door)
 
     @property
     def requires_authentication(self) -> bool:

@@ -1,0 +1,296 @@
+"""Clients: those that register themselves, and those that publish a document about themselves."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.http.certificates import Authority
+from tests.oauth.front_door.door_site import REDIRECT_URI, App, Door, open_door
+
+from hubbub.errors import HubbubError
+from hubbub.net.egress_rules import EgressRules
+from hubbub.oauth.errors import MetadataError
+from hubbub.oauth.front_door.client_documents import check_client_url
+from hubbub.oauth.front_door.clients import ClientMetadata, check_redirect_uri, parse_metadata
+from hubbub.oauth.front_door.web import BadParameters, parse_parameters
+
+# -- registration ----------------------------------------------------------------
+
+
+async def test_a_client_registers_and_gets_what_was_registered(tmp_path: Path) -> None:
+    async with open_door(tmp_path) as door:
+        client = await door.register("https://a.example/cb", application_type="web", logo_uri="https://evil.example/x")
+        assert client["redirect_uris"] == ["https://a.example/cb"]
+        assert client["grant_types"] == ["authorization_code", "refresh_token"]
+        assert client["token_endpoint_auth_method"] == "none"
+        assert "client_secret" not in client
+        assert "logo_uri" not in client
+        secret = await door.register(token_endpoint_auth_method="client_secret_post")
+        assert len(secret["client_secret"]) > 40
+        assert secret["client_secret_expires_at"] == 0
+        assert secret["client_secret"].encode() not in (tmp_path / "oauth.db").read_bytes()
+
+
+WRONG: list[tuple[Any, str]] = [
+    ({}, "invalid_client_metadata"),
+    ({"redirect_uris": []}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["https://a.example/"] * 21}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["http://a.example/"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["javascript:alert(1)"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["data:text/html,x"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["https://a.example/#x"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["https://user@a.example/"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["https:///x"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["/relative"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["https://a.example/ x"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["https://a.example/"], "grant_types": ["client_credentials"]}, "invalid_client_metadata"),
+    ({"redirect_uris": ["https://a.example/"], "response_types": ["token"]}, "invalid_client_metadata"),
+    (
+        {"redirect_uris": ["https://a.example/"], "token_endpoint_auth_method": "private_key_jwt"},
+        "invalid_client_metadata",
+    ),
+    (b"not JSON", "invalid_client_metadata"),
+    (b"[" * 10_000, "invalid_client_metadata"),
+    ({"redirect_uris": ["https://a.example/"], "client_name": "x" * 20_000}, "invalid_client_metadata"),
+]
+
+
+@pytest.mark.parametrize(("content", "error"), WRONG)
+async def test_wrong_registrations_are_refused(tmp_path: Path, content: Any, error: str) -> None:
+    async with open_door(tmp_path) as door:
+        page = await door.post_json("/oauth/register", content)
+        assert (page.status, json.loads(page.text)["error"]) == (400, error)
+
+
+async def test_an_app_with_a_scheme_of_its_own_can_register(tmp_path: Path) -> None:
+    async with open_door(tmp_path) as door:
+        app = await door.app(redirect_uri="com.example.app:/callback")
+        page = await app.consent()
+        assert "a program on this computer (<code>com.example.app:</code>)" in page.text
+        assert "com.example.app:" in page.headers["Content-Security-Policy"]
+        assert "code" in (await app.authorize()).query
+
+
+async def test_registrations_are_limited_for_each_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.oauth.front_door.limits.REGISTRATIONS_PER_HOUR", 3)
+    async with open_door(tmp_path) as door:
+        for _ in range(3):
+            await door.register()
+        page = await door.post_json("/oauth/register", {"redirect_uris": [REDIRECT_URI]})
+        assert (page.status, page.headers["Retry-After"].isdigit()) == (429, True)
+        door.clock.added_s += 3601
+        await door.register()
+
+
+async def test_unused_registrations_expire_and_make_room(
+    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.oauth.front_door.limits.CLIENTS", 3)
+    async with open_door(tmp_path, database=database) as door:
+        used = await door.app()
+        await used.tokens()
+        unused = [await door.app() for _ in range(2)]
+        page = await door.post_json("/oauth/register", {"redirect_uris": [REDIRECT_URI]})
+        assert (page.status, json.loads(page.text)["error"]) == (503, "temporarily_unavailable")
+        door.clock.added_s += 1000
+        newest = await door.app()
+        known = [(await app.open()).status == 200 for app in (used, *unused, newest)]
+        assert known in ([True, False, True, True], [True, True, False, True])
+        door.clock.added_s += 90_000
+        await door.front_door.sweep()
+        assert [(await app.open()).status for app in (used, newest)] == [200, 400]
+
+
+# -- documents -------------------------------------------------------------------
+
+
+class Publisher:
+    """A web site with a document."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"https://localhost:{port}/client.json"
+        self.document: dict[str, Any] = {
+            "client_id": self.url,
+            "client_name": "Published app",
+            "redirect_uris": ["https://app.example/callback"],
+        }
+        self.head = "200 OK\r\nContent-Type: application/json"
+        self.requests = 0
+
+
+@asynccontextmanager
+async def publish(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Publisher]:
+    """Publish a document over TLS, at an address of this machine that the egress guard takes for a public one."""
+    authority = Authority()
+    (folder / "ca.pem").write_bytes(authority.certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(*authority.issue("localhost").write(folder, "publisher"))
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        publisher.requests += 1
+        body = json.dumps(publisher.document).encode()
+        writer.write(f"HTTP/1.1 {publisher.head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    publisher = Publisher(server.sockets[0].getsockname()[1])
+    async with server:
+        yield publisher
+
+
+def app_of(door: Door, publisher: Publisher) -> App:
+    return App(door, publisher.url, redirect_uri="https://app.example/callback")
+
+
+def allow(publisher: Publisher) -> dict[str, Any]:
+    rules = EgressRules.parse([publisher.url.split("/")[2]])
+    return {"rules": lambda: rules}
+
+
+async def test_a_client_is_known_by_the_document_at_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with (
+        publish(tmp_path, monkeypatch) as publisher,
+        open_door(tmp_path, **allow(publisher)) as door,
+    ):
+        app = app_of(door, publisher)
+        page = await app.consent()
+        assert "Published app, published by <strong>localhost</strong>" in page.text
+        assert "unverified" not in page.text
+        assert await app.tokens()
+        assert publisher.requests == 1
+        assert (await app.open(redirect_uri="https://other.example/")).status == 400
+        # The redirect is on the web, so nobody else can use the consent; the next login needs no question.
+        assert "code" in (await app.consent()).query
+        publisher.document["redirect_uris"] = ["https://new.example/callback"]
+        door.clock.added_s += 601
+        assert (await app.open()).status == 400
+
+
+async def test_a_loopback_redirect_of_a_document_is_asked_about_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any program of the computer could use the id of the document and the port."""
+    async with (
+        publish(tmp_path, monkeypatch) as publisher,
+        open_door(tmp_path, **allow(publisher)) as door,
+    ):
+        publisher.document["redirect_uris"] = [REDIRECT_URI]
+        app = App(door, publisher.url)
+        for _ in range(2):
+            await app.authorize()
+            assert app.pages[-1].forms
+            assert "Continue only if you started this login yourself" in " ".join(app.pages[-1].text.split())
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"client_id": "https://other.example/client.json"},
+    {"client_id": None},
+    {"redirect_uris": ["http://other.example/"]},
+    {"token_endpoint_auth_method": "client_secret_post"},
+    {"token_endpoint_auth_method": "private_key_jwt"},
+    {"client_uri": "x" * 40_000},
+]
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+async def test_a_wrong_document_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    async with (
+        publish(tmp_path, monkeypatch) as publisher,
+        open_door(tmp_path, **allow(publisher)) as door,
+    ):
+        publisher.document |= changes
+        assert (await app_of(door, publisher).open()).status == 400
+
+
+@pytest.mark.parametrize(
+    "head", ["404 Not Found", "302 Found\r\nLocation: https://localhost/x", "500 Internal Server Error"]
+)
+async def test_a_document_that_is_not_there_or_elsewhere_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str
+) -> None:
+    async with (
+        publish(tmp_path, monkeypatch) as publisher,
+        open_door(tmp_path, **allow(publisher)) as door,
+    ):
+        publisher.head = head
+        assert (await app_of(door, publisher).open()).status == 400
+
+
+async def test_a_document_on_this_machine_is_never_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with publish(tmp_path, monkeypatch) as publisher, open_door(tmp_path) as door:
+        for url in (publisher.url, publisher.url.replace("localhost", "127.0.0.1")):
+            page = await App(door, url, redirect_uri="https://app.example/callback").open()
+            assert (page.status, "Location" in page.headers) == (400, False)
+        assert publisher.requests == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://10.0.0.1/c.json", "https://169.254.169.254/latest/", "https://[::1]/c", "https://[::ffff:10.0.0.1]/c"],
+)
+async def test_a_document_at_a_private_address_is_never_fetched(tmp_path: Path, url: str) -> None:
+    async with open_door(tmp_path) as door:
+        page = await App(door, url, redirect_uri="https://app.example/callback").open()
+        assert page.status == 400
+        assert "find out which app this is" in page.text
+
+
+NOT_URLS = (
+    "https://a.example",
+    "https://a.example/",
+    "https://a.example/x#y",
+    "https://user@a.example/x",
+    "https://a.example/../x",
+    "https://a.example/%2e%2e/x",
+    "https://a.example:port/x",
+    "https://a.example/ x",
+    "https:///x",
+    "https://a.example/" + "x" * 600,
+    "http://a.example/x",
+)
+
+
+@pytest.mark.parametrize("url", NOT_URLS)
+def test_only_urls_with_a_path_can_be_client_ids(url: str) -> None:
+    with pytest.raises(MetadataError):
+        check_client_url(url)
+
+
+@given(st.binary(max_size=400) | st.text(max_size=200).map(str.encode))
+def test_metadata_are_parsed_or_refused(body: bytes) -> None:
+    try:
+        assert isinstance(parse_metadata(body), ClientMetadata)
+    except HubbubError:
+        pass
+
+
+@given(st.text(max_size=200) | st.from_regex(r"[a-z]{1,8}:(//)?[a-z@:/?#.\[\]\\]{0,30}"))
+def test_redirect_uris_are_accepted_or_refused(uri: str) -> None:
+    try:
+        check_redirect_uri(uri)
+    except MetadataError:
+        return
+    assert uri.isascii()
+    assert uri.isprintable()
+    assert not {" ", "#", "\\"} & set(uri)
+
+
+@given(st.text(max_size=300))
+def test_parameters_are_parsed_or_refused(text: str) -> None:
+    try:
+        found = parse_parameters(text)
+    except BadParameters:
+        return
+    assert all(len(values) == 1 for name, values in found.items() if name != "resource")

@@ -1,0 +1,195 @@
+"""A hub from its settings, at which apps log in and call tools."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.http.eras import modern_request
+from tests.http.in_process_server import run_server
+from tests.http.keyring import Keyring
+from tests.hub.upstream_callers import make_caller, request_result
+from tests.identity.provider_process import ProviderProcess
+from tests.identity.scripted_browser import ScriptedBrowser
+from tests.oauth.front_door.door_site import JSON, App, Door, free_port
+
+from hubbub import SettingsError
+from hubbub.admin.access import local_operator
+from hubbub.assembly.assemble import assemble
+from hubbub.assembly.serve_settings import read_serve_settings
+from hubbub.hub.front import Front
+from hubbub.server.http.app import HttpApp
+from hubbub.settings import collect_sources
+
+PROGRAM = '''
+from hubbub import Context, Server
+server = Server("notes")
+
+@server.tool
+def whoami(context: Context) -> str:
+    """Say who calls."""
+    return context.caller.principal.name
+
+@server.tool(scopes=("notes:write",))
+def write_note(text: str) -> str:
+    """Write a note."""
+    return text
+'''
+SETTINGS = """
+http_addr = "127.0.0.1:{port}"
+sealing_key_file = "{folder}/sealing.key"
+[servers.notes]
+target = "{folder}/notes.py:server"
+[oauth]
+public_url = "http://127.0.0.1:{port}"
+scopes = ["notes:read", "notes:write"]
+database = "sqlite:///{folder}/oauth.db"
+"""
+TENANTS = '[[tenants]]\nname = "acme"\n'
+
+
+class Hub:
+    """A running hub."""
+
+    def __init__(self, front: Front, url: str, ring: Keyring, keys: dict[str, str]) -> None:
+        self.front = front
+        self.url = url
+        # Only what a client sees: the front door of this hub is made by its settings.
+        self.door = Door(None, url, None, ring, keys)  # type: ignore[arg-type]
+
+    async def request(self, method: str, params: dict[str, Any], token: str | None) -> Any:
+        """Send a request of the modern era with a token."""
+        body, headers = modern_request(method, params)
+        credential = {} if token is None else {"Authorization": f"Bearer {token}"}
+        content = json.dumps(body).encode()
+        return await asyncio.to_thread(
+            ScriptedBrowser().send_body, f"{self.url}/mcp", content, {**JSON, **headers, **credential}
+        )
+
+    async def list_tools(self, token: str) -> set[str]:
+        page = await self.request("tools/list", {}, token)
+        assert page.status == 200, page.text
+        names = {tool["name"] for tool in json.loads(page.text)["result"]["tools"]}
+        return {name for name in names if not name.startswith("hub.")}
+
+    async def administer(self, tool: str, arguments: dict[str, Any]) -> Any:
+        who = replace(make_caller(), principal=local_operator())
+        admin = self.front.hub.restricted_views["admin"]
+        found = await request_result(admin.peer, "tools/call", {"name": tool, "arguments": arguments}, who)
+        return found["structuredContent"]
+
+
+@asynccontextmanager
+async def open_hub(folder: Path, more: str = "front_door = true\n", *, tenants: bool = False) -> AsyncIterator[Hub]:
+    (folder / "notes.py").write_text(PROGRAM)
+    (folder / "sealing.key").write_text("ab" * 32)
+    ring, keys = Keyring(folder / "keys.toml"), {}
+    for name, scopes in (("ada", ("notes:write", "notes:read")), ("bob", ("notes:read",))):
+        tenant = "acme" if tenants else None
+        keys[name] = ring.add(name, scopes=scopes, tenant=tenant)["X-API-Key"]
+    port = free_port()
+    path = folder / "own.toml"
+    key_file = "" if "[oauth.provider]" in more else f'key_file = "{ring.path}"\n'
+    text = key_file + SETTINGS.format(folder=folder, port=port) + more.replace("PORT", str(port))
+    path.write_text(text + (TENANTS if tenants else ""))
+    sources = collect_sources({"--config": str(path)}, {})
+    settings = read_serve_settings(sources, lambda line: None)
+    front = assemble(settings, sources)
+    assert isinstance(front, Front)
+    given = {"key_file": settings.key_file, "sealing_key_file": settings.sealing_key_file}
+    async with run_server(front, http_addr=settings.http_addr, **given):
+        yield Hub(front, f"http://127.0.0.1:{port}", ring, keys)
+
+
+async def discover(hub: Hub) -> dict[str, Any]:
+    """Find the authorization server as clients do: from the challenge."""
+    refused = await hub.request("tools/list", {}, None)
+    assert refused.status == 401
+    challenge = refused.headers["Www-Authenticate"]
+    resource = challenge.partition('resource_metadata="')[2].partition('"')[0]
+    found = json.loads((await hub.door.send(resource.removeprefix(hub.url))).text)
+    assert (found["resource"], found["authorization_servers"]) == (f"{hub.url}/mcp", [hub.url])
+    metadata: dict[str, Any] = json.loads((await hub.door.send("/.well-known/oauth-authorization-server")).text)
+    return metadata
+
+
+async def test_an_app_finds_the_front_door_logs_in_and_calls_tools(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as hub:
+        metadata = await discover(hub)
+        assert metadata["issuer"] == hub.url
+        assert metadata["code_challenge_methods_supported"] == ["S256"]
+        assert metadata["client_id_metadata_document_supported"] is True
+        assert metadata["authorization_response_iss_parameter_supported"] is True
+        ada, bob = await hub.door.app(), await hub.door.app(person="bob")
+        tokens, others = await ada.tokens(), await bob.tokens()
+        assert await hub.list_tools(tokens["access_token"]) == {"whoami", "write_note"}
+        assert await hub.list_tools(others["access_token"]) == {"whoami"}
+        page = await hub.request("tools/call", {"name": "whoami", "arguments": {}}, tokens["access_token"])
+        assert "key:ada" in page.text
+
+
+@pytest.mark.parametrize("tenants", [False, True])
+async def test_a_logout_ends_the_tokens_of_the_user_only(tmp_path: Path, tenants: bool) -> None:
+    async with open_hub(tmp_path, tenants=tenants) as hub:
+        ada, bob = await hub.door.app(), await hub.door.app(person="bob")
+        tokens, others = await ada.tokens(), await bob.tokens()
+        assert await hub.list_tools(tokens["access_token"])
+        user = "ada" if tenants else "key:ada"
+        ended = await hub.administer("hub.sessions.logout", {"user": user})
+        assert ended["appLogins"] == 1
+        assert (await hub.request("tools/list", {}, tokens["access_token"])).status == 401
+        assert (await ada.refresh(tokens["refresh_token"])).status == 400
+        assert await hub.list_tools(others["access_token"])
+        # The person is asked again, and can log in again.
+        assert (await ada.consent()).forms
+        assert await hub.list_tools((await ada.tokens())["access_token"])
+
+
+async def test_pages_of_other_origins_may_use_the_endpoints_for_clients(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as hub:
+        origin = {"Origin": "https://inspector.example"}
+        for path in ("/.well-known/oauth-authorization-server", "/oauth/jwks"):
+            page = await hub.door.send(path, headers=origin)
+            assert (page.status, page.headers["Access-Control-Allow-Origin"]) == (200, "*")
+        page = await hub.door.post_json("/oauth/register", {"redirect_uris": ["https://a.example/"]}, origin)
+        assert (page.status, page.headers["Access-Control-Allow-Origin"]) == (201, "*")
+        assert (await hub.door.send("/oauth/authorize", headers=origin)).status == 403
+
+
+async def test_people_log_in_at_the_provider_of_the_settings(oidc_provider: ProviderProcess, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    # The port is known when the settings are written, and the client must be registered before.
+    client = oidc_provider.register("http://127.0.0.1:1/oauth/callback")
+    secret.write_text(client["client_secret"] + "\n")
+    provider = f"""
+[oauth.provider]
+issuer = "{oidc_provider.issuer}"
+client_id = "{client["client_id"]}"
+client_secret = {{ file = "{secret}" }}
+user_claim = "email"
+tenant_claim = "tenant"
+scopes = ["openid", "profile", "email"]
+scope_claims = ["groups"]
+[oauth.provider.scope_map]
+engineering = ["notes:write"]
+"""
+    async with open_hub(tmp_path, provider, tenants=True) as hub:
+        app = App(hub.door, (await hub.door.register())["client_id"])
+        location = (await app.send(app.url())).headers["Location"]
+        assert location.startswith(oidc_provider.issuer)
+        assert "scope=openid+profile+email" in location
+
+
+def test_a_front_door_without_a_way_to_log_in_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.py").write_text(PROGRAM)
+    path = tmp_path / "own.toml"
+    path.write_text('[oauth]\npublic_url = "https://hub.example"\nfront_door = true\n')
+    sources = collect_sources({"--config": str(path), "TARGET": str(tmp_path / "notes.py")}, {})
+    settings = read_serve_settings(sources, lambda line: None)
+    server = assemble(settings, sources)
+    with pytest.raises(SettingsError, match="needs a way to log in"):
+        HttpApp(server, settings)

@@ -1,0 +1,79 @@
+"""The tables, and what happens if the store cannot be used."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.oauth.front_door.door_site import open_door
+
+from hubbub.errors import SettingsError, StoreFailed
+from hubbub.oauth.front_door.tables import SCHEMA, metadata
+from hubbub.store.migrate import differences
+from hubbub.store.sql import Database, open_database, read_url, text
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Database]:
+    database = await open_database(read_url(url), SCHEMA)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def test_the_migrations_make_the_tables_that_are_declared(database: str) -> None:
+    async with opened(database) as store:
+        assert await store.read(lambda c: differences(c, metadata, SCHEMA.version_table)) == []
+
+
+async def test_nothing_that_could_be_used_is_stored(tmp_path: Path) -> None:
+    async with open_door(tmp_path) as door:
+        app = await door.app()
+        code = (await app.authorize()).query["code"]
+        tokens = json.loads((await app.redeem(code)).text)
+        unused = (await app.authorize()).query["code"]
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("oauth.db*"))
+    secrets = [code, unused, tokens["access_token"], *tokens["refresh_token"].split("."), door.keys["ada"]]
+    assert not [secret for secret in secrets if secret.encode() in stored]
+    assert b"PRIVATE KEY" not in stored
+    assert (tmp_path / "oauth.db").stat().st_mode & 0o077 == 0
+
+
+async def test_a_store_that_fails_refuses_logins_without_details(tmp_path: Path) -> None:
+    async with open_door(tmp_path) as door:
+        app = await door.app()
+        tokens = await app.tokens()
+        async with opened(f"sqlite:///{tmp_path / 'oauth.db'}") as other:
+            await other.write(lambda connection: connection.execute(text("DROP TABLE oauth_clients")))
+        page = await app.open()
+        assert (page.status, "oauth" in page.text.partition("<main>")[2]) == (503, False)
+        page = await app.refresh(tokens["refresh_token"])
+        assert (page.status, json.loads(page.text)["error"]) == (503, "temporarily_unavailable")
+        # Tokens that were issued are accepted all the same.
+        await door.front_door.tokens.verify(tokens["access_token"].encode())
+
+
+async def test_a_database_that_cannot_be_opened_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StoreFailed):
+        async with open_door(tmp_path, database=f"sqlite:///{tmp_path / 'folder'}"):
+            pass
+    with pytest.raises(SettingsError, match="invalid database URL"):
+        async with open_door(tmp_path, database="mysql://host/name"):
+            pass
+
+
+async def test_expired_rows_are_deleted(tmp_path: Path, database: str) -> None:
+    async with open_door(tmp_path, database=database) as door:
+        app = await door.app()
+        await app.tokens()
+        await app.authorize()
+        await door.front_door.revoke(user="key:ada")
+        door.clock.added_s += 400 * 86_400
+        await door.front_door.sweep()
+        queries = {name: text(f"SELECT count(*) FROM {name}") for name in metadata.tables if "keys" not in name}
+        async with opened(database) as other:
+            counts = await other.read(lambda c: {name: c.execute(query).scalar() for name, query in queries.items()})
+        assert set(counts.values()) == {0}, counts
