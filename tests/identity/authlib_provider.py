@@ -156,6 +156,7 @@ CLIENTS: dict[str, Client] = {}
 CODES: dict[str, Code] = {}
 TOKENS: list[Token] = []
 KEYS = Keys()
+IS_DOWN = threading.Event()
 # The resource of a request without the parameter is that of its grant, which authlib's generator is not given.
 GRANTED = threading.local()
 
@@ -430,12 +431,14 @@ def _revoke() -> Any:
     return server.create_endpoint_response("revocation")
 
 
-def listen(port: int) -> BaseWSGIServer:
+def listen() -> BaseWSGIServer:
     context = None
     if OPTIONS["tls"] is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(OPTIONS["tls"]["certificate"], OPTIONS["tls"]["key"])
-    listening = make_server("127.0.0.1", port, app, threaded=True, ssl_context=context)
+    listening = make_server("127.0.0.1", 0, app, threaded=True, ssl_context=context)
+    # A provider that is down ends each connection at once; its port stays taken, so that no other program gets it.
+    vars(listening)["verify_request"] = lambda *_: not IS_DOWN.is_set()
     threading.Thread(target=listening.serve_forever, daemon=True).start()
     return listening
 
@@ -446,7 +449,7 @@ def answer(value: dict[str, Any]) -> None:
 
 os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"  # it refuses HTTP without it, on this machine too
 server = AuthorizationServer(app, query_client=CLIENTS.get, save_token=save_token)
-listening = listen(0)
+listening = listen()
 ISSUER = f"{'http' if OPTIONS['tls'] is None else 'https'}://127.0.0.1:{listening.port}"
 server.register_token_generator(
     "default",
@@ -469,9 +472,8 @@ for line in sys.stdin:
     match json.loads(line)["command"]:
         case "rotate_keys":
             KEYS.rotate()
-        case "close":
-            listening.shutdown()
-            listening.server_close()
-        case "listen":
-            listening = listen(listening.port)
+        case "go_down":
+            IS_DOWN.set()
+        case "come_up":
+            IS_DOWN.clear()
     answer({"done": True})

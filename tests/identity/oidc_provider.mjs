@@ -1,7 +1,7 @@
 // Runs `oidc-provider`, with its own pages for login and consent, on a free port of this machine.
 //   node oidc_provider.mjs OPTIONS
-// OPTIONS is JSON: {people, tls: {certificate, key} | null, port, clients, registration}. Prints {"issuer": ...} when it listens.
-// Each line on stdin is a command, answered by one line: {"command": "rotate_keys" | "close" | "listen"}. Ends with stdin.
+// OPTIONS is JSON: {people, tls: {certificate, key} | null, clients, registration}. Prints {"issuer": ...} when it listens.
+// Each line on stdin is a command, answered by one line: {"command": "rotate_keys" | "go_down" | "come_up"}. Ends with stdin.
 //
 // Members of a client's registration that are ours: `access_token_format` ("jwt" or "opaque"), `access_token_ttl`
 // (seconds) and `require_dpop_nonce` (boolean).
@@ -98,9 +98,11 @@ const listener = (request, response) => handle(request, response);
 const server = tls
   ? createTlsServer({ cert: readFileSync(tls.certificate), key: readFileSync(tls.key) }, listener)
   : createServer(listener);
-const listen = (port) => new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
+// A provider that is down ends each connection at once; its port stays taken, so that no other program gets it.
+let isDown = false;
+server.on("connection", (socket) => isDown && socket.destroy());
 
-await listen(options.port);
+await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
 const { port } = server.address();
 const issuer = `${tls ? "https" : "http"}://127.0.0.1:${port}`;
 await startProvider(issuer);
@@ -109,12 +111,11 @@ answer({ issuer });
 
 const commands = {
   rotate_keys: () => startProvider(issuer),
-  close: () =>
-    new Promise((resolve) => {
-      server.close(resolve);
-      server.closeAllConnections();
-    }),
-  listen: () => listen(port),
+  go_down: () => {
+    isDown = true;
+    server.closeAllConnections();
+  },
+  come_up: () => void (isDown = false),
 };
 for await (const line of createInterface({ input: process.stdin })) {
   await commands[JSON.parse(line).command]();

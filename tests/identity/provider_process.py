@@ -66,12 +66,12 @@ class ProviderProcess:
         self._command("rotate_keys")
 
     def go_down(self) -> None:
-        """Close the port and all connections."""
-        self._command("close")
+        """End all connections, and each new one before its request is read."""
+        self._command("go_down")
 
     def come_up(self) -> None:
-        """Listen on the same port again."""
-        self._command("listen")
+        """Serve requests again."""
+        self._command("come_up")
 
     def close(self) -> None:
         assert self._process.stdin is not None

@@ -34,7 +34,7 @@ def _start_oidc(folder: Path, *, is_tls: bool = False, **options: Any) -> Provid
     node = _find_node()
     environment = {"JUDGES": str(JUDGES)}
     ca, tls = _write_certificates(folder) if is_tls else (None, None)
-    given = {"people": PEOPLE, "tls": tls, "port": 0, "clients": [], "registration": True, **options}
+    given = {"people": PEOPLE, "tls": tls, "clients": [], "registration": True, **options}
     command = [node, str(HERE / "oidc_provider.mjs"), json.dumps(given)]
     return ProviderProcess(command, folder / "oidc-provider.log", environment=environment, ca=ca)
 

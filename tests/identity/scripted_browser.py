@@ -5,8 +5,9 @@ import ssl
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from html.parser import HTMLParser
-from http.client import HTTPResponse
+from http.client import HTTPConnection, HTTPResponse
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.error import HTTPError
@@ -90,14 +91,26 @@ class _LocalCookies(DefaultCookiePolicy):
         return True
 
 
+class _HttpHandler(urllib.request.HTTPHandler):
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        self._address = address
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        connect: Any = partial(HTTPConnection, source_address=(self._address, 0))
+        return self.do_open(connect, req)
+
+
 class ScriptedBrowser:
     """Its cookies belong to hosts, not to ports, as in every browser."""
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, *, address: str = "") -> None:
+        """`address`: where it connects from, such as 127.0.0.2."""
         self.cookies = CookieJar(_LocalCookies())
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),
             urllib.request.HTTPCookieProcessor(self.cookies),
+            _HttpHandler(address),
             urllib.request.HTTPSHandler(context=tls),
             _NoRedirects(),
         )
