@@ -105,6 +105,9 @@ class CountingKeys:
         self.lookups += 1
         return await KEYS.find(kid, algorithm)
 
+    async def find_replacement(self, algorithm: str) -> None:
+        return None
+
 
 def test_a_verified_token_is_cached_for_a_while() -> None:
     keys, clock = CountingKeys(), Clock()

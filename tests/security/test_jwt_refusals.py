@@ -253,6 +253,9 @@ def test_without_keys_the_caller_gets_503_with_retry_after() -> None:
         async def find(self, kid: str | None, algorithm: str) -> Never:
             raise KeysUnavailable("gone")
 
+        async def find_replacement(self, algorithm: str) -> None:
+            return None
+
     refusal = authenticate(sign(), tokens=BearerTokens(SETTINGS, NoKeys(), clock=Clock()))
     assert isinstance(refusal, Refusal)
     assert refusal.status == 503

@@ -42,6 +42,9 @@ class FixedKeys:
     async def find(self, kid: str | None, algorithm: str) -> VerifyingKey | None:
         return select_key(self._keys, kid, algorithm)
 
+    async def find_replacement(self, algorithm: str) -> None:
+        return None
+
 
 KEYS = FixedKeys(read_key_set(key_set(RSA, EC, EC384, ED)))
 

@@ -102,10 +102,10 @@ class LocalTokens:
         """The grant and the API key of principals that were verified, with tenants."""
 
     @property
-    def generation(self) -> object:
-        """Changes whenever tokens that were verified before must be verified again."""
+    def generation(self) -> int:
+        """Grows whenever tokens that were verified before must be verified again."""
         tenants = 0 if self._identity is None else self._identity.tenants.generation
-        return self._keys.generation, self._ended_generation, self._key_generation(), tenants
+        return self._keys.generation + self._ended_generation + self._key_generation() + tenants
 
     def set_ended(self, sids: Iterable[str]) -> None:
         """Set the grants that have ended, as the store has them."""
