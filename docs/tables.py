@@ -32,7 +32,7 @@ from hubbub.settings.governance import (
     TenantSettings,
 )
 from hubbub.settings.hub import HubSettings, ViewSettings
-from hubbub.settings.oauth import IntrospectionSettings, IssuerSettings, OAuthSettings
+from hubbub.settings.oauth import IntrospectionSettings, IssuerSettings, OAuthSettings, ProviderSettings
 from hubbub.settings.servers import ServerSettings, ToolSettings
 from hubbub.settings.sources import variable_names
 
@@ -142,6 +142,11 @@ def oauth_introspection() -> list[list[str]]:
     return _section("introspection", IntrospectionSettings)
 
 
+def oauth_provider() -> list[list[str]]:
+    """Every setting of the provider of the front door."""
+    return _section("[oauth.provider]", ProviderSettings)
+
+
 def activity() -> list[list[str]]:
     """Every setting of the activity pack, without its privacy rules."""
     return _section("[packs.activity]", ActivitySettings)
@@ -238,6 +243,7 @@ TABLES = {
     "oauth": oauth,
     "oauth_issuers": oauth_issuers,
     "oauth_introspection": oauth_introspection,
+    "oauth_provider": oauth_provider,
     "activity": activity,
     "activity_privacy": activity_privacy,
     "peers": peers,

@@ -17,7 +17,7 @@ from tests.http.in_process_server import run_server
 from tests.http.keyring import Keyring
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 
-from hubbub import Server
+from hubbub import Secret, Server
 from hubbub.governance.tenants import Tenants
 from hubbub.oauth.front_door.config import FrontDoorConfig, ProviderConfig
 from hubbub.oauth.front_door.front_door import FrontDoor
@@ -26,7 +26,6 @@ from hubbub.security.sealer import Sealer
 from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.server.public_routes import PublicRoute
 from hubbub.settings.governance import TenantSettings
-from hubbub.settings.secret import Secret
 
 # Nobody listens there: the browser reads the response from the URL of the redirect.
 REDIRECT_URI = "http://127.0.0.1/callback"
@@ -210,6 +209,7 @@ async def open_door(
     secret: str | None = None,
     keys: dict[str, str] | None = None,
     ring: Keyring | None = None,
+    issuer: str | None = None,
     **options: Any,
 ) -> AsyncIterator[Door]:
     """Serve a front door; people log in with API keys unless there is a provider."""
@@ -225,7 +225,7 @@ async def open_door(
             keys[name] = ring.add(name, scopes=scopes, tenant=tenant)["X-API-Key"]
     api_keys = ApiKeys(ring.path, identity=identity, clock=clock, monotonic=clock)
     config = FrontDoorConfig(
-        issuer=url,
+        issuer=issuer or url,
         server_name="Notes & more",
         database=database or f"sqlite:///{folder / 'oauth.db'}",
         scopes=("notes:read", "notes:write", "hub:admin"),

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from tests.http.certificates import Authority
 from tests.oauth.front_door.door_site import REDIRECT_URI, App, Door, open_door
 
-from hubbub.errors import HubbubError
+from hubbub import HubbubError, MetadataError
 from hubbub.net.egress_rules import EgressRules
-from hubbub.oauth.errors import MetadataError
 from hubbub.oauth.front_door.client_documents import check_client_url
 from hubbub.oauth.front_door.clients import ClientMetadata, check_redirect_uri, parse_metadata
 from hubbub.oauth.front_door.web import BadParameters, parse_parameters

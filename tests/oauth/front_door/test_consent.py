@@ -158,3 +158,13 @@ async def test_keys_cannot_be_guessed_quickly(tmp_path: Path) -> None:
         assert (limited.status, limited.headers["Retry-After"].isdigit()) == (429, True)
         door.clock.added_s += 60
         assert (await app.log_in(page)).forms
+
+
+async def test_the_cookie_of_a_server_with_https_is_sent_to_its_host_and_over_tls_only(tmp_path: Path) -> None:
+    async with open_door(tmp_path, issuer="https://hub.example") as door:
+        app = await door.app()
+        page = await app.send(app.url(resource="https://hub.example/mcp"))
+        assert page.headers["Location"].startswith("https://hub.example/oauth/login?")
+        name, _, attributes = page.headers["Set-Cookie"].partition("=")
+        assert name == "__Host-hubbub-login"
+        assert attributes.split("; ")[1:] == ["Path=/", "Max-Age=86400", "HttpOnly", "SameSite=Lax", "Secure"]

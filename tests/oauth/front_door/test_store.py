@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.oauth.front_door.door_site import open_door
 
-from hubbub.errors import SettingsError, StoreFailed
+from hubbub import SettingsError, StoreFailed
 from hubbub.oauth.front_door.tables import SCHEMA, metadata
+from hubbub.pack.store import Database, open_database, read_url, text
 from hubbub.store.migrate import differences
-from hubbub.store.sql import Database, open_database, read_url, text
 
 
 @asynccontextmanager
