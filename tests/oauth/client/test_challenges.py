@@ -36,6 +36,7 @@ def test_nothing_makes_it_fail(text: str) -> None:
         ("BEARER scope=a,error=invalid_token", "bearer", ("a",)),
         ('Basic realm="x, Bearer y", Bearer scope="a"', "bearer", ("a",)),
         ('Bearer scope="a", DPoP algs="ES256", scope="b"', "dpop", ("b",)),
+        ('Bearer scope="a b", error="insufficient_scope", DPoP algs="ES256"', "dpop", ("a", "b")),
         ('Negotiate YII==, Bearer scope = "a"', "bearer", ("a",)),
         ('Bearer scope="a", scope="b"', "bearer", ("a",)),
         ('Basic realm="x"', "", ()),

@@ -58,13 +58,13 @@ def parse_challenges(text: str) -> list[Challenge]:
 
 
 def select_challenge(text: str) -> Challenge:
-    """Return the challenge that asks for a token. DPoP comes first, because it is the stronger one."""
-    challenges = parse_challenges(text)
-    for scheme in _TOKEN_SCHEMES:
-        for challenge in challenges:
-            if challenge.scheme == scheme:
-                return challenge
-    return Challenge()
+    """Return what a server asks for with a token. If it accepts both kinds, parameters of DPoP come before Bearer's."""
+    found = [challenge for challenge in parse_challenges(text) if challenge.scheme in _TOKEN_SCHEMES]
+    found.sort(key=lambda challenge: _TOKEN_SCHEMES.index(challenge.scheme))
+    parameters: dict[str, str] = {}
+    for challenge in reversed(found):
+        parameters.update(challenge.parameters)
+    return Challenge(found[0].scheme, parameters) if found else Challenge()
 
 
 def split_scopes(text: str | None) -> tuple[str, ...]:
