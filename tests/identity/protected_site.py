@@ -33,7 +33,8 @@ class ProtectedSite:
 
     def log_out(self, tenant: str, user: str) -> str:
         """End the sessions and logins of a user, as the operator of the hub; return what the command printed."""
-        command = [str(HUBBUB), "sessions", "logout", "--tenant", tenant, "--user", user, "--hub", str(self.process.pid)]
+        whose = ["--tenant", tenant, "--user", user]
+        command = [str(HUBBUB), "sessions", "logout", *whose, "--hub", str(self.process.pid)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=COMMAND_TIMEOUT_S)
         return done.stdout
 

@@ -231,6 +231,16 @@ async def test_a_provider_over_https(tls_oidc_provider: ProviderProcess, tmp_pat
             assert own_tools(tool.name for tool in (await client.list_tools()).tools) == LISTS["bob"]
 
 
+async def test_tokens_of_another_issuer_are_accepted_beside_the_front_door(
+    oidc_provider: ProviderProcess, authlib_provider: ProviderProcess, tmp_path: Path
+) -> None:
+    with open_hub(tmp_path, oidc_provider, issuer=authlib_provider) as hub:
+        issued = await asyncio.to_thread(authlib_provider.user_token, "bob", hub.url, "notes:read")
+        assert (await hub.whoami(issued["access_token"]))["user"] == "bob"
+        async with connect_python_client(hub.url, browse(oidc_provider, "alice")) as client:
+            assert own_tools(tool.name for tool in (await client.list_tools()).tools) == LISTS["alice"]
+
+
 # -- without a provider -----------------------------------------------------------------------
 
 
