@@ -134,7 +134,14 @@ async def test_what_the_policy_denies_is_neither_listed_nor_called_except_by_who
         ("allow", "owner"),
     ]
     (logout,) = [record for record in hub.records() if record.event == "session.logout"]
-    assert logout.facts == {"of_tenant": "", "of_user": "ann", "server_sessions": 0, "client_sessions": 0, "logins": 0}
+    assert logout.facts == {
+        "of_tenant": "",
+        "of_user": "ann",
+        "server_sessions": 0,
+        "client_sessions": 0,
+        "server_logins": 0,
+        "app_logins": 0,
+    }
 
 
 async def test_what_only_operators_can_use_does_not_exist_for_the_administrators_of_a_tenant(tmp_path: Path) -> None:

@@ -154,8 +154,8 @@ async def test_logout_with_a_server_keeps_the_sessions_of_clients(tmp_path: Path
         assert await hub.administer("hub.sessions.logout", {"server": "other"}) == {
             "serverSessions": 0,
             "clientSessions": 0,
-            "server_logins": 0,
-            "app_logins": 0,
+            "serverLogins": 0,
+            "appLogins": 0,
         }
         assert is_running(pid)
         ended = await hub.administer("hub.sessions.logout", {"server": "asker"})

@@ -20,7 +20,9 @@ from tests.identity.provider_process import REDIRECT_URI, ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 from tests.interop.external_servers import free_port
 
-from hubbub import Client, MemoryCredentialStore, OAuth, ServerConfig, StoredCredentials
+from hubbub import Client, MemoryCredentialStore, OAuth, ServerConfig
+from hubbub.oauth.client.sql_store import SqlCredentials
+from hubbub.security.sealer import Sealer, read_key
 
 LINK = re.compile(r"http://\S+/oauth/connect/\S+")
 TENANTS = '[[tenants]]\nname = "acme"\n[[tenants]]\nname = "globex"\n'
@@ -48,10 +50,6 @@ def home(folder: Path) -> dict[str, str]:
     """The variables of a home of its own, without a keyring."""
     folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("DATA", "STATE", "CONFIG")}
     return folders | {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
-
-
-def credentials_of(folder: Path) -> StoredCredentials:
-    return StoredCredentials(folder / "data" / "hubbub", environ={})
 
 
 @contextmanager
@@ -106,9 +104,13 @@ async def test_the_hub_has_people_log_in_before_they_use_a_link(
             hub, hub_login(oidc_provider, "bob"), elicitation=lambda request: {"action": "decline"}
         ) as bob:
             assert (await bob.call_tool("whoami")).is_error
-        (key,) = await credentials_of(tmp_path).list()
+        # In the database of `[oauth]`, because there is one.
+        sealer = Sealer([read_key(tmp_path / "data" / "hubbub" / "sealing.key")])
+        store = SqlCredentials(f"sqlite:///{tmp_path / 'oauth.db'}", sealer)
+        (key,) = await store.list()
         assert key.principal == "acme/alice"
-        found = await credentials_of(tmp_path).load(key)
+        found = await store.load(key)
+        await store.close()
         assert found is not None
         journal = "".join(path.read_text() for path in (tmp_path / "audit").rglob("*.jsonl"))
         assert "credential.connect" in journal

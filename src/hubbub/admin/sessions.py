@@ -69,7 +69,7 @@ class SessionList(msgspec.Struct, rename="camel", kw_only=True):
     clients_total: int
 
 
-class LogoutResult(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
+class LogoutResult(msgspec.Struct, rename="camel", kw_only=True):
     """What a logout ended."""
 
     server_sessions: int

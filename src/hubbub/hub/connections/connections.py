@@ -193,9 +193,7 @@ class Connections:
             note = Notification(ELICITATION_COMPLETE, {"elicitationId": ticket.id}, principal=ticket.notified)
             for front in self._hub.fronts.values():
                 front.broadcaster.publish(note)
-        upstream = self._hub.upstreams.get(ticket.server)
-        if upstream is not None and upstream.state.phase != "ready":
-            await upstream.refresh()
+        await self._read_lists(ticket.server)
 
     def fail(self, ticket: Ticket, reason: str) -> None:
         """End the calls that wait for this login."""
@@ -216,7 +214,15 @@ class Connections:
         )
         if not connected and (failure := self._use(ticket).failure):
             raise AuthorizationFailed(failure)
+        if connected:
+            await self._read_lists(ticket.server)
         return connected
+
+    async def _read_lists(self, server: str) -> None:
+        """Connect to a server at once if that failed before, because nobody had logged in."""
+        upstream = self._hub.upstreams.get(server)
+        if upstream is not None and upstream.state.phase != "ready":
+            await upstream.refresh()
 
     # -- logging out -----------------------------------------------------------------------
 
