@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import activity, client, http, hub, report, rooms, stdio, tabletop, tenants
+from bench import activity, client, http, hub, oauth, report, rooms, stdio, tabletop, tenants
 from bench.process import BenchError, pin_generator
 from bench.suite import Pace, Suite
 
@@ -16,6 +16,7 @@ SUITES: dict[str, Suite] = {
     "client": client.SUITE,
     "hub": hub.SUITE,
     "tenants": tenants.SUITE,
+    "oauth": oauth.SUITE,
     "tabletop": tabletop.SUITE,
     "activity": activity.SUITE,
     "peers": rooms.SUITE,

@@ -19,7 +19,7 @@ from bench.floors.bare import TOOLS
 SERVER = "bare"
 QUIET_TENANT, FLOODING_TENANT = "quiet", "flooding"
 _HUBBUB = ".venv/bin/hubbub"
-_ISSUER, _AUDIENCE = "https://login.example.com", "hub"
+ISSUER, AUDIENCE = "https://login.example.com", "hub"
 _TOKEN_S = 24 * 3600
 _OTHER_RULES = 99
 
@@ -40,8 +40,8 @@ class Tokens:
 
         now = int(time.time())
         claims = {
-            "iss": _ISSUER,
-            "aud": _AUDIENCE,
+            "iss": ISSUER,
+            "aud": AUDIENCE,
             "sub": user,
             "tenant": tenant,
             "client_id": "bench",
@@ -61,8 +61,8 @@ class GovernedHub:
         self._folder = folder
         settings = [
             f"jwt_keys = {json.dumps(str(self.tokens.public_keys))}",
-            f'jwt_issuer = "{_ISSUER}"',
-            f'jwt_audience = ["{_AUDIENCE}"]',
+            f'jwt_issuer = "{ISSUER}"',
+            f'jwt_audience = ["{AUDIENCE}"]',
             f"[servers.{SERVER}]\nurl = {json.dumps(place)}",
             '[pins]\nmode = "enforce"',
             f'[audit]\nsync = "batch"\nfolder = {json.dumps(str(folder / "audit"))}',

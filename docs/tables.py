@@ -32,7 +32,8 @@ from hubbub.settings.governance import (
     TenantSettings,
 )
 from hubbub.settings.hub import HubSettings, ViewSettings
-from hubbub.settings.servers import ServerSettings, ToolSettings
+from hubbub.settings.oauth import IntrospectionSettings, IssuerSettings, OAuthSettings
+from hubbub.settings.servers import ServerOAuthSettings, ServerSettings, ToolSettings
 from hubbub.settings.sources import variable_names
 
 FOLDER = Path(__file__).parent
@@ -64,6 +65,11 @@ def asgi() -> list[list[str]]:
 def servers() -> list[list[str]]:
     """Every setting of a server that we connect to."""
     return _section("[servers.NAME]", ServerSettings)
+
+
+def server_oauth() -> list[list[str]]:
+    """Every setting of the tokens for a server."""
+    return _section("[servers.NAME.oauth]", ServerOAuthSettings)
 
 
 def shown_tools() -> list[list[str]]:
@@ -126,6 +132,21 @@ def audit() -> list[list[str]]:
     return _section("[audit]", AuditSettings)
 
 
+def oauth() -> list[list[str]]:
+    """Every setting of access tokens, except those of the authorization server."""
+    return _section("[oauth]", OAuthSettings)
+
+
+def oauth_issuers() -> list[list[str]]:
+    """Every setting of an authorization server whose tokens are accepted."""
+    return _section("[[oauth.issuers]]", IssuerSettings)
+
+
+def oauth_introspection() -> list[list[str]]:
+    """Every setting of introspection."""
+    return _section("introspection", IntrospectionSettings)
+
+
 def activity() -> list[list[str]]:
     """Every setting of the activity pack, without its privacy rules."""
     return _section("[packs.activity]", ActivitySettings)
@@ -144,7 +165,7 @@ def peers() -> list[list[str]]:
 def _section(title: str, kind: type[msgspec.Struct]) -> list[list[str]]:
     rows = [[_code(title), "default", "what it is"]]
     for setting in list_settings(kind):
-        if setting.is_section:
+        if setting.is_section and setting.default is not msgspec.NODEFAULT:
             continue  # it has a table of its own
         rows.append([_code(f"{setting.key} = {setting.form}"), _default(setting.default), setting.description])
     return rows
@@ -207,6 +228,7 @@ TABLES = {
     "asgi": asgi,
     "settings": settings,
     "servers": servers,
+    "server_oauth": server_oauth,
     "shown_tools": shown_tools,
     "hub": hub,
     "views": views,
@@ -219,6 +241,9 @@ TABLES = {
     "secrets": secrets,
     "egress": egress,
     "audit": audit,
+    "oauth": oauth,
+    "oauth_issuers": oauth_issuers,
+    "oauth_introspection": oauth_introspection,
     "activity": activity,
     "activity_privacy": activity_privacy,
     "peers": peers,

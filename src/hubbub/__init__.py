@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         HubbubDeprecationWarning,
         HubbubError,
         InputRefused,
+        InsufficientScope,
         InvalidEvent,
         InvalidParams,
         InvalidRequest,
@@ -127,7 +128,25 @@ if TYPE_CHECKING:
     )
     from hubbub.hub.config import UpstreamConfig
     from hubbub.hub.hub import Hub
-    from hubbub.ports import InMemoryServer, Peer, ReturnPath, Sealer
+    from hubbub.oauth.client.browser_login import BrowserLogin
+    from hubbub.oauth.client.credential_store import StoredCredentials
+    from hubbub.oauth.client.credentials import (
+        ClientRegistration,
+        CredentialKey,
+        Credentials,
+        CredentialStore,
+        MemoryCredentialStore,
+    )
+    from hubbub.oauth.client.redirects import RedirectHandler, RedirectReceiver
+    from hubbub.oauth.client.settings import IdentityProvider, IssuerQuirks, OAuth
+    from hubbub.oauth.errors import (
+        AuthorizationFailed,
+        LoginRequired,
+        MetadataError,
+        OAuthError,
+        TokenRequestRefused,
+    )
+    from hubbub.ports import Authorizer, InMemoryServer, Peer, RefusedRequest, ReturnPath, Sealer
     from hubbub.protocol.calls import Call, Caller, Implementation, Meta, Notification, Principal, RawReply, Reply
     from hubbub.protocol.content import (
         Annotations,
@@ -186,7 +205,10 @@ __all__ = [
     "Ask",
     "Audio",
     "AuditUnavailable",
+    "AuthorizationFailed",
+    "Authorizer",
     "Block",
+    "BrowserLogin",
     "CacheHint",
     "Call",
     "CallNext",
@@ -195,6 +217,7 @@ __all__ = [
     "ChangeEvent",
     "Check",
     "Client",
+    "ClientRegistration",
     "Completion",
     "CompletionResult",
     "Confirm",
@@ -203,6 +226,9 @@ __all__ = [
     "Content",
     "Context",
     "ContinuationRefused",
+    "CredentialKey",
+    "CredentialStore",
+    "Credentials",
     "DeadlineExceeded",
     "Definition",
     "DefinitionError",
@@ -225,23 +251,29 @@ __all__ = [
     "HubbubDeprecationWarning",
     "HubbubError",
     "Icon",
+    "IdentityProvider",
     "Image",
     "Implementation",
     "InMemoryServer",
     "InputRefused",
+    "InsufficientScope",
     "InvalidEvent",
     "InvalidParams",
     "InvalidRequest",
     "InvalidResponse",
+    "IssuerQuirks",
     "KnownEras",
     "ListenStream",
     "LogLevel",
     "LogMessage",
+    "LoginRequired",
     "LoopOptions",
     "MaxTurnsExceeded",
+    "MemoryCredentialStore",
     "MessageError",
     "MessageTooLarge",
     "Meta",
+    "MetadataError",
     "MethodNotAllowed",
     "MethodNotFound",
     "Middleware",
@@ -260,6 +292,8 @@ __all__ = [
     "NoToolCalls",
     "NotFound",
     "Notification",
+    "OAuth",
+    "OAuthError",
     "OpenAIChat",
     "Overloaded",
     "Pack",
@@ -283,6 +317,9 @@ __all__ = [
     "RateLimited",
     "RawReply",
     "ReconnectsExceeded",
+    "RedirectHandler",
+    "RedirectReceiver",
+    "RefusedRequest",
     "Registry",
     "RemoteError",
     "Reply",
@@ -322,9 +359,11 @@ __all__ = [
     "Standalone",
     "StoreConflict",
     "StoreFailed",
+    "StoredCredentials",
     "TemplateEntry",
     "TemplatesPage",
     "Text",
+    "TokenRequestRefused",
     "TooManyCalls",
     "Tool",
     "ToolAnnotations",
@@ -396,16 +435,24 @@ _MODULES = {
     "hubbub.errors": (
         "ArgumentsInvalid AuditUnavailable ConnectionClosed ConnectionFailed DeadlineExceeded DefinitionError "
         "EgressRefused EventTooLarge HeaderMismatch HttpError HubbubDeprecationWarning HubbubError InputRefused "
-        "InvalidEvent InvalidParams InvalidRequest InvalidResponse MessageError MessageTooLarge MethodNotAllowed "
-        "MethodNotFound MissingCapability NotFound Overloaded ParseError PromptNotFound ProtocolVersionNotSupported "
-        "QuotaExceeded RateLimited ReconnectsExceeded RemoteError RequestError ResourceExpired ResourceNotFound "
-        "ResponseTooLarge SecretDenied SecretUnavailable SessionLost SessionNotFound SessionRequired SettingsError "
-        "StoreConflict StoreFailed TooManyCalls ToolError ToolFailure ToolNotFound TransportClosed TransportError "
-        "UnsupportedVersion UpstreamUnavailable"
+        "InsufficientScope InvalidEvent InvalidParams InvalidRequest InvalidResponse MessageError MessageTooLarge "
+        "MethodNotAllowed MethodNotFound MissingCapability NotFound Overloaded ParseError PromptNotFound "
+        "ProtocolVersionNotSupported QuotaExceeded RateLimited ReconnectsExceeded RemoteError RequestError "
+        "ResourceExpired ResourceNotFound ResponseTooLarge SecretDenied SecretUnavailable SessionLost SessionNotFound "
+        "SessionRequired SettingsError StoreConflict StoreFailed TooManyCalls ToolError ToolFailure ToolNotFound "
+        "TransportClosed TransportError UnsupportedVersion UpstreamUnavailable"
     ),
     "hubbub.hub.config": "UpstreamConfig",
     "hubbub.hub.hub": "Hub",
-    "hubbub.ports": "InMemoryServer Peer ReturnPath Sealer",
+    "hubbub.oauth.client.browser_login": "BrowserLogin",
+    "hubbub.oauth.client.credential_store": "StoredCredentials",
+    "hubbub.oauth.client.credentials": (
+        "ClientRegistration CredentialKey CredentialStore Credentials MemoryCredentialStore"
+    ),
+    "hubbub.oauth.client.redirects": "RedirectHandler RedirectReceiver",
+    "hubbub.oauth.client.settings": "IdentityProvider IssuerQuirks OAuth",
+    "hubbub.oauth.errors": "AuthorizationFailed LoginRequired MetadataError OAuthError TokenRequestRefused",
+    "hubbub.ports": "Authorizer InMemoryServer Peer RefusedRequest ReturnPath Sealer",
     "hubbub.protocol.content": "Annotations Audio Content EmbeddedResource Image ResourceContents ResourceLink Text",
     "hubbub.protocol.calls": "Call Caller Implementation Meta Notification Principal RawReply Reply",
     "hubbub.protocol.revisions": "Revision",

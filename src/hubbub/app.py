@@ -130,6 +130,7 @@ def run(
         settings, sources = _read_script_settings({**arguments, "transport": transport})
         _apply_display_settings(server, settings, sources)
         _apply_tenants(server, settings, sources, is_hub=is_hub)
+        _apply_oauth(server, sources)
         raise SystemExit(_serve(server, settings))
     except HubbubError as error:
         _warn(error.message)
@@ -165,6 +166,12 @@ def _apply_tenants(server: Server, settings: ServeSettings, sources: Sources, *,
     apply_tenants(server, settings, load_governance(sources), is_hub=is_hub)
 
 
+def _apply_oauth(server: Server, sources: Sources) -> None:
+    from hubbub.assembly.assemble import apply_oauth
+
+    apply_oauth(server, sources)
+
+
 def _serve(server: Server, settings: ServeSettings) -> int:
     if settings.transport == "stdio":
         return serve_stdio(server, limit=settings.max_message_bytes)
@@ -183,6 +190,7 @@ def serve_http(
 ) -> int:
     """Serve any number of clients over HTTP until a signal stops the process; return its exit code."""
     from hubbub.server.http.app import HttpApp
+    from hubbub.server.public_routes import IdentifiesPeople
     from hubbub.transports import http_server
     from hubbub.transports.signals import stop_signals
 
@@ -191,6 +199,8 @@ def serve_http(
 
     async def main(listener: socket.socket) -> None:
         url = _url(settings, listener)
+        if isinstance(server, IdentifiesPeople):
+            server.base_url = url
         address = url if settings.unix_socket is None else f"unix:{settings.unix_socket}"
         with stop_signals(http.stop), _log_lifetime(server, address):
             async with app.running():

@@ -456,6 +456,10 @@ TOOL_IMAGES: Final = 8
 TOOL_IMAGE_CHARACTERS: Final = 8 * 1024 * 1024
 """Base64 characters of all images of one tool call that are given to a model."""
 
+# -- authorization ---------------------------------------------------------------
+AUTHORIZATION_RETRIES: Final = 5
+"""How often a request is sent again because it was refused for want of a token, nonce or scope."""
+
 # -- databases -------------------------------------------------------------------
 SQL_READERS: Final = 4
 """Connections to an SQLite file that read at the same time; one more writes."""

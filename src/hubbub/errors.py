@@ -11,7 +11,9 @@
     │   ├── InvalidParams           of a method (no name, bad cursor)
     │   ├── HeaderMismatch          HTTP headers and body contradict each other
     │   ├── MissingCapability       the client did not declare a required capability
+    │   ├── UrlElicitationRequired  the user has to open a page first, such as one to log in
     │   ├── UnsupportedVersion
+    │   ├── InsufficientScope       a token with more scopes is needed
     │   ├── MethodNotAllowed        an HTTP method that this revision does not use
     │   ├── SessionRequired         a legacy request outside any session
     │   └── SessionNotFound         the session ended or never existed
@@ -26,6 +28,7 @@
     │   ├── QuotaExceeded           `quota_exceeded`: a quota of a hub is used up; retry later
     │   │   └── TooManyCalls            `too_many_calls`: a tenant has too many concurrent calls
     │   ├── ApprovalRequired, ApprovalDenied and others: `hubbub.governance.approval_errors`
+    │   ├── LoginNeeded             a user has to log in at a server: `hubbub.hub.connections.consent_peer`
     │   └── ToolError               `tool_error`; tools raise it themselves
     ├── RemoteError             the other end answered with an error
     ├── RateLimited             one caller sends too many requests; retry later
@@ -64,7 +67,7 @@ error codes on the wire are in `hubbub.protocol.error_codes`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 
@@ -131,6 +134,14 @@ class InvalidParams(RequestError):
         self.data = data
 
 
+class InsufficientScope(RequestError):
+    """The caller's access token lacks scopes that it may ask for; nothing was executed."""
+
+    def __init__(self, scopes: Collection[str]) -> None:
+        self.scopes = tuple(sorted(scopes))
+        super().__init__(f"This call needs an access token with the scopes {' '.join(self.scopes)}; get one and retry")
+
+
 class HeaderMismatch(RequestError):
     """An HTTP header contradicts the body, is missing, or cannot be decoded."""
 
@@ -142,6 +153,14 @@ class MissingCapability(RequestError):
         names = ", ".join(sorted(required))
         super().__init__(f"This request needs client capabilities that the client did not declare: {names}")
         self.required = dict(required)
+
+
+class UrlElicitationRequired(RequestError):
+    """The user has to open a page before the request can be served; it was not executed. Of revision 2025-11-25."""
+
+    def __init__(self, message: str, elicitations: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(message)
+        self.elicitations = [dict(each) for each in elicitations]
 
 
 class UnsupportedVersion(RequestError):

@@ -7,7 +7,7 @@ selects a `Peer`; limits, policies and metrics are functions from `Peer` to `Pee
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from hubbub.protocol.calls import ANONYMOUS
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hubbub.errors import HubbubError, MessageError, RateLimited
     from hubbub.protocol.calls import Call, Implementation, Notification, Principal, Reply
-    from hubbub.protocol.http_headers import HeaderList, Headers
+    from hubbub.protocol.http_headers import HeaderList, Headers, RequestTarget
     from hubbub.protocol.refusal import Refusal
     from hubbub.settings.secret import Secret
 
@@ -258,8 +258,11 @@ class Gate(Protocol):
     def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
         """The caller or a refusal, if it is known without waiting; None if `__call__` must decide."""
 
-    async def __call__(self, headers: Headers, client: str) -> Principal | Refusal:
+    async def __call__(self, headers: Headers, client: str, target: RequestTarget) -> Principal | Refusal:
         """The caller or a refusal."""
+
+    def check(self, headers: Headers, any_origin: bool = False) -> Refusal | None:
+        """Refuse requests by their headers, whoever sends them."""
 
     async def recheck(self, headers: Headers) -> Principal | Refusal:
         """Check the credential of a connection that is already open."""
@@ -327,6 +330,8 @@ class OutgoingRequest(Protocol):
     """HTTP headers that repeat parts of it, for proxies that route without reading bodies."""
     is_stateless: bool
     """Whether it belongs to no session."""
+    clock: Any
+    """The timeout of its caller: an `asyncio.Timeout`, or something like it; None if it has none yet."""
     on_abandoned: Callable[[], Any] | None
     """Called when the caller stops waiting; set by `send_nowait` if there is something to close."""
 
@@ -368,6 +373,53 @@ class SecretResolver(Protocol):
 
         Raises: SecretUnavailable.
         """
+
+
+class RefusedRequest(NamedTuple):
+    """An HTTP request that a server refused with 401 or 403, before it executed anything."""
+
+    method: str
+    url: str
+    status: int
+    attempt: int
+    """How often the same request was refused before."""
+    challenge: str
+    """The value of `WWW-Authenticate`; empty if there is none."""
+    dpop_nonce: str
+    """The value of `DPoP-Nonce`; empty if there is none."""
+    sent_headers: Mapping[str, str]
+    """What `Authorizer.headers` returned for it."""
+
+
+class Authorizer(Protocol):
+    """Authorizes the HTTP requests of a client to one server."""
+
+    def current_headers(self) -> Mapping[str, str] | None:
+        """Return the headers that suit every request now; the same object until they change.
+
+        None, if waiting is necessary or each request needs its own; `headers` makes those.
+        """
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """Return the headers of one request; empty if the server has not asked for authorization yet.
+
+        Raises: TransportError.
+        """
+
+    async def handle_refusal(self, refused: RefusedRequest) -> bool:
+        """Obtain what the server asked for. Return whether the request can be sent again, with new headers.
+
+        Raises: TransportError, if authorization failed.
+        """
+
+    def remember_nonce(self, nonce: str) -> None:
+        """Use the value of a `DPoP-Nonce` header in the next proof."""
+
+    def acquire(self) -> None:
+        """Count a client that uses it."""
+
+    async def release(self) -> None:
+        """Uncount a client; without any, a login in progress is cancelled."""
 
 
 def hide_nothing(value: Any) -> Any:

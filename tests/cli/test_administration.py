@@ -1,5 +1,6 @@
 """Commands of administration against a governed hub in another process, which is used by clients with keys."""
 
+import asyncio
 import json
 import re
 import subprocess
@@ -11,6 +12,10 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Run, clean_environment
+from tests.governance.journals import open_journal
+
+from hubbub.governance.audit_events import AuditEvent
+from hubbub.hub.state_file import running_hubs
 
 PROGRAM = '''
 from hubbub import Server
@@ -82,6 +87,19 @@ def create_key(hubbub: Run, name: str, tenant: str, *more: str) -> str:
 def call(hubbub: Run, url: str, key: str, tool: str, **arguments: str) -> subprocess.CompletedProcess[str]:
     words = [f"{name}={value}" for name, value in arguments.items()]
     return hubbub("call", url, tool, *words, "--header-env", "X-API-Key=SOME_KEY", SOME_KEY=key)
+
+
+def use_key(hubbub: Run, url: str, key: str) -> None:
+    """Wait until the hub, which reads its key file each second, accepts a key."""
+    while "unknown, expired or revoked" in (answer := call(hubbub, url, key, "wipe", name="a").stderr):
+        pass
+    assert "A person has to approve" in answer
+
+
+def choose_hub() -> tuple[str, str]:
+    """Options for the only running hub."""
+    (hub,) = running_hubs()
+    return "--hub", str(hub.pid)
 
 
 def read_json(done: subprocess.CompletedProcess[str]) -> Any:
@@ -189,3 +207,124 @@ def test_sessions_end_and_both_the_call_and_its_effect_are_recorded(hubbub: Run,
     assert [record.get("outcome") for record in records if record["event"] == "call.end"] == ["ok", "tool_error", "ok"]
     (logout,) = [record for record in records if record["event"] == "session.logout"]
     assert logout["facts"]["of_user"] == "ada"
+
+
+def test_keys_of_the_running_hub_are_created_listed_rotated_and_revoked(hubbub: Run, tmp_path: Path) -> None:
+    root = hubbub("keys", "create", "root", "--scope", "hub:admin", "--key-file", "keys.toml").stdout.strip()
+    boss = create_key(hubbub, "boss", "acme", "--scope", "hub:admin")
+    with serve_hub(tmp_path) as url:
+        # Found by its settings file, through the Unix socket.
+        made = hubbub("keys", "create", "ada", "--tenant", "acme", "--days", "9", HUBBUB_CONFIG="hub.toml")
+        assert re.fullmatch(r"hubbub: the hub \d+ stored the hash of a key for ada; [^\n]*\n", made.stderr), made.stderr
+        use_key(hubbub, url, made.stdout.strip())
+        # By a URL, with the key of an operator.
+        own = ("--url", url, "--key", "${K}")
+        listed = read_json(hubbub("keys", "list", "--json", *own, K=root))
+        assert listed == read_json(hubbub("keys", "list", "--json", "--key-file", "keys.toml"))
+        assert [key["name"] for key in listed] == ["root", "boss", "ada"]
+        seen = hubbub("keys", "list", *own, K=boss).stdout.splitlines()  # an administrator of a tenant
+        assert [line.split()[0] for line in seen] == ["NAME", "boss", "ada"]
+        refused = hubbub("keys", "revoke", "ada", *own, K=boss)
+        assert (refused.returncode, "only an operator's key can use it" in refused.stderr) == (2, True)
+        rotated = hubbub("keys", "rotate", "ada", "--overlap", "1h", *own, K=root)
+        assert f"the hub {url} stored version 2 of the key for ada; the previous one stays valid" in rotated.stderr
+        for key in (made.stdout, rotated.stdout):
+            use_key(hubbub, url, key.strip())
+        # By its process id.
+        local = choose_hub()
+        revoked = hubbub("keys", "revoke", "ada", *local)
+        assert (revoked.returncode, revoked.stdout, "removed the key for ada" in revoked.stderr) == (0, "", True)
+        while "unknown, expired or revoked" not in call(hubbub, url, rotated.stdout.strip(), "wipe", name="a").stderr:
+            pass  # the hub reads its key file each second
+        unknown = hubbub("keys", "revoke", "ada", *local)
+        assert (unknown.returncode, "has no key named 'ada'" in unknown.stderr) == (1, True), unknown.stderr
+        both = hubbub("keys", "list", "--key-file", "keys.toml", *local)
+        assert (both.returncode, "--key-file chooses a file" in both.stderr) == (2, True)
+    found = hubbub("audit", "search", "--folder", "audit", "--json", "--event", "key.*").stdout.splitlines()
+    assert [json.loads(line)["event"] for line in found] == ["key.created", "key.rotated", "key.revoked"]
+    # No hub runs any more: the file is used.
+    assert hubbub("keys", "revoke", "boss", HUBBUB_CONFIG="hub.toml").returncode == 0
+    assert "boss" not in (tmp_path / "keys.toml").read_text()
+
+
+def test_the_policy_of_the_running_hub_is_shown_and_tested(hubbub: Run, tmp_path: Path) -> None:
+    root = hubbub("keys", "create", "root", "--scope", "hub:admin", "--key-file", "keys.toml").stdout.strip()
+    boss = create_key(hubbub, "boss", "acme", "--scope", "hub:admin")
+    question = ("--tenant", "acme", "--user", "ada", "--annotation", "!destructive", "call", "disk/wipe", "--explain")
+    with serve_hub(tmp_path) as url:
+        (tmp_path / "hub.toml").write_text(SETTINGS.replace("confirm", "nonsense"))  # it keeps the last good policy
+        own = ("--url", url, "--key", "${K}")
+        assert hubbub("policy", "test", *question, "--config", "hub.toml").returncode == 2
+        for more in (own, choose_hub()):
+            shown = hubbub("policy", "show", *more, K=root)
+            assert "confirm  policy.rules[0]  " in shown.stdout, shown.stderr
+            tested = hubbub("policy", "test", *question, *more, K=root)
+            assert (tested.returncode, tested.stdout) == (
+                3,
+                "match    confirm  policy.rules[0]\nconfirm\nrule: policy.rules[0]\nreason: It is gone then\n",
+            )
+            answer = json.loads(hubbub("policy", "test", *question, "--json", *more, K=root).stdout)
+            assert (answer["effect"], answer["checks"][0]["matches"]) == ("confirm", True)
+        denied = hubbub("policy", "test", "--tenant", "beta", "call", "disk/wipe", *own, K=boss)
+        assert (denied.returncode, "administers the tenant 'acme' only" in denied.stderr) == (1, True)
+        assert hubbub("policy", "show", *own, K=boss).returncode == 2
+        both = hubbub("policy", "show", "--config", "hub.toml", "--url", url)
+        assert (both.returncode, "--config chooses a file" in both.stderr) == (2, True)
+
+
+def test_the_journal_of_the_running_hub_is_verified_searched_and_exported(hubbub: Run, tmp_path: Path) -> None:
+    root = hubbub("keys", "create", "root", "--scope", "hub:admin", "--key-file", "keys.toml").stdout.strip()
+    boss = create_key(hubbub, "boss", "acme", "--scope", "hub:admin")
+    ada, bob = create_key(hubbub, "ada", "acme"), create_key(hubbub, "bob", "beta")
+    with serve_hub(tmp_path) as url:
+        for key in (ada, bob):
+            call(hubbub, url, key, "wipe", name="a")
+        own, local = ("--url", url, "--key", "${K}"), choose_hub()
+        of_ada = ("--user", "ada", "--event", "decision")
+        expected = hubbub("audit", "search", *of_ada, "--json", "--folder", "audit").stdout
+        assert len(expected.splitlines()) == 1
+        for command in (
+            ("search", *of_ada, "--json", *local),
+            ("search", *of_ada, "--json", "--limit", "1", *own),
+            ("export", *of_ada, *local),
+            ("tail", "-n", "5", *of_ada, "--json", *own),
+        ):
+            done = hubbub("audit", *command, K=root)
+            assert (done.returncode, done.stdout) == (0, expected), command  # byte for byte
+        table = hubbub("audit", "export", *of_ada, "--format", "csv", "--output", "ada.csv", *own, K=root)
+        assert table.returncode == 0, table.stderr
+        assert [line.split(",")[6] for line in (tmp_path / "ada.csv").read_text().splitlines()] == ["user", "ada"]
+        # An administrator of a tenant gets its records only.
+        exported = [json.loads(line) for line in hubbub("audit", "export", *own, K=boss).stdout.splitlines()]
+        assert {record["tenant"] for record in exported} == {"acme"}
+        assert hubbub("audit", "search", "--tenant", "beta", *own, K=boss).returncode == 1
+        assert hubbub("audit", "verify", *own, K=boss).returncode == 2
+        verified = hubbub("audit", "verify", *own, K=root)
+        assert (verified.returncode, verified.stdout.startswith("valid: ")) == (0, True)
+        unknown = hubbub("audit", "verify", "--head", "0" * 63 + "1", "--json", *local)
+        assert (unknown.returncode, json.loads(unknown.stdout)["holds"]) == (1, False)
+        for more, problem in (
+            (("verify", "--public-key", "audit.pub"), "--public-key is for files"),
+            (("tail", "--follow"), "--follow is for files"),
+            (("search", "--folder", "audit"), "--folder and --config choose files"),
+        ):
+            refused = hubbub("audit", *more, *local)
+            assert (refused.returncode, problem in refused.stderr) == (2, True)
+
+
+def test_an_export_of_many_pages_ends_where_it_began_and_misses_no_record(hubbub: Run, tmp_path: Path) -> None:
+    async def write() -> None:
+        async with open_journal(tmp_path / "audit") as journal:
+            for number in range(2500):
+                journal.record_later(AuditEvent(event="test", tenant="acme", tool=f"tool-{number}"))
+
+    asyncio.run(write())
+    create_key(hubbub, "ada", "acme")
+    with serve_hub(tmp_path):
+        local = choose_hub()
+        lines = hubbub("audit", "export", "--event", "test", *local).stdout.splitlines()
+        assert [json.loads(line)["tool"] for line in lines] == [f"tool-{number}" for number in range(2500)]
+        table = hubbub("audit", "export", "--event", "test", "--format", "csv", *local).stdout.splitlines()
+        assert (len(table), table[0].startswith("seq,")) == (2501, True)
+        everything = hubbub("audit", "export", *local).stdout.splitlines()
+        assert "hub.audit.tail" in everything[-1]  # its own requests for pages are not part of it

@@ -11,7 +11,11 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+import msgspec
+
+import hubbub
 from hubbub import (
     Client,
     ElicitationAnswer,
@@ -25,6 +29,9 @@ from hubbub import (
 
 Scenario = Callable[[Client], Awaitable[object]]
 REQUEST_TIMEOUT_S = 60.0
+REDIRECT_URI = "http://localhost:3000/callback"
+CLIENT_METADATA_URL = "https://conformance-test.local/client-metadata.json"
+"""Never fetched."""
 
 
 async def list_tools(client: Client) -> None:
@@ -56,7 +63,7 @@ async def use_every_feature(client: Client) -> None:
         await client.get_prompt(prompt.name)
     # The suite checks the headers of a handshake too, although its server supports no legacy version.
     with contextlib.suppress(ProtocolVersionNotSupported):
-        await make_client(str(client.config.url), "2025-11-25").start()
+        await make_client(make_config(str(client.config.url), "2025-11-25")).start()
     await client.notify(Notification("notifications/initialized"))
 
 
@@ -82,6 +89,12 @@ async def complete_rounds(client: Client) -> None:
 async def return_schema(client: Client) -> None:
     schemas = {tool.name: tool.input_schema for tool in await client.tools()}
     await client.call_tool("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]})
+
+
+async def call_first_tool(client: Client) -> None:
+    """The scenarios of authorization: the first call may need more scopes, or a token of another server."""
+    tools = await client.tools()
+    await client.call_tool(tools[0].name)
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -116,8 +129,59 @@ def sample_nothing(request: SamplingRequest) -> SamplingAnswer:
     return SamplingAnswer({"type": "text", "text": ""}, model="none")
 
 
-def make_client(url: str, version: str | None) -> Client:
-    config = ServerConfig(
+def oauth_of(scenario: str, context: dict[str, Any]) -> hubbub.OAuth:
+    match scenario:
+        case "auth/client-credentials-basic":
+            return hubbub.OAuth(
+                grant="client_credentials", client_id=context["client_id"], client_secret=context["client_secret"]
+            )
+        case "auth/client-credentials-jwt":
+            return hubbub.OAuth(
+                grant="client_credentials",
+                client_id=context["client_id"],
+                private_key=context["private_key_pem"],
+                private_key_algorithm=context["signing_algorithm"],
+            )
+        case "auth/enterprise-managed-authorization":
+            return hubbub.OAuth(
+                grant="enterprise_managed",
+                client_id=context["client_id"],
+                client_secret=context["client_secret"],
+                identity_provider=hubbub.IdentityProvider(
+                    issuer=context["idp_issuer"],
+                    token_endpoint=context["idp_token_endpoint"],
+                    client_id=context["idp_client_id"],
+                    id_token=context["idp_id_token"],
+                ),
+            )
+        case "auth/wif-jwt-bearer":
+            return hubbub.OAuth(grant="jwt_bearer", client_id=context["client_id"], assertion=context["valid_jwt"])
+        case "auth/pre-registration":
+            return hubbub.OAuth(
+                client_id=context["client_id"],
+                client_secret=context["client_secret"],
+                redirect=follow,
+                redirect_uri=REDIRECT_URI,
+            )
+    return hubbub.OAuth(client_metadata_url=CLIENT_METADATA_URL, redirect=follow, redirect_uri=REDIRECT_URI)
+
+
+async def follow(authorization_url: str) -> str:
+    """Open the authorization page as a browser does, and return where it redirects to."""
+    from hubbub.net.client import HttpClient
+    from hubbub.net.egress import ANY_ADDRESS
+
+    http_client = HttpClient(ANY_ADDRESS)
+    try:
+        response = await http_client.send("GET", authorization_url, headers={})
+        await response.read(65536)
+        return response.header("Location")
+    finally:
+        await http_client.close()
+
+
+def make_config(url: str, version: str | None) -> ServerConfig:
+    return ServerConfig(
         id="conformance",
         transport="streamable_http",
         url=url,
@@ -125,18 +189,26 @@ def make_client(url: str, version: str | None) -> Client:
         protocol_version=version,
         client_info={"name": "hubbub-conformance", "version": "1"},
     )
+
+
+def make_client(config: ServerConfig) -> Client:
     return Client(config, elicitation=answer_form, sampling=sample_nothing, roots=[])
 
 
 async def main(url: str) -> int:
     name = os.environ["MCP_CONFORMANCE_SCENARIO"]
-    scenario = SCENARIOS.get(name)
+    is_authorized = name.startswith("auth/")
+    scenario = call_first_tool if is_authorized else SCENARIOS.get(name)
     if scenario is None:
         print(f"there is no scenario {name!r} here", file=sys.stderr)
         return 1
     version = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
     # A modern server is detected; for an older one the version is pinned, because the suite expects no probe.
-    async with make_client(url, None if version == "2026-07-28" else version) as client:
+    config = make_config(url, None if version == "2026-07-28" else version)
+    if is_authorized:
+        context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+        config = msgspec.structs.replace(config, auth=oauth_of(name, context))
+    async with make_client(config) as client:
         await scenario(client)
     return 0
 

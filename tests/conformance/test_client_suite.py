@@ -1,4 +1,4 @@
-"""The official conformance suite, pinned in tests/judges, drives `client.py`, except for `auth/`.
+"""The official conformance suite, pinned in tests/judges, drives `client.py`, except for skills.
 
 Its exit code ignores scenarios that it could not check. So every `checks.json` is
 read. Each scenario runs by itself, so that failures are independent, and all scenarios of a revision run at once,
@@ -23,9 +23,42 @@ TIMEOUT_MS = 90_000
 SCENARIO_TIMEOUT_S = 200
 SUITE_TIMEOUT_S = 600
 
+AUTHORIZED = {
+    "auth/basic-cimd",
+    "auth/metadata-default",
+    "auth/metadata-var1",
+    "auth/metadata-var2",
+    "auth/metadata-var3",
+    "auth/pre-registration",
+    "auth/scope-from-scopes-supported",
+    "auth/scope-from-www-authenticate",
+    "auth/scope-omitted-when-undefined",
+    "auth/scope-retry-limit",
+    "auth/scope-step-up",
+    "auth/token-endpoint-auth-basic",
+    "auth/token-endpoint-auth-none",
+    "auth/token-endpoint-auth-post",
+}
+EXTENSIONS = {
+    "auth/client-credentials-basic",
+    "auth/client-credentials-jwt",
+    "auth/dpop",
+    "auth/dpop-nonce",
+    "auth/enterprise-managed-authorization",
+    "auth/wif-jwt-bearer",
+}
+"""The suite runs them only if no version is chosen."""
 VERSIONS = {
-    "2025-06-18": {"initialize", "tools_call"},
+    "2025-03-26": {"auth/2025-03-26-oauth-endpoint-fallback", "auth/2025-03-26-oauth-metadata-backcompat"},
+    "2025-06-18": {
+        "auth/token-endpoint-auth-basic",
+        "auth/token-endpoint-auth-none",
+        "auth/token-endpoint-auth-post",
+        "initialize",
+        "tools_call",
+    },
     "2025-11-25": {
+        *AUTHORIZED,
         "elicitation-sep1034-client-defaults",
         "initialize",
         "json-schema-2020-12-preservation",
@@ -33,6 +66,18 @@ VERSIONS = {
         "tools_call",
     },
     "2026-07-28": {
+        *AUTHORIZED,
+        "auth/authorization-server-migration",
+        "auth/iss-not-advertised",
+        "auth/iss-normalized",
+        "auth/iss-supported",
+        "auth/iss-supported-missing",
+        "auth/iss-unexpected",
+        "auth/iss-wrong-issuer",
+        "auth/metadata-issuer-mismatch",
+        "auth/offline-access-not-supported",
+        "auth/offline-access-scope",
+        "auth/resource-mismatch",
         "http-custom-headers",
         "http-invalid-tool-headers",
         "http-standard-headers",
@@ -44,26 +89,26 @@ VERSIONS = {
     },
 }
 """All scenarios of the suite; a test below compares them with the installed suite."""
+NEWEST = {scenario: version for version, scenarios in VERSIONS.items() for scenario in scenarios}
+"""The newest version of each scenario."""
 
 Checks = list[dict[str, str]]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", [*VERSIONS, "extension"])
 def test_every_scenario_of_the_suite_is_run(version: str) -> None:
     listed = run_suite("list", "--client", timeout_s=SCENARIO_TIMEOUT_S).stdout
     offered = re.findall(r"^ +- (\S+) \[(.+)\]$", listed, re.MULTILINE)
     assert len(offered) > 40
-    assert {name for name, versions in offered if version in versions.split(",") and is_in_scope(name)} == VERSIONS[
-        version
-    ]
+    expected = VERSIONS.get(version, EXTENSIONS)
+    assert {name for name, versions in offered if version in versions.split(",") and is_in_scope(name)} == expected
 
 
-@pytest.mark.parametrize(
-    ("version", "scenario"), [(version, name) for version, names in VERSIONS.items() for name in sorted(names)]
-)
-def test_a_scenario_passes_alone(version: str, scenario: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scenario", sorted({*NEWEST, *EXTENSIONS}))
+def test_a_scenario_passes_alone(scenario: str, tmp_path: Path) -> None:
+    version = ("--spec-version", NEWEST[scenario]) if scenario in NEWEST else ()
     done = run_suite(
-        *("client", "--command", COMMAND, "--scenario", scenario, "--spec-version", version),
+        *("client", "--command", COMMAND, "--scenario", scenario, *version),
         *("--timeout", str(TIMEOUT_MS), "-o", str(tmp_path)),
         timeout_s=SCENARIO_TIMEOUT_S,
     )
@@ -74,20 +119,31 @@ def test_a_scenario_passes_alone(version: str, scenario: str, tmp_path: Path) ->
 
 @pytest.mark.timeout(SUITE_TIMEOUT_S + 10)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_all_scenarios_pass_at_once(version: str, tmp_path: Path) -> None:
-    run_suite(
-        *("client", "--command", COMMAND, "--suite", "all", "--spec-version", version),
-        *("--timeout", str(TIMEOUT_MS), "-o", str(tmp_path)),
-        timeout_s=SUITE_TIMEOUT_S,
-    )
-    checks = {name: found for name, found in read_checks(tmp_path).items() if is_in_scope(name)}
+def test_all_scenarios_of_a_version_pass_at_once(version: str, tmp_path: Path) -> None:
+    checks = run_at_once(tmp_path, "--spec-version", version)
     assert find_failures(checks) == [], read_output(tmp_path)
     assert checks.keys() == VERSIONS[version]
 
 
+@pytest.mark.timeout(SUITE_TIMEOUT_S + 10)
+def test_all_scenarios_of_the_suite_pass_at_once_with_its_extensions(tmp_path: Path) -> None:
+    checks = run_at_once(tmp_path)
+    assert find_failures(checks) == [], read_output(tmp_path)
+    assert checks.keys() == {*NEWEST, *EXTENSIONS}
+
+
+def run_at_once(folder: Path, *arguments: str) -> dict[str, Checks]:
+    run_suite(
+        *("client", "--command", COMMAND, "--suite", "all", *arguments),
+        *("--timeout", str(TIMEOUT_MS), "-o", str(folder)),
+        timeout_s=SUITE_TIMEOUT_S,
+    )
+    return {name: found for name, found in read_checks(folder).items() if is_in_scope(name)}
+
+
 def is_in_scope(scenario: str) -> bool:
-    """Whether a scenario is tested here; authorization is not."""
-    return not scenario.startswith("auth/")
+    """Whether a scenario is tested here; skills are not supported."""
+    return not scenario.startswith("sep-2640-")
 
 
 def find_failures(checks: dict[str, Checks]) -> list[str]:
@@ -118,9 +174,7 @@ def read_checks(folder: Path) -> dict[str, Checks]:
 def read_output(folder: Path) -> str:
     """Return the output of the clients, for failure messages."""
     outputs = [(path, path.read_text().strip()) for path in sorted(folder.rglob("std*.txt"))]
-    return "\n".join(
-        f"{path.relative_to(folder)}: {text}" for path, text in outputs if text and "auth" not in str(path)
-    )
+    return "\n".join(f"{path.relative_to(folder)}: {text}" for path, text in outputs if text)
 
 
 def run_suite(*arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:

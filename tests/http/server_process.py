@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.http.raw_http import Site
@@ -19,15 +20,15 @@ _URL = re.compile(r"serves (https?://(?:localhost|(?:[0-9.]+|\[[0-9a-f:]+\]):([0
 class ServerProcess:
     """A running server. Its output is in `stderr_lines`."""
 
-    def __init__(self, *arguments: str) -> None:
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
+    def __init__(self, *arguments: str, port: int = 0, environment: Mapping[str, str] | None = None) -> None:
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
         self._process = subprocess.Popen(
-            [HUBBUB, "serve", *arguments, "--port", "0"],
+            [HUBBUB, "serve", *arguments, "--port", str(port)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment,
+            env=inherited | dict(environment or {}),
         )
         self.stderr_lines: list[str] = []
         self._is_up = threading.Event()
@@ -37,8 +38,8 @@ class ServerProcess:
         if not self._is_up.wait(START_TIMEOUT_S) or not self.url:
             self.kill()
             raise AssertionError("it did not start: " + "".join(self.stderr_lines))
-        port = self.url.rpartition(":")[2]
-        self.site = Site(int(port) if port.isdigit() else 0)
+        listening = self.url.rpartition(":")[2]
+        self.site = Site(int(listening) if listening.isdigit() else 0)
 
     def _read(self) -> None:
         assert self._process.stderr is not None

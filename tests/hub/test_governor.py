@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.clock import advance_and_settle, wait_until
 from tests.hub.local_hubs import library, list_names, make_hub, toolbox
 from tests.server.raw_client import ALL_CAPABILITIES, MODERN, RawClient, connect_raw_client
 
@@ -15,6 +16,8 @@ from hubbub import Principal, Server
 from hubbub.assembly.governance import add_governor
 from hubbub.governance.audit_events import AuditRecord
 from hubbub.governance.journal_reader import read_records
+from hubbub.governance.journal_verification import verify
+from hubbub.governance.repeated_denials import MAX_COUNTED
 from hubbub.hub.gateway import Gateway
 from hubbub.settings.governance import GovernanceSettings
 
@@ -331,3 +334,43 @@ async def test_a_record_has_the_name_that_the_caller_used(tmp_path: Path) -> Non
     assert any(record.shown_as for record in called)
     (denied,) = [record for record in journal(tmp_path, "decision") if record.tool == "saw"]
     assert denied.shown_as == ""
+
+
+@each_era
+async def test_repetitions_of_a_denied_call_are_recorded_with_a_count(tmp_path: Path, dialect: str) -> None:
+    rules = [{"effect": "deny", "tools": ["hammer", "saw"]}]
+    hub = governed_hub(toolbox("box", "hammer", "saw"), folder=tmp_path, policy={"rules": rules})
+    hammer = {"name": "hammer", "arguments": {}}
+    async with connect(hub, user("blue"), dialect) as ada:
+        for _ in range(300):
+            await ada.error("tools/call", hammer)
+        await ada.error("tools/call", hammer | {"name": "saw"})
+        await wait_until(lambda: denials(tmp_path) == [("hammer", 0), ("saw", 0)])  # the first ones soon
+        async with connect_raw_client(hub.main_front, dialect, {}, principal=user("blue", "bob"), scope="bob") as bob:
+            await bob.error("tools/call", hammer)
+            await wait_until(lambda: len(denials(tmp_path)) == 3)
+        await advance_and_settle(1.1)
+        await wait_until(lambda: denials(tmp_path)[3:] == [("hammer", 299)])
+        await ada.error("tools/call", hammer)  # a first one again
+        await ada.error("tools/call", hammer)
+    assert denials(tmp_path)[4:] == [("hammer", 0), ("hammer", 1)]  # what was counted is recorded at the end
+    calls = [record.call for record in journal(tmp_path, "decision") if record.tool == "hammer"]
+    assert (calls[0] == calls[2], calls[3] == calls[4], len(set(calls))) == (True, True, 3)
+    assert verify(tmp_path).holds
+
+
+def denials(folder: Path) -> list[tuple[str, Any]]:
+    """The names of denied tools, and how often the denial was repeated."""
+    found = journal(folder, "decision")
+    return [(record.tool, (record.facts or {}).get("repeated", 0)) for record in found]
+
+
+async def test_a_flood_of_different_denied_names_counts_a_bounded_number_of_them(tmp_path: Path) -> None:
+    hub = governed_hub(library(), folder=tmp_path, policy={"rules": [{"effect": "deny", "tools": ["page://*"]}]})
+    uris = [f"page://library/{number}" for number in range(MAX_COUNTED + 10)]
+    async with connect(hub, user("blue"), MODERN) as ada:
+        for uri in (*uris, uris[-1], uris[0]):
+            await ada.error("resources/read", {"uri": uri})
+    found = [(record.tool, record.facts) for record in journal(tmp_path, "decision")]
+    assert [tool for tool, facts in found if facts is None] == [*uris, uris[0]]  # it was forgotten
+    assert [(tool, facts) for tool, facts in found if facts] == [(uris[-1], {"repeated": 1})]

@@ -263,3 +263,61 @@ async def test_each_process_of_a_tenant_has_its_own_folder_for_temporary_files(t
     await asyncio.get_running_loop().shutdown_default_executor()
     assert not own.exists()
     assert not other.exists()
+
+
+WRITER = """
+import os
+from pathlib import Path
+from hubbub import Server, run
+
+server = Server("writer")
+
+@server.tool
+def write(name: str, text: str) -> str:
+    Path(name).write_text(text)
+    return os.getcwd()
+
+@server.tool
+def read(name: str) -> str:
+    return Path(name).read_text() if Path(name).exists() else "nothing"
+
+run(server)
+"""
+
+
+@pytest.mark.requirement("I4")
+@pytest.mark.parametrize("part", ["tenant", "user", "credential"])
+async def test_files_that_a_program_writes_into_its_working_folder_belong_to_one_caller(
+    tmp_path: Path, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "writer.py").write_text(WRITER)
+    monkeypatch.chdir(tmp_path)
+    section = (  # the program is found by its path relative to the folder of the hub
+        f'[servers.writer]\ncommand = {json.dumps(sys.executable)}\nargs = ["programs/writer.py"]\n'
+        f'env = {{PYTHONPATH = "{SOURCE}"}}\n'
+    )
+    async with run_tenant_hub(tmp_path, section, TENANTS) as hub:
+        other = await hub.other(part)
+        own_folder = Path(await hub.call(hub.ada, "write", name="notes.txt", text="ada's"))
+        assert await hub.call(other, "read", name="notes.txt") == "nothing"
+        other_folder = Path(await hub.call(other, "write", name="notes.txt", text="other's"))
+        assert await hub.call(hub.ada, "read", name="notes.txt") == "ada's"
+        assert len({own_folder, other_folder, tmp_path}) == 3
+        assert [folder.stat().st_mode & 0o777 for folder in (own_folder, other_folder)] == [0o700, 0o700]
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert not own_folder.exists()
+    assert not (tmp_path / "notes.txt").exists()
+
+
+@pytest.mark.requirement("I4")
+async def test_a_working_folder_in_the_settings_is_used_by_every_caller(tmp_path: Path) -> None:
+    (tmp_path / "writer.py").write_text(WRITER)
+    section = (
+        f'[servers.writer]\ncommand = {json.dumps(sys.executable)}\nargs = ["writer.py"]\n'
+        f'cwd = {json.dumps(str(tmp_path))}\nenv = {{PYTHONPATH = "{SOURCE}"}}\n'
+    )
+    async with run_tenant_hub(tmp_path, section, TENANTS) as hub:
+        assert Path(await hub.call(hub.ada, "write", name="notes.txt", text="ada's")) == tmp_path
+        assert await hub.call(await hub.other("user"), "read", name="notes.txt") == "ada's"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hubbub import Principal, SettingsError
 from hubbub.protocol.calls import ANONYMOUS
-from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.security.gate import SINGLE_HEADERS, EdgeSettings, Gate, Refusal, check_bind, unauthorized
 
 HOST = (b"host", b"127.0.0.1:3000")
@@ -20,7 +20,7 @@ def check(gate: Gate, *pairs: tuple[bytes, bytes]) -> Principal | Refusal:
 class Password:
     """An authenticator with one valid credential."""
 
-    async def __call__(self, headers: Headers) -> Principal | Refusal | None:
+    async def __call__(self, headers: Headers, target: RequestTarget) -> Principal | Refusal | None:
         sent = headers.get(b"x-password")
         if sent is None:
             return None
@@ -142,7 +142,7 @@ class Badge:
     def find_known(self, headers: Headers) -> Principal | None:
         return ALICE if headers.get(b"authorization") == "Badge alice" else None
 
-    async def __call__(self, headers: Headers) -> Principal | Refusal | None:
+    async def __call__(self, headers: Headers, target: RequestTarget) -> Principal | Refusal | None:
         return self.find_known(headers) or unauthorized("unknown badge")
 
 

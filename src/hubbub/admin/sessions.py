@@ -74,6 +74,8 @@ class LogoutResult(msgspec.Struct, rename="camel", kw_only=True):
 
     server_sessions: int
     client_sessions: int
+    logins: int
+    """Logins of these users at servers that ask each user to log in."""
 
 
 def register(tools: AdminTools, control: SessionControl) -> None:
@@ -119,7 +121,8 @@ def register(tools: AdminTools, control: SessionControl) -> None:
         """End the sessions of a user, of a tenant, or with a server; users can connect again with valid keys.
 
         New requests in these sessions fail at once, calls in flight are cancelled after `drain_s` seconds, programs
-        that were started for the user end. With `server`, only the sessions with that server end.
+        that were started for the user end. With `server`, only the sessions with that server end. Logins of the users
+        at servers where each user logs in are deleted and revoked.
         """
         if tenant is None and user is None and server is None:
             raise ToolError("Give `tenant`, `user` or `server`: without them, the sessions of everyone would end")
@@ -130,9 +133,12 @@ def register(tools: AdminTools, control: SessionControl) -> None:
             "of_user": user or "",
             "server_sessions": ended.server_sessions,
             "client_sessions": ended.client_sessions,
+            "logins": ended.logins,
         }
         tools.record(context, "session.logout", facts, server=server or "")
-        return LogoutResult(server_sessions=ended.server_sessions, client_sessions=ended.client_sessions)
+        return LogoutResult(
+            server_sessions=ended.server_sessions, client_sessions=ended.client_sessions, logins=ended.logins
+        )
 
 
 def _server_session(info: SessionInfo) -> ServerSession:

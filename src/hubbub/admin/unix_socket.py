@@ -22,7 +22,7 @@ from hubbub.admin.access import local_operator
 from hubbub.errors import SettingsError
 from hubbub.ports import HttpExchange, WebSocketExchange
 from hubbub.protocol.calls import Principal
-from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.gate import EdgeSettings
 from hubbub.security.gate import Gate as EdgeGate
@@ -120,11 +120,11 @@ class _OperatorGate:
     def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
         return self._edge.check(headers) or self._operator
 
-    async def __call__(self, headers: Headers, client: str) -> Principal | Refusal:
+    async def __call__(self, headers: Headers, client: str, target: RequestTarget) -> Principal | Refusal:
         return self._edge.check(headers) or self._operator
 
-    async def authenticate(self, headers: Headers) -> Principal | Refusal:
-        return self._operator
+    def check(self, headers: Headers, any_origin: bool = False) -> Refusal | None:
+        return self._edge.check(headers, any_origin)
 
     async def recheck(self, headers: Headers) -> Principal | Refusal:
         return self._operator

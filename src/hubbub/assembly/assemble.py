@@ -10,9 +10,9 @@ from hubbub.assembly.targets import load_target
 from hubbub.assembly.tenants import apply_egress, apply_tenants, load_governance
 from hubbub.errors import SettingsError
 from hubbub.server.server import Server
-from hubbub.settings.read import read_settings
+from hubbub.settings.read import has_section, read_settings
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.sources import GOVERNANCE, PACKS, SERVERS, TENANTS, VIEWS, Sources
+from hubbub.settings.sources import GOVERNANCE, OAUTH, PACKS, SERVERS, TENANTS, VIEWS, Sources
 
 if TYPE_CHECKING:
     from hubbub.server.pack import Pack
@@ -32,6 +32,23 @@ def assemble(
         PackUnavailable: a pack that was asked for cannot run.
         TargetFailed: the target raised while it was loaded.
     """
+    server = _assemble(settings, sources, report)
+    apply_oauth(server, sources)
+    return server
+
+
+def apply_oauth(server: Server, sources: Sources) -> None:
+    """Give a server its settings of OAuth, if there are any.
+
+    Raises: SettingsError.
+    """
+    if has_section(sources, (OAUTH,)):
+        from hubbub.settings.oauth import read_oauth  # Most servers have none.
+
+        server.oauth = read_oauth(sources)
+
+
+def _assemble(settings: ServeSettings, sources: Sources, report: Callable[[str], None]) -> Server:
     if needs_hub(settings, sources):
         from hubbub.assembly.hub import assemble_hub
 

@@ -15,10 +15,11 @@ from hubbub.assembly.tenants import apply_egress, apply_tenants
 from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
 from hubbub.errors import SettingsError
 from hubbub.hub.config import UpstreamConfig
-from hubbub.hub.gateway import Gateway, make_upstream
+from hubbub.hub.gateway import Gateway
 from hubbub.hub.known_names import KnownNames
 from hubbub.hub.local import LocalUpstream
 from hubbub.hub.upstream import Upstream
+from hubbub.hub.upstream_factory import make_upstream
 from hubbub.ports import Sealer
 from hubbub.server.server import Server
 from hubbub.settings import format_suggestion

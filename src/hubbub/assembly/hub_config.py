@@ -149,7 +149,9 @@ def _file_upstreams(sources: Sources, packs: _Packs, rules: ServerRules | None) 
         elif settings.target is not None:
             yield replace(config, target=settings.target, timeout_s=settings.timeout_s)
         else:
-            yield replace(config, remote=make_server_config(name, settings, rules=rules))
+            remote = make_server_config(name, settings, rules=rules)
+            per_user = settings.oauth is not None and settings.oauth.per_user
+            yield replace(config, remote=remote, per_user=per_user)
 
 
 def _mcp_json_upstreams(path: str | None, rules: ServerRules | None) -> Iterator[UpstreamConfig]:

@@ -45,12 +45,18 @@ def make_server_config(
     }
     entry_fields = {key: value for key, value in entry.items() if value}
     text = msgspec.json.encode({"mcpServers": {name: entry_fields}})
-    if variables is None and b"${" in text:
+    has_client_secret = settings.oauth is not None and settings.oauth.client_secret is not None
+    if variables is None and (b"${" in text or has_client_secret):
         from hubbub.settings.variables import read_variables  # Most sections refer to none.
 
         variables = {**read_variables(), **os.environ}
-    (config,) = parse_mcp_json(text, variables, () if rules is None else rules.secrets)
+    secret_names = () if rules is None else rules.secrets
+    (config,) = parse_mcp_json(text, variables, secret_names)
     try:
+        if settings.oauth is not None:
+            from hubbub.assembly.server_oauth import make_oauth
+
+            config = replace(config, auth=make_oauth(name, settings.oauth, variables or {}, secret_names))
         config = replace(
             without_nested_hub(config),
             timeout_s=settings.timeout_s,

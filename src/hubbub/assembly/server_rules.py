@@ -49,7 +49,9 @@ class ServerRules(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises: SettingsError, if the rules do not allow its URL.
         """
-        values = (*config.headers.values(), *config.env.values())
+        values = [*config.headers.values(), *config.env.values()]
+        if config.auth is not None:
+            values.append(getattr(config.auth, "client_secret", None))
         names = {name for value in values if isinstance(value, SecretTemplate) for name in value.names}
         provider = SecretProvider({name: self.secrets[name] for name in sorted(names)}) if names else None
         egress = self.egress if config.is_remote and self.egress != NO_RULES else None
@@ -74,6 +76,9 @@ class ServerRules(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not self.has_tenants:
             return
+        client_secret = None if settings.oauth is None else settings.oauth.client_secret
+        if client_secret is not None and "${" not in client_secret.reveal():
+            raise _literal_error(f"servers.{name}.oauth.client_secret")
         for table, values in (("headers", settings.headers), ("env", settings.env)):
             for key, value in values.items():
                 if "${" not in value.reveal() and _is_secret(key, value):

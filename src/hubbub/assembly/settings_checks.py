@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.settings.fields import list_settings
-from hubbub.settings.read import describe_unknown_variables, known_variables, read_settings, unknown_variables
+from hubbub.settings.read import (
+    describe_unknown_variables,
+    has_section,
+    known_variables,
+    read_settings,
+    unknown_variables,
+)
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.sources import GOVERNANCE, HUB, PACKS, SERVERS, VARIABLE_PREFIX, VIEWS, Sources
+from hubbub.settings.sources import GOVERNANCE, HUB, OAUTH, PACKS, SERVERS, VARIABLE_PREFIX, VIEWS, Sources
 from hubbub.suggestions import format_suggestion
 
 if TYPE_CHECKING:
@@ -27,7 +33,7 @@ def check_sources(sources: Sources) -> str:
     Raises: SettingsError.
     """
     known = known_variables(ServeSettings)
-    known |= _check_servers(sources) | _check_hub(sources) | _check_governance(sources)
+    known |= _check_servers(sources) | _check_hub(sources) | _check_governance(sources) | _check_oauth(sources)
     unknown = unknown_variables(sources.environ, known)
     sections = sources.file.table((PACKS,)) if sources.file is not None else {}
     if not unknown and not sections:
@@ -128,6 +134,16 @@ def _check_governance(sources: Sources) -> set[str]:
         for part in sources.file.table((name,)) if sources.file is not None else ():
             known |= known_variables(kind, (name, part))
     return known
+
+
+def _check_oauth(sources: Sources) -> set[str]:
+    """Read the section about tokens; return the variables that belong to it."""
+    if not has_section(sources, (OAUTH,)):
+        return set()
+    from hubbub.settings.oauth import OAuthSettings, read_oauth
+
+    read_oauth(sources)
+    return known_variables(OAuthSettings, (OAUTH,))
 
 
 def _pack_variables(entry: PackEntry) -> set[str]:

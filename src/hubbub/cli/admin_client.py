@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial, wraps
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,7 +20,6 @@ import msgspec
 from hubbub import bounds
 from hubbub.cli.client_runner import run
 from hubbub.cli.errors import FAILED
-from hubbub.cli.exit_codes import replace_controls
 from hubbub.cli.output import write_json
 from hubbub.cli.terminal import note
 from hubbub.client.client import Client
@@ -34,6 +34,7 @@ from hubbub.settings import Secret
 F = TypeVar("F", bound=Callable[..., Any])
 ShowResult = Callable[[Any], None]
 FindProblems = Callable[[Any], list[str]]
+AdminWork = Callable[["AdminConnection"], Awaitable[int]]
 _PATH: Final = "/mcp/admin"
 _LOCAL_URL: Final = f"http://localhost{_PATH}"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -51,23 +52,89 @@ class AdminOptions(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     as_json: bool = False
 
+    @property
+    def names_hub(self) -> bool:
+        """Whether the user asked for a running hub."""
+        return self.hub is not None or self.url is not None or self.key is not None
 
-def admin_options(function: F) -> F:
-    """Add the options that all commands of administration share; the function gets them as `options`."""
+
+def hub_options(function: F) -> F:
+    """Add the options that choose a hub; the function gets them as `options`."""
 
     @wraps(function)
-    def wrapped(*arguments: Any, hub: str | None, url: str | None, key: str | None, as_json: bool, **more: Any) -> Any:
+    def wrapped(
+        *arguments: Any, hub: str | None, url: str | None, key: str | None, as_json: bool = False, **more: Any
+    ) -> Any:
         return function(*arguments, options=AdminOptions(hub=hub, url=url, key=key, as_json=as_json), **more)
 
     decorators = (
-        click.option("--hub", metavar="PID|ADDRESS", help="The hub on this machine, if several run."),
+        click.option("--hub", metavar="PID|ADDRESS", help="A hub on this machine, by its process id or address."),
         click.option("--url", metavar="URL", help="A hub elsewhere, such as https://hub.example.com; needs --key."),
         click.option("--key", metavar="KEY", help="A key with the scope hub:admin, or ${NAME} of a variable."),
-        click.option("--json", "as_json", is_flag=True, help="Write JSON."),
     )
     for decorate in reversed(decorators):
         wrapped = decorate(wrapped)
     return wrapped  # type: ignore[return-value]
+
+
+def admin_options(function: F) -> F:
+    """Add the options that choose a hub, and `--json`; the function gets them as `options`."""
+    return click.option("--json", "as_json", is_flag=True, help="Write JSON.")(hub_options(function))
+
+
+def find_hub_with_settings(config: str | None) -> RunningHub | None:
+    """Return the hub on this machine that was started with a settings file and can be administered, if there is one."""
+    if config is None:
+        return None
+    path = str(Path(config).absolute())
+    return next((hub for hub in running_hubs() if hub.config == path and hub.socket is not None), None)
+
+
+class AdminConnection:
+    """A connection with the administration of a running hub."""
+
+    def __init__(self, client: Client, options: AdminOptions) -> None:
+        self._client = client
+        self._options = options
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """Call a function, without the arguments that are None, and return its result.
+
+        Raises:
+            AdminCallFailed: the function refused the call.
+            HubbubError
+        """
+        given = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            result = await self._client.call_tool(tool, given)
+        except HubbubError as error:
+            raise _explain(error, self._options, tool) from None
+        if result.is_error:
+            raise AdminCallFailed(_error_message(result))
+        return result.structured_content
+
+
+class AdminCallFailed(Exception):
+    """A function of administration refused a call; the command ends with exit code 1."""
+
+
+def run_admin(options: AdminOptions, work: AdminWork) -> int:
+    """Connect to a hub and run a command's work; return the exit code.
+
+    Raises: SettingsError, if there is no such hub.
+    """
+    return run(_run_admin(_make_client(options), options, work))
+
+
+async def _run_admin(client: Client, options: AdminOptions, work: AdminWork) -> int:
+    try:
+        async with client:
+            return await work(AdminConnection(client, options))
+    except AdminCallFailed as failure:
+        note(f"hubbub: {failure}")
+        return FAILED
+    except HubbubError as error:
+        raise _explain(error, options, "") from None
 
 
 def call_admin(
@@ -83,34 +150,19 @@ def call_admin(
 
     Raises: SettingsError, if there is no such hub.
     """
-    given = {name: value for name, value in arguments.items() if value is not None}
-    return run(_call(_make_client(options), options, tool, given, show, find_problems))
 
+    async def work(hub: AdminConnection) -> int:
+        found = await hub.call(tool, arguments)
+        if options.as_json:
+            write_json(found)
+        else:
+            show(found)
+        problems = find_problems(found)
+        for problem in problems:
+            note(f"hubbub: {problem}")
+        return FAILED if problems else 0
 
-async def _call(
-    client: Client,
-    options: AdminOptions,
-    tool: str,
-    arguments: dict[str, Any],
-    show: ShowResult,
-    find_problems: FindProblems,
-) -> int:
-    try:
-        async with client:
-            result = await client.call_tool(tool, arguments)
-    except HubbubError as error:
-        raise _explain(error, options, tool) from None
-    if result.is_error:
-        note(replace_controls(f"hubbub: {_error_message(result)}"))
-        return FAILED
-    if options.as_json:
-        write_json(result.structured_content)
-    else:
-        show(result.structured_content)
-    problems = find_problems(result.structured_content)
-    for problem in problems:
-        note(replace_controls(f"hubbub: {problem}"))
-    return FAILED if problems else 0
+    return run_admin(options, work)
 
 
 def _explain(error: HubbubError, options: AdminOptions, tool: str) -> HubbubError:

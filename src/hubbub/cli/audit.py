@@ -1,17 +1,22 @@
-"""`hubbub audit`: verifies, shows and exports the audit journal, from its files; no hub has to run."""
+"""`hubbub audit`: verifies, shows and exports the audit journal, from its files or at a running hub."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 import msgspec
 
+from hubbub.cli.admin_client import AdminOptions, hub_options
 from hubbub.cli.errors import FAILED
+from hubbub.cli.hub_journal import search_at_hub, tail_at_hub, verify_at_hub
 from hubbub.cli.output import write_json, write_lines
 from hubbub.errors import SettingsError
 from hubbub.governance.audit_events import AuditRecord
@@ -25,6 +30,8 @@ from hubbub.settings.folders import data_folder
 from hubbub.settings.governance import AUDIT, AuditSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
+Records: TypeAlias = Iterable[tuple[bytes, AuditRecord]]
+"""Records with their lines."""
 
 _HELP = """Verify, show and export the audit journal of this node.
 
@@ -34,7 +41,8 @@ hubbub audit tail --follow
 hubbub audit search --tenant acme --effect deny --since 2026-11-18
 hubbub audit export --tenant acme --format csv > acme.csv
 
-The commands read the files of the journal, so they work while the hub runs and while it does not.
+The commands read the files of the journal, while the hub runs and while it does not. With --hub
+or --url, they ask a running hub, which records that.
 """
 _PROGRESS_STEP_BYTES: Final = 16 * 1024 * 1024
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -57,6 +65,23 @@ _FILTERS: Final = (
     click.option("--since", metavar="TIME", help="Only records from then on: UTC, such as 2026-11-18T09:30."),
     click.option("--until", metavar="TIME", help="Only records before then."),
 )  # fmt: skip
+
+
+def _source_options(function: F) -> F:
+    """Add the options that choose the files or a hub; the command gets `folder`, `config` and `options`."""
+    decorated: Any = _folder_option(_config_option(hub_options(function)))
+    found: F = decorated
+    return found
+
+
+def _asks_hub(options: AdminOptions, folder: str | None, config: str | None) -> bool:
+    """Whether to ask a running hub; otherwise the files are read.
+
+    Raises: SettingsError, if both were chosen.
+    """
+    if options.names_hub and (folder is not None or config is not None):
+        raise SettingsError("--folder and --config choose files; leave them out with --hub and --url")
+    return options.names_hub
 
 
 def _filters(function: F) -> F:
@@ -91,8 +116,7 @@ def command() -> None:
 
 
 @command.command("verify", help="Verify the hash chain. The exit code is 1 if a record was changed, added or removed.")
-@_folder_option
-@_config_option
+@_source_options
 @click.option(
     "--head", "expected", metavar="FILE|HASH",
     help="A head that was stored elsewhere; without it, a journal whose end was cut off can be valid.",
@@ -100,19 +124,28 @@ def command() -> None:
 @click.option("--public-key", metavar="FILE", help="The Ed25519 public key (PEM) that the heads must be signed with.")
 @_json_option
 def verify_journal(
-    folder: str | None, config: str | None, expected: str | None, public_key: str | None, as_json: bool
+    folder: str | None, config: str | None, options: AdminOptions, expected: str | None, public_key: str | None
 ) -> int:
     """Write a report."""
+    head = None if expected is None else _read_expected(expected)
+    show = partial(_show_report, as_json=options.as_json)
+    if _asks_hub(options, folder, config):
+        if public_key is not None:
+            raise SettingsError("--public-key is for files: a hub that verifies its own signatures proves nothing")
+        return verify_at_hub(options, head, show)
     # Whoever has a stored head gets a report about what is missing.
     path = _find_folder(folder, config, may_be_empty=expected is not None)
     from hubbub.security.crypto import VerifyingKey
 
     key = None if public_key is None else VerifyingKey(Path(public_key))
-    head = None if expected is None else _read_expected(expected)
     try:
         report = verify(path, public_key=key, expected=head, progress=_make_progress())
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
+    return show(report)
+
+
+def _show_report(report: VerificationReport, *, as_json: bool) -> int:
     if as_json:
         write_json({"holds": report.holds, **msgspec.to_builtins(report)})
     else:
@@ -121,23 +154,27 @@ def verify_journal(
 
 
 @command.command("tail", help="Show the last records.")
-@_folder_option
-@_config_option
+@_source_options
 @click.option("-n", "--lines", "number", type=click.IntRange(min=0), default=20, show_default=True, metavar="N",
               help="How many records.")  # fmt: skip
 @click.option("-f", "--follow", "follows", is_flag=True, help="Go on with records that are added, until Ctrl+C.")
 @_filters
 @_json_option
 def tail(
-    folder: str | None, config: str | None, number: int, follows: bool, wanted: Filter, as_json: bool
-) -> int:  # fmt: skip
+    folder: str | None, config: str | None, options: AdminOptions, number: int, follows: bool, wanted: Filter
+) -> int:
     """Show records, and wait for further ones."""
+    as_json = options.as_json
+    if _asks_hub(options, folder, config):
+        if follows:
+            raise SettingsError("--follow is for files: a hub would record each time that it is asked")
+        return tail_at_hub(options, wanted, number, partial(_write_records, as_json=as_json))
     path = _find_folder(folder, config)
     last = read_tail(path, 1)
     last_seq = last[0][1].seq if last else 0
     found = read_tail(path, number, wanted)
     # What was added meanwhile is shown below, once.
-    _write_records([pair for pair in found if not follows or pair[1].seq <= last_seq], as_json)
+    _write_records([pair for pair in found if not follows or pair[1].seq <= last_seq], as_json=as_json)
     if follows:
         import asyncio
 
@@ -146,44 +183,72 @@ def tail(
 
 
 @command.command("search", help="Show the records that match all given options.")
-@_folder_option
-@_config_option
+@_source_options
 @_filters
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
 @_json_option
-def search(folder: str | None, config: str | None, wanted: Filter, limit: int | None, as_json: bool) -> int:
+def search(folder: str | None, config: str | None, options: AdminOptions, wanted: Filter, limit: int | None) -> int:
     """Show records in the order of the journal."""
-    from itertools import islice
-
-    _write_records(islice(search_records(_find_folder(folder, config), wanted), limit), as_json)
+    write = partial(_write_records, as_json=options.as_json)
+    if _asks_hub(options, folder, config):
+        return search_at_hub(options, wanted, limit, write)
+    write(islice(search_records(_find_folder(folder, config), wanted), limit))
     return 0
 
 
 @command.command("export", help="Write records as JSON lines, exactly as in the journal, or as CSV.")
-@_folder_option
-@_config_option
+@_source_options
 @_filters
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
 @click.option("--output", metavar="FILE", help="A new file; by default stdout.")
-def export(folder: str | None, config: str | None, wanted: Filter, form: str, output: str | None) -> int:
+def export(
+    folder: str | None, config: str | None, options: AdminOptions, wanted: Filter, form: str, output: str | None
+) -> int:
     """Write records."""
+    if _asks_hub(options, folder, config):
+        with _open_output(output) as write:
+            return search_at_hub(options, wanted, None, _make_exporter(form, write))
     found = search_records(_find_folder(folder, config), wanted)
-    lines: Iterable[bytes]
-    if form == "csv":
-        lines = (text.encode() for text in format_csv(record for _, record in found))
-    else:
-        lines = (line for line, _ in found)
+    with _open_output(output) as write:
+        _make_exporter(form, write)(found)
+    return 0
+
+
+def _make_exporter(
+    form: str, write: Callable[[bytes], object]
+) -> Callable[[Iterable[tuple[bytes, AuditRecord]]], None]:
+    """Return a function that writes records in a format, each time some more of them."""
+    is_first = True
+
+    def export_records(found: Records) -> None:
+        nonlocal is_first
+        if form == "jsonl":
+            for line, _ in found:
+                write(line)
+            return
+        rows = format_csv(record for _, record in found)
+        for text in rows if is_first else islice(rows, 1, None):  # one line with the names of the columns
+            write(text.encode())
+        is_first = False
+
+    return export_records
+
+
+@contextmanager
+def _open_output(output: str | None) -> Iterator[Callable[[bytes], object]]:
+    """Yield a function that writes to stdout, or to a new file that only the user can read.
+
+    Raises: SettingsError.
+    """
     if output is None:
-        for line in lines:
-            click.echo(line, nl=False)
-        return 0
+        yield partial(click.echo, nl=False)
+        return
     try:
         with Path(output).open("xb") as file:
             Path(output).chmod(0o600)
-            file.writelines(lines)
+            yield file.write
     except OSError as error:
         raise SettingsError(f"{output}: cannot be written: {error.strerror}") from None
-    return 0
 
 
 def _find_folder(folder: str | None, config: str | None, *, may_be_empty: bool = False) -> Path:
@@ -256,7 +321,7 @@ def _describe_report(report: VerificationReport) -> Iterator[str]:
         yield f"the last line is incomplete ({report.torn_bytes} bytes): it is being written, or the hub was killed"
 
 
-def _write_records(found: Iterable[tuple[bytes, AuditRecord]], as_json: bool) -> None:
+def _write_records(found: Records, *, as_json: bool) -> None:
     if as_json:
         for line, _ in found:
             click.echo(line, nl=False)
@@ -266,7 +331,7 @@ def _write_records(found: Iterable[tuple[bytes, AuditRecord]], as_json: bool) ->
 
 async def _follow(folder: Path, first_seq: int, wanted: Filter, as_json: bool) -> None:
     async for batch in follow_records(folder, first_seq=first_seq):
-        _write_records(((line, record) for line, record in batch if wanted.matches(record)), as_json)
+        _write_records(((line, record) for line, record in batch if wanted.matches(record)), as_json=as_json)
 
 
 def _describe_record(record: AuditRecord) -> str:

@@ -54,6 +54,8 @@ class Diagnosis(msgspec.Struct):
     packs: list[PackDiagnosis]
     servers: list[Check] = []
     """The servers in hubbub.toml, checked without connecting to them."""
+    logins: list[Check] = []
+    """The logins at servers, checked without connecting to them."""
     clients: list[Check] = []
     """The MCP clients on this machine, with what is registered there."""
 
@@ -74,7 +76,8 @@ def diagnose(needed: Sequence[str] = ()) -> Diagnosis:
     packs = asyncio.run(_diagnose_packs(list(entries.values()), sources))
     ok = all(check.ok for check in checks) and all(_is_healthy(pack) for pack in packs if pack.name in needed)
     clients = asyncio.run(check_clients(this_machine()))
-    return Diagnosis(ok, __version__, checks, packs, _check_servers(sources, entries), clients)
+    logins = asyncio.run(_check_logins())
+    return Diagnosis(ok, __version__, checks, packs, _check_servers(sources, entries), logins, clients)
 
 
 def _is_healthy(pack: PackDiagnosis) -> bool:
@@ -146,6 +149,26 @@ def _check_server(name: str, settings: ServerSettings, packs: dict[str, PackEntr
     if config.is_remote or which(config.target, path=str(Path(config.chdir or ".").resolve())) or which(config.target):
         return Check(name, True, description)
     return Check(name, False, description, f"{config.target!r} is not on the PATH; install it, or correct `command`")
+
+
+async def _check_logins() -> list[Check]:
+    """Check that the stored logins can be read, and which of them need a person."""
+    from hubbub.cli.stored_logins import read_logins
+    from hubbub.oauth.client.credential_store import StoredCredentials
+
+    try:
+        logins = await read_logins(StoredCredentials())
+    except SettingsError as error:
+        return [Check("credentials", False, error.message)]
+    return [
+        Check(
+            login.server,
+            login.state != "expired",
+            f"{login.user or 'unknown user'} at {login.issuer}{', expired' if login.state == 'expired' else ''}",
+            f"hubbub login {login.server}" if login.state == "expired" else "",
+        )
+        for login in logins
+    ]
 
 
 async def _diagnose_packs(entries: list[PackEntry], sources: Sources) -> list[PackDiagnosis]:

@@ -47,6 +47,9 @@ def _as_text(diagnosis: Diagnosis) -> str:
     if diagnosis.servers:
         lines += ["", "servers"]
         lines += [_line(check.ok, check.name, check.detail, check.advice) for check in diagnosis.servers]
+    if diagnosis.logins:
+        lines += ["", "logins"]
+        lines += [_line(check.ok, check.name, check.detail, check.advice) for check in diagnosis.logins]
     if diagnosis.clients:
         lines += ["", "clients"]
         lines += [_line(each.ok, each.name, each.detail, each.advice, each.optional) for each in diagnosis.clients]

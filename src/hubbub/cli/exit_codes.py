@@ -30,6 +30,7 @@ from hubbub.errors import (
     SettingsError,
     TransportError,
 )
+from hubbub.oauth.errors import LoginRequired, MetadataError, OAuthError
 from hubbub.protocol.error_codes import METHOD_NOT_FOUND
 from hubbub.security.redact import redact
 
@@ -76,6 +77,10 @@ def _advice(error: HubbubError) -> str:
             advice = "; give the key with --key-env"
         case HttpError(status=status) | RemoteError(status=int(status)) if status in _UNAUTHORIZED:
             advice = "; give --header-env Authorization=VARIABLE, with 'Bearer …' in the variable"
+        case LoginRequired() | MetadataError():
+            advice = "; or give --header-env Authorization=VARIABLE, with 'Bearer …' in the variable"
+        case OAuthError():
+            advice = ""
         case HttpError(status=404 | 405):
             advice = "; check the path of the URL: many servers listen at /mcp"
         case EgressRefused(can_be_allowed=False):

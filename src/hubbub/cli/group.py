@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "install": "hubbub.cli.install:command",
     "key": "hubbub.cli.key:command",
     "keys": "hubbub.cli.keys:command",
+    "login": "hubbub.cli.login:command",
+    "logout": "hubbub.cli.logout:command",
     "pins": "hubbub.cli.pins:command",
     "plan": "hubbub.cli.plan:command",
     "policy": "hubbub.cli.policy:command",
@@ -32,6 +34,7 @@ COMMANDS: Final = {
     "sessions": "hubbub.cli.sessions:command",
     "tools": "hubbub.cli.tools:command",
     "trust": "hubbub.cli.trust:command",
+    "whoami": "hubbub.cli.whoami:command",
 }
 _HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -85,6 +88,7 @@ def hubbub() -> None:
     hubbub serve                                serve every pack that can run
     hubbub tools https://example.com/mcp        list the tools of a server
     hubbub call weather.py forecast city=Lima   call one
+    hubbub login https://example.com/mcp        log in at a server that is protected by OAuth
     hubbub install                              register Hubbub in the MCP clients on this machine
     hubbub import                               put a hub in front of the servers that they have
     hubbub keys create ada --tenant acme        let a person use a hub for a team

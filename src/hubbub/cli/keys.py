@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
+from hubbub.cli.admin_client import AdminOptions, admin_options, hub_options
 from hubbub.cli.errors import print_message
+from hubbub.cli.hub_keys import StoredKey, create_at_hub, find_hub, list_at_hub, revoke_at_hub, rotate_at_hub
 from hubbub.cli.output import write_json, write_lines
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.protocol.scopes import ADMIN_SCOPE
@@ -26,6 +29,10 @@ hubbub serve --key-file keys.toml --host 0.0.0.0
 
 The file contains only hashes: a key is shown once, when it is created or rotated. A running
 server notices changes within seconds.
+
+If a hub runs on this machine with the settings file of this folder (or HUBBUB_CONFIG), it is
+asked, changes its key file, and records that in its audit journal. --hub and --url choose
+another hub. With --key-file, or if no such hub runs, the commands read and write the file.
 """
 _UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _MAX_OVERLAP_DAYS: Final = 366
@@ -66,10 +73,23 @@ def command() -> None:
 @click.option("--user", metavar="USER", help="The user of the tenant; by default NAME.")
 @scope_option
 @days_option
+@hub_options
 def create(
-    name: str, key_file: str | None, tenant: str | None, user: str | None, scope: tuple[str, ...], days: int | None
+    name: str,
+    *,
+    key_file: str | None,
+    tenant: str | None,
+    user: str | None,
+    scope: tuple[str, ...],
+    days: int | None,
+    options: AdminOptions,
 ) -> int:
     """Create a key. Only the key itself goes to stdout, so that a script can read it."""
+    hub = find_hub(options, key_file)
+    if hub is not None:
+        _check_user(tenant, user)
+        arguments = {"name": name, "tenant": tenant, "user": user, "scopes": list(scope), "days": days}
+        return create_at_hub(hub, arguments)
     create_key(name, key_file, scopes=scope, days=days, tenant=tenant, user=user)
     return 0
 
@@ -87,8 +107,7 @@ def create_key(
 
     Raises: SettingsError.
     """
-    if user is not None and tenant is None:
-        raise SettingsError("--user needs --tenant: users belong to tenants")
+    _check_user(tenant, user)
     path = key_file_path(key_file)
     with _keep_folder_trusted(path):
         key, record = editor.create_key(path, name, tenant=tenant, user=user, scopes=scopes, days=days)
@@ -97,22 +116,34 @@ def create_key(
     click.echo(key)
 
 
+def _check_user(tenant: str | None, user: str | None) -> None:
+    if user is not None and tenant is None:
+        raise SettingsError("--user needs --tenant: users belong to tenants")
+
+
 @command.command("list", help="List the stored keys, without their secrets.")
 @file_option
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON array.")
-def list_keys(key_file: str | None, as_json: bool) -> int:
-    """Write one line for each key."""
+@admin_options
+def list_keys(key_file: str | None, options: AdminOptions) -> int:
+    """Write one line for each key, or a JSON array."""
+    hub = find_hub(options, key_file)
+    if hub is not None:
+        return list_at_hub(hub, partial(_show_keys, as_json=options.as_json))
     from hubbub.security.key_usage import read_last_uses
 
     last_uses = read_last_uses()
     records = read_records(key_file_path(key_file))
+    _show_keys([_describe(record, last_uses.get(record.id)) for record in records], as_json=options.as_json)
+    return 0
+
+
+def _show_keys(keys: Sequence[StoredKey], *, as_json: bool) -> None:
     if as_json:
-        write_json([_describe(record, last_uses.get(record.id)) for record in records])
-        return 0
-    rows = [_COLUMNS, *(_row(record, last_uses.get(record.id)) for record in records)]
+        write_json(keys)
+        return
+    rows = [_COLUMNS, *map(_row, keys)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     write_lines("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-    return 0
 
 
 @command.command("rotate", help="Replace the secret of a key: create its next version, and let the current one expire.")
@@ -126,13 +157,18 @@ def list_keys(key_file: str | None, as_json: bool) -> int:
     help="How long the current key stays valid, such as 24h; by default it ends at once.",
 )
 @days_option
-def rotate(name: str, key_file: str | None, overlap: timedelta, days: int | None) -> int:
+@hub_options
+def rotate(name: str, key_file: str | None, overlap: timedelta, days: int | None, options: AdminOptions) -> int:
     """Rotate a key. Only the new key goes to stdout, so that a script can read it."""
+    hub = find_hub(options, key_file)
+    if hub is not None:
+        arguments = {"name": name, "overlap_s": int(overlap.total_seconds()), "days": days}
+        return rotate_at_hub(hub, arguments, lambda created: _describe_end(created, overlap))
     path = key_file_path(key_file)
     with _keep_folder_trusted(path):
         new_key, record = editor.rotate_key(path, name, overlap=overlap, days=days)
     assert record.created is not None
-    ends = f"stays valid until {(record.created + overlap):%Y-%m-%d %H:%M:%S} UTC" if overlap else "is no longer valid"
+    ends = _describe_end(record.created, overlap)
     click.echo(
         f"hubbub: stored version {record.version} of the key for {name} in {path}; the previous one {ends}", err=True
     )
@@ -140,11 +176,19 @@ def rotate(name: str, key_file: str | None, overlap: timedelta, days: int | None
     return 0
 
 
+def _describe_end(created: datetime, overlap: timedelta) -> str:
+    return f"stays valid until {(created + overlap):%Y-%m-%d %H:%M:%S} UTC" if overlap else "is no longer valid"
+
+
 @command.command("revoke", help="Remove every version of a key; its sessions end within seconds.")
 @click.argument("name")
 @file_option
-def revoke(name: str, key_file: str | None) -> int:
+@hub_options
+def revoke(name: str, key_file: str | None, options: AdminOptions) -> int:
     """Remove a key from the file."""
+    hub = find_hub(options, key_file)
+    if hub is not None:
+        return revoke_at_hub(hub, name)
     path = key_file_path(key_file)
     editor.find_current(path, read_records(path), name)
     with _keep_folder_trusted(path):
@@ -205,37 +249,35 @@ def _check_tenant(record: KeyRecord, key_file: str | None) -> None:
         )
 
 
-def _describe(record: KeyRecord, last_use: int | None) -> dict[str, Any]:
-    return {
-        "name": record.name,
-        "prefix": record.prefix,
-        "tenant": record.tenant,
-        "user": record.owner,
-        "scopes": record.scopes,
-        "created": record.created,
-        "expires": record.expires,
-        "version": record.version,
-        "last_use": None if last_use is None else datetime.fromtimestamp(last_use, UTC),
-    }
-
-
-def _row(record: KeyRecord, last_use: int | None) -> tuple[str, ...]:
-    used = "never" if last_use is None else f"{datetime.fromtimestamp(last_use, UTC):%Y-%m-%d %H:%M}"
-    return (
-        record.name,
-        record.prefix,
-        record.tenant or "-",
-        record.owner or "-",
-        str(record.version),
-        "-" if record.created is None else f"{record.created:%Y-%m-%d}",
-        _format_expiry(record),
-        used,
-        " ".join(record.scopes) or "-",
+def _describe(record: KeyRecord, last_use: int | None) -> StoredKey:
+    return StoredKey(
+        name=record.name,
+        prefix=record.prefix,
+        tenant=record.tenant,
+        user=record.owner,
+        scopes=record.scopes,
+        created=record.created,
+        expires=record.expires,
+        version=record.version,
+        last_use=None if last_use is None else datetime.fromtimestamp(last_use, UTC),
     )
 
 
-def _format_expiry(record: KeyRecord) -> str:
-    if record.expires is None:
+def _row(key: StoredKey) -> tuple[str, ...]:
+    return (
+        key.name,
+        key.prefix,
+        key.tenant or "-",
+        key.user or "-",
+        str(key.version),
+        "-" if key.created is None else f"{key.created:%Y-%m-%d}",
+        _format_expiry(key.expires),
+        "never" if key.last_use is None else f"{key.last_use:%Y-%m-%d %H:%M}",
+        " ".join(key.scopes) or "-",
+    )
+
+
+def _format_expiry(expires: datetime | None) -> str:
+    if expires is None:
         return "never"
-    is_expired = record.expires_at <= datetime.now(UTC).timestamp()
-    return f"{'expired ' if is_expired else ''}{record.expires:%Y-%m-%d}"
+    return f"{'expired ' if expires <= datetime.now(UTC) else ''}{expires:%Y-%m-%d}"

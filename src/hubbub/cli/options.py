@@ -101,7 +101,7 @@ def _read_options(values: dict[str, Any]) -> Options:
     """Remove the shared options from the values and read them."""
     headers = _parse_pairs(values.pop("headers"), "--header", "NAME=VALUE")
     for name, variable in _parse_pairs(values.pop("header_variables"), "--header-env", "NAME=VARIABLE").items():
-        headers[name] = _read_variable(variable, "--header-env")
+        headers[name] = read_variable(variable, "--header-env")
     target_options = TargetOptions(
         config=values.pop("config"),
         mcp_json=values.pop("mcp_json"),
@@ -135,11 +135,15 @@ def _read_variables(texts: Sequence[str]) -> dict[str, Secret]:
         name, is_given, value = text.partition("=")
         if not name:
             raise SettingsError("--env must look like NAME=VALUE or NAME")
-        variables[name] = Secret(value if is_given else _read_variable(name, "--env"))
+        variables[name] = Secret(value if is_given else read_variable(name, "--env"))
     return variables
 
 
-def _read_variable(name: str, option: str) -> str:
+def read_variable(name: str, option: str) -> str:
+    """Return the value of an environment variable that an option names.
+
+    Raises: SettingsError, if it is not set.
+    """
     value = os.environ.get(name)
     if not value:
         raise SettingsError(f"{option}: the variable {name} is not set")

@@ -1,16 +1,18 @@
-"""`hubbub policy`: shows the policy of a hub, and what it decides about a request, without a running hub."""
+"""`hubbub policy`: shows the policy of the settings or of a running hub, and what it decides about a request."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, get_args
 
 import click
 import msgspec
 
+from hubbub.cli.admin_client import AdminConnection, AdminOptions, admin_options, call_admin, run_admin
 from hubbub.cli.output import write_json, write_lines
-from hubbub.governance.decision import TARGET_KINDS, Action, Effect, Target, TargetKind
+from hubbub.errors import SettingsError
+from hubbub.governance.decision import TARGET_KINDS, Action, Effect, PolicyDecision, Target, TargetKind
 from hubbub.governance.policy_explanation import ExplainedPolicy, PolicyRow, RuleCheck
 from hubbub.governance.policy_loader import load_policy
 from hubbub.protocol.calls import Principal
@@ -21,15 +23,19 @@ from hubbub.settings.governance import POLICY, TENANTS, AnnotationName, Governan
 from hubbub.settings.governance_reader import read_governance
 
 EXIT_CODES: Final[dict[Effect, int]] = {"allow": 0, "deny": 1, "confirm": 3}
+Locate: TypeAlias = Callable[[str], str]
+"""Returns the name of a rule, with its file and line if they are known."""
 _HUB: Final = "hub"
 _RULE_INDEX: Final = re.compile(r"policy\.rules\[([0-9]+)\]")
 _HELP: Final = """Show the policy of a hub, and what it decides.
 
-Reads [[tenants]] and [policy] as `hubbub serve` does; no hub has to run.
+Reads [[tenants]] and [policy] as `hubbub serve` does; no hub has to run. With --hub or --url, it
+asks a running hub, whose policy may be another: of files that it could not apply, or elsewhere.
 
 \b
 hubbub policy show
 hubbub policy test --tenant red --user alice call notes/write_note
+hubbub policy show --url https://hub.example.com --key '${ADMIN_KEY}'
 """
 _TEST_HELP: Final = """Decide whether a caller may do ACTION with SERVER/NAME, and show which rule decides.
 
@@ -49,7 +55,6 @@ usage or invalid settings.
 _config_option = click.option(
     "--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder, and the user's own."
 )
-_json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 
 
 @click.group(
@@ -61,12 +66,14 @@ def command() -> None:
 
 @command.command("show", help="List the rules of the policy in the order in which they decide, with their lines.")
 @_config_option
-@_json_option
-def show(config: str | None, as_json: bool) -> int:
+@admin_options
+def show(config: str | None, options: AdminOptions) -> int:
     """Write one line for each rule."""
+    if _asks_hub(options, config):
+        return call_admin(options, "hub.policy.show", {}, _show_policy_of_hub, _find_cut_rules)
     view = _PolicyView(config)
     rows = view.policy.list_rules()
-    if as_json:
+    if options.as_json:
         write_json(
             {
                 "engine": view.governance.policy.engine,
@@ -75,7 +82,7 @@ def show(config: str | None, as_json: bool) -> int:
             }
         )
         return 0
-    write_lines(_format_rows(view, rows))
+    write_lines(_format_rows(rows, view.policy.version, view.locate))
     return 0
 
 
@@ -98,7 +105,7 @@ def show(config: str | None, as_json: bool) -> int:
 @click.option("--kind", type=click.Choice(get_args(TargetKind)), help="What NAME is; by default ACTION tells.")
 @click.option("--explain", is_flag=True, help="Show each rule before the one that decides.")
 @_config_option
-@_json_option
+@admin_options
 def test(
     action: Action,
     target: str,
@@ -107,10 +114,13 @@ def test(
     annotations: tuple[str, ...],
     explain: bool,
     config: str | None,
-    as_json: bool,
+    options: AdminOptions,
     **caller: Any,
 ) -> int:
     """Write the decision."""
+    wanted = _parse_target(target, kind or TARGET_KINDS[action], annotations)
+    if _asks_hub(options, config):
+        return _test_at_hub(options, action, wanted, caller, explain=explain)
     view = _PolicyView(config)
     principal = Principal(
         f"{caller['tenant']}/{caller['user']}",
@@ -119,19 +129,79 @@ def test(
         user=caller["user"],
         client=caller["client"],
     )
-    wanted = _parse_target(target, kind or TARGET_KINDS[action], annotations)
     decision = view.policy.decide(principal, action, wanted)
     checks = view.policy.explain(principal, action, wanted) if explain else []
-    if as_json:
-        answer = {**msgspec.to_builtins(decision), "location": view.locate(decision.rule)}
-        if explain:
-            answer["checks"] = [_describe_check(view, check) for check in checks]
-        write_json(answer)
-    else:
-        write_lines(_format_check(view, check, action) for check in checks)
-        write_lines([decision.effect, f"rule: {view.locate(decision.rule)}"])
-        write_lines([f"reason: {decision.reason}"] if decision.reason else [])
+    _show_decision(action, decision, checks, view.locate, explains=explain, as_json=options.as_json)
     return EXIT_CODES[decision.effect]
+
+
+def _asks_hub(options: AdminOptions, config: str | None) -> bool:
+    """Whether to ask a running hub; otherwise the settings are read.
+
+    Raises: SettingsError, if both were chosen.
+    """
+    if options.names_hub and config is not None:
+        raise SettingsError("--config chooses a file; leave it out with --hub and --url")
+    return options.names_hub
+
+
+def _test_at_hub(
+    options: AdminOptions, action: Action, target: Target, caller: Mapping[str, Any], *, explain: bool
+) -> int:
+    arguments = {
+        "action": action,
+        "server": target.server,
+        "name": target.name,
+        "kind": target.kind,
+        "tenant": caller["tenant"] or None,
+        "user": caller["user"],
+        "client": caller["client"],
+        "scopes": list(caller["scopes"]),
+        "annotations": target.annotations and msgspec.to_builtins(target.annotations),
+    }
+
+    async def work(hub: AdminConnection) -> int:
+        found = await hub.call("hub.policy.test", arguments)
+        decision = msgspec.convert(found, PolicyDecision)
+        checks = [_read_check(check) for check in found["explanation"]] if explain else []
+        _show_decision(action, decision, checks, str, explains=explain, as_json=options.as_json)
+        return EXIT_CODES[decision.effect]
+
+    return run_admin(options, work)
+
+
+def _read_check(found: dict[str, Any]) -> RuleCheck:
+    return msgspec.convert({**found, "is_match": found["isMatch"]}, RuleCheck)
+
+
+def _show_decision(
+    action: Action,
+    decision: PolicyDecision,
+    checks: Sequence[RuleCheck],
+    locate: Locate,
+    *,
+    explains: bool,
+    as_json: bool,
+) -> None:
+    if as_json:
+        answer = {**msgspec.to_builtins(decision), "location": locate(decision.rule)}
+        if explains:
+            answer["checks"] = [_describe_check(check, locate) for check in checks]
+        write_json(answer)
+        return
+    write_lines(_format_check(check, action, locate) for check in checks)
+    write_lines([decision.effect, f"rule: {locate(decision.rule)}"])
+    write_lines([f"reason: {decision.reason}"] if decision.reason else [])
+
+
+def _show_policy_of_hub(found: Any) -> None:
+    rows = [msgspec.convert(rule, PolicyRow) for rule in found["rules"]]
+    write_lines(_format_rows(rows, found["version"], str))
+
+
+def _find_cut_rules(found: Any) -> list[str]:
+    shown, total = len(found["rules"]), found["total"]
+    return [f"the hub returned only the first {shown} of {total} rules"] if shown < total else []
 
 
 class _PolicyView:
@@ -183,20 +253,20 @@ def _describe_row(row: PolicyRow) -> dict[str, Any]:
     return {"rule": row.rule, "effect": row.effect, "condition": row.condition, "reason": row.reason}
 
 
-def _describe_check(view: _PolicyView, check: RuleCheck) -> dict[str, Any]:
+def _describe_check(check: RuleCheck, locate: Locate) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(check)
-    return {"matches": fields.pop("is_match"), **fields, "location": view.locate(check.rule)}
+    return {"matches": fields.pop("is_match"), **fields, "location": locate(check.rule)}
 
 
-def _format_rows(view: _PolicyView, rows: Sequence[PolicyRow]) -> Iterator[str]:
+def _format_rows(rows: Sequence[PolicyRow], version: str, locate: Locate) -> Iterator[str]:
     for row in rows:
         reason = f"  ({row.reason})" if row.reason else ""
-        yield f"{row.effect:<8} {view.locate(row.rule)}{f'  {row.condition}' if row.condition else ''}{reason}"
-    yield f"version  {view.policy.version}"
+        yield f"{row.effect:<8} {locate(row.rule)}{f'  {row.condition}' if row.condition else ''}{reason}"
+    yield f"version  {version}"
 
 
-def _format_check(view: _PolicyView, check: RuleCheck, action: Action) -> str:
+def _format_check(check: RuleCheck, action: Action, locate: Locate) -> str:
     mark = "match   " if check.is_match else "no match"
     about = "" if check.action == action else f" for {check.action}"
     detail = f": {check.detail}" if check.detail else ""
-    return f"{mark} {check.effect:<8} {view.locate(check.rule)}{about}{detail}"
+    return f"{mark} {check.effect:<8} {locate(check.rule)}{about}{detail}"

@@ -96,9 +96,9 @@ def _show_sessions(found: Any) -> None:
 
 
 def _show_logout(found: Any) -> None:
-    write_lines(
-        [f"ended {found['serverSessions']} sessions with servers and {found['clientSessions']} sessions of clients"]
-    )
+    ended = f"ended {found['serverSessions']} sessions with servers and {found['clientSessions']} sessions of clients"
+    logins = found.get("logins", 0)
+    write_lines([f"{ended}, and {logins} logins of users at servers" if logins else ended])
 
 
 def _format_idle(session: Any) -> str:

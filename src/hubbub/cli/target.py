@@ -70,7 +70,18 @@ def resolve_target(target: str | Sequence[str], options: TargetOptions) -> Serve
         changes["allow_private_network"] = True
     if options.timeout_s is not None:
         changes["timeout_s"] = options.timeout_s
-    return replace(config, **changes)
+    return use_stored_login(replace(config, **changes))
+
+
+def use_stored_login(config: ServerConfig) -> ServerConfig:
+    """Let a command use the login of this user at a server, unless other credentials are configured."""
+    has_credentials = config.auth is not None or any(name.lower() == "authorization" for name in config.headers)
+    if not config.is_remote or has_credentials or config.headers_provider is not None:
+        return config
+    from hubbub.oauth.client.credential_store import StoredCredentials
+    from hubbub.oauth.client.settings import OAuth
+
+    return replace(config, auth=OAuth(store=StoredCredentials()))
 
 
 def _resolve(target: str | Sequence[str], options: TargetOptions) -> ServerConfig:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ from msgspec.structs import force_setattr
 from hubbub import bounds
 from hubbub.client.urls import check_url, redact_url
 from hubbub.errors import HubbubError, SecretUnavailable, SettingsError, TransportError
-from hubbub.ports import ClientTransport, InMemoryServer, SecretResolver
+from hubbub.ports import Authorizer, ClientTransport, InMemoryServer, SecretResolver
 from hubbub.protocol.http_headers import check_request_header
 from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN, SUPPORTED_VERSIONS
 from hubbub.settings.secret import Secret, SecretTemplate
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     import socket
 
     from hubbub.client.known_secrets import KnownSecrets
+    from hubbub.net.client import HttpClient
     from hubbub.net.egress_rules import EgressRules
+    from hubbub.oauth.client.settings import OAuth
 
 Transport: TypeAlias = Literal["stdio", "streamable_http", "websocket", "sse", "memory"]
 Hook: TypeAlias = Callable[[str], Any]
@@ -72,6 +75,7 @@ _ONLY_REMOTE: Final = (
     "max_response_bytes",
     "allow_private_network",
     "egress",
+    "auth",
 )
 _CALLABLES: Final = ("env_provider", "headers_provider", "on_stdout_line", "on_stderr_line")
 
@@ -98,6 +102,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     headers: Values = {}
     headers_provider: Provider | None = None
     """Called before each request; takes precedence over `headers`."""
+    auth: OAuth | Authorizer | None = None
+    """Obtains tokens for it: `OAuth(...)`."""
     on_stdout_line: Hook | None = None
     """Called with every message that the server sends; they may contain secrets, so keep them out of logs."""
     on_stderr_line: Hook | None = None
@@ -219,8 +225,18 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             check_url(self.url, _SCHEMES[self.transport])
             if self.egress is not None:
                 self.egress.check_url(self.url)
+            if self.auth is not None:
+                self._check_auth(self.auth)
             for name, value in self.headers.items():
                 check_request_header(name, value.reveal() if isinstance(value, Secret) else "")
+
+    def _check_auth(self, auth: Any) -> None:
+        from hubbub.oauth.client.settings import OAuth
+
+        if not isinstance(auth, OAuth) and not callable(getattr(auth, "handle_refusal", None)):
+            raise SettingsError(f"`auth` must be an OAuth, not {type(auth).__name__}")
+        if any(name.lower() == "authorization" for name in self.headers):
+            raise SettingsError("`auth` cannot be used with the header Authorization; remove one of them")
 
 
 def check_seconds(name: str, value: Any) -> float:
@@ -330,8 +346,10 @@ def open_transport(
     secrets.learn_url(url)
     egress = egress_policy(urlsplit(url).hostname or "", config.allow_private_network)
 
+    new_http_client = HttpClient if config.auth is None else _authorized_http_client(config, config.auth, secrets)
+
     def make_http_client() -> HttpClient:
-        return HttpClient(
+        return new_http_client(
             egress,
             connect_s=config.open_timeout_s or bounds.CONNECT_TIMEOUT_S,
             idle_s=config.read_timeout_s,
@@ -372,6 +390,35 @@ def open_transport(
         mask=secrets.mask,
         hide=secrets.hide,
     )
+
+
+def _authorized_http_client(
+    config: ServerConfig, auth: OAuth | Authorizer, secrets: KnownSecrets
+) -> Callable[..., HttpClient]:
+    """Return the constructor of HTTP clients that add tokens."""
+    from hubbub.oauth.client.settings import OAuth
+    from hubbub.transports.authorized_http_client import AuthorizedHttpClient
+
+    authorizer: Authorizer
+    if isinstance(auth, OAuth):
+        from hubbub.oauth.client.authorizer import share_authorizer
+
+        read_references = _reference_reader(config, secrets)
+
+        async def reveal(secret: Secret) -> str:
+            return await read_references(secret) if isinstance(secret, SecretTemplate) else secret.reveal()
+
+        authorizer = share_authorizer(
+            str(config.url),
+            auth,
+            rules=config.egress,
+            allow_private_network=config.allow_private_network,
+            reveal=reveal,
+            tenant=config.tenant,
+        )
+    else:
+        authorizer = auth
+    return partial(AuthorizedHttpClient, authorizer, learn=secrets.learn)
 
 
 def _headers_function(config: ServerConfig, secrets: KnownSecrets) -> Callable[[], Awaitable[dict[str, str]]]:

@@ -26,7 +26,7 @@ from hubbub.suggestions import format_suggestion
 _VARIABLE: Final = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE_NAME: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _SECRET: Final = re.compile(r"secret:([A-Za-z0-9_-]+)")
-_SECRET_KEYS: Final = ("headers.", "env.")
+_SECRET_KEYS: Final = ("headers.", "env.", "oauth.client_secret")
 _TYPES: Final = {
     "stdio": "stdio",
     "local": "stdio",
@@ -80,6 +80,17 @@ def parse_mcp_json(
         for name, entry in servers.items()
         if not (isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False))
     ]
+
+
+def expand_text(
+    text: str, variables: Mapping[str, str], secret_names: Collection[str], *, server: str, key: str
+) -> str | SecretTemplate:
+    """Replace the variables in a value of a server, as in such a file.
+
+    Raises: SettingsError.
+    """
+    found: str | SecretTemplate = _Substitution(variables, secret_names).apply(text, server, key)
+    return found
 
 
 def _line_prefix(error: Exception, text: str | bytes) -> str:
@@ -167,7 +178,8 @@ class _Substitution:
     def _check_secret(self, secret: str, server: str, key: str) -> str:
         if not key.startswith(_SECRET_KEYS):
             raise SettingsError(
-                f"server {server!r}: {key} refers to a secret; secrets can be used only in headers and env"
+                f"server {server!r}: {key} refers to a secret; secrets can be used only in headers, env and "
+                "oauth.client_secret"
             )
         if secret not in self._secret_names:
             raise SettingsError(

@@ -32,6 +32,7 @@ from hubbub.errors import (
     ParseError,
     TransportError,
 )
+from hubbub.net.timeouts import pausable
 from hubbub.observe import rate_limit_logger
 from hubbub.ports import ClientTransport, OutgoingRequest, ReturnPath
 from hubbub.protocol.error_codes import error_response, remote_error
@@ -108,20 +109,24 @@ class JsonRpcClient:
         """
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
-        if self._starting is None:
-            self._starting = asyncio.ensure_future(self.transport.start(self))
-            self._starting.add_done_callback(mark_retrieved)
-        starting = self._starting
         try:
-            async with asyncio.timeout(_seconds_or_none(self._timeout_s)):
-                await asyncio.wait([starting])
+            async with asyncio.timeout(_seconds_or_none(self._timeout_s)) as timeout:
+                with pausable(timeout):
+                    starting = self._start_transport()
+                    await asyncio.wait([starting])
         except TimeoutError:
-            starting.cancel()
+            self._start_transport().cancel()
             raise DeadlineExceeded("The connection to the server", self._timeout_s) from None
         if starting.cancelled():  # by `close`, not by our own caller
             raise ConnectionClosed("The client was closed while it started")
         starting.result()
         self._is_started = True
+
+    def _start_transport(self) -> asyncio.Future[None]:
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self.transport.start(self))
+            self._starting.add_done_callback(mark_retrieved)
+        return self._starting
 
     async def request(
         self,
@@ -189,7 +194,8 @@ class JsonRpcClient:
                 finally:
                     self._deadlines.remove(deadline)
             async with asyncio.timeout(_seconds_or_none(seconds)) as request.clock:
-                await self.transport.send_request(request)
+                with pausable(request.clock):
+                    await self.transport.send_request(request)
                 return await request.answer
         except TimeoutError:
             self._cancel_request(request, "timeout")

@@ -35,6 +35,7 @@ from hubbub.errors import (
     SessionLost,
     TransportError,
 )
+from hubbub.net.timeouts import pausable
 from hubbub.ports import ReturnPath
 from hubbub.protocol.mcp_headers import encode_value
 from hubbub.protocol.revisions import LEGACY, MODERN, Era, Revision
@@ -125,10 +126,11 @@ class Session:
         """
         operation, hint = "The connection to the server", ""
         try:
-            async with asyncio.timeout(_seconds_or_none(self.timeout_s)):
-                await self.rpc.start()
-                operation = "The answer to the handshake"
-                await negotiation.negotiate(self, self._config.protocol_version)
+            async with asyncio.timeout(_seconds_or_none(self.timeout_s)) as timeout:
+                with pausable(timeout):
+                    await self.rpc.start()
+                    operation = "The answer to the handshake"
+                    await negotiation.negotiate(self, self._config.protocol_version)
         except TimeoutError:
             if operation.endswith("handshake"):
                 hint = negotiation.record_handshake_timeout(self, self._config.protocol_version)

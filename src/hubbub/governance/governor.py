@@ -30,7 +30,7 @@ from hubbub.errors import (
 )
 from hubbub.governance.approvals import MarkedCall
 from hubbub.governance.approved_rounds import ApprovedRounds, find_request_state
-from hubbub.governance.audit_events import AuditEvent
+from hubbub.governance.audit_events import MAX_TEXT_CHARACTERS, AuditEvent
 from hubbub.governance.call_records import (
     add_facts,
     find_code,
@@ -42,6 +42,7 @@ from hubbub.governance.call_records import (
 from hubbub.governance.client_approval import approve_call, must_suspend
 from hubbub.governance.decision import Action, PolicyDecision, PolicyEngine, Target
 from hubbub.governance.recording_intervals import RecordingIntervals
+from hubbub.governance.repeated_denials import RepeatedDenials
 from hubbub.governance.tenant_access import OPERATOR_RULE
 from hubbub.protocol.calls import Call, Principal, RawReply, Reply
 from hubbub.protocol.results import is_failed_tool
@@ -81,6 +82,7 @@ class Governor:
         self._call_prefix = os.urandom(4).hex()
         self._call_numbers = count(1)
         self._refusals = RecordingIntervals(clock)
+        self._denials = RepeatedDenials(self.record_event)
         self._approved_rounds = ApprovedRounds(clock=clock)
         self.has_output_schema: Callable[[Target], bool] = lambda target: False
         """Whether a tool is listed with an output schema, which decides the form of its errors."""
@@ -248,15 +250,32 @@ class Governor:
         error = self._count(call, requested)
         if error is not None:
             raise await self._refuse(call, action, requested, error)
-        if hidden is None:
+        if hidden is None or self._journal is None:
             return
         decision = self._engine.decide(call.caller.principal, action, hidden)
-        if decision.effect == "deny":
-            self.record_event(self._make_event("decision", call, action, hidden, decision, requested.name))
+        if decision.effect == "deny" and (event := self._begin_denial(call, action, hidden, decision, requested.name)):
+            self.record_event(event)
 
     async def _deny(self, call: Call, action: Action, target: Target, decision: PolicyDecision) -> NotFound:
-        await self._record_decision(call, action, target, decision)
+        if self._journal is not None and (event := self._begin_denial(call, action, target, decision)):
+            try:
+                await self._journal.record(event)
+            except BaseException:
+                self._denials.end(_denial_key(call, action, target, decision))
+                raise
         return _not_found(target)
+
+    def _begin_denial(
+        self, call: Call, action: Action, target: Target, decision: PolicyDecision, shown_as: str = ""
+    ) -> AuditEvent | None:
+        """Return the record of a denial; None if it was counted, because it repeats one that was recorded."""
+        key = _denial_key(call, action, target, decision)
+        if self._denials.count(key):
+            return None
+        event = self._make_event("decision", call, action, target, decision, shown_as)
+        if len(target.name) <= MAX_TEXT_CHARACTERS:  # a longer one is not worth the memory
+            self._denials.begin(key, event)
+        return event
 
     # -- approvals -----------------------------------------------------------------------
 
@@ -324,6 +343,7 @@ class Governor:
         try:
             yield
         finally:
+            self._denials.end_all()
             await self._journal.close()
 
     def record_approval(self, event: ApprovalEvent) -> None:
@@ -383,6 +403,10 @@ def _arguments(call: Call) -> Raw | bytes:
     if isinstance(arguments, Raw):
         return arguments
     return call.raw if arguments is None else msgspec.json.encode(arguments)
+
+
+def _denial_key(call: Call, action: Action, target: Target, decision: PolicyDecision) -> Hashable:
+    return call.caller.principal.name, action, target.kind, target.server, target.name, decision
 
 
 def _not_found(target: Target) -> NotFound:

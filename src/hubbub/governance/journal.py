@@ -28,6 +28,7 @@ from hubbub.errors import AuditUnavailable, HubbubError
 from hubbub.governance.audit_events import JOURNAL_GAP, JOURNAL_STARTED, AuditEvent, Fact, encode_event, format_time
 from hubbub.governance.journal_head import Anchor, Head, write_head
 from hubbub.governance.journal_retention import Retention
+from hubbub.governance.segment_archive import SegmentArchive
 from hubbub.governance.segment_writer import SegmentWriter
 from hubbub.governance.segments import HEAD_FILE
 from hubbub.security.crypto import SigningKey
@@ -58,6 +59,7 @@ class JournalStatus(msgspec.Struct, frozen=True, kw_only=True):
     lost: int
     """Records that were not written although what they describe happened."""
     anchor_failures: int
+    archive_failures: int
     problem: str | None
     """Why it cannot be written at the moment."""
 
@@ -92,6 +94,7 @@ class Journal:
         key_file = settings.signing_key_file
         self._key = None if key_file is None else SigningKey(Path(key_file), "signing_key_file")
         self._anchor = Anchor(settings.anchor_command)
+        self._archive = SegmentArchive(folder, settings.archive_command)
         self._queue: deque[_Item] = deque()
         self._queued_bytes = 0
         self._commands: SimpleQueue[tuple[_Command, asyncio.Future[None] | None]] = SimpleQueue()
@@ -120,6 +123,7 @@ class Journal:
         """
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
+        self._archive.open()
         threading.Thread(target=self._run, name="hubbub-audit", daemon=True).start()
         try:
             try:
@@ -142,6 +146,7 @@ class Journal:
         if self._housekeeping is not None:
             self._housekeeping.cancel()
             await asyncio.wait([self._housekeeping])
+        await self._archive.close()
         if self._later is not None:
             self._later.cancel()
         await self._command("group")
@@ -172,6 +177,7 @@ class Journal:
             refused=self._refused,
             lost=self._lost,
             anchor_failures=self._anchor.failures,
+            archive_failures=self._archive.failures,
             problem=self._problem,
         )
 
@@ -338,6 +344,7 @@ class Journal:
         self._notify(self._finish_group, items[:written], items[written:], error)
         if self._writer.seals != seals:
             self._publish_head()
+            self._archive_segments()
 
     def _write_gap(self) -> None:
         """Write how many records are missing here, if any."""
@@ -360,10 +367,19 @@ class Journal:
             self._writer.seal_if_due()
             before = self._retention.find_limit()
             if before is not None:
-                self._writer.expire(before)
+                self._writer.expire(before, self._archive.last_seq if self._archive.is_on else None)
+            self._archive_segments()
         except (OSError, HubbubError) as error:
             self._notify(self._note_failure, error)
         self._publish_head()
+
+    def _archive_segments(self) -> None:
+        if self._archive.is_on:
+            try:
+                sealed = self._writer.list_sealed(self._archive.last_seq)
+            except OSError:
+                return  # The next check tries again.
+            self._notify(self._archive.submit, sealed)
 
     def _publish_head(self) -> None:
         seq, digest = self._writer.head

@@ -10,13 +10,12 @@ import asyncio
 import base64
 import logging
 import os
-import signal
-import sys
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from hubbub.governance.operator_program import run_program
 from hubbub.security.crypto import SigningKey, VerifyingKey
 
 logger = logging.getLogger("hubbub.audit")
@@ -56,6 +55,14 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return key.verifies(signature, self.signed_bytes)
 
 
+def decode_head(data: bytes | str) -> Head | None:
+    """Decode a head; None if it is none."""
+    try:
+        return msgspec.json.decode(data, type=Head)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
 def read_head(path: Path) -> Head | None:
     """Read a head from a file; None if there is no file, or no head in it.
 
@@ -63,8 +70,8 @@ def read_head(path: Path) -> Head | None:
     """
     try:
         with path.open("rb") as file:
-            return msgspec.json.decode(file.read(_HEAD_BYTES), type=Head)
-    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+            return decode_head(file.read(_HEAD_BYTES))
+    except FileNotFoundError:
         return None
 
 
@@ -107,41 +114,7 @@ class Anchor:
     async def _run(self) -> None:
         while self._next is not None:
             head, self._next = self._next, None
-            try:
-                problem = await self._store(head)
-            except OSError as error:
-                problem = error.strerror or str(error)
+            problem = await run_program(self._command, msgspec.json.encode(head) + b"\n", ANCHOR_TIMEOUT_S)
             if problem:
                 self.failures += 1
                 logger.error("audit_head_not_anchored", extra={"program": self._command[0], "reason": problem})
-
-    async def _store(self, head: Head) -> str:
-        """Run the program; return what went wrong."""
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            async with asyncio.timeout(ANCHOR_TIMEOUT_S):
-                await process.communicate(msgspec.json.encode(head) + b"\n")
-        except TimeoutError:
-            return f"it took longer than {ANCHOR_TIMEOUT_S:g} s"
-        finally:
-            if process.returncode is None:
-                _kill_group(process)
-                await process.wait()
-        return "" if process.returncode == 0 else f"exit code {process.returncode}"
-
-
-def _kill_group(process: asyncio.subprocess.Process) -> None:
-    """End the program and what it started, which is in a session of its own."""
-    if sys.platform == "win32":
-        process.kill()
-        return
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

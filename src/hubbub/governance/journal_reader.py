@@ -78,12 +78,12 @@ def read_records(folder: Path, *, first_seq: int = 1) -> Iterator[tuple[bytes, A
                 yield line, record
 
 
-def search_records(folder: Path, wanted: Filter) -> Iterator[tuple[bytes, AuditRecord]]:
-    """Yield the records that match.
+def search_records(folder: Path, wanted: Filter, *, first_seq: int = 1) -> Iterator[tuple[bytes, AuditRecord]]:
+    """Yield the records from a number on that match.
 
     Raises: OSError.
     """
-    return ((line, record) for line, record in read_records(folder) if wanted.matches(record))
+    return ((line, record) for line, record in read_records(folder, first_seq=first_seq) if wanted.matches(record))
 
 
 def read_tail(folder: Path, number: int, wanted: Filter = Filter()) -> list[tuple[bytes, AuditRecord]]:  # noqa: B008

@@ -124,8 +124,21 @@ class SegmentWriter:
         if self._descriptor is not None and format_time(self._clock_ns())[:_DAY] > self._day and self._is_in_place():
             self._seal()
 
-    def expire(self, before: str) -> int:
+    def list_sealed(self, after_seq: int) -> list[Segment]:
+        """Return the segments that never change again and begin after a record, in order.
+
+        Raises: OSError.
+        """
+        return [
+            segment
+            for segment in list_segments(self._folder)
+            if segment.first_seq > after_seq and segment.path != self._path
+        ]
+
+    def expire(self, before: str, up_to_seq: int | None = None) -> int:
         """Delete the segments that were sealed before this time; return their number. A record says so, before.
+
+        `up_to_seq`: only segments that begin with this record or an earlier one.
 
         Raises: OSError.
         """
@@ -133,7 +146,7 @@ class SegmentWriter:
         expired: list[Segment] = []
         for segment in segments:
             seal = None if segment.path == self._path else _read_seal(segment.path)
-            if seal is None or seal.ts >= before:
+            if seal is None or seal.ts >= before or (up_to_seq is not None and segment.first_seq > up_to_seq):
                 break
             expired.append(segment)
         if not expired:

@@ -33,8 +33,9 @@ STATUS: Final = "hub.status"
 SEARCH: Final = "hub.search"
 CALL: Final = "hub.call"
 READ_RESULT: Final = "hub.read_result"
+CONNECT: Final = "hub.connect"
 STATUS_URI: Final = "hub://status"
-BUILTIN_TOOLS: Final = (STATUS, SEARCH, CALL, READ_RESULT)
+BUILTIN_TOOLS: Final = (STATUS, SEARCH, CALL, READ_RESULT, CONNECT)
 """Reserved names, which no server behind the hub gets."""
 _ALONE_VARIABLE: Final = "HUBBUB_ALONE"
 _VIEW_NAME: Final = re.compile(r"[a-z0-9-]{1,64}")
@@ -63,6 +64,8 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_calls: int = bounds.UPSTREAM_CALLS
     sessions: Literal["shared", "own"] = "shared"
     max_sessions: int = bounds.UPSTREAM_SESSIONS
+    per_user: bool = False
+    """Whether each user logs in at this server, with the `auth` of `remote`."""
     prefix: PrefixMode = "collision"
     prefix_text: str | None = None
     include: tuple[str, ...] = ("*",)

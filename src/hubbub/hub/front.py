@@ -10,14 +10,14 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from hubbub import bounds
 from hubbub.errors import PromptNotFound, ToolNotFound
 from hubbub.governance.decision import Action, Target
 from hubbub.hub.builtin_tools import builtin_items, builtin_target, register_builtins
 from hubbub.hub.catalog import Catalog, CatalogView, Item
-from hubbub.hub.config import CALL, SEARCH
+from hubbub.hub.config import CALL, CONNECT, SEARCH
 from hubbub.hub.list_entries import ListKind
 from hubbub.hub.list_pages import ListPages
 from hubbub.hub.local import LocalUpstream
@@ -30,6 +30,7 @@ from hubbub.protocol.calls import Call, Caller, Principal, Reply
 from hubbub.server.client_sessions import ClientSessions
 from hubbub.server.connection import Connection
 from hubbub.server.methods import add_cache_hint
+from hubbub.server.public_routes import PersonLogin
 from hubbub.server.server import Server
 from hubbub.server.views import View
 from hubbub.settings.hub import ViewSettings
@@ -69,9 +70,24 @@ class VisibleItems:
         return SearchIndex(tools, self.catalog_view.descriptions)
 
 
+class HeldScopes(NamedTuple):
+    """The scopes of a caller that any item requires."""
+
+    held: frozenset[str]
+    with_obtainable: frozenset[str]
+    """With those that it can ask for: enough to see a tool."""
+
+    def cover(self, item: Item) -> bool:
+        """Whether an item exists for the caller."""
+        return item.scopes <= (self.with_obtainable if item.kind == "tool" else self.held)
+
+
 class Front(Server):
     """The server that clients of one view of a hub see."""
 
+    base_url = ""  # where it is served; empty if that is not known
+    people: PersonLogin | None = None  # logs people in at this hub, if it is an authorization server
+    identify_key: Callable[[bytes], Principal | None] | None = None  # finds the principal of an API key
     _methods = METHODS
     _call_by_name = call_by_name
 
@@ -118,15 +134,17 @@ class Front(Server):
         held_scopes = self._held_scopes(caller)
         return self._get_visible(held_scopes, held_scopes, None).catalog_view
 
-    def _held_scopes(self, caller: Caller | None) -> frozenset[str] | None:
+    def _held_scopes(self, caller: Caller | None) -> HeldScopes | None:
         """The scopes of the caller that an item requires; None if it has all of them."""
         catalog = self.hub.catalog
         if not catalog.scopes or caller is None or caller.holds(catalog.scopes):
             return None
-        return catalog.scopes & caller.principal.scopes
+        held = catalog.scopes & caller.principal.scopes
+        obtainable = caller.principal.obtainable_scopes
+        return HeldScopes(held, held | (catalog.scopes & obtainable) if obtainable else held)
 
     def _get_visible(
-        self, group: Hashable, held_scopes: frozenset[str] | None, principal: Principal | None
+        self, group: Hashable, held_scopes: HeldScopes | None, principal: Principal | None
     ) -> VisibleItems:
         catalog = self.hub.catalog
         if self._catalog is not catalog:
@@ -148,11 +166,11 @@ class Front(Server):
         return governor is None or caller is None or governor.shows(caller.principal, item.target)
 
     def _select_visible(
-        self, catalog: Catalog, held_scopes: frozenset[str] | None, principal: Principal | None
+        self, catalog: Catalog, held_scopes: HeldScopes | None, principal: Principal | None
     ) -> VisibleItems:
         governor = self.hub.governor
         if held_scopes is not None:
-            catalog = catalog.select(lambda item: item.scopes <= held_scopes)
+            catalog = catalog.select(held_scopes.cover)
         shows: Shows = _show_all
         if governor is not None and principal is not None:
             shows = partial(governor.shows, principal)
@@ -199,11 +217,14 @@ class Front(Server):
             found: dict[str, Item] = getattr(shown, kind)
             return own | found | own if own else found  # own entries come first, and servers cannot replace them
         search = self._search_mode
+        connections = self.hub.connections
         hides_search = search == "off" or (search == "auto" and len(shown.tools) <= bounds.HUB_SEARCH_TOOLS)
         own = {
             name: item
             for name, item in own.items()
-            if not (hides_search and item.upstream_name in _SEARCH_TOOLS) and self._shows_builtin(item.upstream_name)
+            if not (hides_search and item.upstream_name in _SEARCH_TOOLS)
+            and self._shows_builtin(item.upstream_name)
+            and (item.upstream_name != CONNECT or (connections is not None and connections.visible(shown, shows)))
         }
         return own if search == "only" else own | shown.tools
 
@@ -233,10 +254,17 @@ class Front(Server):
         shown = self.visible_to(caller).catalog_view
         return [id for id in self.hub.upstreams if self._sees_server(shown, id, caller)]
 
+    def connectable_servers(self, caller: Caller) -> list[str]:
+        """The servers at which the users of this view log in, as far as this caller may know of them."""
+        connections, visible = self.hub.connections, self.visible_to(caller)
+        return [] if connections is None else connections.visible(visible.catalog_view, visible.shows)
+
     def _sees_server(self, shown: CatalogView, server: str, caller: Caller | None) -> bool:
         if not shown.has_server(server):
             return False
-        return self.hub.governor is None or caller is None or server in shown.offering_servers
+        if self.hub.governor is None or caller is None or server in shown.offering_servers:
+            return True
+        return server in self.connectable_servers(caller)
 
     # -- lookup ------------------------------------------------------------------------
 
@@ -247,6 +275,8 @@ class Front(Server):
             return False
         if self.hub.governor is not None and not self.hub.governor.shows(caller.principal, builtin_target(tool)):
             return False
+        if tool.name == CONNECT:
+            return bool(self.connectable_servers(caller))
         return tool.name not in _SEARCH_TOOLS or self._search_mode != "off"
 
     def find_known_tool(self, name: str, caller: Caller) -> Item | None:
@@ -380,6 +410,11 @@ class Front(Server):
             and not self.withholds_uri(id, uri)
             and self._permits_resource(id, uri, caller)
         ]
+
+    def tool_scopes(self, name: str, caller: Caller) -> frozenset[str]:
+        """The scopes that a tool requires; none if the caller sees no tool of this name."""
+        item = self.find_known_tool(name, caller)
+        return super().tool_scopes(name, caller) if item is None else item.scopes
 
     def tool_headers(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
         """Which arguments of a tool HTTP clients mirror in headers."""

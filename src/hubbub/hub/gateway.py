@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from hubbub import bounds
-from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
 from hubbub.client.subscriptions import ChangeEvent
-from hubbub.errors import DefinitionError
 from hubbub.hub.builtin_tools import is_status_tool
 from hubbub.hub.catalog import Catalog, ListedNames, build_catalog
 from hubbub.hub.config import STATUS_URI, HubConfig, UpstreamConfig
@@ -29,14 +26,13 @@ from hubbub.hub.front import Front
 from hubbub.hub.known_names import NO_KNOWN_NAMES, KnownNames, UpstreamNames
 from hubbub.hub.list_entries import EntryMeta, passed_through
 from hubbub.hub.list_fetcher import LIST_KINDS
-from hubbub.hub.local import LocalUpstream
 from hubbub.hub.names import SEPARATOR, NamingRule, name_prefix
 from hubbub.hub.reload import ReloadState
-from hubbub.hub.remote import RemoteUpstream
 from hubbub.hub.result_offload import ResultOffload
 from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.subscriptions import ResourceLocation, Subscriptions
-from hubbub.hub.upstream import DrainingPeer, Upstream, UpstreamOptions
+from hubbub.hub.upstream import DrainingPeer, Upstream
+from hubbub.hub.upstream_factory import make_upstream
 from hubbub.ports import Peer, Sealer
 from hubbub.protocol.calls import Caller, Notification
 from hubbub.security.sealer import ReplaceableSealer
@@ -48,6 +44,7 @@ from hubbub.settings.hub import HubSettings
 
 if TYPE_CHECKING:
     from hubbub.governance.governor import Governor
+    from hubbub.hub.connections.connections import Connections
     from hubbub.hub.pinned_lists import PinnedLists
     from hubbub.hub.recorded_events import RecordedEvents
 
@@ -61,6 +58,7 @@ class Gateway:
     """Servers behind one endpoint; `hubbub.Hub` is the public class."""
 
     events: RecordedEvents | None = None  # records sessions, lists and secrets; None: nothing is recorded
+    connections: Connections | None = None  # the logins of users at servers with `per_user`; None: no server has it
 
     def __init__(
         self,
@@ -112,13 +110,13 @@ class Gateway:
         self.is_running = self._was_closed = self._expects_capable = False
         self._shared_run = SharedRun(f"hub {config.name!r}", self._open)
         self._sole_caller: Caller | None = None
-        for upstream in config.upstreams:
-            self._add(self._make_upstream(upstream, config.hub))
-        self.subscriptions = Subscriptions(self.upstreams, self._watched_uris)
         self.fronts: dict[str, Front] = {}
         """By the name of the view; the one with an empty name shows everything."""
         self.views: dict[str, Front] = {}
         """The fronts of the named views."""
+        for upstream in config.upstreams:
+            self._add(self._make_upstream(upstream, config.hub))
+        self.subscriptions = Subscriptions(self.upstreams, self._watched_uris)
         for name in ("", *config.views):
             self._add_front(name)
 
@@ -318,9 +316,20 @@ class Gateway:
 
     def _add(self, upstream: Upstream) -> None:
         self.upstreams[upstream.id] = upstream
-        self.peers[upstream.id] = self._results.wrap(upstream)
+        self.peers[upstream.id] = self._results.wrap(upstream, self._with_logins(upstream))
         upstream.on_change = self._on_upstream_change
         upstream.on_state = self._on_state_change
+
+    def _with_logins(self, upstream: Upstream) -> Peer:
+        """The upstream, with the peer around it that asks users to log in."""
+        logins = getattr(upstream, "logins", None)
+        if logins is None:
+            return upstream
+        from hubbub.hub.connections.assembly import add_connections
+        from hubbub.hub.connections.consent_peer import ConsentPeer
+
+        self.connections = self.connections or add_connections(self)
+        return ConsentPeer(upstream, logins, self.connections, self.sealer)
 
     def _make_upstream(self, config: UpstreamConfig, settings: HubSettings) -> Upstream:
         upstream = self._make(config, settings, self.sealer)
@@ -340,6 +349,10 @@ class Gateway:
         for wrapper in self._wrappers:
             front.peer = wrapper(front.peer)
         self.fronts[name] = front
+        if self.connections is not None:
+            from hubbub.hub.connections.assembly import attach_front
+
+            attach_front(self.connections, front)
         if name:
             self.views[name] = front
 
@@ -473,27 +486,3 @@ class Gateway:
         self._results.spill.reopen()
         for front in self.fronts.values():
             front.reopen()
-
-
-def make_upstream(
-    config: UpstreamConfig, settings: HubSettings, sealer: Sealer, *, known_eras: KnownEras = DEFAULT_KNOWN_ERAS
-) -> Upstream:
-    """Make the upstream that a config describes; packs and programs must have been loaded into `server`.
-
-    Raises:
-        DefinitionError: the config names no server.
-    """
-    timeout_s = config.timeout_s if config.remote is None else config.remote.timeout_s
-    options = UpstreamOptions(
-        timeout_s=bounds.UPSTREAM_CALL_TIMEOUT_S if timeout_s is None else timeout_s,
-        list_s=settings.list_s,
-        max_calls=config.max_calls,
-        sessions=config.sessions,
-        max_sessions=config.max_sessions,
-        breaker_failures=settings.breaker_failures,
-    )
-    if config.remote is not None:
-        return RemoteUpstream(config.remote, options, sealer, known_eras=known_eras)
-    if config.server is not None:
-        return LocalUpstream(config.id, config.server, options)
-    raise DefinitionError(f"the server {config.id!r} cannot be reached: its UpstreamConfig needs `remote` or `server`")

@@ -78,6 +78,8 @@ async def _call_unlisted(front: Front, call: Call) -> Reply:
 
 def _forward(front: Front, call: Call, item: Item) -> Coroutine[Any, Any, Reply]:
     shown_as = call.params.name
+    if item.scopes:
+        call.caller.require(item.scopes)
     if item.upstream_name != shown_as:
         call = with_name(call, item.upstream_name)
     return _use(front, call, "call", item.target, front.hub.peers[item.server].request, shown_as)

@@ -8,47 +8,49 @@ call is never sent twice.
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
 from hubbub.client.known_eras import DEFAULT_KNOWN_ERAS, KnownEras
-from hubbub.client.reconnecting_client import ReconnectingClient
 from hubbub.client.subscriptions import ChangeEvent
 from hubbub.errors import (
     ConnectionClosed,
     DeadlineExceeded,
     EgressRefused,
     HubbubError,
+    InvalidParams,
     ProtocolVersionNotSupported,
     RemoteError,
     TransportError,
     UpstreamUnavailable,
 )
-from hubbub.hub.admission import Breaker, Breakers, CallLimiter
+from hubbub.hub.admission import Breakers, CallLimiter
 from hubbub.hub.capable_tools import CapableTools, check_capable
-from hubbub.hub.failure_reasons import public_reason
 from hubbub.hub.forwarding.forwarded_call import INPUT_METHODS, ForwardedCall, accepts_client_requests
 from hubbub.hub.forwarding.tenant_sessions import TenantSessions
 from hubbub.hub.forwarding.upstream_link import UpstreamLink
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.list_refresher import ListRefresher
 from hubbub.hub.snapshot import Snapshot
-from hubbub.hub.upstream import Phase, ReportEvent, SessionInfo, Upstream, UpstreamOptions, UpstreamState
+from hubbub.hub.upstream import ReportEvent, SessionInfo, Upstream, UpstreamOptions, UpstreamState
+from hubbub.hub.upstream_health import UpstreamHealth
 from hubbub.net.backoff import Backoff
+from hubbub.oauth.errors import UserLoginRequired
 from hubbub.ports import Sealer
 from hubbub.protocol.calls import ANONYMOUS, Call, Caller, Notification, Principal, Reply
 from hubbub.protocol.error_codes import translate_error
 from hubbub.rounds import Rounds
 
-logger = logging.getLogger("hubbub.hub")
+if TYPE_CHECKING:
+    from hubbub.hub.connections.user_logins import UserLogins
+
 
 _NO_ANSWER_ERRORS: Final = (TransportError, ConnectionClosed, DeadlineExceeded, ProtocolVersionNotSupported)
 
@@ -75,6 +77,10 @@ class RemoteUpstream:
         self._transport = config.transport
         self._options = options
         self._keeps_client_sessions = options.sessions == "own"
+        self.logins = _make_logins(config) if options.per_user else None
+        """The logins of users; None: all calls are sent with the `auth` of the config."""
+        if self.logins is not None:
+            config = msgspec.structs.replace(config, auth=self.logins.definitions)
         self._limiter = CallLimiter(f"calls to {config.id}", options.max_calls, options.max_waiting)
         self._breakers = Breakers(options.breaker_failures, backoff)
         self._rounds = Rounds(sealer)
@@ -91,6 +97,7 @@ class RemoteUpstream:
             on_change=self._handle_change,
             on_renewed=self._refresh_lists,
             on_event=self._report_event,
+            authorizer_for=None if self.logins is None else self.logins.authorizer_for,
         )
         self._connection = self._link.connection
         self._health = UpstreamHealth(config, self._connection, self._breakers, self._report_state)
@@ -162,6 +169,8 @@ class RemoteUpstream:
         await self._lists.close()
         await self._rounds.close()
         await self._link.close()
+        if self.logins is not None:
+            await self.logins.close()
 
     def set_sole_caller(self, caller: Caller) -> None:
         """Declare the capabilities of this caller on the default session, because there is no other client."""
@@ -226,6 +235,9 @@ class RemoteUpstream:
                 return await self._connection.get_client()
         except TimeoutError:
             raise self._record_failure(call, DeadlineExceeded(f"The connection to {self.id}", seconds)) from None
+        except UserLoginRequired:
+            breaker.record_abandoned()
+            raise
         except HubbubError as error:
             raise self._record_failure(call, error, may_have_executed=False) from None
         except asyncio.CancelledError:
@@ -258,6 +270,8 @@ class RemoteUpstream:
             is_answered = True
             self._record_success(call)
             raise translate_error(error, call, session.client.revision) from None
+        except UserLoginRequired:
+            raise
         except _NO_ANSWER_ERRORS as error:
             if isinstance(error, DeadlineExceeded) and session is not None and call.deadline is None:
                 # Report the configured time: a part of it was spent before the request was sent.
@@ -316,6 +330,9 @@ class RemoteUpstream:
 
     async def subscribe(self, uri: str, principal: str | None = None) -> None:
         """Report changes of a resource, also after the server was restarted."""
+        if self.logins is not None:
+            # The default session has the login of another user.
+            raise InvalidParams(f"Resources of {self.id} cannot be watched, because each user has an own login there")
         try:
             async with asyncio.timeout(self._options.timeout_s):
                 await self._link.watch.add(uri, principal)
@@ -344,6 +361,11 @@ class RemoteUpstream:
         """End the sessions of these principals, and their calls that wait here for input."""
         self._rounds.end_callers(matches)
         return await self._link.pool.end(matches, drain_s)
+
+    async def reconnect(self) -> None:
+        """Replace the default session, because its login has ended."""
+        if (client := self._connection.client) is not None:
+            await client.close()
 
     async def retire_sessions(self, drain_s: float) -> int:
         """Use the present sessions of principals for no new calls."""
@@ -404,69 +426,7 @@ class RemoteUpstream:
             self._report_event("egress.refused", principal, {"host": self._host})
 
 
-class UpstreamHealth:
-    """Derives the phase of one upstream from its connection and the outcomes of its calls."""
+def _make_logins(config: ServerConfig) -> UserLogins:
+    from hubbub.hub.connections.user_logins import UserLogins  # Most servers have none.
 
-    def __init__(
-        self, config: ServerConfig, connection: ReconnectingClient, breakers: Breakers, on_phase: Callable[[], None]
-    ) -> None:
-        """`on_phase` is called after each change of the phase."""
-        self._id = config.id
-        self._transport = config.transport
-        self._connection = connection
-        self._breakers = breakers
-        self._on_phase = on_phase
-        self.phase: Phase = "idle"
-        self.since = time.time()
-        """When the phase began."""
-        self.failures = 0
-        self.is_closing = False
-
-    @property
-    def reason(self) -> str | None:
-        """Why it is down, in words that callers may read."""
-        if self._connection.client is None and self._connection.error is not None:
-            return public_reason(self._connection.error, self._transport)
-        return None if self._breakers.is_closed else self._breakers.reason
-
-    def retry_in_s(self, breaker: Breaker | None = None) -> float | None:
-        """Seconds until calls are admitted again or the server is connected again."""
-        waits = [(breaker or self._breakers).retry_in_s]
-        if self._connection.retry_at is not None:
-            waits.append(max(self._connection.retry_at - asyncio.get_running_loop().time(), 0.0))
-        return min((wait_s for wait_s in waits if wait_s is not None), default=None)
-
-    def record_success(self, caller: Caller) -> bool:
-        """Record an answer; return whether the server is back after it was down."""
-        self._breakers.get(caller).record_success()
-        if self.phase != "down":
-            return False
-        self.update()
-        return self.phase != "down"
-
-    def record_failure(self, caller: Caller, error: HubbubError) -> str:
-        """Record a call without an answer; return the reason, in words that callers may read."""
-        self.failures += 1
-        reason = public_reason(error, self._transport)
-        if reason != error.message:
-            logger.warning("upstream_failed", extra={"server": self._id, "reason": error.message})
-        self._breakers.get(caller).record_failure(reason)
-        self.update()
-        return reason
-
-    def update(self, *, always_notify: bool = False) -> None:
-        """Determine the phase again; `always_notify`: call `on_phase` even if it is the same."""
-        before, self.phase = self.phase, self._find_phase()
-        if self.phase != before:
-            self.since = time.time()
-        if self.phase != before or always_notify:
-            self._on_phase()
-
-    def _find_phase(self) -> Phase:
-        if self.is_closing:
-            return "closing"
-        if not self._connection.is_started:
-            return "idle"
-        if self._connection.client is not None:
-            return "ready" if self._breakers.is_closed else "down"
-        return "connecting" if self._connection.error is None else "down"
+    return UserLogins(config)

@@ -50,15 +50,15 @@ class ResultOffload:
         self._settings = settings
         self.spill = Spill()
 
-    def wrap(self, upstream: Upstream) -> Peer:
-        """Wrap an upstream so that none of its tool results is too large."""
+    def wrap(self, upstream: Upstream, peer: Peer | None = None) -> Peer:
+        """Wrap an upstream, or the peer around it, so that none of its tool results is too large."""
 
         def has_output_schema(tool: str) -> bool:
             # Asked at each call, because the settings and the snapshot may change.
             return self._settings().output_schemas and upstream.snapshot.has_output_schema(tool)
 
         return OffloadingPeer(
-            upstream,
+            upstream if peer is None else peer,
             self.spill,
             limit=lambda: self._settings().result_bytes,
             has_output_schema=has_output_schema,

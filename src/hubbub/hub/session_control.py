@@ -41,6 +41,8 @@ class EndedCounts(msgspec.Struct, frozen=True, kw_only=True):
 
     server_sessions: int
     client_sessions: int
+    logins: int = 0
+    """Logins of these users at servers with `per_user`, which were deleted and revoked."""
 
 
 def user_name(principal: Principal) -> str:
@@ -78,4 +80,8 @@ class SessionControl:
             for each in clients:
                 each.cancel()
         ended = await asyncio.gather(*ending)
-        return EndedCounts(server_sessions=sum(ended), client_sessions=sum(each.count for each in clients))
+        connections = self._hub.connections
+        logins = 0 if connections is None else await connections.log_out(logout)
+        return EndedCounts(
+            server_sessions=sum(ended), client_sessions=sum(each.count for each in clients), logins=logins
+        )

@@ -43,6 +43,8 @@ class UpstreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Number of sessions besides the default session."""
     idle_s: float = msgspec.field(default_factory=lambda: bounds.UPSTREAM_SESSION_IDLE_S)
     """Time after which such a session is closed if it has no calls."""
+    per_user: bool = False
+    """Whether calls of each user are sent with the user's own login."""
     breaker_failures: int = msgspec.field(default_factory=lambda: bounds.BREAKER_FAILURES)
     """Consecutive failures that open the circuit breaker."""
 

@@ -168,4 +168,7 @@ def _handshake_error(url: str, error: InvalidStatus) -> TransportError:
     description = f"The server did not open a WebSocket (status {status})"
     if status in _REDIRECT_STATUSES:
         description = describe_redirect(url, status, error.response.headers.get("Location", ""))
-    return HttpError(description, status, may_have_executed=False)
+    headers = error.response.headers
+    names = (("www_authenticate", "WWW-Authenticate"), ("dpop_nonce", "DPoP-Nonce"))
+    data = {name: ", ".join(headers.get_all(header)) for name, header in names if header in headers}
+    return HttpError(description, status, data, may_have_executed=False)

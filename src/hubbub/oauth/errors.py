@@ -5,6 +5,7 @@
     ├── AuthorizationFailed     the authorization server refused, or its redirect cannot be trusted
     │   └── TokenRequestRefused     its token endpoint answered with an error
     └── LoginRequired           a person has to log in, and nobody can be asked here
+        └── UserLoginRequired       a user of a hub has to log in at a server behind it
 
 No message contains a token, a code, a secret or a query of a URL.
 """
@@ -42,6 +43,13 @@ class TokenRequestRefused(AuthorizationFailed):
 
 class LoginRequired(OAuthError):
     """A person has to log in first, in a browser."""
+
+
+class UserLoginRequired(LoginRequired):
+    """A user of a hub has to log in at one of its servers."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(f"The server {server} needs a login of the user; call hub.connect with its name")
 
 
 def printable(text: str) -> str:

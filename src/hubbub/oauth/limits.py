@@ -10,3 +10,68 @@ REQUEST_TIMEOUT_S: Final = 30.0
 """One request to an authorization server."""
 ERROR_CHARACTERS: Final = 200
 """How much of an error description of another server is shown."""
+
+
+# -- client ------------------------------------------------------------------------
+
+LOGIN_S: Final = 600.0
+"""From the authorization URL to its redirect; providers expire their login pages after about as long."""
+EXPIRY_MARGIN_S: Final = 30.0
+"""A token that expires sooner is refreshed before it is used."""
+ASSERTION_S: Final = 60.0
+"""How long a signed client assertion is valid."""
+AUTHORIZATION_SERVERS: Final = 8
+"""Entries of `authorization_servers` that are considered."""
+SCOPES: Final = 256
+"""Scopes of one request."""
+CHALLENGE_CHARACTERS: Final = 8192
+"""The `WWW-Authenticate` headers of one response."""
+MASKED_CHARACTERS: Final = 8
+"""Values of this length or more that were sent to a token endpoint are hidden in its error description."""
+REDIRECT_PARAMETERS: Final = 32
+"""Parameters of one redirect."""
+SECRET_FILE_BYTES: Final = 64 * 1024
+"""A file with the private key of a client, or an assertion of a workload."""
+
+# -- credentials on this machine ------------------------------------------------------
+
+STORED_CREDENTIALS: Final = 256
+"""Logins of the user of this machine."""
+CREDENTIAL_FILE_BYTES: Final = 16 * 1024 * 1024
+"""The encrypted file with all of them."""
+CREDENTIAL_LOCKS: Final = 64
+"""Lock files; servers beyond that share one."""
+CREDENTIAL_LOCK_S: Final = 90.0
+"""How long to wait for another process that refreshes the same token: two requests and a retry."""
+CREDENTIAL_LOCK_POLL_S: Final = 0.02
+"""How often a lock is tried."""
+
+# -- the browser on this machine -------------------------------------------------------
+
+REDIRECT_CONNECTIONS: Final = 16
+"""Connections to the listener of a redirect; browsers open some in advance."""
+REDIRECT_HEAD_BYTES: Final = 32 * 1024
+"""The head of a request with a redirect; cookies of other servers on the loopback interface come with it."""
+REDIRECT_READ_S: Final = 10.0
+"""How long one request may take to arrive."""
+PASTED_LINES: Final = 20
+"""Lines that are read from the terminal before only the browser can finish a login."""
+
+# -- resource server --------------------------------------------------------------
+
+INTROSPECTED_TOKEN_TTL_S: Final = 30.0
+"""How long the answer about an opaque token is used: a revoked token works no longer than this."""
+INTROSPECTIONS: Final = 32
+"""Concurrent questions to one authorization server about opaque tokens."""
+INTROSPECTION_TIMEOUT_S: Final = 10.0
+"""One question about an opaque token, including reading the secret and discovery."""
+CHALLENGE_SCOPE_CHARACTERS: Final = 4096
+"""The scopes in one `WWW-Authenticate` header, which clients and proxies limit to 8 KiB or less."""
+PROOF_AGE_S: Final = 300.0
+"""How far the time in a DPoP proof may differ from ours, in either direction."""
+ACCEPTED_PROOFS: Final = 100_000
+"""DPoP proofs that are remembered. With more within `PROOF_AGE_S`, the oldest ones are refused."""
+PROOF_ID_CHARACTERS: Final = 256
+"""The `jti` of a DPoP proof."""
+PROOF_URL_CHARACTERS: Final = 4096
+"""The `htu` of a DPoP proof."""

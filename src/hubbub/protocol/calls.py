@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from hubbub.errors import InsufficientScope
 from hubbub.protocol.revisions import Revision
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Implementation(msgspec.Struct, rename="camel", gc=False):
     website_url: str | UnsetType = UNSET
 
 
-class Principal(msgspec.Struct, frozen=True):
+class Principal(msgspec.Struct, frozen=True, gc=False):
     """The authenticated identity of a caller, with its scopes."""
 
     name: str
@@ -47,6 +48,8 @@ class Principal(msgspec.Struct, frozen=True):
     """The program that the credential was issued to, or the name of the key."""
     credential: str = ""
     """A keyed hash of the id and version of the credential, never of its secret."""
+    obtainable_scopes: frozenset[str] = frozenset()
+    """Scopes that it does not have, but may ask its authorization server for: step-up."""
 
 
 ANONYMOUS = Principal("anonymous")
@@ -124,8 +127,20 @@ class Caller(msgspec.Struct, kw_only=True, gc=False):
         return _share_owner()(self.principal, self.address)
 
     def holds(self, scopes: frozenset[str]) -> bool:
-        """Whether it has these scopes: the only check, for lists, calls and reads."""
+        """Whether it has these scopes: the only check, for calls, reads and lists of other things than tools."""
         return not scopes or self.has_every_scope or scopes <= self.principal.scopes
+
+    def sees_tool(self, scopes: frozenset[str]) -> bool:
+        """Whether a tool that requires these scopes exists for it: it has them, or can ask for those it lacks."""
+        if self.holds(scopes):
+            return True
+        obtainable = self.principal.obtainable_scopes
+        return bool(obtainable) and scopes <= self.principal.scopes | obtainable
+
+    def require(self, scopes: frozenset[str]) -> None:
+        """Raises: InsufficientScope, unless it has these scopes. For tools that it sees."""
+        if not self.holds(scopes):
+            raise InsufficientScope(scopes)
 
     def can(self, capability: str, mode: str | None = None) -> bool:
         """Whether the client declared this capability, and this mode of it."""

@@ -31,6 +31,7 @@ HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 RESOURCE_NOT_FOUND = -32002
+URL_ELICITATION_REQUIRED = -32042
 _RESOURCE_METHODS = ("resources/read", "resources/subscribe")
 _NON_TOOL_METHODS = (*_RESOURCE_METHODS, "prompts/get", "completion/complete")
 """Methods whose handlers raise `ToolFailure` but which are not tools."""
@@ -75,6 +76,9 @@ ERROR_RULES: dict[type[errors.HubbubError], ErrorRule] = {
     errors.MessageTooLarge: _same_code(INVALID_REQUEST, 413, lambda error: {"limit": error.limit}),
     errors.MethodNotFound: _same_code(METHOD_NOT_FOUND, 404),
     errors.InvalidParams: _same_code(INVALID_PARAMS, 400, lambda error: error.data),
+    errors.InsufficientScope: _same_code(
+        INVALID_REQUEST, 403, lambda error: {"reason": "insufficient_scope", "scopes": error.scopes}
+    ),
     errors.HeaderMismatch: _same_code(HEADER_MISMATCH, 400),
     errors.MissingCapability: ErrorRule(
         MISSING_CAPABILITY,
@@ -82,6 +86,13 @@ ERROR_RULES: dict[type[errors.HubbubError], ErrorRule] = {
         INVALID_REQUEST,
         400,
         lambda error: {"requiredCapabilities": error.required},
+    ),
+    errors.UrlElicitationRequired: ErrorRule(
+        INVALID_REQUEST,
+        URL_ELICITATION_REQUIRED,
+        INVALID_REQUEST,
+        200,
+        lambda error: {"elicitations": error.elicitations},
     ),
     errors.UnsupportedVersion: ErrorRule(
         UNSUPPORTED_VERSION,

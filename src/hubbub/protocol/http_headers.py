@@ -12,13 +12,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from hubbub.errors import SettingsError
 
 HeaderList: TypeAlias = Sequence[tuple[bytes, bytes]]
 _COOKIE = b"cookie"
 _NO_NAMES: frozenset[bytes] = frozenset()
+
+
+class RequestTarget(NamedTuple):
+    """What a request is for: credentials may be limited to a path, or bound to one request."""
+
+    method: str
+    path: str
 
 
 class Headers:

@@ -22,10 +22,10 @@ import msgspec
 from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.protocol.calls import Principal
-from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.scopes import ADMIN_SCOPE
-from hubbub.security.gate import unauthorized
+from hubbub.security.gate import NO_TARGET, unauthorized
 from hubbub.security.key_file_editor import append_record
 from hubbub.security.key_records import (
     KEY_PATTERN,
@@ -95,10 +95,11 @@ class ApiKeys:
         self._clock = clock
         self._monotonic = monotonic
         self._ends: dict[str, float] = {}
+        self._generation = 0
         self._revoked_names: OrderedDict[str, None] = OrderedDict()
         self._watch = KeyFileWatch(path, self._load, lambda: self._set_entries({}), monotonic)
 
-    async def __call__(self, headers: Headers) -> Principal | Refusal | None:
+    async def __call__(self, headers: Headers, target: RequestTarget = NO_TARGET) -> Principal | Refusal | None:
         """Return the principal of the key; None if there is no API key."""
         sent = _read_key(headers)
         return None if sent is None else self.identify(sent) or unauthorized(_UNKNOWN_KEY)
@@ -134,6 +135,19 @@ class ApiKeys:
             self._usage.note(matched[1])
         return entry.principal
 
+    @property
+    def generation(self) -> int:
+        """Changes whenever the keys do."""
+        if self._monotonic() >= self._watch.check_at:
+            self._watch.refresh()
+        return self._generation
+
+    def is_current(self, principal: str) -> bool:
+        """Whether this is the name of a key that is in the file and has not expired."""
+        if self._monotonic() >= self._watch.check_at:
+            self._watch.refresh()
+        return self._ends.get(principal, 0.0) > self._clock()
+
     def is_revoked(self, principal: str) -> bool:
         """Whether this is the name of a key that was removed from the file or has expired."""
         if self._monotonic() >= self._watch.check_at:
@@ -166,6 +180,7 @@ class ApiKeys:
         if self._identity is not None:
             self._remember_revoked(self._ends.keys() - ends.keys(), ends)
         self._entries, self._ends = entries, ends
+        self._generation += 1
 
     def _remember_revoked(self, removed: Iterable[str], present: Iterable[str]) -> None:
         """Remember removed names, which cannot be distinguished from those of tokens otherwise."""

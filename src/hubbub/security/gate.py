@@ -8,7 +8,7 @@ What the caller may do is decided by policies, and how often by `hubbub.security
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, runtime_checkable
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from hubbub.errors import SettingsError
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.protocol.host_origin import AllowedHosts, AllowedOrigins, is_loopback
-from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.tenant_identity import TenantIdentity
 
@@ -36,6 +36,9 @@ SINGLE_HEADERS: Final = (
 """Headers that must not occur twice: two parsers of one request could pick different values."""
 
 CHALLENGE: Final = b'Bearer realm="hubbub"'
+_USUAL_CHALLENGE: Final = ((b"www-authenticate", CHALLENGE),)
+NO_TARGET: Final = RequestTarget("", "")
+"""For credentials that are checked without a request."""
 _MAX_QUOTED_CHARACTERS: Final = 80
 
 
@@ -56,7 +59,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Authenticator(Protocol):
     """Authenticates callers by one kind of credential."""
 
-    async def __call__(self, headers: Headers) -> Principal | Refusal | None:
+    async def __call__(self, headers: Headers, target: RequestTarget) -> Principal | Refusal | None:
         """Return the caller or a refusal; None if the request has no credential of this kind."""
 
 
@@ -70,7 +73,7 @@ class RevocationSource(Protocol):
 
 @runtime_checkable
 class KnownCallers(Protocol):
-    """An authenticator that recognizes most callers without waiting."""
+    """An authenticator that recognizes most callers without waiting, whatever their requests are for."""
 
     def find_known(self, headers: Headers) -> Principal | None:
         """Return the caller, if its credential can be checked at once and is valid; None: `__call__` must decide."""
@@ -99,7 +102,9 @@ class Gate:
         authenticators: Sequence[Authenticator] = (),
         *,
         identity: TenantIdentity | None = None,
+        challenge: Callable[[RequestTarget], bytes] = lambda target: CHALLENGE,
     ) -> None:
+        """`challenge` is the `WWW-Authenticate` of refusals that do not have one of their own."""
         if identity is not None and not authenticators:
             raise SettingsError(
                 "[[tenants]] needs callers that authenticate: create keys with `hubbub keys create` and set "
@@ -114,26 +119,34 @@ class Gate:
         # An authenticator that must be awaited could decide otherwise, so then none is asked beforehand.
         self._known_callers = tuple(known) if len(known) == len(self._authenticators) else ()
         self._identity = identity
+        self._challenge = challenge
 
     @property
     def requires_authentication(self) -> bool:
         """Whether callers must authenticate."""
         return bool(self._authenticators)
 
-    async def __call__(self, headers: Headers, client: str | None = None) -> Principal | Refusal:
+    async def __call__(
+        self, headers: Headers, client: str | None = None, target: RequestTarget = NO_TARGET
+    ) -> Principal | Refusal:
         """Check the headers, then the credential. `client` is the network address, for gates that log it."""
         outcome = self.admit_nowait(headers)
-        return await self.authenticate(headers) if outcome is None else outcome
+        return await self.authenticate(headers, target) if outcome is None else outcome
 
-    async def authenticate(self, headers: Headers) -> Principal | Refusal:
+    async def authenticate(self, headers: Headers, target: RequestTarget = NO_TARGET) -> Principal | Refusal:
         """Authenticate by the credential alone."""
         if self._identity is not None and b"x-api-key" in headers and b"authorization" in headers:
             return Refusal(400, "This request has two credentials; send either X-API-Key or Authorization, not both")
         for authenticate in self._authenticators:
-            outcome = await authenticate(headers)
+            outcome = await authenticate(headers, target)
             if outcome is not None:
-                return outcome
-        return _NO_CREDENTIAL
+                return self._add_challenge(outcome, target) if isinstance(outcome, Refusal) else outcome
+        return self._add_challenge(_NO_CREDENTIAL, target)
+
+    def _add_challenge(self, refusal: Refusal, target: RequestTarget) -> Refusal:
+        if refusal.headers != _USUAL_CHALLENGE:
+            return refusal
+        return msgspec.structs.replace(refusal, headers=((b"www-authenticate", self._challenge(target)),))
 
     async def recheck(self, headers: Headers) -> Principal | Refusal:
         """Authenticate the caller of a connection that stays open, again."""
@@ -141,7 +154,7 @@ class Gate:
             if isinstance(authenticator, RecheckingAuthenticator):
                 outcome = await authenticator.recheck(headers)
             else:
-                outcome = await authenticator(headers)
+                outcome = await authenticator(headers, NO_TARGET)
             if outcome is not None:
                 return outcome
         return _NO_CREDENTIAL
@@ -154,18 +167,20 @@ class Gate:
 
     def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
         """Like calling the gate, but without waiting: None if the caller must be authenticated."""
-        refusal = None if headers.admitting_gate is self else self.check(headers)
-        if refusal is not None or not self._authenticators:
-            return refusal or ANONYMOUS
-        if self._known_callers and not (b"x-api-key" in headers and b"authorization" in headers):
+        if headers.admitting_gate is not self and (refusal := self.check(headers)) is not None:
+            return refusal
+        if not self._authenticators:
+            return ANONYMOUS
+        raw = headers.raw
+        if self._known_callers and (raw(b"x-api-key") is None or raw(b"authorization") is None):
             for authenticator in self._known_callers:
                 known = authenticator.find_known(headers)
                 if known is not None:
                     return known
         return None
 
-    def check(self, headers: Headers) -> Refusal | None:
-        """Check all but the credential: the headers that must occur once, the host, the origin."""
+    def check(self, headers: Headers, any_origin: bool = False) -> Refusal | None:
+        """Check all but the credential: headers that must occur once, the host and, unless `any_origin`, the origin."""
         if headers.has_repeated:
             for name in SINGLE_HEADERS:
                 if headers.is_repeated(name):
@@ -174,6 +189,8 @@ class Gate:
         if not self._hosts.allow(host):
             return _host_refusal(host)
         origin = headers.raw(b"origin")
+        if any_origin:
+            return None
         if origin is not None and not self._origins.allow(origin):
             return Refusal(
                 403,

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from hubbub import bounds
-from hubbub.errors import HubbubError
-from hubbub.security.jwks import VerifyingKey
+from hubbub.security.jwks import KeySource, VerifyingKey
+from hubbub.security.verified_tokens import TokenRefused
 
 _MIN_RSA_BITS: Final = 2048
 _RSA_ALGORITHMS: Final = frozenset(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"))
@@ -29,8 +29,8 @@ ALGORITHMS: Final = _RSA_ALGORITHMS.union(*_CURVE_ALGORITHMS.values())
 """The algorithms with which signatures are accepted."""
 
 
-class InvalidJwt(HubbubError):
-    """Why a token is refused; written to the log, never sent to the caller."""
+class InvalidJwt(TokenRefused):
+    """What is wrong with a JWT."""
 
 
 def parse_jwt(token: bytes, types: frozenset[str]) -> Any:
@@ -80,6 +80,24 @@ def verify_jwt(signed: Any, key: VerifyingKey) -> bytes:
     if not is_valid:
         raise InvalidJwt("the signature is wrong")
     return bytes(signed.payload)
+
+
+async def verify_with_keys(signed: Any, keys: KeySource) -> bytes:
+    """Return the claims of a parsed token, if its signature is right.
+
+    Raises: InvalidJwt, KeysUnavailable.
+    """
+    key_id, algorithm = signed.protected.get("kid"), signed.protected["alg"]
+    key = await keys.find(key_id, algorithm)
+    if key is None:
+        raise InvalidJwt("no key matches")
+    try:
+        return verify_jwt(signed, key)
+    except InvalidJwt:
+        replacement = await keys.find_replacement(algorithm) if key_id is None else None
+        if replacement is None:
+            raise
+        return verify_jwt(signed, replacement)
 
 
 def read_keys(text: bytes) -> list[VerifyingKey]:

@@ -56,6 +56,12 @@ class KeySource(Protocol):
         Raises: KeysUnavailable.
         """
 
+    async def find_replacement(self, algorithm: str) -> VerifyingKey | None:
+        """Return the new key for a token that names none and that the key found does not verify; None: it is the same.
+
+        Only a wrong signature shows that the key of such tokens was replaced.
+        """
+
 
 def select_key(keys: Sequence[VerifyingKey], kid: str | None, algorithm: str) -> VerifyingKey | None:
     """Return the key that matches; None if no key or more than one does."""
@@ -89,6 +95,9 @@ class FileKeys:
 
     async def find(self, kid: str | None, algorithm: str) -> VerifyingKey | None:
         return select_key(self._keys, kid, algorithm)
+
+    async def find_replacement(self, algorithm: str) -> VerifyingKey | None:
+        return None  # the file is watched
 
     def _load(self) -> None:
         with self._path.open("rb") as file:
@@ -128,6 +137,12 @@ class FetchedKeys:
         if found is None and not self._usable_keys:
             raise KeysUnavailable("The keys to verify tokens cannot be fetched")
         return found
+
+    async def find_replacement(self, algorithm: str) -> VerifyingKey | None:
+        """Fetch the keys again, as often as for an unknown key."""
+        before = self.generation
+        await self._load()
+        return None if self.generation == before else select_key(self._usable_keys, None, algorithm)
 
     @property
     def _age_s(self) -> float:

@@ -13,9 +13,9 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -24,21 +24,21 @@ from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.protocol.host_origin import is_loopback
-from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
-from hubbub.security.gate import unauthorized
-from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, read_keys, verify_jwt
+from hubbub.security.gate import NO_TARGET, unauthorized
+from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, read_keys, verify_with_keys
 from hubbub.security.jwks import Fetch, FetchedKeys, FileKeys, KeySource, KeysUnavailable
 from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.security.token_claims import (
     DEFAULT_SCOPE_CLAIMS,
     ClaimMapping,
-    InvalidClaim,
     make_token_principal,
     parse_claims,
     read_scopes,
 )
+from hubbub.security.verified_tokens import TokenRefused, TokenVerifier, VerifiedToken
 
 _BEARER_PREFIX: Final = b"bearer "
 _TOKEN_TYPES: Final = frozenset(("jwt", "at+jwt", "application/at+jwt"))
@@ -47,6 +47,9 @@ _INVALID_TOKEN: Final = unauthorized(
     "This access token is not valid for this server; get a new one and send it as 'Authorization: Bearer <token>'",
     b'Bearer realm="hubbub", error="invalid_token", error_description="The access token is not accepted"',
 )
+
+FindPaths: TypeAlias = Callable[[frozenset[str]], frozenset[str] | None]
+"""The paths at which a token with these audiences is valid, None for every path. Raises: InvalidJwt, if at none."""
 
 logger = logging.getLogger("hubbub.security")
 
@@ -71,16 +74,14 @@ class _Claims(msgspec.Struct, frozen=True):
     iat: float = float("-inf")
     scope: str | list[str] = ""
     scp: str | list[str] = ""
+    cnf: dict[str, Any] | None = None
 
 
 _claims_decoder = msgspec.json.Decoder(_Claims)
 
 
-class BearerTokens:
-    """Authenticates callers by bearer tokens.
-
-    Raises: SettingsError, if issuer or audience is missing.
-    """
+class JwtVerifier:
+    """Verifies the JWTs of one issuer."""
 
     def __init__(
         self,
@@ -88,76 +89,40 @@ class BearerTokens:
         keys: KeySource,
         *,
         identity: TenantIdentity | None = None,
+        find_paths: FindPaths | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """With `identity`, callers belong to the tenants that their claims name; others are refused."""
-        if not settings.issuer or not settings.audience or "" in settings.audience:
-            raise SettingsError(
-                "jwt_keys needs two more settings: jwt_issuer (`iss` of the tokens) and jwt_audience (`aud`)"
-            )
+        """With `identity`, callers belong to the tenants that their claims name; others are refused.
+
+        `find_paths` decides about audiences, if the settings name none.
+        """
         self._settings = settings
         self._keys = keys
         self._identity = identity
+        self._find_paths = find_paths
         self._clock = clock
-        self._verified_tokens: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
-        self._generation = self._current_generation()
-        """The generation of the keys that verified these tokens, and of the tenants."""
 
-    async def __call__(self, headers: Headers) -> Principal | Refusal | None:
-        """Return the principal of the token; None if there is no bearer token."""
-        token = _read_token(headers)
-        if token is None:
-            return None
-        if len(token) > bounds.CREDENTIAL_BYTES:
-            return _INVALID_TOKEN
-        digest = hashlib.sha256(token).digest()
-        return self._find_verified(digest) or await self._verify(token, digest)
+    @property
+    def generation(self) -> int:
+        """Changes with the keys and with the tenants: both only grow."""
+        if self._identity is None:
+            return self._keys.generation
+        return self._keys.generation + self._identity.tenants.generation
 
-    def find_known(self, headers: Headers) -> Principal | None:
-        """Return the principal of a token that was verified before."""
-        digest = headers.token_digest
-        if digest is None:
-            token = _read_token(headers)
-            if token is None or len(token) > bounds.CREDENTIAL_BYTES:
-                return None
-            # Requests with the same head share the headers, so a token is hashed once for each connection.
-            digest = headers.token_digest = hashlib.sha256(token).digest()
-        return self._find_verified(digest)
+    async def verify(self, token: bytes) -> VerifiedToken:
+        """Verify a token.
 
-    def _find_verified(self, digest: bytes) -> Principal | None:
-        if (generation := self._current_generation()) != self._generation:
-            self._generation = generation
-            self._verified_tokens.clear()
-        known = self._verified_tokens.get(digest)
-        if known is None or self._clock() >= known[1]:
-            return None
-        self._verified_tokens.move_to_end(digest)
-        return known[0]
-
-    def _current_generation(self) -> tuple[int, int]:
-        return self._keys.generation, 0 if self._identity is None else self._identity.tenants.generation
-
-    async def _verify(self, token: bytes, digest: bytes) -> Principal | Refusal:
-        self._verified_tokens.pop(digest, None)
-        try:
-            signed = parse_jwt(token, _TOKEN_TYPES)
-            key = await self._keys.find(signed.protected.get("kid"), signed.protected["alg"])
-            if key is None:
-                raise InvalidJwt("no key matches")
-            payload = verify_jwt(signed, key)
-            claims = self._check_claims(payload)
-            principal = self._make_principal(claims, payload)
-        except (InvalidJwt, InvalidClaim) as reason:
-            logger.info("token_refused", extra={"reason": str(reason)})
-            return _INVALID_TOKEN
-        except KeysUnavailable:
-            return Refusal(
-                503,
-                f"Tokens cannot be checked at the moment; try again in {bounds.PUBLIC_KEY_FETCH_INTERVAL_S:.0f} s",
-                ((b"retry-after", b"%d" % bounds.PUBLIC_KEY_FETCH_INTERVAL_S),),
-            )
-        self._cache_principal(digest, principal, claims.exp)
-        return principal
+        Raises: TokenRefused, KeysUnavailable.
+        """
+        signed = parse_jwt(token, _TOKEN_TYPES)
+        payload = await verify_with_keys(signed, self._keys)
+        claims = self._check_claims(payload)
+        return VerifiedToken(
+            self._make_principal(claims, payload),
+            min(claims.exp, self._clock() + bounds.VERIFIED_TOKEN_TTL_S),
+            self._check_audience(claims),
+            read_key_thumbprint(claims.cnf),
+        )
 
     def _make_principal(self, claims: _Claims, payload: bytes) -> Principal:
         mapping = self._settings.claims
@@ -173,26 +138,155 @@ class BearerTokens:
         except (msgspec.DecodeError, RecursionError) as error:
             raise InvalidJwt(f"claims: {error}") from None
         now, leeway = self._clock(), bounds.CLOCK_LEEWAY_S
-        audience = {claims.aud} if isinstance(claims.aud, str) else set(claims.aud)
         if claims.iss != self._settings.issuer:
             raise InvalidJwt("wrong issuer")
-        if audience.isdisjoint(self._settings.audience):
-            raise InvalidJwt("wrong audience")
         if claims.exp + leeway <= now:
             raise InvalidJwt("expired")
         if claims.nbf - leeway > now or claims.iat - leeway > now:
             raise InvalidJwt("not valid yet")
-        # Names of callers with an API key, or without a credential.
-        if claims.sub == ANONYMOUS.name or claims.sub.startswith(PRINCIPAL_PREFIX):
-            raise InvalidJwt("the subject is a reserved name")
-        if not 0 < len(claims.sub) <= bounds.TOKEN_SUBJECT_CHARACTERS or not claims.sub.isprintable():
-            raise InvalidJwt("the subject is empty, too long or not printable")
+        check_subject(claims.sub)
         return claims
 
-    def _cache_principal(self, digest: bytes, principal: Principal, expires_at: float) -> None:
-        self._verified_tokens[digest] = principal, min(expires_at, self._clock() + bounds.VERIFIED_TOKEN_TTL_S)
-        if len(self._verified_tokens) > bounds.VERIFIED_TOKENS:
-            self._verified_tokens.popitem(last=False)
+    def _check_audience(self, claims: _Claims) -> frozenset[str] | None:
+        """Return the paths at which a token is valid; None: every path."""
+        audience = frozenset((claims.aud,) if isinstance(claims.aud, str) else claims.aud)
+        if self._find_paths is not None and not self._settings.audience:
+            return self._find_paths(audience)
+        if audience.isdisjoint(self._settings.audience):
+            raise InvalidJwt("wrong audience")
+        return None
+
+
+class BearerTokens:
+    """Authenticates callers by the tokens of one issuer, without the section `[oauth]`.
+
+    Raises: SettingsError, if issuer or audience is missing.
+    """
+
+    def __init__(
+        self,
+        settings: JwtSettings,
+        keys: KeySource,
+        *,
+        identity: TenantIdentity | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if not settings.issuer or not settings.audience or "" in settings.audience:
+            raise SettingsError(
+                "jwt_keys needs two more settings: jwt_issuer (`iss` of the tokens) and jwt_audience (`aud`)"
+            )
+        self._verifier = JwtVerifier(settings, keys, identity=identity, clock=clock)
+        self._verified = VerifiedTokens([self._verifier], clock)
+
+    async def __call__(self, headers: Headers, target: RequestTarget = NO_TARGET) -> Principal | Refusal | None:
+        """Return the principal of the token; None if there is no bearer token."""
+        token = _read_token(headers)
+        if token is None:
+            return None
+        if len(token) > bounds.CREDENTIAL_BYTES:
+            return _INVALID_TOKEN
+        digest = hashlib.sha256(token).digest()
+        verified = self._verified.find(digest)
+        if verified is None:
+            try:
+                verified = await self._verifier.verify(token)
+                if verified.key_thumbprint is not None:
+                    raise InvalidJwt("it is bound to a key, which is checked only with the section [oauth]")
+            except TokenRefused as reason:
+                logger.info("token_refused", extra={"reason": str(reason)})
+                return _INVALID_TOKEN
+            except KeysUnavailable:
+                return refuse_unavailable()
+            self._verified.add(digest, verified)
+        return verified.principal
+
+    def find_known(self, headers: Headers) -> Principal | None:
+        """Return the principal of a token that was verified before."""
+        digest = token_digest(headers)
+        verified = None if digest is None else self._verified.find(digest)
+        return None if verified is None else verified.principal
+
+
+class VerifiedTokens:
+    """Tokens that were verified, by their digests, for as long as they can be used without another check."""
+
+    def __init__(self, verifiers: Sequence[TokenVerifier], clock: Callable[[], float]) -> None:
+        self._verifiers = verifiers
+        self._only_verifier = verifiers[0] if len(verifiers) == 1 else None
+        self._clock = clock
+        self._tokens: OrderedDict[bytes, VerifiedToken] = OrderedDict()
+        self._generation = self._current_generation()
+
+    def find(self, digest: bytes) -> VerifiedToken | None:
+        """Return the token with this digest, if it is still valid."""
+        if (generation := self._current_generation()) != self._generation:
+            self._generation = generation
+            self._tokens.clear()
+        known = self._tokens.get(digest)
+        if known is None:
+            return None
+        if self._clock() >= known.usable_until:
+            del self._tokens[digest]
+            return None
+        self._tokens.move_to_end(digest)
+        return known
+
+    def add(self, digest: bytes, token: VerifiedToken) -> None:
+        """Remember a token."""
+        self._tokens[digest] = token
+        self._tokens.move_to_end(digest)
+        if len(self._tokens) > bounds.VERIFIED_TOKENS:
+            self._tokens.popitem(last=False)
+
+    def _current_generation(self) -> int:
+        # Each only grows, so their sum changes whenever one of them does.
+        only = self._only_verifier
+        return sum(one.generation for one in self._verifiers) if only is None else only.generation
+
+
+def token_digest(headers: Headers) -> bytes | None:
+    """Return the digest of a bearer token; None if there is none, or it is too large."""
+    digest = headers.token_digest
+    if digest is None:
+        token = _read_token(headers)
+        if token is None or len(token) > bounds.CREDENTIAL_BYTES:
+            return None
+        # Requests with the same head share the headers, so a token is hashed once for each connection.
+        digest = headers.token_digest = hashlib.sha256(token).digest()
+    return digest
+
+
+def refuse_unavailable() -> Refusal:
+    """Return the refusal of a token that cannot be checked at the moment."""
+    return Refusal(
+        503,
+        f"Tokens cannot be checked at the moment; try again in {bounds.PUBLIC_KEY_FETCH_INTERVAL_S:.0f} s",
+        ((b"retry-after", b"%d" % bounds.PUBLIC_KEY_FETCH_INTERVAL_S),),
+    )
+
+
+def check_subject(subject: str) -> None:
+    """Refuse names of callers with an API key or without a credential, and names that cannot be shown.
+
+    Raises: InvalidJwt.
+    """
+    if subject == ANONYMOUS.name or subject.startswith(PRINCIPAL_PREFIX):
+        raise InvalidJwt("the subject is a reserved name")
+    if not 0 < len(subject) <= bounds.TOKEN_SUBJECT_CHARACTERS or not subject.isprintable():
+        raise InvalidJwt("the subject is empty, too long or not printable")
+
+
+def read_key_thumbprint(confirmation: dict[str, Any] | None) -> str | None:
+    """Return the thumbprint of the key that a token is bound to (`cnf`); None if it is bound to none.
+
+    Raises: InvalidJwt, if it is bound in a way that cannot be checked here.
+    """
+    if confirmation is None:
+        return None
+    value = confirmation.get("jkt")
+    if len(confirmation) != 1 or not isinstance(value, str) or not value:
+        raise InvalidJwt("it is bound to a key in a way that is not supported")
+    return value
 
 
 def _read_token(headers: Headers) -> bytes | None:
@@ -216,12 +310,20 @@ def make_token_authenticator(
 
     Raises: SettingsError.
     """
+    return BearerTokens(settings, make_key_source(settings, fetch), identity=identity)
+
+
+def make_key_source(settings: JwtSettings, fetch: Fetch) -> KeySource:
+    """Make the source of the keys: a file or an address.
+
+    Raises: SettingsError.
+    """
     address = urlsplit(settings.keys)
     if address.scheme == "https" or (address.scheme == "http" and is_loopback(address.hostname or "")):
-        return BearerTokens(settings, FetchedKeys(settings.keys, fetch, read_key_set), identity=identity)
+        return FetchedKeys(settings.keys, fetch, read_key_set)
     if address.scheme == "http":
         raise SettingsError(f"jwt_keys: {settings.keys} must use https, or the keys could be replaced in transit")
     try:
-        return BearerTokens(settings, FileKeys(Path(settings.keys), read_keys), identity=identity)
+        return FileKeys(Path(settings.keys), read_keys)
     except (OSError, ValueError) as error:
         raise SettingsError(f"jwt_keys: {settings.keys}: {error}") from None

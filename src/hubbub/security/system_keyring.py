@@ -34,6 +34,28 @@ def write_keyring(service: str, user: str, value: str) -> None:
         raise _unusable(error) from None
 
 
+def delete_keyring(service: str, user: str) -> None:
+    """Delete an entry, if there is one.
+
+    Raises: SettingsError, which says what to do.
+    """
+    keyring, keyring_error = _import_keyring()
+    try:
+        if keyring.get_password(service, user) is not None:
+            keyring.delete_password(service, user)
+    except (keyring_error, RuntimeError) as error:
+        raise _unusable(error) from None
+
+
+def is_keyring_usable() -> bool:
+    """Whether the library is installed, and has a keyring that answers."""
+    try:
+        read_keyring("hubbub", "probe")
+    except SettingsError:
+        return False
+    return True
+
+
 def _import_keyring() -> tuple[Any, type[Exception]]:
     try:
         import keyring

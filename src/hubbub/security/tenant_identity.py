@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import sys
 from typing import Final, NamedTuple
 
 import msgspec
@@ -37,12 +38,13 @@ class TenantIdentity(NamedTuple):
         An operator has the tenant "", so that its name begins with `/`, which no name of a tenant's caller does.
         """
         fingerprint = self._fingerprint(credential)
+        # Many callers have these in common: 100 bytes less for each.
         return Principal(
             f"{tenant}/{user}#{fingerprint}",
             scopes,
-            tenant=tenant,
+            tenant=sys.intern(tenant),
             user=user,
-            client=client,
+            client=sys.intern(client),
             credential=fingerprint,
         )
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from hubbub import bounds
-from hubbub.errors import HubbubError
 from hubbub.protocol.calls import Principal
 from hubbub.security.tenant_identity import TenantIdentity, is_user_name
+from hubbub.security.verified_tokens import TokenRefused
 
 DEFAULT_SCOPE_CLAIMS: Final = ("scope", "scp")
 SHARED_SCOPE_SETS: Final = 256
@@ -29,8 +29,8 @@ class ClaimMapping(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = DEFAULT_SCOPE_CLAIMS
 
 
-class InvalidClaim(HubbubError):
-    """Why the claims of a token identify nobody; written to the log, never sent to the caller."""
+class InvalidClaim(TokenRefused):
+    """Why the claims of a token identify nobody."""
 
 
 def parse_claims(payload: bytes) -> dict[str, Any]:

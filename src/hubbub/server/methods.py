@@ -50,8 +50,10 @@ _CLIENT_CAPABILITIES = ("elicitation", "sampling", "roots")
 def call_tool(server: Server, call: Call) -> Coroutine[Any, Any, Reply]:
     params, tools = call.params, server.tools
     tool = tools.get(params.name) or tools.find(params.name)
-    if tool is None or (tool.scopes and not call.caller.holds(tool.scopes)):
+    if tool is None or (tool.scopes and not call.caller.sees_tool(tool.scopes)):
         raise _unknown_tool(server, call)
+    if tool.scopes:
+        call.caller.require(tool.scopes)
     if server.view is not EVERYTHING and not server.view.shows(tool):
         raise _add_error_form(tool, ArgumentsInvalid(f"Tool {tool.name!r} is disabled by the active profile"))
     return run_tool(server, tool, params.arguments, call)
@@ -124,6 +126,7 @@ async def call_by_name(server: Server, call: Call) -> Reply:
     tool = server.tools.get(call.method)
     if call.caller.revision.is_mcp or tool is None or not _is_visible(server, tool, call.caller):
         raise MethodNotFound(call.method)
+    call.caller.require(tool.scopes)
     return unwrap_result(await run_tool(server, tool, call.raw, call))
 
 
@@ -153,7 +156,7 @@ def visible_tools(server: Server, caller: Caller) -> list[Tool]:
 
 
 def _is_visible(server: Server, tool: Tool, caller: Caller) -> bool:
-    return caller.holds(tool.scopes) and server.view.shows(tool)
+    return caller.sees_tool(tool.scopes) and server.view.shows(tool)
 
 
 # -- resources -----------------------------------------------------------

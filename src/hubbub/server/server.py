@@ -15,7 +15,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, overload
 
 from msgspec import UNSET
 
@@ -31,6 +31,7 @@ from hubbub.protocol.shape import identity_meta
 from hubbub.rounds import Rounds
 from hubbub.security.sealer import Sealer as KeyedSealer
 from hubbub.server.completion import Completions, Suggest
+from hubbub.server.decorators import F, apply_decorator, make_decorator
 from hubbub.server.events import Events, ToolChange
 from hubbub.server.methods import METHODS, CacheHint, Method, call_by_name
 from hubbub.server.middleware import Middleware, check_middleware, with_middleware
@@ -47,9 +48,10 @@ from hubbub.server.views import EVERYTHING, View
 if TYPE_CHECKING:
     from hubbub.net.egress_rules import EgressRules
     from hubbub.server.asgi import AsgiApp, AsgiOptions
+    from hubbub.server.public_routes import PublicRoute
+    from hubbub.settings.oauth import OAuthSettings
 
 logger = logging.getLogger("hubbub.server")
-F = TypeVar("F", bound=Callable[..., Any])
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 HealthCheck = Callable[[], Awaitable[str | None]]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
@@ -105,6 +107,8 @@ class Server:
         """The server as callers reach it: itself, with the peers around it that count, trace or limit its calls."""
         self.tenants: TenantDirectory | None = None  # whose users may call over HTTP; None: callers have no tenants
         self.egress: EgressRules | None = None  # rules for fetching the keys of tokens; None: there are none
+        self.oauth: OAuthSettings | None = None  # the section `[oauth]`; None: there is none
+        self.public_routes: dict[str, PublicRoute] = {}  # served without authentication; a path ending in / is a prefix
         self._scope_listeners: list[Callable[[str], object]] = []
         self._lifespan: Lifespan | None = None
         self._lifespans: list[Lifespan] = []
@@ -189,7 +193,7 @@ class Server:
             )
             self.tools.register(tool)
 
-        return _apply_decorator(function, register)
+        return apply_decorator(function, register)
 
     def resource(
         self,
@@ -230,7 +234,7 @@ class Server:
             )
             self.resources.add(resource)
 
-        return _make_decorator(register)
+        return make_decorator(register)
 
     def add_resources(self, provider: ResourceProvider) -> None:
         """Serve everything that a provider lists."""
@@ -280,7 +284,7 @@ class Server:
             self.prompt_order.add(prompt.name)
             self.broadcaster.publish(Notification(PROMPTS_CHANGED))
 
-        return _apply_decorator(function, register)
+        return apply_decorator(function, register)
 
     def remove_prompt(self, name: str) -> bool:
         """Remove a prompt; return whether there was one."""
@@ -292,7 +296,7 @@ class Server:
 
     def completion(self, reference: str, argument: str) -> Callable[[Suggest], Suggest]:
         """Let a function suggest values for an argument of the prompt or URI template `reference`."""
-        return _make_decorator(lambda target: self.completions.add(reference, argument, target))
+        return make_decorator(lambda target: self.completions.add(reference, argument, target))
 
     def lifespan(self, lifespan: Lifespan) -> Lifespan:
         """Open this context manager while the server runs; what it yields is `Context.lifespan`.
@@ -370,6 +374,11 @@ class Server:
         tool = self.tools.find(name)
         return tool.headers if tool is not None and tool.headers and caller.holds(tool.scopes) else _NO_HEADERS
 
+    def tool_scopes(self, name: str, caller: Caller) -> frozenset[str]:
+        """Return the scopes that a tool requires; none if the caller sees no tool of this name."""
+        tool = self.tools.find(name)
+        return tool.scopes if tool is not None and caller.sees_tool(tool.scopes) else frozenset()
+
     async def notify(self, note: Notification) -> None:
         """Ignore notifications: MCP defines none that concerns the whole server."""
 
@@ -436,8 +445,6 @@ class Server:
         is_secret = change.tool_name in self.tools.scoped
         self.broadcaster.publish(Notification(TOOLS_CHANGED) if is_secret else Notification(TOOLS_CHANGED, params))
 
-    # -- running -------------------------------------------------------------
-
     def asgi(self, **options: Unpack[AsgiOptions]) -> AsgiApp:
         """Return the server as an ASGI app, to be served by any ASGI server or mounted in Starlette or FastAPI.
 
@@ -482,17 +489,3 @@ class Server:
                 self.broadcaster.end_subscriptions()
                 await self.rounds.close()
                 self.threads.close()
-
-
-def _make_decorator(register: Callable[[Any], object]) -> Callable[[F], F]:
-    def decorate(target: F) -> F:
-        register(target)
-        return target
-
-    return decorate
-
-
-def _apply_decorator(function: Any, register: Callable[[Any], object]) -> Any:
-    """Support decorators with and without options."""
-    decorate = _make_decorator(register)
-    return decorate if function is None else decorate(function)

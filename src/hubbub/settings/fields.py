@@ -116,6 +116,12 @@ class Setting(msgspec.Struct, frozen=True):
         return isinstance(self.kind, type) and issubclass(self.kind, msgspec.Struct)
 
     @property
+    def optional_section(self) -> type[msgspec.Struct] | None:
+        """The struct of settings, if the value is one or None."""
+        structs = [member for member in self.members if isinstance(member, type) and issubclass(member, msgspec.Struct)]
+        return structs[0] if structs and type(None) in self.members else None
+
+    @property
     def named_sections(self) -> type[msgspec.Struct] | None:
         """The struct of each section, if the value is a table of named sections."""
         kind = get_args(self.kind)[-1] if get_origin(self.kind) is dict else None

@@ -21,7 +21,7 @@ from hubbub.settings.file import SettingsFile
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.servers import ServerSettings
-from hubbub.settings.sources import GOVERNANCE, HUB, PACKS, SERVERS, VIEWS, Key
+from hubbub.settings.sources import GOVERNANCE, HUB, OAUTH, PACKS, SERVERS, VIEWS, Key
 
 
 def iter_keys(tree: Mapping[str, Any]) -> Iterator[tuple[Key, Setting | None]]:
@@ -35,6 +35,8 @@ def iter_keys(tree: Mapping[str, Any]) -> Iterator[tuple[Key, Setting | None]]:
             yield from _section_keys(ServerSettings if name == SERVERS else ViewSettings, value, (name,))
         elif name in GOVERNANCE:
             yield from _governance_keys(name, value)
+        elif name == OAUTH:
+            yield from _oauth_keys(value)
         elif name == PACKS:
             yield from _pack_keys(value, (PACKS,))
         else:
@@ -50,6 +52,12 @@ def _governance_keys(name: str, table: Mapping[str, Any]) -> Iterator[tuple[Key,
         yield from _section_keys(NAMED_SECTIONS[name], table, (name,))
     else:
         yield (name,), None
+
+
+def _oauth_keys(table: Mapping[str, Any]) -> Iterator[tuple[Key, Setting | None]]:
+    from hubbub.settings.oauth import OAuthSettings  # most files do not have it
+
+    yield from _struct_keys(OAuthSettings, table, (OAUTH,))
 
 
 def split_harmless(tree: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Key, ...]]:
@@ -77,10 +85,27 @@ def resolve_paths(file: SettingsFile) -> SettingsFile:
         table = tree
         for name in key[:-1]:
             table = table[name]
-        value = table[key[-1]]
-        if setting is not None and setting.names_file and isinstance(value, str) and _is_path(value, setting):
-            table[key[-1]] = os.path.normpath(os.path.join(folder, os.path.expanduser(value)))
+        _resolve_value(table, key[-1], setting, folder)
     return msgspec.structs.replace(file, tree=tree)
+
+
+def _resolve_tables(kind: type[msgspec.Struct], tables: list[Any], folder: str) -> None:
+    """Resolve the paths in an array of tables."""
+    for each in tables:
+        if isinstance(each, dict):
+            for key, setting in _struct_keys(kind, each, ()):
+                table = each
+                for name in key[:-1]:
+                    table = table[name]
+                _resolve_value(table, key[-1], setting, folder)
+
+
+def _resolve_value(table: dict[str, Any], name: str, setting: Setting | None, folder: str) -> None:
+    value = table[name]
+    if setting is not None and setting.table_kind is not None and isinstance(value, list):
+        _resolve_tables(setting.table_kind, value, folder)
+    elif setting is not None and setting.names_file and isinstance(value, str) and _is_path(value, setting):
+        table[name] = os.path.normpath(os.path.join(folder, os.path.expanduser(value)))
 
 
 def _is_path(value: str, setting: Setting) -> bool:
@@ -98,8 +123,14 @@ def _struct_keys(
         setting = known.get(name)
         if setting is not None and setting.named_sections is not None and isinstance(value, dict):
             yield from _section_keys(setting.named_sections, value, (*section_path, name))
+        elif setting is not None and isinstance(value, dict) and (section := _section_kind(setting)) is not None:
+            yield from _struct_keys(section, value, (*section_path, name))
         else:
             yield (*section_path, name), setting
+
+
+def _section_kind(setting: Setting) -> type[msgspec.Struct] | None:
+    return setting.kind if setting.is_section else setting.optional_section
 
 
 def _section_keys(

@@ -279,6 +279,13 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         setting("A program that stores each head elsewhere; it gets the head as JSON on stdin.", form="PROGRAM"),
     ] = ()
+    archive_command: Annotated[
+        tuple[str, ...],
+        setting(
+            "A program that copies each sealed file (`{path}`, named `{name}`) elsewhere, before it may expire.",
+            form="PROGRAM",
+        ),
+    ] = ()
     database: Annotated[
         str | None, setting("A PostgreSQL database that records are copied to.", form="postgresql://…")
     ] = None

@@ -13,8 +13,10 @@ from hubbub.settings.secret import Secret
 from hubbub.settings.sources import (
     GOVERNANCE,
     HUB,
+    OAUTH,
     PACKS,
     SERVERS,
+    USER_VARIABLES,
     VARIABLE_PREFIX,
     VIEWS,
     GivenValue,
@@ -46,6 +48,10 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
         if setting.is_section:
             values[setting.name] = read_settings(setting.kind, sources, (*section, setting.key))
             continue
+        if setting.optional_section is not None:
+            if has_section(sources, (*section, setting.key)):
+                values[setting.name] = read_settings(setting.optional_section, sources, (*section, setting.key))
+            continue
         if setting.named_sections is not None:
             parent = (*section, setting.key)
             names = sources.file.table(parent) if sources.file is not None else {}
@@ -69,6 +75,14 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
         if name in origins:
             raise SettingsError(f"{origins[name]} {problem}") from None
         raise SettingsError(f"{_describe_location(sources, section)}: {error}") from error
+
+
+def has_section(sources: Sources, section: Sequence[str]) -> bool:
+    """Whether a file has this section, or a variable sets one of its values."""
+    *parents, name = section
+    prefix = VARIABLE_PREFIX + "__".join(part.replace("-", "_").upper() for part in section) + "__"
+    in_file = sources.file is not None and name in sources.file.table(parents)
+    return in_file or any(variable.startswith(prefix) for variable in sources.environ)
 
 
 def read_table_list(kind: type[S], sources: Sources, section: Sequence[str]) -> tuple[S, ...]:
@@ -121,6 +135,9 @@ def known_variables(kind: type[msgspec.Struct], section: Sequence[str] = ()) -> 
         if setting.is_section:
             names |= known_variables(setting.kind, (*section, setting.key))
             continue
+        if setting.optional_section is not None:
+            names |= known_variables(setting.optional_section, (*section, setting.key))
+            continue
         if setting.named_sections is not None or setting.table_kind is not None:
             continue  # only a file can have them
         variables = variable_names(section, setting)
@@ -135,7 +152,10 @@ def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> lis
     return sorted(
         name
         for name, value in environ.items()
-        if name.startswith(VARIABLE_PREFIX) and name not in known and not is_service_link(name, value)
+        if name.startswith(VARIABLE_PREFIX)
+        and name not in known
+        and name not in USER_VARIABLES
+        and not is_service_link(name, value)
     )
 
 
@@ -155,7 +175,7 @@ def _refuse_unknown_keys(kind: type[msgspec.Struct], sources: Sources, section: 
         return
     known = {setting.key for setting in list_settings(kind) if setting.extra.get("in_file", True)}
     if not section:
-        known |= {PACKS, SERVERS, HUB, VIEWS, *GOVERNANCE}
+        known |= {PACKS, SERVERS, HUB, VIEWS, OAUTH, *GOVERNANCE}
     for key in sources.file.table(section):
         if key not in known:
             raise SettingsError(

@@ -26,6 +26,70 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     hidden: Annotated[bool, setting("Whether the tool is neither listed nor callable.")] = False
 
 
+class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How tokens for a server are obtained: a section `[servers.NAME.oauth]`, which may be empty."""
+
+    grant: Annotated[
+        Literal["authorization_code", "client_credentials", "jwt_bearer"],
+        setting("A login with `hubbub login`, or the hub's own secret, key or assertion."),
+    ] = "authorization_code"
+    issuer: Annotated[
+        str | None, setting("The only authorization server to use. Required with a secret or key.", form="URL")
+    ] = None
+    client_id: Annotated[
+        str | None, setting("A client that was registered by hand. Default: it registers itself.", form="ID")
+    ] = None
+    client_secret: Annotated[
+        Secret | None, setting("Its secret, as `${VARIABLE}` or `${secret:NAME}`.", form="TEXT")
+    ] = None
+    private_key_file: Annotated[
+        str | None,
+        setting("A private key (PEM or JWK) that replaces the secret.", form="FILE", names_file=True),
+    ] = None
+    private_key_algorithm: Annotated[
+        str | None, setting("How it signs. Default: the first that fits the key.", form="ES256")
+    ] = None
+    private_key_id: Annotated[
+        str | None, setting("The `kid` under which the authorization server knows its public key.", form="ID")
+    ] = None
+    assertion_file: Annotated[
+        str | None,
+        setting("With `jwt_bearer`: the JWT of the workload, read for each token.", form="FILE", names_file=True),
+    ] = None
+    client_metadata_url: Annotated[
+        str | None, setting("A Client ID Metadata Document to use as the client id.", form="URL")
+    ] = None
+    scope: Annotated[
+        str | None, setting("Scopes, separated by spaces. Default: those that the server asks for.", form="SCOPES")
+    ] = None
+    redirect_uri: Annotated[
+        str | None, setting("The client's redirect URI. Default: a free port of 127.0.0.1.", form="URI")
+    ] = None
+    dpop: Annotated[
+        Literal["auto", "on", "off"],
+        setting("Whether tokens are bound to a key (RFC 9449); `auto`: where that is supported."),
+    ] = "auto"
+    omit_resource: Annotated[
+        bool, setting("Leave out the parameter `resource`, which some authorization servers refuse.")
+    ] = False
+    prompt: Annotated[str | None, setting("`prompt` of the authorization request; empty: never sent.", form="TEXT")] = (
+        None
+    )
+    per_user: Annotated[bool, setting("Whether each user of a hub logs in. Default: all use the login of the hub.")] = (
+        False
+    )
+
+    def __post_init__(self) -> None:
+        if (self.client_secret or self.private_key_file) and not (self.client_id and self.issuer):
+            raise ValueError("a secret or private key needs client_id and issuer, so that it is sent nowhere else")
+        if self.grant == "client_credentials" and not (self.client_secret or self.private_key_file):
+            raise ValueError("the grant client_credentials needs client_secret or private_key_file")
+        if self.grant == "jwt_bearer" and not (self.assertion_file and self.issuer):
+            raise ValueError("the grant jwt_bearer needs assertion_file and issuer")
+        if self.per_user and self.grant != "authorization_code":
+            raise ValueError("per_user needs the grant authorization_code")
+
+
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How one server is reached, and how the hub treats it."""
 
@@ -45,7 +109,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         setting("A Python program to serve in the hub's own process.", form="file.py|module:server", names_file=True),
     ] = None
-    cwd: Annotated[str | None, setting("The working folder of the program.", form="FOLDER", names_file=True)] = None
+    cwd: Annotated[
+        str | None,
+        setting(
+            "The working folder of the program. Default: that of the hub; for users of tenants, one for each process.",
+            form="FOLDER",
+            names_file=True,
+        ),
+    ] = None
     timeout_s: Annotated[float, setting("Seconds to wait for one response.", gt=0)] = bounds.COMMAND_TIMEOUT_S
     protocol_version: Annotated[
         str | None, setting("The protocol version to use. Default: negotiated.", form="YYYY-MM-DD")
@@ -77,8 +148,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     include: Annotated[tuple[str, ...], setting("Patterns of tools and prompts to show.", form="PATTERN")] = ("*",)
     exclude: Annotated[tuple[str, ...], setting("Patterns of tools and prompts to hide.", form="PATTERN")] = ()
     read_only: Annotated[bool, setting("Whether to show only tools annotated as read-only.")] = False
+    oauth: Annotated[ServerOAuthSettings | None, setting("How tokens are obtained for it.", form="[section]")] = None
     tools: Annotated[dict[str, ToolSettings], setting("Changes to single tools.", form="[section]")] = {}
 
     def __post_init__(self) -> None:
+        if self.oauth is not None and self.url is None:
+            raise ValueError("the section oauth needs a server with a url")
         if sum(source is not None for source in (self.url, self.command, self.pack, self.target)) != 1:
             raise ValueError("set exactly one of url, command, pack and target (pack and target only for a hub)")

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from hubbub.settings.file import SettingsFile
 
 VARIABLE_PREFIX: Final = "HUBBUB_"
+USER_VARIABLES: Final = frozenset(("HUBBUB_CREDENTIALS",))
+"""Variables of the user that are not settings of a server."""
 PACKS: Final = "packs"
 """The section that has one section for each pack."""
 SERVERS: Final = "servers"
@@ -38,6 +40,8 @@ VIEWS: Final = "views"
 TENANTS: Final = "tenants"
 GOVERNANCE: Final = (TENANTS, "policy", "pins", "approvals", "quotas", "secrets", "egress", "audit")
 """The sections of a hub that many people share: see `hubbub.settings.governance`."""
+OAUTH: Final = "oauth"
+"""The section about tokens of authorization servers, and the server as one: see `hubbub.settings.oauth`."""
 DEFAULT_FILE: Final = "hubbub.toml"
 """The settings file of a folder."""
 _EMPTY: Final[Mapping[str, Any]] = {}

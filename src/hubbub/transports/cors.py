@@ -25,6 +25,7 @@ ALLOWED_HEADERS: Final = (
     "Content-Type",
     "X-API-Key",
     "Authorization",
+    "DPoP",
     "Mcp-Session-Id",
     "MCP-Protocol-Version",
     "Mcp-Method",
@@ -32,7 +33,7 @@ ALLOWED_HEADERS: Final = (
     "Last-Event-ID",
     "X-MCP-Version",
 )
-EXPOSED_HEADERS: Final = ("Mcp-Session-Id", "X-MCP-Version", "Retry-After", "WWW-Authenticate")
+EXPOSED_HEADERS: Final = ("Mcp-Session-Id", "X-MCP-Version", "Retry-After", "WWW-Authenticate", "DPoP-Nonce")
 
 _SAFELISTED_HEADERS: Final = ("Accept", "Accept-Language", "Content-Language")
 """Headers that browsers always allow, but some still ask for in a preflight."""
@@ -42,6 +43,7 @@ _REQUESTED_HEADERS: Final = b"access-control-request-headers"
 _REQUESTED_NETWORK: Final = b"access-control-request-private-network"
 _PREFLIGHT_VARY: Final = b", ".join((_ORIGIN, _REQUESTED_METHOD, _REQUESTED_HEADERS, _REQUESTED_NETWORK)).title()
 _EXPOSE_HEADER: Final = (b"access-control-expose-headers", ", ".join(EXPOSED_HEADERS).encode())
+_ANY_ORIGIN: Final = ((b"access-control-allow-origin", b"*"),)
 _VARY_BY_ORIGIN: Final = (b"vary", b"Origin")
 _PARAMETER_HEADER: Final = re.compile(
     re.escape(PARAMETER_PREFIX) + r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.IGNORECASE
@@ -56,11 +58,14 @@ class Cors:
         endpoint: Endpoint,
         allowed_origins: Iterable[str] = (),
         *,
-        check: Callable[[Headers], Refusal | None] = lambda headers: None,
+        check: Callable[[Headers, bool], Refusal | None] = lambda headers, any_origin: None,
+        is_open: Callable[[str], bool] = lambda path: False,
         on_response: Callable[[str, int], None] = lambda path, status: None,
     ) -> None:
+        """`check` gets whether every origin is allowed; `is_open`: whether that is so for a path, without cookies."""
         self._endpoint = endpoint
         self._check = check
+        self._is_open = is_open
         self._on_response = on_response
         self._origins = AllowedOrigins(allowed_origins)
 
@@ -71,14 +76,17 @@ class Cors:
 
     async def _serve(self, exchange: HttpExchange, origin: bytes) -> None:
         headers = exchange.headers
+        is_open = self._is_open(exchange.path)
         if exchange.method != "OPTIONS" or _REQUESTED_METHOD not in headers:
-            exchange.extra_headers = (*self._origin_headers(origin), _EXPOSE_HEADER, _VARY_BY_ORIGIN)
+            allowed = _ANY_ORIGIN if is_open else self._origin_headers(origin)
+            exchange.extra_headers = (*allowed, _EXPOSE_HEADER, _VARY_BY_ORIGIN)
             await self._endpoint(exchange)
-        elif self._check(headers) is not None:
+        elif self._check(headers, is_open) is not None:
             await self._endpoint(exchange)  # which refuses it for the same reason
         else:
             # The endpoint never sees a preflight, so what it does for every request must be done here.
-            status, fields, body = self._preflight_response(origin, headers)
+            allowed = _ANY_ORIGIN if is_open else self._origin_headers(origin)
+            status, fields, body = self._preflight_response(allowed, headers)
             self._on_response(exchange.path, status)
             await exchange.respond(status, body, fields, content_type=b"text/plain; charset=utf-8")
 
@@ -87,12 +95,11 @@ class Cors:
         if not self._origins.allow(origin):
             return ()
         if self._origins.allows_any:
-            return ((b"access-control-allow-origin", b"*"),)
+            return _ANY_ORIGIN
         return ((b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true"))
 
-    def _preflight_response(self, origin: bytes, headers: Headers) -> tuple[int, HeaderList, bytes]:
+    def _preflight_response(self, allowed: HeaderList, headers: Headers) -> tuple[int, HeaderList, bytes]:
         """Return status, headers and body of the response to a preflight request."""
-        allowed = self._origin_headers(origin)
         requested = [name.strip() for name in (headers.get(_REQUESTED_HEADERS) or "").split(",")]
         # Browsers require every name in full, and only tools know these names.
         parameters = list(filter(_PARAMETER_HEADER.fullmatch, requested))[: bounds.REQUESTED_HEADERS]

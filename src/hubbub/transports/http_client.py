@@ -3,7 +3,7 @@
 Requests do not wait for each other. A broken stream is resumed after its last event if the server
 numbers its events; otherwise the stream and its response are lost. The legacy era also has a session,
 a GET stream for messages that belong to no request, and a DELETE at the end; the modern era has none of
-these. OAuth is not implemented here.
+these. Tokens are added by `AuthorizedHttpClient`.
 
 A redirect is an error, except one 307 or 308 to the same origin: servers on the Python SDK 1.8 and 1.9
 redirect `/mcp` to `/mcp/`. The new address is then used for the lifetime of the transport.
@@ -33,10 +33,12 @@ from hubbub.errors import (
 from hubbub.net.client import HttpClient
 from hubbub.net.redirects import same_origin_target
 from hubbub.net.response import HttpResponse
+from hubbub.net.timeouts import pausable
 from hubbub.ports import OutgoingRequest, Receiver, hide_nothing
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import Event
-from hubbub.transports.http_client_heads import SESSION_HEADER, EncodedHead, EncodedHeads
+from hubbub.transports.authorized_http_client import REFUSALS, AuthorizedHttpClient
+from hubbub.transports.http_client_heads import SESSION_HEADER, EncodedHead, EncodedHeads, parse_session_id
 from hubbub.transports.http_errors import error_from_response
 from hubbub.transports.http_stream_position import StreamPosition, event_too_large
 
@@ -45,7 +47,6 @@ _VERSION_HEADER: Final = "MCP-Protocol-Version"
 _POST_HEADERS: Final = {"Accept": f"application/json, {EVENT_STREAM}", "Content-Type": "application/json"}
 _GET_HEADERS: Final = {"Accept": EVENT_STREAM}
 _METHOD_PRESERVING_REDIRECTS: Final = (307, 308)
-_SESSION_ID_PATTERN: Final = re.compile(r"[!-~]{1,1024}")
 _ACCEPTED_BODY: Final = re.compile(rb'\s*\{\s*"accepted"\s*:\s*true\s*\}\s*')
 _HANDSHAKE_METHODS: Final = frozenset({"initialize", "server/discover"})
 _CLIENT_REQUEST_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
@@ -77,7 +78,10 @@ class HttpTransport:
         self.hide = hide
         self._mask = mask
         self._make_http_client = make_http_client
-        self._http_client = make_http_client()
+        self._http_client = client = make_http_client()
+        self._authorized = client if isinstance(client, AuthorizedHttpClient) else None
+        self._token_headers: Mapping[str, str] = {}
+        """The headers of the authorizer in the encoded heads."""
         self._url = self._configured_url = url
         self._headers = headers
         self._has_fixed_headers = has_fixed_headers
@@ -112,19 +116,28 @@ class HttpTransport:
             and not self._is_get_stream_ready.is_set()
         ):
             return False
+        if self._authorized is not None and not self._use_current_token(self._authorized):
+            return False
         head = self._heads.find(outgoing)
         if head is None:
             try:
-                headers = self._post_headers(outgoing, self._fixed_headers)
+                headers = {**self._post_headers(outgoing, self._fixed_headers), **self._token_headers}
                 head = self._heads.encode(outgoing, self._url, headers, self._http_client.encode_head)
             except ValueError:
                 return False  # `send_request` reports it
-        on_ready = partial(self._handle_response, outgoing, head)
+        on_ready = partial(self._handle_response, outgoing, head, self._token_headers)
         response = self._http_client.send_nowait(head.url, head.data, outgoing.body, on_ready)
         if response is None:
             return False
         outgoing.on_abandoned = response.close
         return True
+
+    def _use_current_token(self, client: AuthorizedHttpClient) -> bool:
+        headers = client.current_headers()
+        if headers is not None and headers is not self._token_headers:
+            self._token_headers = headers
+            self._heads.clear()
+        return headers is not None
 
     async def send_request(self, outgoing: OutgoingRequest) -> None:
         """POST a request and read until its response has arrived.
@@ -194,7 +207,9 @@ class HttpTransport:
 
     # -- one response ------------------------------------------------------------------
 
-    def _handle_response(self, outgoing: OutgoingRequest, head: EncodedHead, response: HttpResponse) -> None:
+    def _handle_response(
+        self, outgoing: OutgoingRequest, head: EncodedHead, token: Mapping[str, str], response: HttpResponse
+    ) -> None:
         """Deliver the response to a request of `send_nowait`; read it in a task if it has not completely arrived."""
         if not response.status:
             outgoing.fail(response.error or ConnectionFailed("The server did not respond"))
@@ -202,7 +217,7 @@ class HttpTransport:
         is_plain = response.is_success and response.media_type != EVENT_STREAM
         body = response.read_nowait(self._limit) if is_plain else None
         if body is None:
-            reading = self._spawn(self._finish_request(outgoing, head, response))
+            reading = self._spawn(self._finish_request(outgoing, head, token, response))
             reading.add_done_callback(lambda _: response.close())  # also if it is cancelled before it starts
             outgoing.on_abandoned = reading.cancel
             return
@@ -211,8 +226,14 @@ class HttpTransport:
         except HubbubError as error:
             outgoing.fail(error)
 
-    async def _finish_request(self, outgoing: OutgoingRequest, head: EncodedHead, response: HttpResponse) -> None:
+    async def _finish_request(
+        self, outgoing: OutgoingRequest, head: EncodedHead, token: Mapping[str, str], response: HttpResponse
+    ) -> None:
         try:
+            if self._authorized is not None and response.status in REFUSALS:
+                headers = self._post_headers(outgoing, await self._headers())
+                with pausable(outgoing.clock):
+                    response = await self._authorized.resend(response, token, "POST", head.url, headers, outgoing.body)
             if response.status in _METHOD_PRESERVING_REDIRECTS:
                 headers = self._post_headers(outgoing, await self._headers())
                 response = await self._follow_redirect(response, head.url, "POST", headers, outgoing.body)
@@ -225,7 +246,7 @@ class HttpTransport:
             if not response.is_success:
                 raise await self._error_from_response(response, has_session=has_session)
             if outgoing.method == "initialize":
-                self._pending_session_id = _parse_session_id(response)
+                self._pending_session_id = parse_session_id(response)
             if response.media_type == EVENT_STREAM:
                 await self._read_response_stream(response, outgoing)
             else:
@@ -428,7 +449,13 @@ class HttpTransport:
 
     async def _error_from_response(self, response: HttpResponse, *, has_session: bool) -> HubbubError:
         return await error_from_response(
-            response, self._url, self._limit, has_session=has_session, mask=self._mask, hide=self.hide
+            response,
+            self._url,
+            self._limit,
+            has_session=has_session,
+            mask=self._mask,
+            hide=self.hide,
+            has_authorizer=self._authorized is not None,
         )
 
     async def _send_cancellation(self, message: bytes) -> None:
@@ -467,12 +494,3 @@ class HttpTransport:
                 self._on_diagnostic(line)
             except Exception:  # a user's hook must not break the transport
                 return
-
-
-def _parse_session_id(response: HttpResponse) -> str | None:
-    session_id = response.header(SESSION_HEADER).strip()
-    if not session_id:
-        return None
-    if not _SESSION_ID_PATTERN.fullmatch(session_id):
-        raise InvalidResponse("The server's session id is longer than 1024 characters or not visible ASCII")
-    return session_id

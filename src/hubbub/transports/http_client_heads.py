@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from hubbub.errors import InvalidResponse
+from hubbub.net.response import HttpResponse
 from hubbub.ports import OutgoingRequest
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
 _MAX_HEADS: Final = 64
 """Number of encoded heads that are kept."""
+_SESSION_ID_PATTERN: Final = re.compile(r"[!-~]{1,1024}")
 
 
 class EncodedHead(NamedTuple):
@@ -51,3 +55,16 @@ class EncodedHeads:
     def clear(self) -> None:
         """Forget all heads."""
         self._heads.clear()
+
+
+def parse_session_id(response: HttpResponse) -> str | None:
+    """Return the id of the session that a response opens.
+
+    Raises: InvalidResponse.
+    """
+    session_id = response.header(SESSION_HEADER).strip()
+    if not session_id:
+        return None
+    if not _SESSION_ID_PATTERN.fullmatch(session_id):
+        raise InvalidResponse("The server's session id is longer than 1024 characters or not visible ASCII")
+    return session_id

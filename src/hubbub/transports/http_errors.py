@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 from msgspec import UNSET
@@ -28,8 +29,11 @@ async def error_from_response(
     has_session: bool,
     mask: Callable[[str], str] = str,
     hide: Callable[[Any], Any] = hide_nothing,
+    has_authorizer: bool = False,
 ) -> HubbubError:
     """Return the error that a response means: a lost session, the server's own error, or the status.
+
+    `has_authorizer`: whether tokens were requested for it.
 
     Raises:
         TransportError: its body is too large or incomplete.
@@ -50,7 +54,10 @@ async def error_from_response(
         data["error"] = {"code": error.code, "message": error.message}
     is_text = response.media_type == "text/plain" or response.media_type.endswith("json")
     detail = error.message if error is not None else data["body"] if is_text else ""
-    return HttpError(_error_message(response, url, detail), response.status, data)
+    message = _error_message(response, url, detail)
+    if response.status == 401 and not has_authorizer:
+        message += f"; run `hubbub login {mask(_without_secrets(url))}`, or set `auth` or the header Authorization"
+    return HttpError(message, response.status, data)
 
 
 def _error_message(response: HttpResponse, url: str, detail: str) -> str:
@@ -59,6 +66,11 @@ def _error_message(response: HttpResponse, url: str, detail: str) -> str:
     line = " ".join(detail.split())[: bounds.ERROR_TEXT_CHARACTERS]
     printable = "".join(character for character in line if character.isprintable())
     return f"The server answered with status {response.status}" + (f": {printable}" if printable else "")
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _rpc_error(body: bytes, hide: Callable[[Any], Any]) -> ErrorObject | None:

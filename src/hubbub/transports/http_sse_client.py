@@ -14,6 +14,7 @@ from hubbub.net.response import HttpResponse
 from hubbub.ports import OutgoingRequest, Receiver, hide_nothing
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import EventDecoder
+from hubbub.transports.authorized_http_client import AuthorizedHttpClient
 from hubbub.transports.http_errors import error_from_response
 
 
@@ -105,7 +106,15 @@ class HttpSseTransport:
             await asyncio.wait(tasks, timeout=bounds.CLOSE_TIMEOUT_S)
 
     async def _error_from_response(self, response: HttpResponse, url: str) -> HubbubError:
-        return await error_from_response(response, url, self._limit, has_session=False, mask=self._mask, hide=self.hide)
+        return await error_from_response(
+            response,
+            url,
+            self._limit,
+            has_session=False,
+            mask=self._mask,
+            hide=self.hide,
+            has_authorizer=isinstance(self._http_client, AuthorizedHttpClient),
+        )
 
     async def _post(self, message: bytes) -> None:
         if self._post_url is None:

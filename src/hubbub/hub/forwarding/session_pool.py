@@ -269,8 +269,7 @@ class SessionPool:
                 return None
             self._evict(idle)
         capabilities = msgspec.json.decode(profile.capabilities)
-        session = UpstreamSession(profile, lambda session: self._make(session, capabilities))
-        session.principal = principal
+        session = UpstreamSession(profile, lambda session: self._make(session, capabilities), principal)
         session.client.on_renewed = partial(self._report, "session.reinit", session)
         session.opened_at = session.idle_since = asyncio.get_running_loop().time()
         self._sessions[session] = None

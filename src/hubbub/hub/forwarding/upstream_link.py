@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -28,15 +27,13 @@ from hubbub.hub.forwarding.forwarded_call import (
     ForwardedCall,
     client_scope,
 )
+from hubbub.hub.forwarding.process_folder import with_own_folders
 from hubbub.hub.forwarding.session_pool import SessionPool, profile_for
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.upstream import ReportEvent, UpstreamOptions
 from hubbub.net.backoff import Backoff
-from hubbub.ports import Sealer
-from hubbub.protocol.calls import Caller, RawReply
-from hubbub.settings.secret import Secret
-
-_TEMPORARY_FOLDER_VARIABLES: Final = ("TMPDIR", "TEMP", "TMP")
+from hubbub.ports import Authorizer, Sealer
+from hubbub.protocol.calls import Caller, Principal, RawReply
 
 
 class UpstreamLink:
@@ -55,6 +52,7 @@ class UpstreamLink:
         on_change: Callable[[ChangeEvent, Client | None], None],
         on_renewed: Callable[[], None],
         on_event: ReportEvent,
+        authorizer_for: Callable[[Principal], Authorizer] | None = None,
     ) -> None:
         """Make the link without connecting.
 
@@ -70,9 +68,11 @@ class UpstreamLink:
                 None instead of a client whose session belongs to one principal.
             on_renewed: Called when the server may have been replaced, so that its lists must be read again.
             on_event: Gets what the audit journal records.
+            authorizer_for: Returns what authorizes the sessions of a principal; None: the `auth` of the config.
         """
         self._config = msgspec.structs.replace(config, capabilities={})
         self._known_eras = known_eras
+        self._authorizer_for = authorizer_for
         self._keeps_client_sessions = options.sessions == "own"
         self._on_connection = on_connection
         self._on_change = on_change
@@ -204,10 +204,12 @@ class UpstreamLink:
         config, default_client = self.config_with(capabilities), self.connection.client
         assert session.profile is not None
         principal = session.profile.principal
+        if self._authorizer_for is not None:
+            config = msgspec.structs.replace(config, auth=self._authorizer_for(session.principal))
         if session.profile.tenant:
             config = config.for_tenant(session.profile.tenant)
             if self.pool.are_processes:
-                config = self._with_temporary_folder(config, session)
+                config, session.process_folder = with_own_folders(config)
         if (
             default_client is not None
             and default_client.revision.listen
@@ -228,12 +230,6 @@ class UpstreamLink:
         client = Client(config, on_change=on_change, uncorrelated=session)
         return client
 
-    def _with_temporary_folder(self, config: ServerConfig, session: UpstreamSession) -> ServerConfig:
-        """Give a program of a tenant's user its own folder for temporary files; variables of the settings stay."""
-        session.temporary_folder = folder = tempfile.mkdtemp(prefix="hubbub-")  # its permissions are 0700
-        names = (name for name in _TEMPORARY_FOLDER_VARIABLES if name not in config.env)
-        return msgspec.structs.replace(config, env={**dict.fromkeys(names, Secret(folder)), **config.env})
-
     # -- changes -------------------------------------------------------------------------
 
     def _connection_changed(self) -> None:
@@ -252,8 +248,8 @@ class UpstreamLink:
 
     def _session_ended(self, session: UpstreamSession) -> None:
         """Lists may have changed if the session was a process that reported changes."""
-        if session.temporary_folder is not None:
-            asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, session.temporary_folder, True)
+        if session.process_folder is not None:
+            asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, session.process_folder, True)
         if self.pool.are_processes and session.reports_changes:
             self._on_renewed()
 

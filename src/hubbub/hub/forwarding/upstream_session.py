@@ -27,7 +27,12 @@ logger = logging.getLogger("hubbub.hub")
 class UpstreamSession:
     """One session and the calls that it carries. The `ReturnPath` of messages that name no call."""
 
-    def __init__(self, profile: SessionProfile | None, make: Callable[[UpstreamSession], Client]) -> None:
+    def __init__(
+        self,
+        profile: SessionProfile | None,
+        make: Callable[[UpstreamSession], Client],
+        principal: Principal = ANONYMOUS,
+    ) -> None:
         self.profile = profile
         """None: the default session, which declares no capabilities unless it has a scope."""
         self.scope: object = None
@@ -42,7 +47,7 @@ class UpstreamSession:
         self._abandoned: dict[object, frozenset[ForwardedCall]] = {}
         """Clients that abandoned a call which the server may still work on, and the calls that ran then."""
         self._log_level: str | None = None
-        self.principal: Principal = ANONYMOUS
+        self.principal = principal
         """The principal whose calls it carries."""
         self.opened_at = self.idle_since = 0.0
         """On the loop's clock."""
@@ -53,8 +58,8 @@ class UpstreamSession:
         self.was_opened = False
         self.closed = asyncio.Event()
         self.start_task: asyncio.Task[None] | None = None
-        self.temporary_folder: str | None = None
-        """The folder for temporary files of its process, deleted when the session has ended."""
+        self.process_folder: str | None = None
+        """The folder with the files of its process, deleted when the session has ended."""
         self.client = make(self)
 
     @property

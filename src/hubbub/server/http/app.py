@@ -9,29 +9,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from hubbub import bounds
-from hubbub.errors import SettingsError
 from hubbub.observe import Metrics, log_cut_off
 from hubbub.ports import TenantDirectory
 from hubbub.protocol.calls import Principal
 from hubbub.protocol.dialect import AllowsPlain, allow_plain_for_all
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.scopes import ADMIN_SCOPE
-from hubbub.security.gate import Authenticator, EdgeSettings, Gate
 from hubbub.security.key_usage import KeyUsage
 from hubbub.security.rate_limits import RateLimits, effective_limits
 from hubbub.security.sealer import Sealer, load_or_create_key, read_key
-from hubbub.security.tenant_identity import TenantIdentity, derive_fingerprint_key
 from hubbub.server.call_recording import RecordingPeer, record_calls
 from hubbub.server.client_sessions import ManagesClients
 from hubbub.server.connection import Connection
+from hubbub.server.http.access import make_access
 from hubbub.server.http.endpoint import API_VERSION, Endpoint
 from hubbub.server.http.streams import EventStore
+from hubbub.server.public_routes import PublicRoutes
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
 from hubbub.transports.cors import Cors
@@ -50,7 +49,10 @@ class HttpApp:
     def __init__(self, server: Server, settings: ServeSettings) -> None:
         self._server = server
         self._key_usage = None if settings.key_file is None else KeyUsage()
-        self._gate = gate = _make_gate(settings, server, self._key_usage)
+        sealer = _make_sealer(settings)
+        access = make_access(settings, server, self._key_usage, sealer)
+        self._gate = gate = access.gate
+        self._front_door = access.front_door
         self.metrics = metrics = Metrics()
         self._is_recorded = False
         self.message_bytes = limit = settings.max_message_bytes or server.message_bytes
@@ -74,6 +76,8 @@ class HttpApp:
             allows_plain=allows_plain,
             shows_operation=_operation_rule(server.tenants),
             http_sse=sse_server,
+            public_routes=server.public_routes,
+            challenge_scopes=access.challenge_scopes,
             metrics=metrics,
             max_sessions=settings.max_sessions,
             session_idle_s=settings.session_idle_s,
@@ -96,11 +100,17 @@ class HttpApp:
             metrics.add(metric)
         metrics.gauge("websockets", "Open WebSockets.", lambda: len(sockets))
         metrics.gauge("old_streams", "Open streams of GET /sse.", lambda: len(sse_server))
-        self.serve = Cors(endpoint.serve, settings.allowed_origins, check=gate.check, on_response=metrics.response)
+        self.serve = Cors(
+            endpoint.serve,
+            access.allowed_origins,
+            check=gate.check,
+            is_open=PublicRoutes(server.public_routes).is_open,
+            on_response=metrics.response,
+        )
         """Serves one `HttpExchange`."""
         self.serve_websocket = sockets.serve
         """Serves one `WebSocketExchange`."""
-        server.offer_sealer(_make_sealer(settings))
+        server.offer_sealer(sealer)
         if isinstance(server, ManagesClients):
             server.add_client_sessions(endpoint)
 
@@ -117,7 +127,7 @@ class HttpApp:
         if not self._is_recorded:
             self._is_recorded = True
             self._server.wrap(lambda peer: RecordingPeer(peer, self.metrics.call))
-        async with self._server.running():
+        async with self._server.running(), nullcontext() if self._front_door is None else self._front_door.running():
             sweep_task = asyncio.ensure_future(self._sweep())
             try:
                 yield
@@ -175,52 +185,3 @@ def _plain_rule(tenants: TenantDirectory | None) -> AllowsPlain:
 def _operation_rule(tenants: TenantDirectory | None) -> Callable[[Principal], bool]:
     """Who may see metrics and problems, which concern all callers: with tenants, only operators, who have none."""
     return lambda principal: tenants is None or (not principal.tenant and ADMIN_SCOPE in principal.scopes)
-
-
-def _make_identity(settings: ServeSettings, tenants: TenantDirectory | None) -> TenantIdentity | None:
-    if tenants is None:
-        return None
-    file = settings.sealing_key_file
-    key = load_or_create_key() if file is None else read_key(Path(file))
-    return TenantIdentity(tenants, derive_fingerprint_key(key))
-
-
-def _make_gate(settings: ServeSettings, server: Server, key_usage: KeyUsage | None) -> Gate:
-    """Raises: SettingsError, if unauthenticated callers on the network could call, or callers would have no tenant."""
-    identity = _make_identity(settings, server.tenants)
-    authenticators: list[Authenticator] = []
-    if settings.key_file is not None:
-        from hubbub.security.api_keys import ApiKeys
-
-        authenticators.append(ApiKeys(Path(settings.key_file), identity=identity, usage=key_usage))
-    if settings.jwt_keys is not None:
-        from hubbub.net.egress_rules import NO_RULES
-        from hubbub.net.fetch import fetch
-        from hubbub.security.jwt import JwtSettings, make_token_authenticator
-        from hubbub.security.token_claims import ClaimMapping
-
-        jwt = JwtSettings(
-            keys=settings.jwt_keys,
-            issuer=settings.jwt_issuer,
-            audience=settings.jwt_audience,
-            claims=ClaimMapping(
-                tenant=settings.jwt_tenant_claim, user=settings.jwt_user_claim, scopes=settings.jwt_scope_claims
-            ),
-        )
-        if server.egress is not None and settings.jwt_keys.startswith(("https://", "http://")):
-            try:
-                server.egress.check_url(settings.jwt_keys)
-            except SettingsError as error:
-                raise SettingsError(f"jwt_keys: {error.message}") from None
-        # Read for each fetch, because the rules may change while the server runs.
-        authenticators.append(
-            make_token_authenticator(jwt, lambda url: fetch(url, server.egress or NO_RULES), identity)
-        )
-    edge = EdgeSettings(
-        bind_host=settings.bind_host,
-        allowed_hosts=settings.allowed_hosts,
-        allowed_origins=settings.allowed_origins,
-        insecure=settings.insecure,
-        requires_client_certificate=settings.tls_client_ca_file is not None,
-    )
-    return Gate(edge, authenticators, identity=identity)

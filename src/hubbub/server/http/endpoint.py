@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
@@ -22,7 +22,7 @@ from hubbub.observe import Metrics, log_refusal
 from hubbub.ports import Gate, HttpExchange, HttpSseEndpoint, RateLimits
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.protocol.dialect import AllowsPlain, allow_plain_for_all
-from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security.open_connections import OpenConnection, OpenConnections
@@ -30,8 +30,10 @@ from hubbub.security.rate_limits import caller_key
 from hubbub.server.client_sessions import ClientSessionInfo, EndedSessions, Matches
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.mcp_route import McpRoute, RouteOptions
+from hubbub.server.http.post import ChallengeScopes
 from hubbub.server.http.sessions import Sessions
 from hubbub.server.http.streams import EventStore
+from hubbub.server.public_routes import PublicRoute, PublicRoutes
 from hubbub.server.responses import respond_error, respond_refusal
 from hubbub.server.server import Server
 from hubbub.server.views import RESTRICTED_VIEWS
@@ -64,16 +66,19 @@ class Endpoint:
         allows_plain: AllowsPlain = allow_plain_for_all,
         shows_operation: Callable[[Principal], bool] = lambda principal: True,
         http_sse: HttpSseEndpoint | None = None,
+        public_routes: Mapping[str, PublicRoute] | None = None,
         metrics: Metrics | None = None,
         max_sessions: int | None = None,
         session_idle_s: float | None = None,
         max_streams: int | None = None,
         max_requests: int | None = None,
         store: EventStore | None = None,
+        challenge_scopes: ChallengeScopes | None = None,
     ) -> None:
         self._server = server
         self._gate = gate
         self._open_connections = None if gate is None else OpenConnections(gate.recheck)
+        self._public_routes = PublicRoutes({} if public_routes is None else public_routes)
         self._requests = Shares(bounds.CONNECTIONS if max_requests is None else max_requests)
         """Running requests of authenticated callers."""
         self._rate_limits = rate_limits
@@ -88,6 +93,7 @@ class Endpoint:
             session_idle_s=session_idle_s,
             max_streams=max_streams,
             store=store,
+            challenge_scopes=challenge_scopes,
         )
         self._main_route = McpRoute(server, options)
         self._view_routes: dict[str, McpRoute] = {}
@@ -112,9 +118,12 @@ class Endpoint:
         name, is_stopping = None, False
         headers, client, path = exchange.headers, exchange.client, exchange.path
         try:
+            if path != MCP_PATH and (public := self._public_routes.find(path)) is not None:
+                await self._serve_public(exchange, public)
+                return
             admitted = self._admit_nowait(headers, client, path)
             if admitted is None:
-                admitted = await self.admit(headers, client, path)
+                admitted = await self._authenticate(headers, client, RequestTarget(exchange.method, path))
             if isinstance(admitted, Refusal):
                 name = admitted.principal
                 await respond_refusal(exchange, admitted)
@@ -142,6 +151,20 @@ class Endpoint:
                 self._metrics.response(path if path == MCP_PATH else self._route_pattern(path), status)
             if status >= 400 and not is_stopping:
                 _log_refusal(exchange, self._route_pattern(path), name)
+
+    async def _serve_public(self, exchange: HttpExchange, route: PublicRoute) -> None:
+        """Serve a caller of a route that needs no authentication."""
+        refusal = None
+        if self._gate is not None:
+            refusal = self._gate.check(exchange.headers, route.any_origin)
+        admitted = self._count(ANONYMOUS if refusal is None else refusal, exchange.client, exchange.path)
+        handler = route.handlers.get("GET" if exchange.method == "HEAD" else exchange.method)
+        if isinstance(admitted, Refusal):
+            await respond_refusal(exchange, admitted)
+        elif handler is None:
+            await respond_refusal(exchange, _refuse_method(exchange.method, route.handlers))
+        else:
+            await handler(exchange)
 
     async def _serve_authenticated(self, route: Route, exchange: HttpExchange, principal: Principal) -> None:
         """Serve an authenticated caller, within its share and while its credential is valid."""
@@ -175,12 +198,13 @@ class Endpoint:
         return partial(self._open_connections.remove, connection)
 
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
-        """Return the caller's principal, or a refusal; used by every route and by WebSockets."""
+        """Return the principal of a WebSocket's caller, or a refusal."""
         principal = self._admit_nowait(headers, client, path)
-        if principal is None:
-            assert self._gate is not None
-            principal = self._count(await self._gate(headers, client), client, path)
-        return principal
+        return await self._authenticate(headers, client, RequestTarget("GET", path)) if principal is None else principal
+
+    async def _authenticate(self, headers: Headers, client: str, target: RequestTarget) -> Principal | Refusal:
+        assert self._gate is not None
+        return self._count(await self._gate(headers, client, target), client, target.path)
 
     def _admit_nowait(self, headers: Headers, client: str, path: str) -> Principal | Refusal | None:
         """Like `admit`, but without waiting: None if the caller must be authenticated."""
@@ -215,12 +239,7 @@ class Endpoint:
         is_mcp = path == MCP_PATH or (path.startswith(_VIEW_PREFIX) and path != READINESS_PATH)
         route = methods.get("GET" if exchange.method == "HEAD" and not is_mcp else exchange.method)
         if route is None:
-            allowed = ", ".join(methods)
-            return Refusal(
-                405,
-                f"{exchange.method[:20]!r} is not allowed at this path; use {allowed}",
-                ((b"allow", allowed.encode()),),
-            )
+            return _refuse_method(exchange.method, methods)
         return route
 
     def _find_view(self, path: str, principal: Principal) -> dict[str, Route] | None:
@@ -362,6 +381,12 @@ def _may_use_view(name: str, principal: Principal) -> bool:
 
 def _route_methods(route: McpRoute) -> dict[str, Route]:
     return {"POST": route.post.serve, "GET": route.listen, "DELETE": route.end_session}
+
+
+def _refuse_method(method: str, methods: Iterable[str]) -> Refusal:
+    allowed = ", ".join(methods)
+    reason = f"{method[:20]!r} is not allowed at this path; use {allowed}"
+    return Refusal(405, reason, ((b"allow", allowed.encode()),))
 
 
 def _refuse_version(headers: Headers) -> Refusal | None:

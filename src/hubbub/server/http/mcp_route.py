@@ -23,7 +23,7 @@ from hubbub.server.http.cookies import Cookies
 from hubbub.server.http.legacy import LegacyDialect
 from hubbub.server.http.modern import ModernDialect
 from hubbub.server.http.plain import PlainDialect
-from hubbub.server.http.post import PostRoute, read_request_facts
+from hubbub.server.http.post import ChallengeScopes, PostRoute, read_request_facts
 from hubbub.server.http.sessions import Session, Sessions
 from hubbub.server.http.streams import UNNUMBERED, EventStore, Stream
 from hubbub.server.responses import respond_refusal
@@ -44,7 +44,9 @@ class RouteOptions:
         session_idle_s: float | None = None,
         max_streams: int | None = None,
         store: EventStore | None = None,
+        challenge_scopes: ChallengeScopes | None = None,
     ) -> None:
+        self.challenge_scopes = challenge_scopes
         self.mode = mode
         self.allows_plain = allows_plain
         self.rate_limits = rate_limits
@@ -79,6 +81,7 @@ class McpRoute:
             self._plain,
             allows_plain=options.allows_plain,
             rate_limits=options.rate_limits,
+            challenge_scopes=options.challenge_scopes,
         )
 
     async def listen(self, exchange: HttpExchange, principal: Principal) -> None:

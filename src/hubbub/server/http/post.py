@@ -7,12 +7,12 @@ before that are answered here, in the form of the era that the message claims.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from msgspec import UNSET
 
 from hubbub import bounds
-from hubbub.errors import HubbubError, InvalidRequest, MessageError, RateLimited, SessionNotFound
+from hubbub.errors import HubbubError, InsufficientScope, InvalidRequest, MessageError, RateLimited, SessionNotFound
 from hubbub.ports import HttpExchange, RateLimits, ReturnPath
 from hubbub.protocol.calls import Call, Caller, Principal
 from hubbub.protocol.dialect import (
@@ -47,6 +47,10 @@ _JSON = b"application/json"
 _VERSION_HEADER = b"mcp-protocol-version"
 _RATE_LIMITED_ROUTE = "/mcp"
 """The route that its messages are counted under, at any path."""
+
+
+ChallengeScopes = Callable[[str, Principal, frozenset[str]], HeaderList]
+"""Makes the headers of a refused request from its path, its caller, and the scopes that it needs."""
 
 
 class IncomingMessage:
@@ -115,7 +119,10 @@ class PostRoute:
         *,
         allows_plain: AllowsPlain = allow_plain_for_all,
         rate_limits: RateLimits | None = None,
+        challenge_scopes: ChallengeScopes | None = None,
     ) -> None:
+        """`challenge_scopes` makes the headers that name scopes which a caller lacks."""
+        self._challenge_scopes = challenge_scopes
         self._server = server
         self._sessions = sessions
         self._modern = modern
@@ -158,6 +165,8 @@ class PostRoute:
             return None
         params, meta = decode_params(method, raw)
         revision = classify_fast_http(meta, version)
+        if principal.obtainable_scopes:
+            return None  # its scopes are checked in `_dispatch_message`
         if revision is not None:
             caller = modern_caller(meta, revision, principal, exchange.client)
             stream = self._modern.make_stream(exchange, method, revision)
@@ -201,6 +210,10 @@ class PostRoute:
                 self._legacy.handle_message(incoming)
             return incoming.exchange.respond(202)
         exchange, session = incoming.exchange, incoming.session
+        if incoming.principal.obtainable_scopes and (missing := self._find_missing_scopes(incoming, revision)):
+            challenge = self._challenge_scopes
+            headers = () if challenge is None else challenge(exchange.path, incoming.principal, missing)
+            return respond_error(exchange, InsufficientScope(missing), revision, incoming.id, headers=headers)
         if revision.stateless:
             caller = modern_caller(incoming.meta, revision, incoming.principal, exchange.client)
             stream = self._modern.make_stream(exchange, incoming.method, revision)
@@ -211,6 +224,16 @@ class PostRoute:
             stream = self._legacy.make_stream(exchange, session)
             return self._legacy.serve(exchange, incoming.call(session.caller, stream), stream, session)
         return self._plain.call(incoming)
+
+    def _find_missing_scopes(self, incoming: IncomingMessage, revision: Revision) -> frozenset[str]:
+        """Return the scopes of a tool that the caller sees and must ask for more scopes to call; else none."""
+        if incoming.method == "tools/call":
+            name = "" if isinstance(incoming.params, HubbubError) else incoming.params.name
+        else:
+            name = "" if revision.is_mcp or self._server.has_method(incoming.method) else incoming.method
+        caller = Caller(revision=revision, principal=incoming.principal)
+        scopes = self._server.tool_scopes(name, caller) if name else frozenset()
+        return frozenset() if caller.holds(scopes) else scopes
 
     async def _serve_batch(
         self,

@@ -1,0 +1,165 @@
+"""`hubbub login`: logs in at the authorization server of an MCP server, in the browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from hubbub.cli.client_runner import run
+from hubbub.cli.options import read_variable
+from hubbub.cli.output import write_json, write_lines
+from hubbub.cli.stored_logins import (
+    auth_settings,
+    describe_login,
+    format_login,
+    hub_options,
+    make_oauth_client,
+    resolve_remote,
+)
+from hubbub.cli.terminal import ask, is_interactive, note
+from hubbub.errors import SettingsError
+from hubbub.oauth.client.authorizer import OAuthAuthorizer
+from hubbub.oauth.client.browser_login import BrowserLogin
+from hubbub.oauth.client.credential_store import StoredCredentials
+from hubbub.oauth.documents import DocumentClient, policy_for_discovered
+from hubbub.settings import Secret
+
+if TYPE_CHECKING:
+    from hubbub.client.config import ServerConfig
+    from hubbub.oauth.client.oauth_client import OAuthClient
+    from hubbub.oauth.client.settings import OAuth
+
+_HELP: Final = """Log in at an MCP server that is protected by OAuth.
+
+TARGET is the URL of the server, or the name of [servers.NAME] in hubbub.toml. The authorization
+server is found through the MCP server. Its page opens in the browser, and its URL is printed;
+if the browser is on another machine, paste the address of its last page into this terminal.
+
+\b
+hubbub login https://example.com/mcp
+hubbub login https://example.com/mcp --scope "files:read files:write"
+hubbub login https://example.com/mcp --client-id 4711 --client-secret-env SECRET
+hubbub login https://hub.example.com/mcp --upstream github --key-env HUB_KEY
+
+`hubbub tools`, `call`, `read`, `prompts` and `agent` then use this login for that URL, and refresh
+it. The tokens are stored encrypted, with their key in the system's keyring if there is one;
+HUBBUB_CREDENTIALS=keyring or file chooses. A hub uses the login for servers with
+`[servers.NAME.auth]`.
+
+With --upstream, you log in at a server behind a hub at which each user has an own login. The hub
+keeps the tokens, and sends them with your calls only.
+
+Exits with 2 for wrong usage, 3 if a server cannot be reached or refuses the login.
+"""
+_PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+
+@click.command(help=_HELP, short_help="Log in at a server that is protected by OAuth.", options_metavar="[OPTION]…")
+@click.argument("target", metavar="TARGET")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="SCOPE",
+    help="A scope to request; repeatable. Default: those that the server asks for.",
+)
+@click.option("--client-id", metavar="ID", help="A client that was registered at the authorization server by hand.")
+@click.option(
+    "--client-secret-env", "secret_variable", metavar="VARIABLE", help="The environment variable with its secret."
+)
+@click.option("--client-metadata-url", metavar="URL", help="A Client ID Metadata Document to use as the client id.")
+@click.option(
+    "--redirect-uri", metavar="URI", help="The redirect URI of the client. Default: a free port of 127.0.0.1."
+)
+@click.option("--issuer", metavar="URL", help="The only authorization server that may be used.")
+@click.option("--upstream", metavar="NAME", help="Log in at this server behind the hub TARGET, as its user.")
+@click.option(
+    "--key-env", "key_variable", metavar="VARIABLE",
+    help="With --upstream: the environment variable with your API key of the hub. Default: your login there.",
+)  # fmt: skip
+@click.option("--no-browser", is_flag=True, help="Only print the URL.")
+@click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder.")
+@click.option("--allow-private-network", is_flag=True, help="Allow addresses in private networks.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout instead of text.")
+def command(
+    target: str,
+    *,
+    scopes: tuple[str, ...],
+    secret_variable: str | None,
+    upstream: str | None,
+    key_variable: str | None,
+    no_browser: bool,
+    config: str | None,
+    allow_private_network: bool,
+    as_json: bool,
+    **given: str | None,
+) -> int:
+    """Log in, store the credentials and describe them."""
+    options = hub_options(upstream, key_variable, config=config, allow_private_network=allow_private_network)
+    server = resolve_remote(target, options)
+    if upstream is not None:
+        _refuse_login_flags({"--scope": scopes, "--client-secret-env": secret_variable, **given})
+        from hubbub.cli.upstream_login import log_in_upstream
+
+        return run(log_in_upstream(server, upstream, opens_browser=not no_browser, as_json=as_json))
+    changes: dict[str, Any] = {"scope": " ".join(scopes) or None, **given}
+    if secret_variable is not None:
+        changes["client_secret"] = Secret(read_variable(secret_variable, "--client-secret-env"))
+    settings = _apply_flags(target, auth_settings(server), changes)
+    handler = BrowserLogin(
+        note,
+        redirect_uri=settings.redirect_uri,
+        opens_browser=not no_browser,
+        read_line=_read_line if is_interactive() else None,
+    )
+    store = StoredCredentials()
+    settings = replace(settings, store=store, redirect=handler)
+    return run(_log_in(server, settings, store, has_secret=secret_variable is not None, as_json=as_json))
+
+
+def _refuse_login_flags(given: dict[str, Any]) -> None:
+    """Raises: SettingsError, for flags that do not apply to a login at a server behind a hub."""
+    named = [name if name.startswith("--") else f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if named:
+        raise SettingsError(f"{named[0]} cannot be used with --upstream: the settings of the hub say how to log in")
+
+
+def _apply_flags(target: str, settings: OAuth, changes: dict[str, Any]) -> OAuth:
+    if settings.grant != "authorization_code":
+        raise SettingsError(f"{target!r} uses the grant {settings.grant}, which needs no login")
+    return replace(settings, **{name: value for name, value in changes.items() if value is not None})
+
+
+async def _read_line() -> str | None:
+    return await ask("")
+
+
+async def _log_in(
+    server: ServerConfig, settings: OAuth, store: StoredCredentials, *, has_secret: bool, as_json: bool
+) -> int:
+    client = make_oauth_client(server, settings)
+    await store.kind()  # a wrong HUBBUB_CREDENTIALS should not be found after the person has logged in
+    credentials = await OAuthAuthorizer(client).log_in(await _ask_challenge(server, client))
+    key = client.key(credentials.issuer)
+    if has_secret and isinstance(settings.client_secret, Secret):
+        # Without it, other commands could not refresh the tokens.
+        registration = replace(credentials.registration, client_secret=settings.client_secret.reveal())
+        credentials = replace(credentials, registration=registration)
+        await store.save(key, credentials)
+    login = describe_login(key, credentials, await store.kind())
+    if as_json:
+        write_json(msgspec.to_builtins(login))
+    else:
+        write_lines(["Logged in.", *format_login(login)])
+    return 0
+
+
+async def _ask_challenge(server: ServerConfig, client: OAuthClient) -> str:
+    """Send a request without a token; return how the server refused it, which may name its metadata and scopes."""
+    documents = DocumentClient(policy_for_discovered(client.server_url, server.allow_private_network), client.rules)
+    headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    response = await documents.send("POST", client.server_url, headers=headers, body=_PING)
+    return response.www_authenticate

@@ -1,0 +1,96 @@
+"""`hubbub logout`: revokes and deletes the credentials of a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from hubbub.cli.client_runner import run
+from hubbub.cli.errors import FAILED
+from hubbub.cli.output import write_lines
+from hubbub.cli.stored_logins import auth_settings, http_url, hub_options, make_oauth_client, resolve_remote
+from hubbub.cli.target import TargetOptions
+from hubbub.cli.terminal import note
+from hubbub.errors import HubbubError, SettingsError
+from hubbub.oauth.client.credential_store import StoredCredentials
+from hubbub.oauth.client.discovery import canonical_url
+
+if TYPE_CHECKING:
+    from hubbub.oauth.client.credentials import CredentialKey
+
+_HELP: Final = """Log out of a server: revoke its tokens, and delete them from this machine.
+
+TARGET is the URL of the server, or the name of [servers.NAME] in hubbub.toml; --all logs out of
+every server.
+
+\b
+hubbub logout https://example.com/mcp
+hubbub logout --all
+hubbub logout https://hub.example.com/mcp --upstream github
+
+Tokens are deleted even if the authorization server cannot be reached or offers no revocation;
+they then stay valid there until they expire. Exits with 1 if there is no login.
+"""
+
+
+@click.command(help=_HELP, short_help="Log out of a server: revoke and delete its tokens.", options_metavar="[OPTION]…")
+@click.argument("target", metavar="[TARGET]", required=False)
+@click.option("--all", "is_all", is_flag=True, help="Log out of every server.")
+@click.option("--upstream", metavar="NAME", help="End your login at this server behind the hub TARGET.")
+@click.option(
+    "--key-env", "key_variable", metavar="VARIABLE",
+    help="With --upstream: the environment variable with your API key of the hub. Default: your login there.",
+)  # fmt: skip
+@click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder.")
+@click.option("--allow-private-network", is_flag=True, help="Allow addresses in private networks.")
+def command(
+    target: str | None,
+    *,
+    is_all: bool,
+    upstream: str | None,
+    key_variable: str | None,
+    config: str | None,
+    allow_private_network: bool,
+) -> int:
+    """Revoke and delete credentials, and write what was done."""
+    if (target is None) is not is_all:
+        raise SettingsError("give the server to log out of, or --all")
+    options = hub_options(upstream, key_variable, config=config, allow_private_network=allow_private_network)
+    if upstream is not None:
+        if target is None:
+            raise SettingsError("give the URL of the hub with --upstream, not --all")
+        from hubbub.cli.upstream_login import log_out_upstream
+
+        return run(log_out_upstream(resolve_remote(target, options), upstream))
+    return run(_log_out(target, options))
+
+
+async def _log_out(target: str | None, options: TargetOptions) -> int:
+    store = StoredCredentials()
+    resource = None if target is None else canonical_url(http_url(str(resolve_remote(target, options).url)))
+    keys = await store.list(resource=resource, principal="")
+    if not keys:
+        note("there are no logins" if resource is None else f"there is no login at {resource}")
+        return FAILED if target is not None else 0
+    for key in keys:
+        await _end_login(store, key, target or key.resource, options)
+    return 0
+
+
+async def _end_login(store: StoredCredentials, key: CredentialKey, target: str, options: TargetOptions) -> None:
+    # Otherwise a process that is refreshing the tokens would store them again.
+    async with store.lock(key):
+        credentials = await store.load(key)
+        if credentials is None:
+            return
+        result = "its tokens are deleted; the authorization server revoked none, so they expire by themselves"
+        try:
+            server = resolve_remote(target, options)
+            if await make_oauth_client(server, auth_settings(server)).revoke(credentials):
+                result = "its tokens are revoked and deleted"
+        except HubbubError as error:
+            note(f"the tokens for {key.resource} could not be revoked: {error.message}")
+            result = "its tokens are deleted, but not revoked"
+        await store.delete(key)
+    write_lines([f"Logged out of {key.resource}: {result}."])

@@ -1,0 +1,179 @@
+"""The logins on this machine: what `hubbub login`, `logout`, `whoami` and `doctor` share."""
+
+from __future__ import annotations
+
+import base64
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from hubbub.cli.options import read_variable
+from hubbub.cli.target import TargetOptions, resolve_target
+from hubbub.errors import SecretUnavailable, SettingsError
+from hubbub.oauth.client.credential_store import StoredCredentials
+from hubbub.oauth.client.credentials import CredentialKey, Credentials
+from hubbub.oauth.client.oauth_client import OAuthClient
+from hubbub.oauth.client.settings import OAuth
+from hubbub.oauth.errors import printable
+from hubbub.settings.secret import Secret, SecretTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hubbub.client.config import ServerConfig
+
+LoginState: TypeAlias = Literal["valid", "refreshable", "expired"]
+_HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
+_USER_CLAIMS: Final = ("email", "preferred_username", "name", "sub")
+
+
+class StoredLogin(msgspec.Struct, frozen=True, kw_only=True):
+    """One login, without its tokens."""
+
+    server: str
+    issuer: str
+    user: str | None
+    """From the ID token; None: the authorization server issued none."""
+    subject: str | None
+    client_id: str
+    scopes: tuple[str, ...]
+    expires: str | None
+    state: LoginState
+    store: str | None
+
+
+def hub_options(
+    upstream: str | None, key_variable: str | None, *, config: str | None, allow_private_network: bool
+) -> TargetOptions:
+    """Return the options for the server, which is a hub if there is an upstream.
+
+    Raises: SettingsError.
+    """
+    headers = {}
+    if key_variable is not None:
+        if upstream is None:
+            raise SettingsError("--key-env needs --upstream: it is the key for the hub")
+        headers["X-API-Key"] = Secret(read_variable(key_variable, "--key-env"))
+    return TargetOptions(config=config, headers=headers, allow_private_network=allow_private_network)
+
+
+def resolve_remote(target: str, options: TargetOptions) -> ServerConfig:
+    """Return the config of the server with this URL, or with this name in the settings.
+
+    Raises: SettingsError.
+    """
+    config = resolve_target(target, options)
+    if not config.is_remote:
+        raise SettingsError(f"{target!r} is not a server with a URL, so nobody can log in there")
+    return config
+
+
+def make_oauth_client(config: ServerConfig, settings: OAuth) -> OAuthClient:
+    """Make the OAuth client of a server."""
+
+    async def reveal(secret: Secret) -> str:
+        if not isinstance(secret, SecretTemplate):
+            return secret.reveal()
+        if config.secrets is None:
+            raise SecretUnavailable(f"The secret {secret.names[0]!r} is not configured", secret.names[0])
+        return secret.fill({name: (await config.secrets.resolve(name, None)).reveal() for name in secret.names})
+
+    return OAuthClient(
+        http_url(str(config.url)),
+        settings,
+        rules=config.egress,
+        allow_private_network=config.allow_private_network,
+        reveal=reveal,
+    )
+
+
+def auth_settings(config: ServerConfig) -> OAuth:
+    """Return how to log in at a server: as the settings say, or by discovery."""
+    return config.auth if isinstance(config.auth, OAuth) else OAuth()
+
+
+def http_url(url: str) -> str:
+    """Return the URL of the HTTP requests to a server."""
+    scheme, _, rest = url.partition("://")
+    return f"{_HTTP_SCHEMES.get(scheme.lower(), scheme)}://{rest}"
+
+
+async def read_logins(store: StoredCredentials, resource: str | None = None) -> list[StoredLogin]:
+    """Return the logins of this user, or only those at a server.
+
+    Raises: SettingsError, if they cannot be read.
+    """
+    keys: Sequence[CredentialKey] = await store.list(resource=resource, principal="")
+    kind = await store.kind()
+    found = [(key, await store.load(key)) for key in keys]
+    return [describe_login(key, credentials, kind) for key, credentials in found if credentials is not None]
+
+
+def describe_login(key: CredentialKey, credentials: Credentials, store: str | None) -> StoredLogin:
+    """Describe a login."""
+    claims = _read_id_token(credentials.id_token)
+    expires_at = credentials.expires_at
+    has_expired = expires_at is not None and expires_at <= time.time()
+    return StoredLogin(
+        server=key.resource,
+        issuer=key.issuer,
+        user=next((claims[name] for name in _USER_CLAIMS if name in claims), None),
+        subject=claims.get("sub"),
+        client_id=credentials.registration.client_id,
+        scopes=credentials.scopes,
+        expires=None if expires_at is None else _format_time(expires_at),
+        state="valid" if not has_expired else "refreshable" if credentials.refresh_token else "expired",
+        store=store,
+    )
+
+
+def format_login(login: StoredLogin) -> list[str]:
+    """Return the lines about a login."""
+    lines = [
+        login.server,
+        f"  user      {login.user or 'unknown: the authorization server did not say'}",
+        f"  issuer    {login.issuer}",
+        f"  client    {login.client_id}",
+        f"  scopes    {' '.join(login.scopes) or 'the default ones'}",
+    ]
+    expires = login.expires or "unknown"
+    match login.state:
+        case "valid":
+            lines.append(f"  expires   {expires}")
+        case "refreshable":
+            lines.append(f"  expires   {expires}; refreshed when it is used")
+        case "expired":
+            lines.append(f"  expires   {expires}: expired; run `hubbub login {login.server}`")
+    return [*lines, f"  store     {format_store(login.store)}"]
+
+
+def format_store(kind: str | None) -> str:
+    """Name the place of credentials."""
+    return {"keyring": "encrypted file, with its key in the system's keyring", "file": "encrypted file"}.get(
+        kind or "", "none"
+    )
+
+
+def _format_time(moment: float) -> str:
+    try:
+        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return "in the far future"
+
+
+def _read_id_token(token: str | None) -> dict[str, str]:
+    """Return the claims of an ID token that are text.
+
+    Its signature is not verified: it came from the token endpoint itself (OpenID Connect Core 3.1.3.7), and is only
+    shown to the person.
+    """
+    try:
+        payload = (token or "").split(".")[1]
+        claims: Any = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (IndexError, ValueError, msgspec.DecodeError, RecursionError):
+        return {}
+    if not isinstance(claims, dict):
+        return {}
+    return {name: printable(value) for name, value in claims.items() if isinstance(value, str) and printable(value)}

@@ -1,0 +1,55 @@
+"""`hubbub whoami`: shows who is logged in where."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+import msgspec
+
+from hubbub.cli.client_runner import run
+from hubbub.cli.errors import FAILED
+from hubbub.cli.output import write_json, write_lines
+from hubbub.cli.stored_logins import format_login, format_store, http_url, read_logins, resolve_remote
+from hubbub.cli.target import TargetOptions
+from hubbub.cli.terminal import note
+from hubbub.oauth.client.credential_store import StoredCredentials
+from hubbub.oauth.client.discovery import canonical_url
+
+_HELP: Final = """Show who is logged in at a server, or at all servers.
+
+TARGET is the URL of the server, or the name of [servers.NAME] in hubbub.toml. Shows the user, the
+authorization server, the scopes, when the token expires, and where it is stored; never the token.
+Sends no request.
+
+\b
+hubbub whoami
+hubbub whoami https://example.com/mcp --json
+
+Exits with 1 if there is no login at TARGET.
+"""
+
+
+@click.command(help=_HELP, short_help="Show who is logged in where.", options_metavar="[OPTION]…")
+@click.argument("target", metavar="[TARGET]", required=False)
+@click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout instead of text.")
+def command(target: str | None, config: str | None, as_json: bool) -> int:
+    """Write one block for each login."""
+    return run(_show(target, TargetOptions(config=config), as_json=as_json))
+
+
+async def _show(target: str | None, options: TargetOptions, *, as_json: bool) -> int:
+    store = StoredCredentials()
+    resource = None if target is None else canonical_url(http_url(str(resolve_remote(target, options).url)))
+    logins = await read_logins(store, resource)
+    if as_json:
+        write_json({"store": await store.kind(), "logins": msgspec.to_builtins(logins)})
+    for index, login in enumerate(() if as_json else logins):
+        write_lines([*([""] if index else []), *format_login(login)])
+    if resource is not None and not logins:
+        note(f"nobody is logged in at {resource}; run `hubbub login {target}`")
+        return FAILED
+    if not logins and not as_json:
+        write_lines([f"Nobody is logged in anywhere (store: {format_store(await store.kind())})."])
+    return 0

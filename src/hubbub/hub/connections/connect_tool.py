@@ -1,0 +1,84 @@
+"""`hub.connect`: logs the caller's user in at a server, shows where the user is logged in, and ends a login."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import msgspec
+
+from hubbub.errors import ToolError
+from hubbub.hub.config import CONNECT
+from hubbub.hub.connections.connections import Connections
+from hubbub.hub.connections.consent_peer import LoginNeeded, ask
+from hubbub.hub.connections.user_logins import HubUser, UserLogins
+from hubbub.protocol.calls import ANONYMOUS
+from hubbub.protocol.results import ToolAnnotations
+from hubbub.server.context import Context
+from hubbub.suggestions import format_suggestion
+
+if TYPE_CHECKING:
+    from hubbub.hub.front import Front
+
+_ANNOTATIONS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
+
+
+class ConnectedServer(msgspec.Struct, omit_defaults=True):
+    """A server at which each user logs in."""
+
+    server: str
+    connected: bool
+    """Whether this user is logged in there."""
+    url: str | None = None
+    """The page at which the user logs in; open it in a browser."""
+
+
+class ConnectResult(msgspec.Struct):
+    """Where the user is logged in."""
+
+    servers: list[ConnectedServer]
+
+
+def register_connect_tool(front: Front, connections: Connections) -> None:
+    """Register the tool on a front."""
+
+    @front.tool(name=CONNECT, annotations=_ANNOTATIONS)
+    async def connect(
+        server: Annotated[
+            str | None, msgspec.Meta(description="The name of the server; without it, all are listed.")
+        ] = None,
+        action: Annotated[
+            Literal["connect", "list", "disconnect"],
+            msgspec.Meta(description="disconnect deletes and revokes the login."),
+        ] = "connect",
+        *,
+        context: Context,
+    ) -> ConnectResult:
+        """Log in at a server with your own account, list the servers that need it, or end such a login."""
+        if context.caller.principal is ANONYMOUS:
+            raise ToolError("Only users can log in at servers: call this hub with a key or a token")
+        known, user = front.connectable_servers(context.caller), HubUser.of(context.caller.principal)
+        if server is not None and server not in known:
+            raise ToolError(f"No server {server!r} asks users to log in{format_suggestion(server, known)}")
+        if server is None and action == "disconnect":
+            raise ToolError("Give the name of the server to disconnect from")
+        shown = known if server is None else [server]
+        if server is not None and action == "disconnect":
+            await connections.disconnect(user, server)
+        elif server is not None and action == "connect" and not await _logins(connections, server).is_connected(user):
+            try:
+                await ask(connections, context.call, server)
+            except LoginNeeded as needed:
+                url = needed.data.get("url")
+                if url is None:
+                    raise
+                return ConnectResult([ConnectedServer(server, connected=False, url=url)])
+        return ConnectResult(
+            [ConnectedServer(each, await _logins(connections, each).is_connected(user)) for each in shown]
+        )
+
+
+def _logins(connections: Connections, server: str) -> UserLogins:
+    found = connections.find(server)
+    if found is None:
+        raise ToolError(f"The server {server} does not ask users to log in any more")
+    return found

@@ -1,0 +1,269 @@
+"""Starts, finishes and ends the logins of a hub's users at its servers.
+
+A login begins with a link to this hub, whose ticket names the user and the server. It is no credential: the page behind
+it asks for the user's own, or names the user, and only the browser that continued there first can use it. What the
+redirect needs is sealed in a cookie of that browser, so that any process of the installation can finish the login.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from hubbub.errors import HubbubError, SettingsError
+from hubbub.governance.decision import Target
+from hubbub.hub.config import CONNECT
+from hubbub.hub.connections import limits
+from hubbub.hub.connections.user_logins import HubUser, UserLogins
+from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout
+from hubbub.oauth.client.login import PendingLogin
+from hubbub.oauth.errors import AuthorizationFailed, OAuthError
+from hubbub.protocol.calls import Caller, Notification, Principal
+
+if TYPE_CHECKING:
+    from hubbub.hub.catalog import CatalogView
+    from hubbub.hub.front import Shows
+    from hubbub.hub.gateway import Gateway
+    from hubbub.server.public_routes import PersonLogin
+
+CONNECT_PATH: Final = "/oauth/connect/"
+CALLBACK_PATH: Final = "/oauth/upstream/callback"
+ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
+_TICKET: Final = "connect ticket"
+
+logger = logging.getLogger("hubbub.hub")
+
+
+class Ticket(msgspec.Struct, frozen=True, array_like=True):
+    """What a link to log in stands for."""
+
+    id: str
+    """Also the id of the elicitation."""
+    user: HubUser
+    server: str
+    notified: str = ""
+    """The name of the principal whose clients are told that the login is complete; empty: none."""
+
+
+class _Use(msgspec.Struct):
+    """What happened to a ticket in this process."""
+
+    expires_at: float
+    browser: str = ""
+    """Who opened it first."""
+    failure: str = ""
+    is_done: bool = False
+
+
+class TicketRefused(HubbubError):
+    """A link cannot be used; the message says why."""
+
+
+class Connections:
+    """The logins at all servers of one hub."""
+
+    def __init__(self, hub: Gateway, *, clock: Callable[[], float] = time.time) -> None:
+        self._hub = hub
+        self._clock = clock
+        self._uses: dict[str, _Use] = {}
+
+    # -- servers ---------------------------------------------------------------------------
+
+    def servers(self) -> list[str]:
+        """The servers at which users log in."""
+        return [id for id in self._hub.upstreams if self.find(id) is not None]
+
+    def visible(self, shown: CatalogView, shows: Shows) -> list[str]:
+        """The servers that a view shows to some callers."""
+        # Nothing of a server is listed until the first user has logged in.
+        return [
+            id
+            for id in self.servers()
+            if shown.has_server(id) and (id in shown.offering_servers or shows(Target("tool", id, CONNECT)))
+        ]
+
+    def find(self, server: str) -> UserLogins | None:
+        """Return the logins at a server; None if it has none."""
+        upstream = self._hub.upstreams.get(server)
+        return None if upstream is None else getattr(upstream, "logins", None)
+
+    @property
+    def people(self) -> PersonLogin | None:
+        """Logs people in at the hub; None if it is no authorization server."""
+        return self._hub.main_front.people
+
+    @property
+    def identify_key(self) -> Callable[[bytes], Principal | None] | None:
+        """Identifies a person by an API key of the hub; None if it has none."""
+        return self._hub.main_front.identify_key
+
+    def address(self, server: str) -> str:
+        """The URL of a server."""
+        logins = self.find(server)
+        return "" if logins is None else logins.resource
+
+    # -- links -----------------------------------------------------------------------------
+
+    @property
+    def base_url(self) -> str:
+        """The URL of this hub, for the browsers of its users.
+
+        Raises: SettingsError, if it is not known.
+        """
+        front = self._hub.main_front
+        url = (front.oauth.public_url if front.oauth is not None else "") or front.base_url
+        if not url:
+            raise SettingsError("The URL of this hub is not known; its operator can set public_url in [oauth]")
+        return url.rstrip("/")
+
+    def make_ticket(self, caller: Caller, server: str) -> tuple[Ticket, str]:
+        """Return a new ticket for the user who calls, and its link.
+
+        Raises: SettingsError.
+        """
+        principal, revision = caller.principal, caller.revision
+        has_notification = revision.elicitation == "url" and not revision.rounds
+        notified = principal.name if has_notification else ""
+        ticket = Ticket(secrets.token_hex(12), HubUser.of(principal), server, notified)
+        return ticket, self.link(ticket)
+
+    def link(self, ticket: Ticket) -> str:
+        """Return a link of a ticket; it can be used for `LOGIN_S` from now on."""
+        record = msgspec.to_builtins(ticket)
+        return self.base_url + CONNECT_PATH + self._hub.sealer.seal(_TICKET, record, lifetime_s=limits.LOGIN_S)
+
+    def open_ticket(self, sealed: str) -> Ticket:
+        """Return the ticket of a link.
+
+        Raises: TicketRefused.
+        """
+        try:
+            ticket = msgspec.convert(self._hub.sealer.open(_TICKET, sealed), Ticket)
+        except (ValueError, msgspec.ValidationError):
+            raise TicketRefused("This link has expired or is incomplete. Ask for a new one") from None
+        use = self._uses.get(ticket.id)
+        if use is not None and use.is_done:
+            raise TicketRefused("This link was used already. Ask for a new one if you still have to log in")
+        if self.find(ticket.server) is None:
+            raise TicketRefused(f"The server {ticket.server} does not ask for logins any more")
+        return ticket
+
+    def bind(self, ticket: Ticket, browser: str) -> None:
+        """Let only this browser use a ticket.
+
+        Raises: TicketRefused, if another one does.
+        """
+        use = self._use(ticket)
+        if use.browser and use.browser != browser:
+            raise TicketRefused("This link was opened in another browser already. Ask for a new one")
+        use.browser = browser
+
+    # -- logging in ------------------------------------------------------------------------
+
+    async def begin(self, ticket: Ticket) -> tuple[str, PendingLogin]:
+        """Return the URL at which the user of a ticket logs in, and what `finish` needs.
+
+        Raises: OAuthError, TicketRefused.
+        """
+        return await self._logins(ticket).begin(ticket.user, self.base_url + CALLBACK_PATH)
+
+    async def finish(self, ticket: Ticket, pending: PendingLogin, redirect: str) -> None:
+        """Log the user of a ticket in; calls that wait for it continue.
+
+        Raises: OAuthError, TicketRefused.
+        """
+        use, logins = self._use(ticket), self._logins(ticket)
+        if use.is_done:
+            raise TicketRefused("This login has ended already. Ask for a new link if you still have to log in")
+        use.is_done = True  # before anything is awaited: a redirect is used once
+        try:
+            credentials = await logins.finish(ticket.user, pending, redirect)
+        except OAuthError as error:
+            self.fail(ticket, error.message)
+            raise
+        self._report("credential.connect", ticket.server, ticket.user.principal, {"issuer": credentials.issuer})
+        logger.info("user_connected", extra={"server": ticket.server, "tenant": ticket.user.tenant})
+        if ticket.notified:
+            note = Notification(ELICITATION_COMPLETE, {"elicitationId": ticket.id}, principal=ticket.notified)
+            for front in self._hub.fronts.values():
+                front.broadcaster.publish(note)
+        upstream = self._hub.upstreams.get(ticket.server)
+        if upstream is not None and upstream.state.phase != "ready":
+            await upstream.refresh()
+
+    def fail(self, ticket: Ticket, reason: str) -> None:
+        """End the calls that wait for this login."""
+        use = self._use(ticket)
+        use.failure, use.is_done = reason, True
+        logger.warning("user_not_connected", extra={"server": ticket.server, "reason": reason})
+        logins = self.find(ticket.server)
+        if logins is not None:
+            logins.report_change()
+
+    async def wait(self, ticket: Ticket, timeout_s: float) -> bool:
+        """Wait until the user of a ticket has logged in; return whether that happened in time.
+
+        Raises: AuthorizationFailed.
+        """
+        connected = await self._logins(ticket).wait_connected(
+            ticket.user, timeout_s, lambda: bool(self._use(ticket).failure)
+        )
+        if not connected and (failure := self._use(ticket).failure):
+            raise AuthorizationFailed(failure)
+        return connected
+
+    # -- logging out -----------------------------------------------------------------------
+
+    async def disconnect(self, user: HubUser, server: str, drain_s: float = LOGOUT_DRAIN_S) -> bool:
+        """End the sessions of a user with a server, and delete and revoke the login; return whether there was one."""
+        logins, upstream = self.find(server), self._hub.upstreams.get(server)
+        if logins is None or upstream is None:
+            return False
+        await upstream.end_sessions(user.is_user_of, drain_s)
+        is_in_lists = logins.definitions.chosen_key == user.key
+        ended = await logins.disconnect(user)
+        if is_in_lists:
+            await upstream.reconnect()  # type: ignore[attr-defined]
+        if ended:
+            self._report("credential.disconnect", server, user.principal, {})
+        return ended
+
+    async def log_out(self, logout: Logout) -> int:
+        """End the logins of those who are logged out of the hub; return their number. Their sessions have ended."""
+        count = 0
+        for server in self.servers():
+            logins = self.find(server)
+            if logins is None or logout.server not in (None, server):
+                continue
+            users = [user for user in await logins.users() if logout.matches(user.principal)]
+            ended = await asyncio.gather(*(self.disconnect(user, server, 0) for user in users))
+            count += sum(ended)
+        return count
+
+    # -- parts -----------------------------------------------------------------------------
+
+    def _logins(self, ticket: Ticket) -> UserLogins:
+        found = self.find(ticket.server)
+        if found is None:
+            raise TicketRefused(f"The server {ticket.server} does not ask for logins any more")
+        return found
+
+    def _use(self, ticket: Ticket) -> _Use:
+        now = self._clock()
+        while self._uses:
+            oldest = next(iter(self._uses))
+            if len(self._uses) < limits.CONNECT_TICKETS and self._uses[oldest].expires_at > now:
+                break
+            del self._uses[oldest]
+        return self._uses.setdefault(ticket.id, _Use(now + 2 * limits.LOGIN_S))
+
+    def _report(self, event: str, server: str, principal: Principal, facts: Mapping[str, str]) -> None:
+        upstream = self._hub.upstreams.get(server)
+        if upstream is not None and upstream.on_event is not None:
+            upstream.on_event(event, principal, facts)

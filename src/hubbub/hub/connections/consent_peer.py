@@ -1,0 +1,207 @@
+"""Asks callers who have no login at a server to log in there, and continues their calls afterwards.
+
+Nothing was sent to the server before, or it refused what was sent: a call that may have run is never repeated.
+A caller of the stateless era gets `input_required` and comes back; the state that it brings is sealed and holds
+everything, so any process can continue. Others are asked while their call waits, if they can open pages. Everyone else
+gets an error with the link.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from hubbub.errors import HubbubError, SettingsError, ToolFailure, UrlElicitationRequired
+from hubbub.hub.connections import limits
+from hubbub.hub.connections.connections import Connections, Ticket
+from hubbub.hub.connections.user_logins import HubUser, UserLogins
+from hubbub.oauth.errors import OAuthError, UserLoginRequired
+from hubbub.ports import Peer, Sealer
+from hubbub.protocol.calls import ANONYMOUS, NO_META, Call, Caller, Notification, RawReply, Reply
+from hubbub.protocol.jsonrpc import NULL
+from hubbub.protocol.results import InputRequired
+from hubbub.rounds import read_responses
+
+_STATE: Final = "connect round"
+_KEY: Final = "login"
+_INPUT_METHODS: Final = ("tools/call", "prompts/get", "resources/read")
+_encode = msgspec.json.Encoder().encode
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class LoginNeeded(ToolFailure):
+    """The user of a hub has to log in at one of its servers before the call can be made; it was not made."""
+
+    kind = "login_required"
+
+    def __init__(self, server: str, message: str, *, url: str | None = None) -> None:
+        """`url`: the page to open."""
+        super().__init__(message, data={"server": server} if url is None else {"server": server, "url": url})
+
+
+class _Response(msgspec.Struct):
+    action: Literal["accept", "decline", "cancel"]
+
+
+class ConsentPeer:
+    """A server at which each user logs in."""
+
+    def __init__(self, peer: Peer, logins: UserLogins, connections: Connections, sealer: Sealer) -> None:
+        self._peer = peer
+        self._logins = logins
+        self._connections = connections
+        self._sealer = sealer
+
+    async def request(self, call: Call) -> Reply:
+        """Forward a call with the login of its user; ask for one if there is none.
+
+        Raises: LoginNeeded, UrlElicitationRequired, and what the peer raises.
+        """
+        if call.caller.principal is ANONYMOUS:
+            raise LoginNeeded(
+                self._logins.server,
+                f"Users of the server {self._logins.server} log in there with accounts of their own, and this call has "
+                "no user. Call this hub with a key or a token; its operator can require them",
+            )
+        user = HubUser.of(call.caller.principal)
+        ticket = self._open_state(call, user)
+        if ticket is not None:
+            call = _without_answers(call)
+        if self._logins.is_known_connected(user) or await self._logins.is_connected(user):
+            try:
+                return await self._peer.request(call)
+            except UserLoginRequired:
+                pass  # The server refused the request: it was not executed.
+        if call.caller.revision.rounds and call.method in _INPUT_METHODS and supports_urls(call.caller):
+            if ticket is None or not await self._connections.wait(ticket, limits.LOGIN_WAIT_S):
+                return self._input_required(call, ticket)
+        else:
+            await ask(self._connections, call, self._logins.server)
+        try:
+            return await self._peer.request(call)
+        except UserLoginRequired as error:
+            raise LoginNeeded(
+                self._logins.server, f"The server {self._logins.server} refused the login. Try again later"
+            ) from error
+
+    async def notify(self, note: Notification) -> None:
+        """Forward a notification."""
+        await self._peer.notify(note)
+
+    # -- the stateless era -----------------------------------------------------------------
+
+    def _input_required(self, call: Call, ticket: Ticket | None) -> Reply:
+        """Ask the caller to open the page, and to repeat the call."""
+        if ticket is None:
+            ticket, url = _make_ticket(self._connections, call.caller, self._logins.server)
+        else:
+            url = self._connections.link(ticket)
+        params = make_params(self._logins.server, url, ticket, call.caller)
+        record = [call.caller.principal.name, msgspec.to_builtins(ticket)]
+        return InputRequired(
+            result_type="input_required",
+            input_requests={_KEY: {"method": "elicitation/create", "params": params}},
+            request_state=self._sealer.seal(_STATE, record, lifetime_s=limits.LOGIN_S),
+        )
+
+    def _open_state(self, call: Call, user: HubUser) -> Ticket | None:
+        """Return the ticket of a call that comes back; None for every other call.
+
+        Raises: LoginNeeded, if the person did not want to log in.
+        """
+        state = getattr(call.params, "request_state", UNSET)
+        if state is UNSET:
+            return None
+        try:
+            principal, record = self._sealer.open(_STATE, state)
+            ticket = msgspec.convert(record, Ticket)
+        except (ValueError, TypeError):
+            return None  # The state of somebody else: of the server, or of a call that is suspended.
+        if principal != call.caller.principal.name or ticket.user != user or ticket.server != self._logins.server:
+            return None
+        response = read_responses(call.params.input_responses).get(_KEY)
+        if response is not None:
+            check_response(response, self._logins.server)
+        return ticket
+
+
+async def ask(connections: Connections, call: Call, server: str) -> None:
+    """Ask the caller of a call that waits to log in, and wait until that has happened.
+
+    Raises:
+        LoginNeeded: the caller cannot open pages, or its user does not want to log in.
+        UrlElicitationRequired: the login takes long; the caller can repeat the call later.
+    """
+    caller = call.caller
+    ticket, url = _make_ticket(connections, caller, server)
+    params = make_params(server, url, ticket, caller)
+    if not supports_urls(caller):
+        raise LoginNeeded(server, f"{params['message']}: open {url} in a browser, then repeat the call", url=url)
+    question = Call(
+        id=NULL,
+        method="elicitation/create",
+        raw=Raw(_encode(params)),
+        params=None,
+        meta=NO_META,
+        caller=caller,
+        back=call.back,
+    )
+    try:
+        reply = await call.back.request(question)
+    except HubbubError:
+        raise _not_yet(caller, server, params) from None
+    check_response(reply.body if isinstance(reply, RawReply) else Raw(_encode(reply)), server)
+    try:
+        is_connected = await connections.wait(ticket, limits.LOGIN_WAIT_S)
+    except OAuthError as error:
+        raise LoginNeeded(server, f"The login at the server {server} failed: {error.message}") from None
+    if not is_connected:
+        raise _not_yet(caller, server, params)
+
+
+def supports_urls(caller: Caller) -> bool:
+    """Whether the client can ask its user to open a page."""
+    return caller.revision.elicitation == "url" and caller.can("elicitation", "url")
+
+
+def make_params(server: str, url: str, ticket: Ticket, caller: Caller) -> dict[str, Any]:
+    """The parameters of the elicitation."""
+    params = {"mode": "url", "message": f"Log in at the server {server} with your own account", "url": url}
+    return params if caller.revision.rounds else {**params, "elicitationId": ticket.id}
+
+
+def check_response(body: Raw, server: str) -> None:
+    """Raises: LoginNeeded, unless the person agreed to open the page."""
+    try:
+        action = msgspec.json.decode(body, type=_Response).action
+    except msgspec.DecodeError:
+        action = "cancel"
+    if action != "accept":
+        done = "declined" if action == "decline" else "dismissed"
+        raise LoginNeeded(server, f"The server {server} needs a login of its user, who {done} it")
+
+
+def _make_ticket(connections: Connections, caller: Caller, server: str) -> tuple[Ticket, str]:
+    try:
+        return connections.make_ticket(caller, server)
+    except SettingsError as error:
+        raise LoginNeeded(server, f"The server {server} needs a login of its user. {error.message}") from None
+
+
+def _not_yet(caller: Caller, server: str, params: dict[str, Any]) -> HubbubError:
+    """What a caller gets whose user has not logged in yet."""
+    message = f"{params['message']}, then repeat the call"
+    if caller.revision.rounds:
+        return LoginNeeded(server, f"{message}: open {params['url']} in a browser", url=params["url"])
+    return UrlElicitationRequired(message, [params])
+
+
+def _without_answers(call: Call) -> Call:
+    """The call as it was first sent: the answers were for this hub."""
+    members = _decode_members(call.raw)
+    members.pop("inputResponses", None)
+    members.pop("requestState", None)
+    params = msgspec.structs.replace(call.params, input_responses=UNSET, request_state=UNSET)
+    return msgspec.structs.replace(call, raw=Raw(_encode(members)), params=params)

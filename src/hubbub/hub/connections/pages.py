@@ -1,0 +1,241 @@
+"""What the browser of a user sees who logs in at a server: the page that names both, the redirect there, the outcome.
+
+The page is what keeps a link from being used on somebody else: whoever sent it could otherwise have another person log
+in, and then call the server as that person. So the hub finds out who the person is, by its own login or an API key, and
+refuses all but the user of the link; a hub with neither names the user. The form can be sent from that page only.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from html import escape
+from typing import Final, NamedTuple
+
+import msgspec
+
+from hubbub.errors import HubbubError
+from hubbub.hub.connections import limits
+from hubbub.hub.connections.connections import CALLBACK_PATH, CONNECT_PATH, Connections, Ticket, TicketRefused
+from hubbub.hub.connections.user_logins import HubUser
+from hubbub.oauth.client.login import PendingLogin
+from hubbub.oauth.errors import OAuthError
+from hubbub.oauth.front_door import limits as page_limits
+from hubbub.oauth.front_door import pages
+from hubbub.oauth.front_door.attempts import Attempts
+from hubbub.oauth.front_door.authorization import PageError
+from hubbub.oauth.front_door.web import (
+    BadParameters,
+    Browser,
+    first,
+    hash_browser,
+    read_form,
+    read_query,
+    redirect,
+    respond_page,
+    serve_style,
+)
+from hubbub.oauth.metadata import show_url
+from hubbub.ports import HttpExchange, Sealer
+from hubbub.security.rates import Rate
+from hubbub.server.public_routes import PublicRoute
+
+_FORM: Final = "connect form"
+_PENDING: Final = "connect login"
+_COOKIE_PREFIX: Final = "hubbub-connect-"
+_EXPIRED: Final = "This login has expired, has ended already, or began in another browser. Ask for a new link"
+
+logger = logging.getLogger("hubbub.hub")
+
+
+class _Pending(NamedTuple):
+    """What the cookie of a login holds."""
+
+    ticket: Ticket
+    login: PendingLogin
+    browser: str
+
+
+class ConnectPages:
+    """Serves the browsers of users."""
+
+    def __init__(
+        self, connections: Connections, sealer: Sealer, hub_name: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._connections = connections
+        self._sealer = sealer
+        self._hub_name = hub_name
+        self._attempts = Attempts(Rate(page_limits.KEY_ATTEMPTS_PER_MINUTE, 60, "minute"), clock)
+
+    def routes(self) -> Mapping[str, PublicRoute]:
+        """The routes by path."""
+        return {
+            CONNECT_PATH: PublicRoute({"GET": self._serving(self._show), "POST": self._serving(self._continue)}),
+            CALLBACK_PATH: PublicRoute({"GET": self._serving(self._finish)}),
+            pages.STYLE_PATH: PublicRoute({"GET": serve_style}),
+        }
+
+    # -- the page ----------------------------------------------------------------------------
+
+    async def _show(self, exchange: HttpExchange) -> None:
+        ticket = self._ticket(exchange)
+        people = self._connections.people
+        if people is not None:
+            person = people.read_person(exchange, first(read_query(exchange), "person"))
+            if person is None:
+                await people.start_person_login(exchange, exchange.path)
+                return
+            _check_person(HubUser(*person), ticket)
+        await self._ask(exchange, ticket)
+
+    async def _ask(self, exchange: HttpExchange, ticket: Ticket, problem: str = "", status: int = 200) -> None:
+        cookie, headers = self._browser.read_or_make(exchange)
+        form = self._sealer.seal(_FORM, [ticket.id, hash_browser(cookie)], lifetime_s=limits.LOGIN_S)
+        user = escape(ticket.user.name) + (f" ({escape(ticket.user.tenant)})" if ticket.user.tenant else "")
+        server, hub = escape(ticket.server), escape(self._hub_name)
+        warning = f'<p class="warning" role="alert">{escape(problem)}</p>' if problem else ""
+        asks_key = self._connections.people is None and self._connections.identify_key is not None
+        key = _KEY_FIELD if asks_key else ""
+        body = f"""\
+<p class="server">{hub}</p>
+<h1>Log in at {server}?</h1>
+{warning}
+<p>The next page asks you to log in at <strong>{server}</strong> and to allow {hub} to use it. Programs that call {hub}
+as <strong>{user}</strong> can then use {server} with your account there.</p>
+<p class="warning">Continue only if you are {user}, and asked for this yourself. If somebody sent you this link, close
+the page.</p>
+<dl>
+<div><dt>Your account here</dt><dd>{user}</dd></div>
+<div><dt>Server</dt><dd>{server}</dd></div>
+<div><dt>Address</dt><dd><code>{escape(show_url(self._connections.address(ticket.server)))}</code></dd></div>
+</dl>
+<form method="post" action="{escape(self._connections.base_url + exchange.path)}">
+<input type="hidden" name="form" value="{escape(form)}">
+{key}<div class="actions"><button type="submit" class="primary">Continue</button></div>
+</form>"""
+        target = self._connections.address(ticket.server)  # its authorization server uses no other scheme
+        page = pages.make_page(f"Log in at {ticket.server} – {self._hub_name}", body, self._style_url)
+        await respond_page(exchange, page, status=status, form_target=target, headers=headers)
+
+    async def _continue(self, exchange: HttpExchange) -> None:
+        """Serve the form: send the browser to the authorization server."""
+        ticket = self._ticket(exchange)
+        form = await read_form(exchange)
+        browser = hash_browser(self._browser.read(exchange))
+        try:
+            id, bound_to = self._sealer.open(_FORM, first(form, "form"))
+        except (ValueError, TypeError):
+            raise TicketRefused(_EXPIRED) from None
+        if id != ticket.id or not hmac.compare_digest(bound_to, browser):
+            raise TicketRefused(_EXPIRED)
+        identify = self._connections.identify_key
+        if self._connections.people is None and identify is not None:
+            if wait_s := self._attempts.wait_s(exchange.client):
+                await self._ask(exchange, ticket, f"Too many attempts. Try again in {wait_s} seconds.", 429)
+                return
+            person = identify(first(form, "key").strip().encode("utf-8", "replace"))
+            if person is None:
+                await self._ask(exchange, ticket, "This key is unknown, expired or revoked.", 403)
+                return
+            _check_person(HubUser.of(person), ticket)
+        self._connections.bind(ticket, browser)
+        url, login = await self._connections.begin(ticket)
+        record = [msgspec.to_builtins(ticket), msgspec.to_builtins(login), browser]
+        sealed = self._sealer.seal(_PENDING, record, lifetime_s=limits.LOGIN_S)
+        if len(sealed) > limits.COOKIE_CHARACTERS:
+            raise TicketRefused("The client id of this hub at the authorization server is too long; tell its operator")
+        await redirect(exchange, url, (self._cookie(login.state, sealed, int(limits.LOGIN_S)),))
+
+    # -- the redirect back -------------------------------------------------------------------
+
+    async def _finish(self, exchange: HttpExchange) -> None:
+        state = first(read_query(exchange), "state")
+        pending = self._read_pending(exchange, state)
+        await self._connections.finish(pending.ticket, pending.login, exchange.query)
+        ticket = pending.ticket
+        body = f"""\
+<p class="server">{escape(self._hub_name)}</p>
+<h1>You are logged in at {escape(ticket.server)}</h1>
+<p>Calls that waited for this continue now. You can close this page.</p>
+<p class="muted">To end it: call the tool hub.connect with the action disconnect, or run hubbub logout with --upstream
+{escape(ticket.server)}.</p>"""
+        page = pages.make_page(f"Logged in – {self._hub_name}", body, self._style_url)
+        await respond_page(exchange, page, headers=(self._cookie(state, "", 0),))
+
+    def _read_pending(self, exchange: HttpExchange, state: str) -> _Pending:
+        name = _cookie_name(state)
+        sealed = ""
+        for pair in (exchange.headers.get(b"cookie") or "").split(";"):
+            found, _, value = pair.strip().partition("=")
+            sealed = value if found == name else sealed
+        try:
+            pending = msgspec.convert(self._sealer.open(_PENDING, sealed), _Pending)
+        except (ValueError, msgspec.ValidationError):
+            raise TicketRefused(_EXPIRED) from None
+        if not hmac.compare_digest(pending.browser, hash_browser(self._browser.read(exchange))):
+            raise TicketRefused(_EXPIRED)
+        return pending
+
+    def _cookie(self, state: str, value: str, seconds: int) -> tuple[bytes, bytes]:
+        """`Lax`: the redirect back is a navigation from another site."""
+        secure = "; Secure" if self._connections.base_url.startswith("https:") else ""
+        attributes = f"Path={CALLBACK_PATH}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+        return b"set-cookie", f"{_cookie_name(state)}={value}; {attributes}".encode()
+
+    # -- shared ------------------------------------------------------------------------------
+
+    @property
+    def _browser(self) -> Browser:
+        return Browser(self._connections.base_url)
+
+    @property
+    def _style_url(self) -> str:
+        return self._connections.base_url + pages.STYLE_PATH
+
+    def _ticket(self, exchange: HttpExchange) -> Ticket:
+        return self._connections.open_ticket(exchange.path.removeprefix(CONNECT_PATH))
+
+    def _serving(self, handler: Callable[[HttpExchange], Awaitable[None]]) -> Callable[[HttpExchange], Awaitable[None]]:
+        async def serve(exchange: HttpExchange) -> None:
+            try:
+                await handler(exchange)
+            except BadParameters as error:
+                await self._refuse(exchange, f"{error}.", 400)
+            except TicketRefused as error:
+                await self._refuse(exchange, f"{error.message}.", 400)
+            except PageError as error:
+                await self._refuse(exchange, error.message, error.status)
+            except OAuthError as error:
+                logger.warning("user_login_failed", extra={"reason": error.message})
+                await self._refuse(exchange, f"{error.message}.", 502)
+            except HubbubError as error:
+                logger.error("connect_page_failed", extra={"reason": error.message})
+                await self._refuse(exchange, "This hub has a problem at the moment. Try again later.", 503)
+
+        return serve
+
+    async def _refuse(self, exchange: HttpExchange, message: str, status: int) -> None:
+        page = pages.error_page(
+            server_name=self._hub_name, title="This login cannot continue", message=message, style_url=self._style_url
+        )
+        await respond_page(exchange, page, status=status)
+
+
+_KEY_FIELD: Final = """\
+<label for="key">Your API key of this hub</label>
+<input id="key" name="key" type="password" autocomplete="current-password" required autofocus spellcheck="false">
+<p class="muted">It shows that you are the user of this link, and stays at the hub.</p>
+"""
+
+
+def _check_person(person: HubUser, ticket: Ticket) -> None:
+    """Raises: TicketRefused, if a link was made for somebody else."""
+    if person != ticket.user:
+        raise TicketRefused("This link was made for another user of this hub. Do not use links that somebody sent you")
+
+
+def _cookie_name(state: str) -> str:
+    return _COOKIE_PREFIX + sha256(state.encode("utf-8", "replace")).hexdigest()[:16]

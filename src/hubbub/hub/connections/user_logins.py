@@ -1,0 +1,441 @@
+"""The logins of users at one server: each user's own credentials, which only the sessions of that user send.
+
+They are kept under the user, not under the key or token with which the user called the hub, so that a new one of these
+needs no new login. Lists are the same for all users, as far as the hub is concerned: they are read with the login of
+the hub itself if there is one, otherwise with that of any user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
+
+from msgspec.structs import replace
+
+from hubbub.client.config import ServerConfig
+from hubbub.errors import SecretUnavailable, SettingsError
+from hubbub.hub.connections import limits
+from hubbub.oauth.client.authorizer import OAuthAuthorizer
+from hubbub.oauth.client.challenges import Challenge, select_challenge
+from hubbub.oauth.client.credentials import ClientRegistration, Credentials
+from hubbub.oauth.client.login import PendingLogin
+from hubbub.oauth.client.oauth_client import OAuthClient
+from hubbub.oauth.client.settings import OAuth
+from hubbub.oauth.errors import LoginRequired, OAuthError, UserLoginRequired
+from hubbub.ports import Authorizer, RefusedRequest
+from hubbub.protocol.calls import ANONYMOUS, Principal
+from hubbub.settings.secret import Secret, SecretTemplate
+
+HUB_ITSELF: Final = ""
+"""The principal of the hub's own credentials."""
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+logger = logging.getLogger("hubbub.hub")
+
+
+class HubUser(NamedTuple):
+    """A user of the hub, whatever credential the user calls it with."""
+
+    tenant: str
+    name: str
+    """With a tenant, the user; without, the name of the principal."""
+
+    @classmethod
+    def of(cls, principal: Principal) -> HubUser:
+        """Return the user who calls as this principal."""
+        return cls(principal.tenant, principal.user) if principal.tenant else cls("", principal.name)
+
+    @classmethod
+    def parse(cls, key: str) -> HubUser:
+        """Return the user of a key."""
+        tenant, _, name = key.partition("/")
+        return cls(unquote(tenant), unquote(name))
+
+    def is_user_of(self, principal: Principal) -> bool:
+        """Whether this user calls as this principal."""
+        return principal is not ANONYMOUS and HubUser.of(principal) == self
+
+    @property
+    def key(self) -> str:
+        """The `CredentialKey.principal` of this user; never that of the hub or of another user."""
+        return f"{quote(self.tenant, safe='')}/{quote(self.name, safe='')}"
+
+    @property
+    def principal(self) -> Principal:
+        """A principal of this user, for the journal and for the choice of who is logged out."""
+        if not self.tenant:
+            return Principal(self.name)
+        return Principal(f"{self.tenant}/{self.name}", tenant=self.tenant, user=self.name)
+
+
+class UserLogins:
+    """The logins at one server."""
+
+    def __init__(self, config: ServerConfig, *, clock: Callable[[], float] = time.time) -> None:
+        """Raises: SettingsError, if users cannot log in at this server."""
+        settings = config.auth
+        if not isinstance(settings, OAuth) or config.url is None or settings.grant != "authorization_code":
+            raise SettingsError(
+                f"server {config.id!r}: `per_user` needs a URL and `auth` with the grant authorization_code"
+            )
+        self.server = config.id
+        self._config = config
+        self._settings = settings
+        self.clock = clock
+        self._store = settings.credential_store
+        self._clients: dict[str, OAuthClient] = {}
+        self._authorizers: dict[str, UserAuthorizer] = {}
+        self._connected: set[str] = set()
+        """Users whose credentials are known to exist, so that calls need not ask the store."""
+        self._registrations: dict[tuple[str, str], ClientRegistration] = {}
+        """Client ids that were registered by this process, by issuer and redirect URI: the hub needs one for all."""
+        self._changed = asyncio.Event()
+        self.definitions = DefinitionsAuthorizer(self)
+        self.resource = self._client(HUB_ITSELF).resource
+
+    # -- calls -----------------------------------------------------------------------------
+
+    def is_known_connected(self, user: HubUser) -> bool:
+        """Whether a user was seen to be logged in; False if `is_connected` has to find out."""
+        return user.key in self._connected
+
+    async def is_connected(self, user: HubUser) -> bool:
+        """Whether a user has credentials that were not refused."""
+        if user.key not in self._connected and await self._find_credentials(user.key) is not None:
+            authorizer = self._authorizers.get(user.key)
+            if authorizer is None or authorizer.refused_at is None:
+                self._note_connected(user.key)
+        return user.key in self._connected
+
+    def authorizer(self, key: str) -> UserAuthorizer:
+        """Return the authorizer of a user or of the hub itself; all sessions of the user share it."""
+        found = self._authorizers.pop(key, None)
+        if found is None:
+            if len(self._authorizers) >= limits.USER_AUTHORIZERS:
+                del self._authorizers[next(iter(self._authorizers))]
+            found = UserAuthorizer(self, key)
+        self._authorizers[key] = found  # moved to the end, so that the one unused for longest is first
+        return found
+
+    def authorizer_for(self, principal: Principal) -> UserAuthorizer:
+        """Return the authorizer of the sessions of a principal."""
+        return self.authorizer(HubUser.of(principal).key)
+
+    def new_authorizer(self, key: str) -> OAuthAuthorizer:
+        """Return an authorizer that loads the credentials of a user, or of the hub itself."""
+        authorizer = OAuthAuthorizer(self._client(key))
+        authorizer.acquire()
+        return authorizer
+
+    def forget_connected(self, key: str) -> None:
+        """Note that the server refused the credentials of a user, and that they cannot be renewed."""
+        self._connected.discard(key)
+
+    def _note_connected(self, key: str) -> None:
+        if len(self._connected) >= limits.USER_AUTHORIZERS:
+            self._connected.clear()
+        self._connected.add(key)
+
+    # -- logging in ------------------------------------------------------------------------
+
+    async def begin(self, user: HubUser, redirect_uri: str) -> tuple[str, PendingLogin]:
+        """Return the URL at which the user logs in, and what `finish` needs; keep that secret.
+
+        Raises: OAuthError.
+        """
+        client, authorizer = self._client(user.key), self.authorizer(user.key)
+        challenge = authorizer.challenge or self.definitions.challenge
+        discovered = await client.discover(challenge)
+        before = await self._find_credentials(user.key)
+        # If refreshing failed, the authorization server may have forgotten the client, and would only show an error.
+        is_refused = authorizer.refused_at is not None
+        previous = None if is_refused else await self._find_registration(discovered.issuer, redirect_uri)
+        granted = before.scopes if before is not None and before.issuer == discovered.issuer else ()
+        url, pending = await client.begin_login(
+            redirect_uri,
+            challenge,
+            discovered=discovered,
+            more_scopes=granted,
+            previous=previous,
+        )
+        if pending.registration.source == "dynamic":
+            self._registrations[pending.issuer, redirect_uri] = pending.registration
+        return url, pending
+
+    async def finish(self, user: HubUser, pending: PendingLogin, redirect: str) -> Credentials:
+        """Log the user in with the URL of the redirect, or its query.
+
+        Raises: OAuthError.
+        """
+        client = self._client(user.key)
+        credentials = await client.finish_login(pending, redirect)
+        for key in await self._store.list(resource=self.resource, principal=user.key):
+            if key.issuer != credentials.issuer:
+                await self._store.delete(key)
+        async with self._store.lock(client.key(credentials.issuer)):
+            await self._store.save(client.key(credentials.issuer), credentials)
+        await self.authorizer(user.key).use_new_login()
+        self.definitions.consider_again(user.key)
+        self._note_connected(user.key)
+        self.report_change()
+        return credentials
+
+    async def wait_connected(self, user: HubUser, timeout_s: float, is_over: Callable[[], bool]) -> bool:
+        """Wait until the user has logged in, at this process or another one; return whether that happened in time.
+
+        Ends early if `is_over`.
+        """
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            changed = self._changed
+            if await self._has_new_login(user):
+                return True
+            left_s = deadline - asyncio.get_running_loop().time()
+            if left_s <= 0 or is_over():
+                return False
+            try:
+                # Another process that finished the login cannot set the event.
+                async with asyncio.timeout(min(left_s, limits.LOGIN_POLL_S)):
+                    await changed.wait()
+            except TimeoutError:
+                pass
+
+    def report_change(self) -> None:
+        """Let those who wait for a login look again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _has_new_login(self, user: HubUser) -> bool:
+        if user.key in self._connected:
+            return True
+        found = await self._find_credentials(user.key)
+        refused_at = self.authorizer(user.key).refused_at
+        if found is None or (refused_at is not None and found.obtained_at <= refused_at):
+            return False
+        await self.authorizer(user.key).use_new_login()
+        self._note_connected(user.key)
+        return True
+
+    # -- logging out -----------------------------------------------------------------------
+
+    async def disconnect(self, user: HubUser) -> bool:
+        """Delete the credentials of a user, and revoke them where they were issued; return whether there were any.
+
+        The sessions of the user must have ended, so that none saves renewed credentials.
+        """
+        self._connected.discard(user.key)
+        authorizer = self._authorizers.pop(user.key, None)
+        if authorizer is not None:
+            await authorizer.stop()
+        self.definitions.stop_using(user.key)
+        ended = []
+        for key in await self._store.list(resource=self.resource, principal=user.key):
+            # Otherwise a process that is refreshing the tokens would store them again.
+            async with self._store.lock(key):
+                credentials = await self._store.load(key)
+                if await self._store.delete(key) and credentials is not None:
+                    ended.append(credentials)
+        for credentials in ended:
+            try:
+                await self._client(user.key).revoke(credentials)
+            except OAuthError as error:
+                logger.warning("credentials_not_revoked", extra={"server": self.server, "reason": error.message})
+        self._clients.pop(user.key, None)
+        return bool(ended)
+
+    async def users(self) -> list[HubUser]:
+        """The users who have credentials, whether or not the server still accepts them."""
+        keys = await self._store.list(resource=self.resource)
+        return [HubUser.parse(key) for key in dict.fromkeys(key.principal for key in keys) if key != HUB_ITSELF]
+
+    async def principals(self) -> list[str]:
+        """Whose credentials the store has: first the hub itself, then users."""
+        return sorted({key.principal for key in await self._store.list(resource=self.resource)})
+
+    async def close(self) -> None:
+        """Cancel what is in progress."""
+        for authorizer in self._authorizers.values():
+            await authorizer.stop()
+        self._authorizers.clear()
+
+    # -- parts -----------------------------------------------------------------------------
+
+    def _client(self, key: str) -> OAuthClient:
+        found = self._clients.get(key)
+        if found is None:
+            if len(self._clients) >= limits.USER_AUTHORIZERS:
+                del self._clients[next(iter(self._clients))]
+            tenant = HubUser.parse(key).tenant or None
+
+            async def reveal(secret: Secret) -> str:
+                return await self._reveal(secret, tenant)
+
+            found = self._clients[key] = OAuthClient(
+                str(self._config.url),
+                replace(self._settings, principal=key, redirect=None),
+                rules=self._config.egress,
+                allow_private_network=self._config.allow_private_network,
+                reveal=reveal,
+                clock=self.clock,
+            )
+        return found
+
+    async def _reveal(self, secret: Secret, tenant: str | None) -> str:
+        if not isinstance(secret, SecretTemplate):
+            return secret.reveal()
+        secrets = self._config.secrets
+        if secrets is None:
+            raise SecretUnavailable(f"The secret {secret.names[0]!r} is not configured", secret.names[0])
+        return secret.fill({name: (await secrets.resolve(name, tenant)).reveal() for name in secret.names})
+
+    async def _find_credentials(self, key: str) -> Credentials | None:
+        """The newest credentials of a user."""
+        newest: Credentials | None = None
+        for each in await self._store.list(resource=self.resource, principal=key):
+            found = await self._store.load(each)
+            if found is not None and (newest is None or found.obtained_at > newest.obtained_at):
+                newest = found
+        return newest
+
+    async def _find_registration(self, issuer: str, redirect_uri: str) -> ClientRegistration | None:
+        """The client id that this hub was given by an authorization server, for any user."""
+        known = self._registrations.get((issuer, redirect_uri))
+        if known is not None:
+            return known
+        for key in await self._store.list(resource=self.resource):
+            found = await self._store.load(key) if key.issuer == issuer else None
+            if found is not None and redirect_uri in found.registration.redirect_uris:
+                return found.registration
+        return None
+
+
+class UserAuthorizer:
+    """Authorizes the requests of one user. Implements `hubbub.ports.Authorizer`."""
+
+    def __init__(self, logins: UserLogins, key: str) -> None:
+        self._logins = logins
+        self._key = key
+        self._authorizer = logins.new_authorizer(key)
+        self.challenge: Challenge | None = None
+        """What the server asked for when it refused the credentials."""
+        self.refused_at: float | None = None
+        """When that was; None: it was not, or there are new ones."""
+
+    def current_headers(self) -> Mapping[str, str] | None:
+        """Return the headers that suit every request now; None: use `headers`."""
+        return self._authorizer.current_headers()
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """Return the headers of one request.
+
+        Raises: OAuthError.
+        """
+        return await self._authorizer.headers(method, url)
+
+    async def handle_refusal(self, refused: RefusedRequest) -> bool:
+        """Obtain what the server asked for, and return whether the request can be sent again.
+
+        Raises: UserLoginRequired, OAuthError.
+        """
+        try:
+            return await self._authorizer.handle_refusal(refused)
+        except LoginRequired:
+            self.challenge, self.refused_at = select_challenge(refused.challenge), self._logins.clock()
+            self._logins.forget_connected(self._key)
+            raise UserLoginRequired(self._logins.server) from None
+
+    def remember_nonce(self, nonce: str) -> None:
+        """Use this nonce in the next proof."""
+        self._authorizer.remember_nonce(nonce)
+
+    def acquire(self) -> None:
+        """Do nothing: a refresh goes on when the session that needed it ends."""
+
+    async def release(self) -> None:
+        """Do nothing, as `acquire`."""
+
+    async def use_new_login(self) -> None:
+        """Load the credentials again, because the user has logged in again."""
+        self.challenge = self.refused_at = None
+        old, self._authorizer = self._authorizer, self._logins.new_authorizer(self._key)
+        await old.release()
+
+    async def stop(self) -> None:
+        """Cancel a refresh that is in progress."""
+        await self._authorizer.release()
+
+
+class DefinitionsAuthorizer:
+    """Authorizes the hub's own session, which reads lists: as the hub itself if it has a login, or else as a user.
+
+    No call of a user is sent with it. Implements `hubbub.ports.Authorizer`.
+    """
+
+    def __init__(self, logins: UserLogins) -> None:
+        self._logins = logins
+        self._chosen: Authorizer | None = None
+        self.chosen_key: str | None = None
+        """Whose credentials it uses now."""
+        self._refused: set[str] = set()
+        self.challenge = Challenge()
+        """What the server asked for last."""
+
+    def current_headers(self) -> Mapping[str, str] | None:
+        """Return the headers that suit every request now; None: `headers` has to choose or to renew them."""
+        return None if self._chosen is None else self._chosen.current_headers()
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """Return the headers of one request; empty if nobody has logged in yet.
+
+        Raises: OAuthError.
+        """
+        if self._chosen is None:
+            await self._choose()
+        return _NO_HEADERS if self._chosen is None else await self._chosen.headers(method, url)
+
+    async def handle_refusal(self, refused: RefusedRequest) -> bool:
+        """Renew the credentials in use, or use those of somebody else; return whether the request can be sent again.
+
+        Raises: UserLoginRequired, if there are no others.
+        """
+        self.challenge = select_challenge(refused.challenge)
+        if self._chosen is not None and refused.sent_headers:
+            try:
+                return await self._chosen.handle_refusal(refused)
+            except LoginRequired:
+                self._refused.add(self.chosen_key or HUB_ITSELF)
+                self._chosen = self.chosen_key = None
+        await self._choose()
+        if self._chosen is None:
+            raise UserLoginRequired(self._logins.server)
+        return True
+
+    def remember_nonce(self, nonce: str) -> None:
+        """Use this nonce in the next proof."""
+        if self._chosen is not None:
+            self._chosen.remember_nonce(nonce)
+
+    def acquire(self) -> None:
+        """Do nothing: the authorizers that it uses belong to `UserLogins`."""
+
+    async def release(self) -> None:
+        """Do nothing, as `acquire`."""
+
+    def consider_again(self, key: str) -> None:
+        """Allow the credentials of somebody who has logged in again."""
+        self._refused.discard(key)
+
+    def stop_using(self, key: str) -> None:
+        """Use the credentials of somebody else from now on."""
+        if self.chosen_key == key:
+            self._chosen = self.chosen_key = None
+
+    async def _choose(self) -> None:
+        for key in await self._logins.principals():
+            if key not in self._refused:
+                self._chosen, self.chosen_key = self._logins.authorizer(key), key
+                return

@@ -1,0 +1,13 @@
+"""The client side of OAuth: discovery, registration, grants and tokens for one MCP server.
+
+settings         `OAuth`, what a user configures
+credentials      tokens and registrations, and the interface of their stores
+redirects        the interface of what shows the authorization page and receives its redirect
+discovery        finds the authorization server of an MCP server
+registration     obtains a client id: pre-registered, metadata document, or dynamic registration
+tokens           requests to the token endpoint, with client authentication and DPoP
+login            the authorization code flow, in two halves that may run in different processes
+machine_grants   grants without a person: client credentials, JWT bearer, enterprise-managed, token exchange
+oauth_client     puts these together for one server
+authorizer       adds tokens to requests, refreshes them, and answers refusals
+"""

@@ -1,0 +1,326 @@
+"""Adds tokens to requests, refreshes them, and obtains new ones when a server refuses a request.
+
+Requests that wait for the same token share one refresh or login. It goes on when they stop waiting, because a
+rotated refresh token whose response is lost cannot be used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, cast
+from weakref import WeakValueDictionary
+
+from hubbub.errors import ConnectionClosed
+from hubbub.net.egress_rules import EgressRules
+from hubbub.net.timeouts import paused_timeouts
+from hubbub.oauth import limits
+from hubbub.oauth.client.challenges import Challenge, select_challenge
+from hubbub.oauth.client.credentials import ClientRegistration, Credentials
+from hubbub.oauth.client.discovery import Discovered
+from hubbub.oauth.client.dpop import DpopKey
+from hubbub.oauth.client.machine_grants import Reveal
+from hubbub.oauth.client.oauth_client import OAuthClient, reveal_secret
+from hubbub.oauth.client.redirects import FunctionRedirectHandler, RedirectHandler
+from hubbub.oauth.client.settings import DEFAULT_REDIRECT_URI, OAuth
+from hubbub.oauth.errors import AuthorizationFailed, LoginRequired, OAuthError, TokenRequestRefused
+from hubbub.oauth.metadata import show_url
+from hubbub.ports import RefusedRequest
+
+_UNAUTHORIZED: Final = 401
+_HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+class OAuthAuthorizer:
+    """Authorizes the requests to one server, as one principal. Implements `hubbub.ports.Authorizer`."""
+
+    def __init__(self, client: OAuthClient) -> None:
+        self._client = client
+        self._settings = client.settings
+        self._store = client.settings.credential_store
+        self._credentials: Credentials | None = None
+        self._headers: Mapping[str, str] = _NO_HEADERS
+        self._dpop: DpopKey | None = None
+        self._is_loaded = False
+        self._is_fresh = False
+        """Whether the token was just issued by a login or grant, not by a refresh."""
+        self._requested_scopes: tuple[str, ...] = ()
+        self._renewal: asyncio.Task[object] | None = None
+        self._renewal_kind = ""
+        self._users = 0
+
+    def acquire(self) -> None:
+        """Count a client that uses it."""
+        self._users += 1
+
+    async def release(self) -> None:
+        """Uncount a client; without any, a login in progress is cancelled."""
+        self._users -= 1
+        if self._users <= 0 and self._renewal is not None and not self._renewal.done():
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
+
+    # -- requests ------------------------------------------------------------------------
+
+    def current_headers(self) -> Mapping[str, str] | None:
+        """Return the header with the token; None if it must be loaded or refreshed, or needs proofs."""
+        if not self._is_loaded or self._dpop is not None or self._is_expiring():
+            return None
+        return self._headers
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """Return the headers of one request; empty if there is no token yet.
+
+        Raises: OAuthError.
+        """
+        if not self._is_loaded:
+            await self._share("load", self._load)
+        if self._is_expiring():
+            sent = self._headers
+            await self._share("renew", lambda: self._renew(sent))
+        if self._dpop is None or self._credentials is None:
+            return self._headers
+        proof = self._dpop.make_proof(method, url, self._credentials.access_token)
+        return {**self._headers, "DPoP": proof}
+
+    async def handle_refusal(self, refused: RefusedRequest) -> bool:
+        """Obtain what the server asked for, and return whether the request can be sent again.
+
+        Raises: OAuthError.
+        """
+        challenge = select_challenge(refused.challenge)
+        if refused.dpop_nonce and self._dpop is not None:
+            self._dpop.nonce = refused.dpop_nonce
+            if challenge.error == "use_dpop_nonce":
+                return True
+        sent = refused.sent_headers
+        if sent.get("Authorization") != self._headers.get("Authorization"):
+            return True  # another request has obtained a new token in the meantime
+        if refused.status == _UNAUTHORIZED:
+            if self._is_fresh and refused.attempt > 0 and sent:
+                return False  # the server refuses what its authorization server has just issued
+            with self._paused_timeouts():
+                await self._share("obtain", lambda: self._obtain(challenge, sent))
+            return True
+        return await self._step_up(challenge, sent)
+
+    def remember_nonce(self, nonce: str) -> None:
+        """Use this nonce in the next proof."""
+        if self._dpop is not None:
+            self._dpop.nonce = nonce
+
+    async def log_in(self, challenge: str = "") -> Credentials:
+        """Obtain new tokens now, whether or not there are some; `challenge`: a `WWW-Authenticate` of the server.
+
+        Raises: OAuthError.
+        """
+        if not self._is_loaded:
+            await self._share("load", self._load)
+        await self._share("log-in", lambda: self._log_in(select_challenge(challenge), self._headers, more_scopes=()))
+        return cast("Credentials", self._credentials)
+
+    # -- obtaining tokens ------------------------------------------------------------------
+
+    async def _step_up(self, challenge: Challenge, sent: Mapping[str, str]) -> bool:
+        """Request the missing scopes together with those that were requested before."""
+        wanted = tuple(dict.fromkeys((*self._granted_scopes(), *challenge.scopes)))
+        is_known = set(wanted) <= set(self._requested_scopes)
+        if challenge.error != "insufficient_scope" or not challenge.scopes or is_known:
+            return False
+        with self._paused_timeouts():
+            await self._share("step-up", lambda: self._log_in(challenge, sent, more_scopes=wanted))
+        return True
+
+    def _paused_timeouts(self) -> AbstractContextManager[None]:
+        """Pause the timeouts of a request if a person may have to log in first."""
+        is_interactive = self._settings.grant == "authorization_code" and self._settings.redirect is not None
+        return paused_timeouts() if is_interactive else nullcontext()
+
+    async def _share(self, kind: str, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Wait for the work of this kind that is running, and share its failure; start it if there is none."""
+        while self._renewal is not None and not self._renewal.done() and self._renewal_kind != kind:
+            await asyncio.wait([self._renewal])
+        if self._renewal is None or self._renewal.done():
+            self._renewal, self._renewal_kind = asyncio.create_task(work()), kind
+            self._renewal.add_done_callback(_retrieve_error)
+        renewal = self._renewal
+        await asyncio.wait([renewal])
+        if renewal.cancelled():
+            raise ConnectionClosed("The client was closed during a login")
+        renewal.result()
+
+    async def _load(self) -> bool:
+        """Load the newest credentials; return whether they are newer than those in use."""
+        keys = await self._store.list(resource=self._client.resource, principal=self._settings.principal)
+        found: Credentials | None = None
+        for key in keys:
+            loaded = await self._store.load(key)
+            if loaded is None or self._settings.issuer not in (None, loaded.issuer):
+                continue
+            if found is None or loaded.obtained_at > found.obtained_at:
+                found = loaded
+        self._is_loaded = True
+        if found is not None and (self._credentials is None or found.obtained_at > self._credentials.obtained_at):
+            self._use(found, is_fresh=False)
+            return True
+        return False
+
+    async def _renew(self, sent: Mapping[str, str]) -> None:
+        """Renew a token that expires soon. If that needs a person, the token is used until the server refuses it."""
+        credentials = self._credentials
+        if self._headers is not sent or credentials is None:
+            return
+        try:
+            if not await self._refresh(credentials) and self._settings.grant != "authorization_code":
+                await self._log_in(Challenge(), sent, more_scopes=self._granted_scopes())
+        except OAuthError:
+            if credentials.expires_at is None or credentials.expires_at <= self._client.clock():
+                raise
+
+    async def _obtain(self, challenge: Challenge, sent: Mapping[str, str]) -> None:
+        """Obtain a token after a refusal: from the store, by a refresh, or by a login."""
+        if sent.get("Authorization") != self._headers.get("Authorization"):
+            return
+        if self._credentials is None and await self._load():
+            return
+        discovered = await self._discover(challenge)
+        known = self._credentials
+        if known is not None and known.issuer == discovered.issuer and await self._refresh(known):
+            return
+        await self._log_in(challenge, sent, more_scopes=(), discovered=discovered)
+
+    async def _refresh(self, credentials: Credentials) -> bool:
+        """Refresh the tokens; False if that is not possible (any more)."""
+        # Without a person, new tokens cost nothing, and no grant but the configured one is ever used.
+        if credentials.refresh_token is None or self._settings.grant != "authorization_code":
+            return await self._load()
+        async with self._store.lock(self._client.key(credentials.issuer)):
+            if await self._load():  # another process has refreshed them
+                return True
+            try:
+                renewed = await self._client.refresh(credentials)
+            except TokenRequestRefused:
+                return await self._load()
+            await self._save(renewed, is_fresh=False)
+            return True
+
+    async def _log_in(
+        self,
+        challenge: Challenge,
+        sent: Mapping[str, str],
+        *,
+        more_scopes: tuple[str, ...],
+        discovered: Discovered | None = None,
+    ) -> None:
+        if sent.get("Authorization") != self._headers.get("Authorization"):
+            return
+        found = discovered or await self._discover(challenge)
+        # Scopes of one authorization server mean nothing to another.
+        if self._credentials is None or self._credentials.issuer != found.issuer:
+            more_scopes = ()
+        if self._settings.grant != "authorization_code":
+            credentials = await self._client.request_tokens(challenge, discovered=found, more_scopes=more_scopes)
+        else:
+            credentials = await self._log_in_person(challenge, found, more_scopes)
+        configured = self._settings.scope
+        requested = challenge.scopes if configured is None else configured.split()
+        self._requested_scopes = tuple(dict.fromkeys((*more_scopes, *requested, *credentials.scopes)))
+        await self._save(credentials, is_fresh=True)
+
+    async def _log_in_person(
+        self, challenge: Challenge, discovered: Discovered, more_scopes: tuple[str, ...]
+    ) -> Credentials:
+        handler = self._redirect_handler()
+        if handler is None:
+            url = show_url(self._client.server_url)
+            raise LoginRequired(f"{url} needs a login: run `hubbub login {url}`, or set `redirect` of `OAuth`")
+        try:
+            async with asyncio.timeout(limits.LOGIN_S), handler.open() as receiver:
+                url, pending = await self._client.begin_login(
+                    receiver.redirect_uri,
+                    challenge,
+                    discovered=discovered,
+                    more_scopes=more_scopes,
+                    previous=await self._registration_at(discovered.issuer),
+                )
+                redirect = await receiver.authorize(url)
+        except TimeoutError:
+            raise AuthorizationFailed(
+                f"The login was not completed within {limits.LOGIN_S / 60:g} minutes; start it again"
+            ) from None
+        return await self._client.finish_login(pending, redirect)
+
+    async def _discover(self, challenge: Challenge) -> Discovered:
+        """Find the authorization server. Credentials that were configured by hand are for one only."""
+        is_bound = self._settings.client_id is not None or self._settings.grant != "authorization_code"
+        known = self._credentials.issuer if is_bound and self._credentials is not None else None
+        return await self._client.discover(challenge, issuer=known)
+
+    def _redirect_handler(self) -> RedirectHandler | None:
+        redirect = self._settings.redirect
+        if redirect is None or hasattr(redirect, "open"):
+            return redirect
+        return FunctionRedirectHandler(self._settings.redirect_uri or DEFAULT_REDIRECT_URI, redirect)
+
+    async def _registration_at(self, issuer: str) -> ClientRegistration | None:
+        known = self._credentials if self._credentials and self._credentials.issuer == issuer else None
+        known = known or await self._store.load(self._client.key(issuer))
+        return None if known is None else known.registration
+
+    # -- the token in use --------------------------------------------------------------------
+
+    async def _save(self, credentials: Credentials, *, is_fresh: bool) -> None:
+        self._use(credentials, is_fresh=is_fresh)
+        await self._store.save(self._client.key(credentials.issuer), credentials)
+
+    def _use(self, credentials: Credentials, *, is_fresh: bool) -> None:
+        self._dpop = self._client.dpop_key(credentials) if credentials.token_type == "DPoP" else None
+        self._credentials, self._is_fresh = credentials, is_fresh
+        self._headers = {"Authorization": f"{credentials.token_type} {credentials.access_token}"}
+
+    def _granted_scopes(self) -> tuple[str, ...]:
+        granted = () if self._credentials is None else self._credentials.scopes
+        return tuple(dict.fromkeys((*granted, *self._requested_scopes)))
+
+    def _is_expiring(self) -> bool:
+        credentials = self._credentials
+        if credentials is None or credentials.expires_at is None:
+            return False
+        margin = min(limits.EXPIRY_MARGIN_S, (credentials.expires_at - credentials.obtained_at) / 4)
+        return credentials.expires_at - margin <= self._client.clock()
+
+
+_authorizers: WeakValueDictionary[tuple[int, str, str | None], OAuthAuthorizer] = WeakValueDictionary()
+"""By settings, URL and tenant."""
+
+
+def share_authorizer(
+    server_url: str,
+    settings: OAuth,
+    *,
+    rules: EgressRules | None = None,
+    allow_private_network: bool | None = None,
+    reveal: Reveal = reveal_secret,
+    tenant: str | None = None,
+) -> OAuthAuthorizer:
+    """Return the authorizer of these settings for a server.
+
+    All connections share it, so that they refresh its tokens once.
+    """
+    scheme, _, rest = server_url.partition("://")
+    url = f"{_HTTP_SCHEMES.get(scheme, scheme)}://{rest}"
+    # The authorizer keeps the settings alive, so their id stays theirs.
+    key = (id(settings), url, tenant)
+    found = _authorizers.get(key)
+    if found is None:
+        client = OAuthClient(url, settings, rules=rules, allow_private_network=allow_private_network, reveal=reveal)
+        found = _authorizers[key] = OAuthAuthorizer(client)
+    return found
+
+
+def _retrieve_error(task: asyncio.Task[object]) -> None:
+    """Mark the error as seen, because those who waited may have been cancelled."""
+    if not task.cancelled():
+        task.exception()

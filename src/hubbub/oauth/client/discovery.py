@@ -1,0 +1,185 @@
+"""Finds the authorization server of an MCP server: RFC 9728, then RFC 8414 or OpenID Connect.
+
+Servers of the revision 2025-03-26 have no metadata of the resource. Their authorization server has the origin of the
+MCP server, and default endpoints if it has no metadata either.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from hubbub.oauth import limits
+from hubbub.oauth.client.challenges import Challenge
+from hubbub.oauth.documents import DocumentClient
+from hubbub.oauth.errors import MetadataError, OAuthError
+from hubbub.oauth.metadata import (
+    OPENID_CONFIGURATION_PATH,
+    RESOURCE_METADATA_PATH,
+    SERVER_METADATA_PATH,
+    AuthorizationServerMetadata,
+    Document,
+    ProtectedResourceMetadata,
+    append_path,
+    at_origin,
+    check_endpoint,
+    insert_path,
+    parse_document,
+    show_url,
+)
+
+_DEFAULT_PORTS: Final = {"https": 443, "http": 80}
+_ENDPOINTS: Final = (
+    "authorization_endpoint",
+    "token_endpoint",
+    "registration_endpoint",
+    "revocation_endpoint",
+)
+_SERVER_ERROR: Final = 500
+
+
+class Discovered(msgspec.Struct, frozen=True, kw_only=True):
+    """An MCP server's authorization server."""
+
+    issuer: str
+    server: AuthorizationServerMetadata
+    token_endpoint: str
+    resource: str | None = None
+    """The identifier of the MCP server; None for servers of 2025-03-26, which have none."""
+    scopes_supported: tuple[str, ...] = ()
+    requires_dpop: bool = False
+
+
+async def discover(
+    documents: DocumentClient,
+    server_url: str,
+    challenge: Challenge,
+    *,
+    issuer: str | None = None,
+    issuer_documents: DocumentClient,
+) -> Discovered:
+    """Find the authorization server of an MCP server; `issuer` is the only one that may be used, if it is known.
+
+    `issuer_documents` may reach other addresses than `documents` if the operator configured the issuer.
+
+    Raises: OAuthError.
+    """
+    resource = await _find_resource(documents, server_url, challenge.resource_metadata)
+    if resource is None:
+        chosen = issuer or at_origin(server_url, "")
+        server = await fetch_server_metadata(issuer_documents, chosen) or _default_endpoints(chosen)
+        return _check_server(chosen, server, None)
+    chosen = _select_issuer(resource, server_url, issuer)
+    check_endpoint(chosen, f"The authorization server of {show_url(server_url)}")
+    found = await fetch_server_metadata(issuer_documents, chosen)
+    if found is None:
+        raise MetadataError(
+            f"The authorization server {show_url(chosen)} of {show_url(server_url)} has no metadata; "
+            "ask its operator to publish it (RFC 8414)"
+        )
+    return _check_server(chosen, found, resource)
+
+
+async def fetch_server_metadata(documents: DocumentClient, issuer: str) -> AuthorizationServerMetadata | None:
+    """Fetch the metadata of an authorization server; None if there is none.
+
+    Raises: OAuthError.
+    """
+    candidates = [insert_path(issuer, SERVER_METADATA_PATH), insert_path(issuer, OPENID_CONFIGURATION_PATH)]
+    if urlsplit(issuer).path.strip("/"):
+        candidates.append(append_path(issuer, OPENID_CONFIGURATION_PATH))
+    found = await _fetch_first(documents, candidates, AuthorizationServerMetadata)
+    if found is not None and found.issuer != issuer:
+        raise MetadataError(
+            f"The metadata of the authorization server {show_url(issuer)} belongs to another one, "
+            f"{show_url(found.issuer)}, so it is not used"
+        )
+    return found
+
+
+def canonical_url(url: str) -> str:
+    """Return the URL of a server as an identifier: host in lower case, no default port, query or fragment."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").lower()
+    netloc = f"[{host}]" if ":" in host else host
+    if parts.port not in (None, _DEFAULT_PORTS.get(parts.scheme)):
+        netloc += f":{parts.port}"
+    return urlunsplit((parts.scheme, netloc, "" if parts.path == "/" else parts.path, "", ""))
+
+
+def is_resource_of(resource: str, server_url: str) -> bool:
+    """Whether a server may call itself this resource: the same origin, and its own path or a part of it."""
+    try:
+        ours, theirs = urlsplit(canonical_url(server_url)), urlsplit(canonical_url(resource))
+    except ValueError:
+        return False
+    if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc) or urlsplit(resource).fragment:
+        return False
+    return f"{ours.path}/".startswith(f"{theirs.path.rstrip('/')}/")
+
+
+async def _find_resource(
+    documents: DocumentClient, server_url: str, named_url: str
+) -> ProtectedResourceMetadata | None:
+    candidates = [insert_path(server_url, RESOURCE_METADATA_PATH), at_origin(server_url, RESOURCE_METADATA_PATH)]
+    if named_url:
+        if not is_resource_of(at_origin(named_url, ""), server_url):
+            check_endpoint(named_url, "`resource_metadata` of WWW-Authenticate")
+        candidates.insert(0, named_url)
+    found = await _fetch_first(documents, list(dict.fromkeys(candidates)), ProtectedResourceMetadata)
+    if found is not None and not is_resource_of(found.resource, server_url):
+        raise MetadataError(
+            f"{show_url(server_url)} published metadata of another resource, {show_url(found.resource)}, "
+            "so no token is requested for it"
+        )
+    return found
+
+
+async def _fetch_first(documents: DocumentClient, urls: list[str], kind: type[Document]) -> Document | None:
+    """Fetch the first document that exists."""
+    for url in urls:
+        response = await documents.get(url)
+        if response.is_success:
+            return parse_document(response.body, kind, url)
+        if response.status >= _SERVER_ERROR:
+            raise OAuthError(f"{show_url(url)} answered with status {response.status}; try again later")
+    return None
+
+
+def _select_issuer(resource: ProtectedResourceMetadata, server_url: str, issuer: str | None) -> str:
+    named = resource.authorization_servers[: limits.AUTHORIZATION_SERVERS]
+    if issuer is not None and named and issuer not in named:
+        raise MetadataError(
+            f"{show_url(server_url)} uses the authorization server {show_url(named[0])}, not {show_url(issuer)}, "
+            "for which credentials are configured; change `issuer` if that is intended"
+        )
+    return issuer or (named[0] if named else at_origin(server_url, ""))
+
+
+def _default_endpoints(issuer: str) -> AuthorizationServerMetadata:
+    return AuthorizationServerMetadata(
+        issuer=issuer,
+        authorization_endpoint=at_origin(issuer, "/authorize"),
+        token_endpoint=at_origin(issuer, "/token"),
+        registration_endpoint=at_origin(issuer, "/register"),
+    )
+
+
+def _check_server(
+    issuer: str, server: AuthorizationServerMetadata, resource: ProtectedResourceMetadata | None
+) -> Discovered:
+    for name in _ENDPOINTS:
+        if (url := getattr(server, name)) is not None:
+            check_endpoint(url, f"`{name}` of {show_url(issuer)}")
+    if server.token_endpoint is None:
+        raise MetadataError(f"The metadata of the authorization server {show_url(issuer)} has no `token_endpoint`")
+    return Discovered(
+        issuer=issuer,
+        server=server,
+        token_endpoint=server.token_endpoint,
+        resource=None if resource is None else resource.resource,
+        scopes_supported=() if resource is None else resource.scopes_supported or (),
+        requires_dpop=resource is not None and resource.dpop_bound_access_tokens_required is True,
+    )

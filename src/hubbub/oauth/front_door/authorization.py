@@ -1,0 +1,476 @@
+"""From the authorization request of a client to the code: login, consent, redirect.
+
+Between two requests of the browser everything is in a sealed state, which is bound to the browser by a cookie. So a
+state that was sent to another person is useless there (login CSRF), and a form cannot be submitted by another site.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hubbub.errors import HubbubError, StoreFailed
+from hubbub.oauth.errors import OAuthError
+from hubbub.oauth.front_door import limits, pages
+from hubbub.oauth.front_door.attempts import Attempts
+from hubbub.oauth.front_door.client_directory import ClientDirectory
+from hubbub.oauth.front_door.clients import Client, hash_secret, redirect_target
+from hubbub.oauth.front_door.config import FrontDoorConfig
+from hubbub.oauth.front_door.provider import Provider
+from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, User
+from hubbub.oauth.front_door.web import (
+    BadParameters,
+    Browser,
+    Parameters,
+    add_parameters,
+    first,
+    hash_browser,
+    read_form,
+    read_query,
+    redirect,
+    respond_page,
+)
+from hubbub.ports import HttpExchange, Sealer
+from hubbub.protocol.calls import Principal
+from hubbub.protocol.host_origin import is_loopback
+from hubbub.protocol.http_headers import HeaderList
+from hubbub.protocol.scopes import ADMIN_SCOPE, is_scope
+from hubbub.security.rates import Rate
+
+if TYPE_CHECKING:
+    from hubbub.store.sql import Database
+
+LOGIN_PATH: Final = "/oauth/login"
+CONSENT_PATH: Final = "/oauth/consent"
+CALLBACK_PATH: Final = "/oauth/callback"
+_LOGIN: Final = "oauth login"
+_CONSENT: Final = "oauth consent"
+_PERSON: Final = "oauth person"
+_EXPIRED: Final = "This login has expired, or it began in another browser. Go back to the app and log in again."
+
+S = TypeVar("S")
+logger = logging.getLogger("hubbub.oauth")
+
+
+class ClientRequest(msgspec.Struct, frozen=True, array_like=True):
+    """The authorization request of a client, after it was checked."""
+
+    client_id: str
+    redirect_uri: str
+    state: str | None
+    scopes: tuple[str, ...]
+    resource: str
+    code_challenge: str
+    dpop_jkt: str
+    asks_again: bool
+    """Whether the client wants the consent page even if the person consented before."""
+
+
+class LoginState(msgspec.Struct, frozen=True, array_like=True):
+    """Between the request and the login."""
+
+    request: ClientRequest | None
+    """None: no client asks, but a page of this server that has to know who the person is."""
+    browser: str
+    nonce: str
+    verifier: str
+    return_to: str = ""
+    """The path of that page."""
+
+
+class PersonState(msgspec.Struct, frozen=True, array_like=True):
+    """Who has logged in for a page of this server."""
+
+    browser: str
+    user: User
+
+
+class ConsentState(msgspec.Struct, frozen=True, array_like=True):
+    """Between the login and the consent."""
+
+    request: ClientRequest
+    browser: str
+    user: User
+    scopes: tuple[str, ...]
+
+
+class PageError(HubbubError):
+    """Why a login cannot go on, for the person in front of the browser."""
+
+    def __init__(self, message: str, *, title: str = "This login cannot continue", status: int = 400) -> None:
+        super().__init__(message)
+        self.title = title
+        self.status = status
+
+
+class AuthorizationFlow:
+    """Serves the browser."""
+
+    def __init__(
+        self,
+        config: FrontDoorConfig,
+        *,
+        clients: ClientDirectory,
+        database: Callable[[], Database],
+        sealer: Sealer,
+        provider: Provider | None,
+        identify_key: Callable[[bytes], Principal | None] | None,
+        has_tenants: bool,
+        clock: Callable[[], float],
+    ) -> None:
+        self._config = config
+        self._clients = clients
+        self._database = database
+        self._sealer = sealer
+        self._provider = provider
+        self._identify_key = identify_key
+        self._has_tenants = has_tenants
+        self._clock = clock
+        self._browser = Browser(config.issuer)
+        self._key_attempts = Attempts(Rate(limits.KEY_ATTEMPTS_PER_MINUTE, 60, "minute"), clock)
+        self._style_url = config.url(pages.STYLE_PATH)
+
+    # -- the request -----------------------------------------------------------------
+
+    async def authorize(self, exchange: HttpExchange) -> None:
+        """Serve the authorization endpoint: check the request, then have the person log in."""
+        await self._serve(exchange, self._authorize)
+
+    async def _authorize(self, exchange: HttpExchange) -> None:
+        from hubbub.oauth.front_door.grants import RequestRefused, check_authorization_request
+
+        try:
+            parameters = read_query(exchange) if exchange.method != "POST" else await read_form(exchange)
+        except BadParameters as error:
+            raise PageError(f"The app sent a wrong request: {error}.") from None
+        client = await self._find_client(first(parameters, "client_id"))
+        redirect_uri = first(parameters, "redirect_uri")
+        if not client.check_redirect_uri(redirect_uri):
+            # Never redirected to: it could be anybody's.
+            raise PageError(
+                "The app asked to be sent to an address that it has not registered (redirect_uri). "
+                "If you came here from a link, do not use it again."
+            )
+        try:
+            check_authorization_request(parameters, client)
+            request = self._read_request(parameters, redirect_uri)
+        except RequestRefused as error:
+            await self._respond_to_client(exchange, redirect_uri, first(parameters, "state"), error.error, str(error))
+            return
+        await self._start_login(exchange, request)
+
+    async def _find_client(self, client_id: str) -> Client:
+        try:
+            client = await self._clients.find(client_id)
+        except StoreFailed:
+            raise
+        except OAuthError as error:
+            logger.info("oauth_client_refused", extra={"reason": error.message})
+            raise PageError(f"This server cannot find out which app this is: {error.message}.") from None
+        if client is None:
+            raise PageError(
+                "This server does not know the app (client_id): it has not registered, or its registration has "
+                "expired. Remove this server in the app and add it again."
+            )
+        return client
+
+    def _read_request(self, parameters: Parameters, redirect_uri: str) -> ClientRequest:
+        from hubbub.oauth.front_door.grants import RequestRefused
+
+        resource = self._config.find_resource(parameters.get("resource", []))
+        if resource is None:
+            raise RequestRefused("invalid_target", "resource must be the URL of one endpoint of this server.")
+        scopes = tuple(dict.fromkeys(first(parameters, "scope").split()))
+        if len(scopes) > limits.SCOPES or not all(map(is_scope, scopes)):
+            raise RequestRefused("invalid_scope", "scope has too many scopes, or malformed ones.")
+        return ClientRequest(
+            client_id=first(parameters, "client_id"),
+            redirect_uri=redirect_uri,
+            state=first(parameters, "state") or None,
+            scopes=scopes,
+            resource=resource,
+            code_challenge=first(parameters, "code_challenge"),
+            dpop_jkt=first(parameters, "dpop_jkt"),
+            asks_again="consent" in first(parameters, "prompt").split(),
+        )
+
+    # -- the login -------------------------------------------------------------------
+
+    async def start_person_login(self, exchange: HttpExchange, return_to: str) -> None:
+        """Have the person log in, and return to a page of this server with the parameter `person`.
+
+        Raises: PageError.
+        """
+        await self._start_login(exchange, None, return_to)
+
+    def read_person(self, exchange: HttpExchange, sealed: str) -> User | None:
+        """Return who has logged in in this browser; None if nobody has."""
+        try:
+            return self._open(exchange, _PERSON, sealed, PersonState).user
+        except PageError:
+            return None
+
+    async def _start_login(self, exchange: HttpExchange, request: ClientRequest | None, return_to: str = "") -> None:
+        cookie, headers = self._browser.read_or_make(exchange)
+        nonce, verifier = secrets.token_urlsafe(16), secrets.token_urlsafe(32)
+        login = LoginState(request, hash_browser(cookie), nonce, verifier, return_to)
+        state = self._sealer.seal(_LOGIN, msgspec.to_builtins(login), lifetime_s=limits.LOGIN_S)
+        if self._provider is None:
+            await redirect(exchange, add_parameters(self._config.url(LOGIN_PATH), {"state": state}), headers)
+            return
+        try:
+            url = await self._provider.login_url(state=state, nonce=login.nonce, verifier=login.verifier)
+        except OAuthError as error:
+            raise self._provider_failed(error) from None
+        await redirect(exchange, url, headers)
+
+    async def callback(self, exchange: HttpExchange) -> None:
+        """Serve the redirect back from the identity provider."""
+        await self._serve(exchange, self._callback)
+
+    async def _callback(self, exchange: HttpExchange) -> None:
+        assert self._provider is not None
+        try:
+            parameters = read_query(exchange)
+        except BadParameters as error:
+            raise PageError(f"The identity provider sent a wrong response: {error}.") from None
+        login = self._open(exchange, _LOGIN, first(parameters, "state"), LoginState)
+        try:
+            await self._provider.check_response_issuer(first(parameters, "iss") or None)
+            if "error" in parameters or "code" not in parameters:
+                await self._refuse_login(exchange, login.request, first(parameters, "error"))
+                return
+            user = await self._provider.finish_login(
+                first(parameters, "code"), nonce=login.nonce, verifier=login.verifier
+            )
+        except OAuthError as error:
+            raise self._provider_failed(error) from None
+        await self._go_on(exchange, login, user)
+
+    async def _go_on(self, exchange: HttpExchange, login: LoginState, user: User) -> None:
+        """Continue after the login: with the consent, or the page that asked who the person is."""
+        if login.request is not None:
+            await self._ask_for_consent(exchange, login.request, user)
+            return
+        person = msgspec.to_builtins(PersonState(login.browser, user))
+        sealed = self._sealer.seal(_PERSON, person, lifetime_s=limits.LOGIN_S)
+        await redirect(exchange, add_parameters(self._config.url(login.return_to), {"person": sealed}))
+
+    async def _refuse_login(self, exchange: HttpExchange, request: ClientRequest | None, error: str) -> None:
+        if error == "access_denied" and request is not None:
+            await self._respond_to_client(
+                exchange,
+                request.redirect_uri,
+                request.state,
+                error,
+                "The login at the identity provider was cancelled.",
+            )
+            return
+        logger.warning("oauth_login_failed", extra={"error": error[:80]})
+        raise PageError("The identity provider did not log you in. Go back to the app and try again.", status=502)
+
+    def _provider_failed(self, error: OAuthError) -> PageError:
+        logger.warning("oauth_provider_failed", extra={"reason": error.message})
+        return PageError(f"{error.message}.", title="The login did not succeed", status=502)
+
+    async def login(self, exchange: HttpExchange) -> None:
+        """Serve the page that asks for an API key, and its form."""
+        await self._serve(exchange, self._login)
+
+    async def _login(self, exchange: HttpExchange) -> None:
+        try:
+            parameters = read_query(exchange) if exchange.method != "POST" else await read_form(exchange)
+        except BadParameters as error:
+            raise PageError(f"The page sent a wrong request: {error}.") from None
+        state = first(parameters, "state")
+        login = self._open(exchange, _LOGIN, state, LoginState)
+        problem, status = "", 200
+        headers: HeaderList = ()
+        if exchange.method == "POST":
+            wait_s = self._key_attempts.wait_s(exchange.client)
+            user = None if wait_s else self._find_user(first(parameters, "key").strip())
+            if user is not None:
+                await self._go_on(exchange, login, user)
+                return
+            if wait_s:
+                problem, status = f"Too many attempts. Try again in {wait_s} seconds.", 429
+                headers = ((b"retry-after", b"%d" % wait_s),)
+            else:
+                logger.info("oauth_key_refused", extra={"client": exchange.client})
+                problem, status = "This key is unknown, expired or revoked.", 403
+        request = login.request
+        page = pages.login_page(
+            server_name=self._config.server_name,
+            client_name="This server" if request is None else (await self._find_client(request.client_id)).name,
+            action=self._config.url(LOGIN_PATH),
+            state=state,
+            problem=problem,
+            style_url=self._style_url,
+        )
+        target = "" if request is None else request.redirect_uri
+        await respond_page(exchange, page, status=status, form_target=target, headers=headers)
+
+    def _find_user(self, key: str) -> User | None:
+        principal = None if self._identify_key is None else self._identify_key(key.encode("utf-8", "replace"))
+        if principal is None:
+            return None
+        name = principal.user if self._has_tenants else principal.name
+        return User(name=name, tenant=principal.tenant, scopes=principal.scopes, key=principal.name)
+
+    # -- the consent -----------------------------------------------------------------
+
+    async def _ask_for_consent(self, exchange: HttpExchange, request: ClientRequest, user: User) -> None:
+        """Continue after the login: with the consent page, or at once if the person consented before."""
+        from hubbub.oauth.front_door import store
+
+        client = await self._find_client(request.client_id)
+        scopes = self._choose_scopes(request, user)
+        state = ConsentState(request, hash_browser(self._browser.read(exchange)), user, scopes)
+        authorization, target = _authorization(state, client), redirect_target(request.redirect_uri)
+        if not request.asks_again and client.may_skip_consent(request.redirect_uri):
+            now = self._clock()
+            if await self._database().read(lambda c: store.has_consent(c, authorization, target, now)):
+                await self._issue_code(exchange, state, client, is_new=False)
+                return
+        sealed = self._sealer.seal(_CONSENT, msgspec.to_builtins(state), lifetime_s=limits.LOGIN_S)
+        await redirect(exchange, add_parameters(self._config.url(CONSENT_PATH), {"state": sealed}))
+
+    def _choose_scopes(self, request: ClientRequest, user: User) -> tuple[str, ...]:
+        """The scopes that the client gets: what it asked for and the person may grant; by default all but hub:admin."""
+        permitted = self._config.permitted_scopes(user)
+        wanted = request.scopes or sorted(permitted - {ADMIN_SCOPE})
+        scopes = tuple(scope for scope in wanted if scope in permitted)
+        if self._has_tenants and not user.tenant and ADMIN_SCOPE not in scopes:
+            raise PageError(
+                f"This is the key of an operator, and the app did not ask for the scope {ADMIN_SCOPE}. "
+                "Log in with the key of a user of a tenant."
+            )
+        return scopes
+
+    async def show_consent(self, exchange: HttpExchange) -> None:
+        """Serve the consent page."""
+        await self._serve(exchange, self._show_consent)
+
+    async def _show_consent(self, exchange: HttpExchange) -> None:
+        try:
+            sealed = first(read_query(exchange), "state")
+        except BadParameters:
+            sealed = ""
+        state = self._open(exchange, _CONSENT, sealed, ConsentState)
+        request = state.request
+        client = await self._find_client(request.client_id)
+        parts = urlsplit(request.redirect_uri)
+        view = pages.ConsentView(
+            server_name=self._config.server_name,
+            client_name=client.name,
+            verified_host=client.verified_host,
+            user=state.user.name,
+            tenant=state.user.tenant,
+            scopes=state.scopes,
+            redirect_target=redirect_target(request.redirect_uri),
+            is_local=parts.scheme != "https" and (parts.scheme != "http" or is_loopback(parts.hostname or "")),
+            resource=request.resource,
+            action=self._config.url(CONSENT_PATH),
+            state=sealed,
+        )
+        page = pages.consent_page(view, self._style_url)
+        await respond_page(exchange, page, form_target=request.redirect_uri)
+
+    async def decide(self, exchange: HttpExchange) -> None:
+        """Serve the form of the consent page."""
+        await self._serve(exchange, self._decide)
+
+    async def _decide(self, exchange: HttpExchange) -> None:
+        try:
+            form = await read_form(exchange)
+        except BadParameters as error:
+            raise PageError(f"The page sent a wrong request: {error}.") from None
+        state = self._open(exchange, _CONSENT, first(form, "state"), ConsentState)
+        request = state.request
+        if first(form, "decision") != "allow":
+            description = "The person did not allow it."
+            await self._respond_to_client(exchange, request.redirect_uri, request.state, "access_denied", description)
+            return
+        await self._issue_code(exchange, state, await self._find_client(request.client_id), is_new=True)
+
+    async def _issue_code(self, exchange: HttpExchange, state: ConsentState, client: Client, *, is_new: bool) -> None:
+        from hubbub.oauth.front_door import store
+
+        request, now = state.request, self._clock()
+        authorization = _authorization(state, client)
+        code = AuthorizationCode(
+            authorization=authorization,
+            redirect_uri=request.redirect_uri,
+            code_challenge=request.code_challenge,
+            dpop_jkt=request.dpop_jkt,
+        )
+        text = secrets.token_urlsafe(32)
+
+        def save(connection: Any) -> None:
+            if is_new:
+                store.save_consent(connection, authorization, redirect_target(request.redirect_uri), now)
+            store.save_code(connection, hash_secret(text).hex(), code, now)
+
+        await self._database().write(save)
+        logger.info(
+            "oauth_granted",
+            extra={"client": client.client_id, "user": state.user.name, "tenant": state.user.tenant, "asked": is_new},
+        )
+        answer = {"code": text, **({} if request.state is None else {"state": request.state})}
+        await redirect(exchange, add_parameters(request.redirect_uri, {**answer, "iss": self._config.issuer}))
+
+    # -- shared ----------------------------------------------------------------------
+
+    def _open(self, exchange: HttpExchange, purpose: str, sealed: str, kind: type[S]) -> S:
+        """Open a sealed state, if it belongs to this browser.
+
+        Raises: PageError.
+        """
+        try:
+            state: Any = msgspec.convert(self._sealer.open(purpose, sealed), type=kind)
+        except (ValueError, msgspec.ValidationError):
+            raise PageError(_EXPIRED) from None
+        cookie = self._browser.read(exchange)
+        if not cookie or not hmac.compare_digest(hash_browser(cookie), state.browser):
+            raise PageError(_EXPIRED)
+        opened: S = state
+        return opened
+
+    async def _respond_to_client(
+        self, exchange: HttpExchange, redirect_uri: str, state: str | None, error: str, description: str
+    ) -> None:
+        """Send an error to the client, through the browser; the redirect URI was checked."""
+        answer = {"error": error, "error_description": description, **({"state": state} if state else {})}
+        await redirect(exchange, add_parameters(redirect_uri, {**answer, "iss": self._config.issuer}))
+
+    async def _serve(self, exchange: HttpExchange, handler: Callable[[HttpExchange], Awaitable[None]]) -> None:
+        try:
+            await handler(exchange)
+        except PageError as error:
+            await self._respond_with_error(exchange, error)
+        except HubbubError as error:
+            logger.error("oauth_page_failed", extra={"path": exchange.path, "reason": error.message})
+            problem = PageError("This server has a problem at the moment. Try again later.", status=503)
+            await self._respond_with_error(exchange, problem)
+
+    async def _respond_with_error(self, exchange: HttpExchange, error: PageError) -> None:
+        page = pages.error_page(
+            server_name=self._config.server_name, title=error.title, message=error.message, style_url=self._style_url
+        )
+        await respond_page(exchange, page, status=error.status)
+
+
+def _authorization(state: ConsentState, client: Client) -> Authorization:
+    return Authorization(
+        client_id=client.client_id,
+        client_name=client.name,
+        user=state.user,
+        scopes=state.scopes,
+        resource=state.request.resource,
+    )

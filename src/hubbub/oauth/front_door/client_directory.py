@@ -1,0 +1,116 @@
+"""Finds clients: by their documents, or among those that registered themselves (RFC 7591)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hubbub.oauth.errors import MetadataError, OAuthError
+from hubbub.oauth.front_door import limits
+from hubbub.oauth.front_door.client_documents import ClientDocuments
+from hubbub.oauth.front_door.clients import (
+    AUTH_METHODS,
+    Client,
+    display_name,
+    hash_secret,
+    parse_metadata,
+    redirect_target,
+    registration_response,
+)
+
+if TYPE_CHECKING:
+    from hubbub.store.sql import Connection, Database
+
+
+class TooManyClients(OAuthError):
+    """No more clients can register at the moment."""
+
+
+class ClientDirectory:
+    """The clients of one server."""
+
+    def __init__(
+        self, database: Callable[[], Database], documents: ClientDocuments, clock: Callable[[], float]
+    ) -> None:
+        self._database = database
+        self._documents = documents
+        self._clock = clock
+
+    async def find(self, client_id: str) -> Client | None:
+        """Return a client; None if it is unknown.
+
+        Raises: OAuthError, if its document cannot be used; StoreFailed.
+        """
+        if not 0 < len(client_id) <= limits.CLIENT_ID_CHARACTERS:
+            return None
+        if client_id.startswith("https://"):
+            return await self._documents.find(client_id)
+        return await self._database().read(lambda connection: self._read(connection, client_id))
+
+    def _read(self, connection: Connection, client_id: str) -> Client | None:
+        from hubbub.oauth.front_door.tables import clients
+        from hubbub.store.sql import select
+
+        query = select(clients).where(clients.c.client_id == client_id, clients.c.expires_at > self._clock())
+        row = connection.execute(query).first()
+        if row is None:
+            return None
+        return Client(
+            client_id=row.client_id,
+            name=row.name,
+            redirect_uris=tuple(msgspec.json.decode(row.redirect_uris, type=list[str])),
+            auth_method=row.auth_method,
+            secret_hash=bytes.fromhex(row.secret_hash) or None,
+            is_registered=True,
+        )
+
+    async def register(self, body: bytes) -> dict[str, Any]:
+        """Register a client; return the response to it.
+
+        Raises: MetadataError, TooManyClients, StoreFailed.
+        """
+        metadata = parse_metadata(body)
+        # RFC 7591 says client_secret_basic if none is named; apps without a secret always name `none`.
+        method = metadata.token_endpoint_auth_method or "client_secret_basic"
+        if method not in AUTH_METHODS:
+            raise MetadataError(f"token_endpoint_auth_method must be one of {', '.join(AUTH_METHODS)}")
+        secret = None if method == "none" else secrets.token_urlsafe(32)
+        client = Client(
+            client_id=secrets.token_urlsafe(18),
+            name=display_name(metadata, redirect_target(metadata.redirect_uris[0])),
+            redirect_uris=metadata.redirect_uris,
+            auth_method=method,
+            secret_hash=None if secret is None else hash_secret(secret),
+            is_registered=True,
+        )
+        now = self._clock()
+        await self._database().write(lambda connection: self._save(connection, client, now))
+        return registration_response(client, metadata, secret, int(now))
+
+    def _save(self, connection: Connection, client: Client, now: float) -> None:
+        from hubbub.oauth.front_door.tables import clients
+        from hubbub.store.sql import add_row, delete, func, select
+
+        count = connection.execute(select(func.count()).select_from(clients)).scalar() or 0
+        if count >= limits.CLIENTS:
+            unused = select(clients.c.client_id).where(
+                clients.c.used_at == 0, clients.c.created_at <= now - limits.REPLACEABLE_CLIENT_S
+            )
+            oldest = connection.execute(unused.order_by(clients.c.created_at).limit(1)).scalar()
+            if oldest is None:
+                raise TooManyClients("Too many clients have registered; try again later")
+            connection.execute(delete(clients).where(clients.c.client_id == oldest))
+        row = {
+            "client_id": client.client_id,
+            "name": client.name,
+            "redirect_uris": msgspec.json.encode(client.redirect_uris).decode(),
+            "auth_method": client.auth_method,
+            "secret_hash": (client.secret_hash or b"").hex(),
+            "created_at": int(now),
+            "used_at": 0,
+            "expires_at": int(now + limits.UNUSED_CLIENT_S),
+        }
+        add_row(connection, clients, row)

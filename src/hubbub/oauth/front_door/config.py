@@ -1,0 +1,81 @@
+"""What the front door needs to know; `hubbub.assembly` makes it from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hubbub.oauth.front_door.records import User
+from hubbub.protocol.scopes import ADMIN_SCOPE
+from hubbub.security.token_claims import ClaimMapping
+
+MCP_PATH: Final = "/mcp"
+_OTHER_ENDPOINTS: Final = frozenset(("", MCP_PATH, "/mcp-ws", "/sse"))
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The OpenID Connect provider that people log in at."""
+
+    issuer: str
+    client_id: str
+    scopes: tuple[str, ...] = ("openid", "profile")
+    claims: ClaimMapping = ClaimMapping(scopes=())
+    """The claims of the tenant and the user, and those whose values `scope_map` maps."""
+    scope_map: Mapping[str, tuple[str, ...]] = {}
+    """The scopes that a value of these claims permits."""
+
+
+class FrontDoorConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How the front door works."""
+
+    issuer: str
+    """The public URL of this server."""
+    server_name: str
+    database: str
+    """The URL of the SQL store."""
+    scopes: tuple[str, ...] = ()
+    """The scopes that clients can request."""
+    provider: ProviderConfig | None = None
+    """None: people log in with an API key."""
+    dpop: bool = True
+    """Whether tokens can be bound to a key of the client."""
+
+    def url(self, path: str) -> str:
+        """Return the public URL of a path of this server."""
+        return self.issuer.rstrip("/") + path
+
+    def find_resource(self, named: Sequence[str]) -> str | None:
+        """Return the endpoint that a request names (RFC 8707), by default `/mcp`; None if it names another server's."""
+        if not named:
+            return self.url(MCP_PATH)
+        if len(set(named)) > 1:
+            return None
+        try:
+            base, sent = urlsplit(self.issuer), urlsplit(named[0])
+            is_same = (sent.scheme, sent.hostname, sent.port or _DEFAULT_PORTS.get(sent.scheme)) == (
+                base.scheme, base.hostname, base.port or _DEFAULT_PORTS.get(base.scheme)
+            )  # fmt: skip
+        except ValueError:
+            return None
+        root, path = base.path.rstrip("/"), sent.path.rstrip("/")
+        if not is_same or sent.query or sent.fragment or "@" in sent.netloc or not path.startswith(root):
+            return None
+        path = path.removeprefix(root)
+        view = path.removeprefix(MCP_PATH + "/")
+        is_view = path != view and "/" not in view and view.isascii() and view.isprintable()
+        return self.url(path) if is_view or path in _OTHER_ENDPOINTS else None
+
+    def permitted_scopes(self, user: User) -> frozenset[str]:
+        """Return the scopes that a person may grant.
+
+        A key has its own. A user of the provider has those that `scope_map` gives to the values of the claims, and
+        those that anybody may have because no value gives them; `hub:admin` is never one of these.
+        """
+        if self.provider is None:
+            return user.scopes
+        mapped = {scope for scopes in self.provider.scope_map.values() for scope in scopes}
+        return user.scopes | (frozenset(self.scopes) - mapped - {ADMIN_SCOPE})

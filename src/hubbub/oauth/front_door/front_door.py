@@ -1,0 +1,402 @@
+"""The front door: its routes, and everything behind them put together."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_plus, urlsplit
+
+from hubbub.errors import HubbubError, MessageTooLarge, PackUnavailable, StoreFailed
+from hubbub.net.egress_rules import NO_RULES, EgressRules
+from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof
+from hubbub.oauth.errors import MetadataError, OAuthError
+from hubbub.oauth.front_door import limits, pages
+from hubbub.oauth.front_door.access_tokens import FindPaths, LocalTokens, sign_access_token
+from hubbub.oauth.front_door.attempts import Attempts
+from hubbub.oauth.front_door.authorization import CALLBACK_PATH, CONSENT_PATH, LOGIN_PATH, AuthorizationFlow
+from hubbub.oauth.front_door.client_directory import ClientDirectory, TooManyClients
+from hubbub.oauth.front_door.client_documents import ClientDocuments
+from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, Client
+from hubbub.oauth.front_door.config import FrontDoorConfig
+from hubbub.oauth.front_door.provider import Provider, ReadSecret, no_secret
+from hubbub.oauth.front_door.records import Grant
+from hubbub.oauth.front_door.signing_keys import SigningKeys
+from hubbub.oauth.front_door.web import (
+    BadParameters,
+    Parameters,
+    first,
+    read_form,
+    respond_error,
+    respond_json,
+    serve_style,
+)
+from hubbub.oauth.metadata import SERVER_METADATA_PATH, AuthorizationServerMetadata, insert_path
+from hubbub.ports import HttpExchange, Sealer
+from hubbub.protocol.calls import Principal
+from hubbub.security.rates import Rate
+from hubbub.security.tenant_identity import TenantIdentity
+
+if TYPE_CHECKING:
+    from hubbub.oauth.front_door.grants import TokenContext, TokenResponse
+    from hubbub.oauth.front_door.store import GrantInfo
+    from hubbub.store.sql import Connection, Database
+
+AUTHORIZE_PATH: Final = "/oauth/authorize"
+TOKEN_PATH: Final = "/oauth/token"
+REGISTER_PATH: Final = "/oauth/register"
+REVOKE_PATH: Final = "/oauth/revoke"
+JWKS_PATH: Final = "/oauth/jwks"
+_CACHED: Final = ((b"cache-control", b"public, max-age=300"),)
+_HOUR_S: Final = 3600
+
+Handler = Callable[[HttpExchange], Awaitable[None]]
+logger = logging.getLogger("hubbub.oauth")
+
+
+class FrontDoor:
+    """The authorization server, while `running`.
+
+    Raises: SettingsError, PackUnavailable, if the libraries for its store are missing.
+    """
+
+    def __init__(
+        self,
+        config: FrontDoorConfig,
+        *,
+        sealer: Sealer,
+        identity: TenantIdentity | None = None,
+        identify_key: Callable[[bytes], Principal | None] | None = None,
+        is_key_valid: Callable[[str], bool] = lambda principal: False,
+        key_generation: Callable[[], int] = lambda: 0,
+        read_secret: ReadSecret = no_secret,
+        find_paths: FindPaths = lambda audience: None,
+        rules: Callable[[], EgressRules] = lambda: NO_RULES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`identify_key` and `is_key_valid` are those of the API keys, with which people log in without a provider."""
+        try:
+            from hubbub.store.sql import read_url
+        except ImportError as error:
+            raise PackUnavailable(
+                f"[oauth] front_door needs libraries that are not installed ({error.name}); "
+                "install them with: pip install 'hubbub[oauth]'"
+            ) from None
+        self._config = config
+        self._url = read_url(config.database)
+        self._clock = clock
+        self._open_database: Database | None = None
+        self._keys = SigningKeys(self._database, sealer, clock)
+        self.tokens = LocalTokens(
+            config.issuer,
+            self._keys,
+            identity=identity,
+            find_paths=find_paths,
+            is_key_valid=is_key_valid,
+            key_generation=key_generation,
+            clock=clock,
+        )
+        """Verifies the access tokens of this server."""
+        self._clients = ClientDirectory(self._database, ClientDocuments(rules, clock=clock), clock)
+        self._proofs = DpopProofs(clock=clock)
+        self._registrations = Attempts(Rate(limits.REGISTRATIONS_PER_HOUR, _HOUR_S, "hour"), clock)
+        provider = None
+        if config.provider is not None:
+            redirect_uri = config.url(CALLBACK_PATH)
+            provider = Provider(
+                config.provider, redirect_uri, read_secret=read_secret, identity=identity, rules=rules, clock=clock
+            )
+        self._flow = AuthorizationFlow(
+            config,
+            clients=self._clients,
+            database=self._database,
+            sealer=sealer,
+            provider=provider,
+            identify_key=identify_key,
+            has_tenants=identity is not None,
+            clock=clock,
+        )
+        self._metadata = self._make_metadata()
+        self.pages: Mapping[str, Mapping[str, Handler]] = self._page_routes(provider is not None)
+        """The routes for browsers, by path and method."""
+        self.endpoints: Mapping[str, Mapping[str, Handler]] = {
+            urlsplit(insert_path(config.issuer, SERVER_METADATA_PATH)).path: {"GET": self._serve_metadata},
+            TOKEN_PATH: {"POST": self._serve_token},
+            REGISTER_PATH: {"POST": self._serve_registration},
+            REVOKE_PATH: {"POST": self._serve_revocation},
+            JWKS_PATH: {"GET": self._serve_keys},
+        }
+        """The routes for clients, which may be pages of any origin."""
+
+    async def start_person_login(self, exchange: HttpExchange, return_to: str) -> None:
+        """Have the person in front of the browser log in; see `AuthorizationFlow`."""
+        await self._flow.start_person_login(exchange, return_to)
+
+    def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
+        """Return the tenant and the name of the person who has logged in in this browser; None if nobody has."""
+        user = self._flow.read_person(exchange, sealed)
+        return None if user is None else (user.tenant, user.name)
+
+    def _page_routes(self, has_provider: bool) -> dict[str, dict[str, Handler]]:
+        flow = self._flow
+        login: dict[str, dict[str, Handler]] = {LOGIN_PATH: {"GET": flow.login, "POST": flow.login}}
+        if has_provider:
+            login = {CALLBACK_PATH: {"GET": flow.callback}}
+        return {
+            AUTHORIZE_PATH: {"GET": flow.authorize, "POST": flow.authorize},
+            CONSENT_PATH: {"GET": flow.show_consent, "POST": flow.decide},
+            pages.STYLE_PATH: {"GET": serve_style},
+            **login,
+        }
+
+    def _make_metadata(self) -> AuthorizationServerMetadata:
+        url = self._config.url
+        return AuthorizationServerMetadata(
+            issuer=self._config.issuer,
+            authorization_endpoint=url(AUTHORIZE_PATH),
+            token_endpoint=url(TOKEN_PATH),
+            registration_endpoint=url(REGISTER_PATH),
+            revocation_endpoint=url(REVOKE_PATH),
+            jwks_uri=url(JWKS_PATH),
+            scopes_supported=self._config.scopes or None,
+            response_types_supported=("code",),
+            response_modes_supported=("query",),
+            grant_types_supported=GRANT_TYPES,
+            token_endpoint_auth_methods_supported=AUTH_METHODS,
+            revocation_endpoint_auth_methods_supported=AUTH_METHODS,
+            code_challenge_methods_supported=("S256",),
+            dpop_signing_alg_values_supported=PROOF_ALGORITHMS if self._config.dpop else None,
+            client_id_metadata_document_supported=True,
+            authorization_response_iss_parameter_supported=True,
+        )
+
+    def _database(self) -> Database:
+        if self._open_database is None:
+            raise StoreFailed("the store of logins is closed")
+        return self._open_database
+
+    # -- its life --------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep the store open while the block runs.
+
+        Raises: StoreFailed.
+        """
+        from hubbub.oauth.front_door.tables import SCHEMA
+        from hubbub.store.sql import open_database
+
+        self._open_database = await open_database(self._url, SCHEMA)
+        task: asyncio.Task[None] | None = None
+        try:
+            await self._keys.load()
+            await self.refresh_ended()
+            task = asyncio.create_task(self._watch(), name="oauth")
+            yield
+        finally:
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+            database, self._open_database = self._open_database, None
+            await database.close()
+
+    async def _watch(self) -> None:
+        """Learn of grants that other processes ended, and delete what has expired."""
+        waited_s = limits.SWEEP_S
+        while True:
+            try:
+                if waited_s >= limits.SWEEP_S:
+                    await self.sweep()
+                    waited_s = 0.0
+                await self.refresh_ended()
+            except HubbubError as error:
+                logger.warning("oauth_store_failed", extra={"reason": error.message})
+            await asyncio.sleep(limits.REVOCATION_CHECK_S)
+            waited_s += limits.REVOCATION_CHECK_S
+
+    async def refresh_ended(self) -> None:
+        """Read which grants have ended.
+
+        Raises: StoreFailed.
+        """
+        from hubbub.oauth.front_door import store
+
+        now = self._clock()
+        self.tokens.set_ended(await self._database().read(lambda connection: store.ended_sids(connection, now)))
+
+    async def sweep(self) -> None:
+        """Delete what has expired.
+
+        Raises: StoreFailed.
+        """
+        from hubbub.oauth.front_door import store
+
+        now = self._clock()
+        await self._database().write(lambda connection: store.sweep(connection, now))
+
+    # -- administration --------------------------------------------------------------
+
+    async def list_grants(self, tenant: str | None = None, user: str | None = None) -> list[GrantInfo]:
+        """Return the grants of a tenant or a user; None stands for all.
+
+        Raises: StoreFailed.
+        """
+        from hubbub.oauth.front_door import store
+
+        return await self._database().read(lambda connection: store.list_grants(connection, tenant, user))
+
+    async def revoke(self, tenant: str | None = None, user: str | None = None, client_id: str | None = None) -> int:
+        """End the grants of a tenant, a user or a client, and ask for consent again; return how many ended.
+
+        Raises: StoreFailed.
+        """
+        from hubbub.oauth.front_door import store
+
+        now = self._clock()
+
+        def end(connection: Connection) -> list[str]:
+            store.forget_consents(connection, tenant, user, client_id)
+            found = store.list_grants(connection, tenant, user)
+            sids = [grant.sid for grant in found if client_id is None or grant.client_id == client_id]
+            return store.end_grants(connection, sids, now)
+
+        ended = await self._database().write(end)
+        self.tokens.add_ended(ended)
+        return len(ended)
+
+    # -- endpoints for clients -------------------------------------------------------
+
+    async def _serve_metadata(self, exchange: HttpExchange) -> None:
+        await respond_json(exchange, 200, self._metadata, _CACHED)
+
+    async def _serve_keys(self, exchange: HttpExchange) -> None:
+        await respond_json(exchange, 200, self._keys.jwks(), _CACHED)
+
+    async def _serve_registration(self, exchange: HttpExchange) -> None:
+        try:
+            body = await exchange.body()
+            if len(body) > limits.REGISTRATION_BYTES:
+                raise MetadataError(f"the client metadata are larger than {limits.REGISTRATION_BYTES} bytes")
+            wait_s = self._registrations.wait_s(exchange.client)
+            if wait_s:
+                await _respond_later(exchange, "Too many registrations from this address", wait_s)
+                return
+            await respond_json(exchange, 201, await self._clients.register(body))
+        except TooManyClients as error:
+            await respond_error(exchange, "temporarily_unavailable", error.message, 503)
+        except MetadataError as error:
+            is_redirect = error.message.startswith("redirect_uris")
+            code = "invalid_redirect_uri" if is_redirect else "invalid_client_metadata"
+            await respond_error(exchange, code, error.message)
+        except HubbubError as error:
+            await self._respond_to_failure(exchange, error)
+
+    async def _serve_token(self, exchange: HttpExchange) -> None:
+        from hubbub.oauth.front_door.grants import answer_token_request
+
+        async def answer(form: Parameters, headers: Mapping[str, str], make: MakeContext) -> TokenResponse:
+            return await self._database().write(lambda c: answer_token_request(make(c), form, headers))
+
+        await self._serve_form(exchange, answer)
+
+    async def _serve_revocation(self, exchange: HttpExchange) -> None:
+        from hubbub.oauth.front_door.grants import answer_revocation_request
+
+        async def answer(form: Parameters, headers: Mapping[str, str], make: MakeContext) -> TokenResponse:
+            sid = await self.tokens.find_sid(first(form, "token").encode("utf-8", "replace"))
+            return await self._database().write(lambda c: answer_revocation_request(make(c), form, headers, sid))
+
+        await self._serve_form(exchange, answer)
+
+    async def _serve_form(self, exchange: HttpExchange, answer: Answer) -> None:
+        """Serve an endpoint for authenticated clients."""
+        try:
+            form = await read_form(exchange)
+            headers = _client_headers(exchange)
+            jkt = self._check_proof(exchange)
+            client_id = first(form, "client_id") or _basic_user(headers)
+            client = await self._clients.find(client_id)
+            make = await self._prepare(client, jkt)
+            response = await answer(form, headers, make)
+            self.tokens.add_ended(response.ended_sids)
+            fields = tuple((name.lower().encode(), value.encode()) for name, value in response.headers)
+            fields = tuple(field for field in fields if field[0] != b"content-type")
+            await respond_json(exchange, response.status, response.body, fields or ((b"cache-control", b"no-store"),))
+        except BadParameters as error:
+            await respond_error(exchange, "invalid_request", str(error))
+        except InvalidProof as error:
+            await respond_error(exchange, "invalid_dpop_proof", error.message)
+        except OAuthError as error:
+            await respond_error(exchange, "invalid_client", error.message, 401)
+        except HubbubError as error:
+            await self._respond_to_failure(exchange, error)
+
+    def _check_proof(self, exchange: HttpExchange) -> str:
+        """Return the thumbprint of the client's key; empty if it sent no proof.
+
+        Raises: InvalidProof.
+        """
+        proof = exchange.headers.raw(b"dpop")
+        if proof is None or not self._config.dpop:
+            return ""
+        return self._proofs.check(proof, method=exchange.method, url=self._config.url(exchange.path))
+
+    async def _prepare(self, client: Client | None, jkt: str) -> MakeContext:
+        from hubbub.oauth.front_door.grants import TokenContext
+
+        kid, key = await self._keys.current()
+        now = self._clock()
+
+        def sign(grant: Grant, scopes: tuple[str, ...]) -> str:
+            return sign_access_token(kid, key, self._config.issuer, grant, scopes, now)
+
+        def find(client_id: str) -> Client | None:
+            return client if client is not None and client.client_id == client_id else None
+
+        return lambda connection: TokenContext(
+            connection=connection,
+            find_client=find,
+            sign=sign,
+            lifetime_s=limits.ACCESS_TOKEN_S,
+            now=now,
+            jkt=jkt,
+        )
+
+    async def _respond_to_failure(self, exchange: HttpExchange, error: HubbubError) -> None:
+        if isinstance(error, MessageTooLarge):
+            await respond_error(exchange, "invalid_request", error.message, 413)
+            return
+        logger.error("oauth_request_failed", extra={"path": exchange.path, "reason": error.message})
+        problem = "This server has a problem at the moment; try again later"
+        await respond_error(exchange, "temporarily_unavailable", problem, 503)
+
+
+MakeContext = Callable[[Any], "TokenContext"]
+Answer = Callable[[Parameters, Mapping[str, str], MakeContext], Awaitable["TokenResponse"]]
+
+
+async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int) -> None:
+    body = {"error": "temporarily_unavailable", "error_description": f"{reason}; try again in {wait_s} s"}
+    await respond_json(exchange, 429, body, ((b"cache-control", b"no-store"), (b"retry-after", b"%d" % wait_s)))
+
+
+def _client_headers(exchange: HttpExchange) -> dict[str, str]:
+    """Return the headers by which a client authenticates."""
+    value = exchange.headers.get(b"authorization")
+    return {} if value is None else {"Authorization": value}
+
+
+def _basic_user(headers: Mapping[str, str]) -> str:
+    """Return the client id of HTTP Basic authentication; empty if there is none."""
+    kind, _, value = headers.get("Authorization", "").partition(" ")
+    if kind.lower() != "basic":
+        return ""
+    try:
+        return unquote_plus(base64.b64decode(value.strip(), validate=True).decode().partition(":")[0])
+    except (binascii.Error, ValueError):
+        return ""

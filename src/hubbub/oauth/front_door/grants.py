@@ -1,0 +1,275 @@
+"""Authorization, token and revocation requests, by the rules of authlib's grants. The only module here that imports it.
+
+authlib parses nothing and stores nothing: requests arrive as parameters, and its hooks, which are synchronous, run as
+one function in one transaction. So a token request is committed as a whole, also if it is refused: a code is used up,
+and a refresh token that was used before ends its grant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from authlib.oauth2 import OAuth2Error
+from authlib.oauth2.rfc6749 import (
+    AuthorizationServer,
+    InvalidGrantError,
+    InvalidRequestError,
+    InvalidScopeError,
+    OAuth2Payload,
+    OAuth2Request,
+)
+from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGrant
+from authlib.oauth2.rfc7009 import RevocationEndpoint
+from authlib.oauth2.rfc7636 import CodeChallenge
+
+from hubbub.oauth.front_door import store
+from hubbub.oauth.front_door.clients import AUTH_METHODS, Client, hash_secret
+from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken
+from hubbub.store.sql import Connection
+
+_NOMINAL_URL: Final = "https://hub.invalid/oauth"
+"""authlib wants one to see that it is https, which is not its concern here."""
+
+SignToken = Callable[[Grant, tuple[str, ...]], str]
+FindClient = Callable[[str], Client | None]
+
+
+class RequestRefused(Exception):
+    """An authorization request that must not lead to a login."""
+
+    def __init__(self, error: str, description: str, redirect_uri: str = "") -> None:
+        super().__init__(description)
+        self.error = error
+        self.description = description
+        self.redirect_uri = redirect_uri
+        """Where the error is sent to; empty if the redirect URI cannot be trusted."""
+
+
+class TokenResponse(msgspec.Struct, frozen=True):
+    """The response of the token or the revocation endpoint."""
+
+    status: int
+    body: Mapping[str, Any]
+    headers: tuple[tuple[str, str], ...] = ()
+    ended_sids: tuple[str, ...] = ()
+    """The grants that this request ended."""
+
+
+class TokenContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a token request needs besides its parameters."""
+
+    connection: Connection
+    find_client: FindClient
+    sign: SignToken
+    lifetime_s: float
+    now: float
+    jkt: str = ""
+    """The thumbprint of the key that the client proved to have; empty without DPoP."""
+
+
+def check_authorization_request(parameters: Mapping[str, list[str]], client: Client | None) -> str:
+    """Check an authorization request; return its redirect URI.
+
+    Raises: RequestRefused.
+    """
+    server = _Server(lambda client_id: client)
+    server.register_grant(_CodeGrant, [_RequiredChallenge(required=True)])
+    try:
+        grant = server.get_consent_grant(_request("GET", parameters, {}))
+    except ValueError:
+        # authlib refuses to quote a parameter with characters that an error must not contain.
+        raise RequestRefused("invalid_request", "A parameter has characters that it must not have.") from None
+    except OAuth2Error as error:
+        description = str(error.get_error_description() or error.error)
+        raise RequestRefused(str(error.error), description, error.redirect_uri or "") from None
+    return str(grant.redirect_uri)
+
+
+def answer_token_request(
+    context: TokenContext, parameters: Mapping[str, list[str]], headers: Mapping[str, str]
+) -> TokenResponse:
+    """Answer a token request, within a transaction."""
+    server = _Server(context.find_client, context)
+    server.register_grant(_CodeGrant, [_RequiredChallenge(required=True)])
+    server.register_grant(_RefreshGrant)
+    response: TokenResponse = server.create_token_response(_request("POST", parameters, headers))
+    return response
+
+
+def answer_revocation_request(
+    context: TokenContext, parameters: Mapping[str, list[str]], headers: Mapping[str, str], sid: str
+) -> TokenResponse:
+    """Answer a revocation request, within a transaction. `sid`: the grant of the access token that was sent, if any."""
+    server = _Server(context.find_client, context)
+    endpoint = _Revocation(server)
+    endpoint.sid = sid
+    server.register_endpoint(endpoint)
+    response: TokenResponse = server.create_endpoint_response("revocation", _request("POST", parameters, headers))
+    return response
+
+
+class _Payload(OAuth2Payload):  # type: ignore[misc]
+    def __init__(self, parameters: Mapping[str, list[str]]) -> None:
+        self._lists = parameters
+
+    @property
+    def data(self) -> dict[str, str]:
+        return {name: values[0] for name, values in self._lists.items()}
+
+    @property
+    def datalist(self) -> Mapping[str, list[str]]:
+        return self._lists
+
+
+class _Request(OAuth2Request):  # type: ignore[misc]
+    @property
+    def args(self) -> dict[str, str]:
+        return dict(self.payload.data)
+
+    @property
+    def form(self) -> dict[str, str]:
+        return dict(self.payload.data)
+
+
+def _request(method: str, parameters: Mapping[str, list[str]], headers: Mapping[str, str]) -> _Request:
+    request = _Request(method, _NOMINAL_URL, headers=dict(headers))
+    request.payload = _Payload(parameters)
+    return request
+
+
+class _Server(AuthorizationServer):  # type: ignore[misc]
+    def __init__(self, find_client: FindClient, context: TokenContext | None = None) -> None:
+        super().__init__()
+        self._find_client = find_client
+        self._context = context
+        self.ended_sids: list[str] = []
+
+    @property
+    def context(self) -> TokenContext:
+        assert self._context is not None
+        return self._context
+
+    def query_client(self, client_id: str) -> Client | None:
+        return self._find_client(client_id)
+
+    def create_oauth2_request(self, request: _Request) -> _Request:
+        return request
+
+    def send_signal(self, name: str, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def handle_response(self, status: int, body: Any, headers: Any) -> TokenResponse:
+        content = dict(body) if not isinstance(body, str) else {}
+        return TokenResponse(status, content, tuple(headers), tuple(self.ended_sids))
+
+    def make_response(self, grant: Grant, scopes: tuple[str, ...], token: RefreshToken) -> dict[str, Any]:
+        response: dict[str, Any] = {
+            "access_token": self.context.sign(grant, scopes),
+            "token_type": "DPoP" if grant.jkt else "Bearer",
+            "expires_in": int(self.context.lifetime_s),
+            "refresh_token": str(token),
+        }
+        return response | ({"scope": " ".join(scopes)} if scopes else {})
+
+
+class _RequiredChallenge(CodeChallenge):  # type: ignore[misc]
+    """PKCE by S256 only, of every client."""
+
+    SUPPORTED_CODE_CHALLENGE_METHOD: Final = ["S256"]
+
+    def validate_code_challenge(self, grant: Any, redirect_uri: str) -> None:
+        data = grant.request.payload.data
+        if not data.get("code_challenge") or not data.get("code_challenge_method"):
+            raise InvalidRequestError("PKCE is required: send code_challenge, and code_challenge_method=S256")
+        super().validate_code_challenge(grant, redirect_uri)
+
+
+class _CodeGrant(AuthorizationCodeGrant):  # type: ignore[misc]
+    TOKEN_ENDPOINT_AUTH_METHODS: Final = list(AUTH_METHODS)
+
+    server: _Server
+
+    def query_authorization_code(self, code: str, client: Client) -> AuthorizationCode | None:
+        context = self.server.context
+        found, ended = store.take_code(context.connection, hash_secret(code).hex(), client.client_id, context.now)
+        self.server.ended_sids += ended
+        return found
+
+    def delete_authorization_code(self, authorization_code: AuthorizationCode) -> None:
+        pass  # it was deleted when it was read
+
+    def authenticate_user(self, authorization_code: AuthorizationCode) -> AuthorizationCode:
+        return authorization_code
+
+    def create_token_response(self) -> Any:
+        code: AuthorizationCode = self.request.authorization_code
+        context = self.server.context
+        _check_resource(self.request, code.authorization)
+        if code.dpop_jkt and code.dpop_jkt != context.jkt:
+            raise InvalidGrantError("The code is bound to another DPoP key.")
+        grant, token = store.add_grant(context.connection, code, context.jkt, context.now)
+        response = self.server.make_response(grant, code.authorization.scopes, token)
+        return 200, response, self.TOKEN_RESPONSE_HEADER
+
+
+class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
+    TOKEN_ENDPOINT_AUTH_METHODS: Final = list(AUTH_METHODS)
+
+    server: _Server
+
+    def authenticate_refresh_token(self, refresh_token: str) -> Grant | None:
+        context = self.server.context
+        self._token = RefreshToken.parse(refresh_token)
+        return None if self._token is None else store.find_grant(context.connection, self._token, context.now)
+
+    def authenticate_user(self, refresh_token: Grant) -> Grant:
+        return refresh_token
+
+    def revoke_old_credential(self, refresh_token: Grant) -> None:
+        pass  # it was replaced
+
+    def create_token_response(self) -> Any:
+        grant: Grant = self.request.refresh_token
+        context = self.server.context
+        _check_resource(self.request, grant.authorization)
+        if grant.jkt != context.jkt:
+            raise InvalidGrantError("The refresh token is bound to a DPoP key; send a proof of that key.")
+        wanted = (self.request.payload.scope or "").split()
+        scopes = tuple(scope for scope in grant.authorization.scopes if not wanted or scope in wanted)
+        assert self._token is not None
+        following = store.rotate_token(context.connection, grant, self._token, context.now)
+        if following is None:
+            self.server.ended_sids.append(grant.sid)
+            raise InvalidGrantError("The refresh token was used before, so the grant has ended; log in again.")
+        return 200, self.server.make_response(grant, scopes, following), self.TOKEN_RESPONSE_HEADER
+
+
+class _Revocation(RevocationEndpoint):  # type: ignore[misc]
+    CLIENT_AUTH_METHODS: Final = list(AUTH_METHODS)
+    sid = ""
+
+    def check_params(self, request: _Request, client: Client) -> None:
+        if "token" not in request.form:
+            raise InvalidRequestError("Missing 'token' in request.")
+
+    def query_token(self, token_string: str, token_type_hint: str | None) -> Grant | None:
+        context = self.server.context
+        token = RefreshToken.parse(token_string)
+        if self.sid:
+            return store.find_grant_by_sid(context.connection, self.sid, context.now)
+        return None if token is None else store.find_grant(context.connection, token, context.now)
+
+    def revoke_token(self, token: Grant, request: _Request) -> None:
+        context = self.server.context
+        self.server.ended_sids += store.end_grants(context.connection, [token.sid], context.now)
+
+
+def _check_resource(request: _Request, authorization: Authorization) -> None:
+    """RFC 8707: a token request may repeat the resource that was authorized, and name no other."""
+    named = request.payload.datalist.get("resource", [])
+    if any(resource.rstrip("/") != authorization.resource.rstrip("/") for resource in named):
+        error = InvalidScopeError("The resource is not the one that was authorized.")
+        error.error = "invalid_target"
+        raise error

@@ -1,0 +1,71 @@
+"""The named limits on memory and time of the front door, as in `hubbub.bounds`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ACCESS_TOKEN_S: Final = 600.0
+"""How long an access token is accepted; a revoked one is refused before."""
+CODE_S: Final = 60.0
+"""How long an authorization code can be redeemed."""
+LOGIN_S: Final = 900.0
+"""How long a person may take from the authorization request to the consent."""
+GRANT_IDLE_S: Final = 30 * 86_400.0
+"""After this time without a refresh, the client has to ask its user again."""
+GRANT_MAX_S: Final = 180 * 86_400.0
+"""After this time, the client has to ask its user again, used or not."""
+CONSENT_S: Final = 180 * 86_400.0
+"""How long a consent is remembered."""
+UNUSED_CLIENT_S: Final = 86_400.0
+"""A registered client that was never granted anything is forgotten after this time."""
+IDLE_CLIENT_S: Final = 210 * 86_400.0
+"""A registered client is forgotten this long after its last token request."""
+REPLACEABLE_CLIENT_S: Final = LOGIN_S
+"""When there are too many, the oldest registration that is unused after this time is replaced."""
+SIGNING_KEY_S: Final = 30 * 86_400.0
+"""How long one key signs access tokens."""
+
+CLIENTS: Final = 10_000
+"""Registered clients."""
+CODES_PER_USER: Final = 20
+GRANTS_PER_USER: Final = 100
+"""Of one user; the one used longest ago ends when there are more."""
+CONSENTS_PER_USER: Final = 200
+REVOKED_GRANTS: Final = 100_000
+"""Ended grants whose access tokens may not have expired."""
+SIGNING_KEYS: Final = 16
+
+REGISTRATIONS_PER_HOUR: Final = 60
+"""New registrations from one network address."""
+KEY_ATTEMPTS_PER_MINUTE: Final = 10
+"""API keys that one network address may try on the login page."""
+LIMITED_ADDRESSES: Final = 10_000
+"""Network addresses whose attempts are counted."""
+
+FORM_BYTES: Final = 32 * 1024
+"""A request to an endpoint of the front door."""
+REGISTRATION_BYTES: Final = 16 * 1024
+PARAMETER_CHARACTERS: Final = 2048
+"""The longest parameter of an authorization request."""
+SCOPES: Final = 64
+"""Scopes in one request."""
+REDIRECT_URIS: Final = 20
+"""Of one client."""
+CLIENT_NAME_CHARACTERS: Final = 80
+"""How much of the name of a client is shown."""
+CLIENT_ID_CHARACTERS: Final = 512
+CLIENT_DOCUMENT_BYTES: Final = 32 * 1024
+CLIENT_DOCUMENT_S: Final = 600.0
+"""How long a Client ID Metadata Document is used before it is fetched again."""
+CLIENT_DOCUMENT_TIMEOUT_S: Final = 10.0
+CLIENT_DOCUMENTS: Final = 1000
+"""Client ID Metadata Documents in the cache."""
+CLIENT_DOCUMENT_FETCHES: Final = 16
+"""Documents that are fetched at the same time."""
+
+REVOCATION_CHECK_S: Final = 5.0
+"""How often a process asks the store for grants that another process ended."""
+SWEEP_S: Final = 300.0
+"""How often expired rows are deleted."""
+PROVIDER_METADATA_S: Final = 3600.0
+"""How long the metadata of the identity provider is used before it is fetched again."""

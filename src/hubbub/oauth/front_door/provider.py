@@ -1,0 +1,274 @@
+"""The identity provider that people log in at: OpenID Connect, authorization code with PKCE and nonce.
+
+The provider's tokens are used once, to learn who logged in, and are then dropped. They are never given to a client.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.net.egress import ANY_ADDRESS
+from hubbub.net.egress_rules import NO_RULES, EgressRules
+from hubbub.oauth.documents import DocumentClient, DocumentResponse, policy_for_discovered
+from hubbub.oauth.errors import AuthorizationFailed, MetadataError, OAuthError, TokenRequestRefused
+from hubbub.oauth.front_door import limits
+from hubbub.oauth.front_door.config import ProviderConfig
+from hubbub.oauth.front_door.records import User
+from hubbub.oauth.metadata import (
+    OPENID_CONFIGURATION_PATH,
+    AuthorizationServerMetadata,
+    append_path,
+    check_endpoint,
+    parse_document,
+)
+from hubbub.protocol.calls import ANONYMOUS
+from hubbub.security.api_keys import PRINCIPAL_PREFIX
+from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, verify_with_keys
+from hubbub.security.jwks import FetchedKeys, KeysUnavailable
+from hubbub.security.tenant_identity import TenantIdentity
+from hubbub.security.token_claims import InvalidClaim, make_token_principal, parse_claims, read_scopes
+from hubbub.settings.secret import Secret
+
+_ID_TOKEN_TYPES: Final = frozenset(("jwt",))
+
+ReadSecret = Callable[[], Awaitable[Secret | None]]
+"""Returns the secret of this server at the provider; None if it has none."""
+
+logger = logging.getLogger("hubbub.oauth")
+
+
+async def no_secret() -> Secret | None:
+    """The secret of a public client: none."""
+    return None
+
+
+class _TokenResponse(msgspec.Struct, frozen=True):
+    id_token: str = ""
+    access_token: str = ""
+    error: str = ""
+    error_description: str = ""
+
+
+class Provider:
+    """One provider. Its metadata and keys are fetched when they are needed, and used for a while."""
+
+    def __init__(
+        self,
+        config: ProviderConfig,
+        redirect_uri: str,
+        *,
+        read_secret: ReadSecret,
+        identity: TenantIdentity | None = None,
+        rules: Callable[[], EgressRules] = lambda: NO_RULES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._config = config
+        self._redirect_uri = redirect_uri
+        self._identity = identity
+        self._rules = rules
+        self._read_secret = read_secret
+        self._clock = clock
+        self._metadata: AuthorizationServerMetadata | None = None
+        self._metadata_at = float("-inf")
+        self._keys: FetchedKeys | None = None
+
+    @property
+    def name(self) -> str:
+        """What pages call it: its host."""
+        return urlsplit(self._config.issuer).hostname or self._config.issuer
+
+    async def login_url(self, *, state: str, nonce: str, verifier: str) -> str:
+        """Return the URL at which a person logs in.
+
+        Raises: OAuthError.
+        """
+        metadata = await self._discover()
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        endpoint = check_endpoint(metadata.authorization_endpoint, "authorization_endpoint")
+        parameters = {
+            "response_type": "code",
+            "client_id": self._config.client_id,
+            "redirect_uri": self._redirect_uri,
+            "scope": " ".join(dict.fromkeys(("openid", *self._config.scopes))),
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        return endpoint + ("&" if "?" in endpoint else "?") + urlencode(parameters)
+
+    async def check_response_issuer(self, issuer: str | None) -> None:
+        """Refuse the response of another provider (RFC 9207).
+
+        Raises: AuthorizationFailed, OAuthError.
+        """
+        metadata = await self._discover()
+        is_promised = bool(metadata.authorization_response_iss_parameter_supported)
+        if (issuer is None and is_promised) or (issuer is not None and issuer != metadata.issuer):
+            raise AuthorizationFailed("The response did not come from the identity provider of this server")
+
+    async def finish_login(self, code: str, *, nonce: str, verifier: str) -> User:
+        """Redeem a code of the provider; return who logged in.
+
+        Raises: OAuthError.
+        """
+        metadata = await self._discover()
+        tokens = await self._redeem(metadata, code, verifier)
+        try:
+            claims = await self._verify(metadata, tokens.id_token, nonce)
+            claims = await self._complete(metadata, claims, tokens.access_token)
+            return self._make_user(claims)
+        except (InvalidJwt, InvalidClaim) as error:
+            logger.warning("oauth_id_token_refused", extra={"issuer": self._config.issuer, "reason": str(error)})
+            kind = "the ID token" if isinstance(error, InvalidJwt) else "your account"
+            raise AuthorizationFailed(
+                f"This server does not accept {kind}: {error}. Its operator can check the section [oauth.provider]"
+            ) from None
+        except KeysUnavailable:
+            raise OAuthError(f"The keys of {self.name} cannot be fetched at the moment; try again") from None
+
+    # -- discovery -----------------------------------------------------------------
+
+    async def _discover(self) -> AuthorizationServerMetadata:
+        age_s = self._clock() - self._metadata_at
+        if self._metadata is not None and age_s < limits.PROVIDER_METADATA_S:
+            return self._metadata
+        url = append_path(self._config.issuer, OPENID_CONFIGURATION_PATH)
+        try:
+            response = await DocumentClient(ANY_ADDRESS, self._rules()).get(url)
+            if response.status != 200:
+                raise OAuthError(f"The identity provider {self.name} answered with status {response.status}")
+            metadata = parse_document(response.body, AuthorizationServerMetadata, url)
+            self._check(metadata)
+        except OAuthError as error:
+            if self._metadata is None:
+                raise
+            logger.warning("oauth_provider_not_refreshed", extra={"issuer": self._config.issuer, "reason": str(error)})
+            return self._metadata
+        if self._keys is None or self._metadata is None or metadata.jwks_uri != self._metadata.jwks_uri:
+            self._keys = FetchedKeys(str(metadata.jwks_uri), self._fetch, read_key_set, monotonic=self._clock)
+        self._metadata, self._metadata_at = metadata, self._clock()
+        return metadata
+
+    def _check(self, metadata: AuthorizationServerMetadata) -> None:
+        if metadata.issuer != self._config.issuer:
+            raise MetadataError(
+                "The metadata of the identity provider are those of another issuer; set issuer of [oauth.provider] to "
+                "exactly what its discovery document says"
+            )
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+            check_endpoint(getattr(metadata, name), name)
+
+    def _client(self) -> DocumentClient:
+        return DocumentClient(policy_for_discovered(self._config.issuer), self._rules())
+
+    async def _fetch(self, url: str) -> bytes:
+        response = await self._client().get(url)
+        if response.status != 200:
+            raise OAuthError(f"the keys were answered with status {response.status}")
+        return response.body
+
+    # -- tokens ----------------------------------------------------------------------
+
+    async def _redeem(self, metadata: AuthorizationServerMetadata, code: str, verifier: str) -> _TokenResponse:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self._redirect_uri,
+            "code_verifier": verifier,
+        }
+        headers: dict[str, str] = {}
+        secret = await self._read_secret()
+        methods = metadata.token_endpoint_auth_methods_supported or ("client_secret_basic",)
+        if secret is None:
+            form["client_id"] = self._config.client_id
+        elif "client_secret_basic" in methods:
+            # Both are form-encoded before they are joined: RFC 6749 §2.3.1.
+            pair = f"{quote(self._config.client_id, safe='')}:{quote(secret.reveal(), safe='')}"
+            headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+        else:
+            form |= {"client_id": self._config.client_id, "client_secret": secret.reveal()}
+        response = await self._client().post_form(str(metadata.token_endpoint), form, headers=headers)
+        tokens = self._parse(response)
+        if not response.is_success or tokens.error or not tokens.id_token:
+            raise TokenRequestRefused(self._config.issuer, tokens.error, tokens.error_description)
+        return tokens
+
+    def _parse(self, response: DocumentResponse) -> _TokenResponse:
+        try:
+            return msgspec.json.decode(response.body, type=_TokenResponse)
+        except (msgspec.DecodeError, RecursionError):
+            raise AuthorizationFailed(f"The identity provider {self.name} answered without tokens") from None
+
+    async def _verify(self, metadata: AuthorizationServerMetadata, token: str, nonce: str) -> dict[str, Any]:
+        if len(token) > bounds.CREDENTIAL_BYTES:
+            raise InvalidJwt("the ID token is too large")
+        signed = parse_jwt(token.encode("utf-8", "replace"), _ID_TOKEN_TYPES)
+        assert self._keys is not None
+        claims = parse_claims(await verify_with_keys(signed, self._keys))
+        audience = claims.get("aud")
+        audiences = [audience] if isinstance(audience, str) else audience
+        if claims.get("iss") != metadata.issuer:
+            raise InvalidJwt("wrong issuer")
+        if not isinstance(audiences, list) or self._config.client_id not in audiences:
+            raise InvalidJwt("wrong audience")
+        authorized_party = claims.get("azp")
+        if authorized_party != self._config.client_id and (authorized_party is not None or len(audiences) > 1):
+            raise InvalidJwt("it was issued to another client")
+        now, leeway = self._clock(), bounds.CLOCK_LEEWAY_S
+        expires_at, issued_at = claims.get("exp"), claims.get("iat", now)
+        if not isinstance(expires_at, int | float) or expires_at + leeway <= now:
+            raise InvalidJwt("expired")
+        if not isinstance(issued_at, int | float) or issued_at - leeway > now:
+            raise InvalidJwt("not valid yet; compare the clocks of both servers")
+        sent = claims.get("nonce")
+        if not isinstance(sent, str) or not hmac.compare_digest(sent.encode(), nonce.encode()):
+            raise InvalidJwt("it belongs to another login")
+        if not isinstance(claims.get("sub"), str) or not claims["sub"]:
+            raise InvalidJwt("it names no subject")
+        return claims
+
+    async def _complete(
+        self, metadata: AuthorizationServerMetadata, claims: dict[str, Any], access_token: str
+    ) -> dict[str, Any]:
+        """Add the claims that are needed and that the provider has at its userinfo endpoint only."""
+        mapping = self._config.claims
+        needed = [mapping.user, *mapping.scopes, *([mapping.tenant] if self._identity is not None else [])]
+        is_complete = all(name in claims or name.split(".")[0] in claims for name in needed)
+        if is_complete or metadata.userinfo_endpoint is None or not access_token:
+            return claims
+        url = check_endpoint(metadata.userinfo_endpoint, "userinfo_endpoint")
+        response = await self._client().get(url, headers={"Authorization": f"Bearer {access_token}"})
+        if response.status != 200:
+            return claims
+        found = parse_claims(response.body)
+        if found.get("sub") != claims["sub"]:
+            raise InvalidJwt("the userinfo endpoint describes another subject")
+        return {**found, **claims}
+
+    # -- users -----------------------------------------------------------------------
+
+    def _make_user(self, claims: Mapping[str, Any]) -> User:
+        mapping, known = self._config.claims, dict(claims)
+        values = read_scopes(known, mapping.scopes)
+        scopes = frozenset(scope for value in values for scope in self._config.scope_map.get(value, ()))
+        if self._identity is not None:
+            principal = make_token_principal(known, mapping, self._identity)
+            return User(name=principal.user, tenant=principal.tenant, scopes=scopes)
+        name = known.get(mapping.user)
+        is_valid = isinstance(name, str) and 0 < len(name) <= bounds.TOKEN_SUBJECT_CHARACTERS and name.isprintable()
+        if not is_valid or name == ANONYMOUS.name or str(name).startswith(PRINCIPAL_PREFIX):
+            raise InvalidClaim(f"the claim {mapping.user!r} is missing or cannot be a name")
+        if mapping.user == "email" and known.get("email_verified", True) is not True:
+            raise InvalidClaim("the claim 'email' is not verified")
+        return User(name=str(name), scopes=scopes)

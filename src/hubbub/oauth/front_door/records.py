@@ -1,0 +1,92 @@
+"""What the store keeps of a login: authorization codes, and grants with their refresh tokens."""
+
+from __future__ import annotations
+
+import secrets
+
+import msgspec
+
+from hubbub.oauth.front_door.clients import hash_secret
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True):
+    """A person who logged in."""
+
+    name: str
+    """With tenants the user of a tenant; without, the name of the principal."""
+    tenant: str = ""
+    scopes: frozenset[str] = frozenset()
+    """The scopes that the person may grant."""
+    key: str = ""
+    """The principal of the API key that was used to log in, which must stay valid."""
+
+
+class Authorization(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person granted to a client."""
+
+    client_id: str
+    client_name: str
+    user: User
+    scopes: tuple[str, ...]
+    resource: str
+
+
+class AuthorizationCode(msgspec.Struct, frozen=True, kw_only=True):
+    """An authorization code; in the form that authlib's grants expect."""
+
+    authorization: Authorization
+    redirect_uri: str
+    code_challenge: str
+    dpop_jkt: str = ""
+    code_hash: str = ""
+    code_challenge_method: str = "S256"
+
+    def get_redirect_uri(self) -> str:
+        return self.redirect_uri
+
+    def get_scope(self) -> str:
+        return " ".join(self.authorization.scopes)
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """A grant that is in force, with one valid refresh token; in the form that authlib's grants expect."""
+
+    sid: str
+    authorization: Authorization
+    jkt: str = ""
+    """The thumbprint of the client's DPoP key, if its tokens are bound to one."""
+
+    def check_client(self, client: msgspec.Struct) -> bool:
+        return self.authorization.client_id == getattr(client, "client_id", None)
+
+    def get_scope(self) -> str:
+        return " ".join(self.authorization.scopes)
+
+
+class RefreshToken(msgspec.Struct, frozen=True):
+    """A refresh token: the handle of its grant, which stays the same, and a secret, which is new in each."""
+
+    handle: str
+    secret: str
+
+    @classmethod
+    def new(cls, handle: str | None = None) -> RefreshToken:
+        """Make the first token of a grant, or the next one of that handle."""
+        return cls(handle or secrets.token_urlsafe(16), secrets.token_urlsafe(32))
+
+    @classmethod
+    def parse(cls, text: str) -> RefreshToken | None:
+        """Parse a token that a client sent; None if it is none of ours."""
+        handle, dot, secret = text.partition(".")
+        return cls(handle, secret) if handle and dot and secret else None
+
+    def __str__(self) -> str:
+        return f"{self.handle}.{self.secret}"
+
+    @property
+    def handle_hash(self) -> str:
+        return hash_secret(self.handle).hex()
+
+    @property
+    def secret_hash(self) -> str:
+        return hash_secret(self.secret).hex()

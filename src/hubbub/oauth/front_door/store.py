@@ -1,0 +1,274 @@
+"""Codes, grants and consents in the SQL store. Each function is part of a transaction, which its caller runs.
+
+Codes are used once: `DELETE … RETURNING`, so that of two requests with one code only one gets a row. A grant has one
+row, in which each refresh replaces the hash of the token; a token of the grant with another hash was used before.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from hubbub.oauth.front_door import limits
+from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken
+from hubbub.oauth.front_door.tables import clients, codes, consents, ended_grants, grants
+from hubbub.store.sql import Connection, Row, add_row, and_, delete, func, insert, select, text, update
+
+_encode: Final = msgspec.json.Encoder().encode
+_ENDED_MARGIN_S: Final = 60.0
+"""Longer than the leeway of clocks."""
+_CONSENT_COLUMNS: Final = tuple(column.name for column in consents.columns)
+# Both engines know it, and a double click must not be an error.
+_SAVE_CONSENT: Final = (
+    f"INSERT INTO oauth_consents ({', '.join(_CONSENT_COLUMNS)}) "
+    f"VALUES ({', '.join(f':{name}' for name in _CONSENT_COLUMNS)}) "
+    "ON CONFLICT (tenant, user_name, client_id, redirect_target, resource) DO UPDATE SET "
+    "client_name = excluded.client_name, scopes = excluded.scopes, created_at = excluded.created_at, "
+    "expires_at = excluded.expires_at"
+)
+
+
+class GrantInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A grant for lists."""
+
+    sid: str
+    tenant: str
+    user: str
+    client_id: str
+    client_name: str
+    scopes: tuple[str, ...]
+    resource: str
+    created_at: int
+    used_at: int
+    expires_at: int
+
+
+# -- codes ---------------------------------------------------------------------
+
+
+def save_code(connection: Connection, code_hash: str, code: AuthorizationCode, now: float) -> None:
+    """Save a new code; of too many codes of one user, the oldest end."""
+    user = code.authorization.user
+    mine = and_(codes.c.tenant == user.tenant, codes.c.user_name == user.name)
+    _delete_oldest(connection, codes, codes.c.code_hash, mine, codes.c.expires_at, limits.CODES_PER_USER)
+    row = {
+        "code_hash": code_hash,
+        "client_id": code.authorization.client_id,
+        "tenant": user.tenant,
+        "user_name": user.name,
+        "content": _encode(code).decode(),
+        "expires_at": int(now + limits.CODE_S),
+    }
+    add_row(connection, codes, row)
+
+
+def take_code(
+    connection: Connection, code_hash: str, client_id: str, now: float
+) -> tuple[AuthorizationCode | None, list[str]]:
+    """Return a code and delete it; if it was redeemed before, end the grant that it led to, and return that too."""
+    taken = delete(codes).where(codes.c.code_hash == code_hash, codes.c.client_id == client_id)
+    row = connection.execute(taken.returning(codes.c.content, codes.c.expires_at)).first()
+    if row is None:
+        replayed = connection.execute(select(grants.c.sid).where(grants.c.code_hash == code_hash)).scalar()
+        return None, [] if replayed is None else end_grants(connection, [str(replayed)], now)
+    if row.expires_at <= now:
+        return None, []
+    code = msgspec.json.decode(row.content, type=AuthorizationCode)
+    return msgspec.structs.replace(code, code_hash=code_hash), []
+
+
+# -- grants --------------------------------------------------------------------
+
+
+def add_grant(connection: Connection, code: AuthorizationCode, jkt: str, now: float) -> tuple[Grant, RefreshToken]:
+    """Start a grant; of too many grants of one user, the one used longest ago ends."""
+    authorization = code.authorization
+    user = authorization.user
+    mine = and_(grants.c.tenant == user.tenant, grants.c.user_name == user.name)
+    _end_oldest_grants(connection, mine, now)
+    token = RefreshToken.new()
+    grant = Grant(sid=secrets.token_urlsafe(16), authorization=authorization, jkt=jkt)
+    row = {
+        "sid": grant.sid,
+        "handle_hash": token.handle_hash,
+        "secret_hash": token.secret_hash,
+        "code_hash": code.code_hash,
+        "client_id": authorization.client_id,
+        "client_name": authorization.client_name,
+        "tenant": user.tenant,
+        "user_name": user.name,
+        "content": _encode(grant).decode(),
+        "created_at": int(now),
+        "used_at": int(now),
+        "expires_at": int(now + limits.GRANT_IDLE_S),
+    }
+    add_row(connection, grants, row)
+    _renew_client(connection, authorization.client_id, now)
+    return grant, token
+
+
+def find_grant(connection: Connection, token: RefreshToken, now: float) -> Grant | None:
+    """Return the grant of a refresh token, used or not; None if there is none or it has expired."""
+    query = select(grants.c.content, grants.c.expires_at).where(grants.c.handle_hash == token.handle_hash)
+    row = connection.execute(query).first()
+    return None if row is None or row.expires_at <= now else msgspec.json.decode(row.content, type=Grant)
+
+
+def find_grant_by_sid(connection: Connection, sid: str, now: float) -> Grant | None:
+    """Return a grant; None if it has ended."""
+    row = connection.execute(select(grants.c.content, grants.c.expires_at).where(grants.c.sid == sid)).first()
+    return None if row is None or row.expires_at <= now else msgspec.json.decode(row.content, type=Grant)
+
+
+def rotate_token(connection: Connection, grant: Grant, token: RefreshToken, now: float) -> RefreshToken | None:
+    """Replace a refresh token by the next one; None if it was used before, and then the grant has ended."""
+    following = RefreshToken.new(token.handle)
+    idle_end, latest_end = int(now + limits.GRANT_IDLE_S), grants.c.created_at + int(limits.GRANT_MAX_S)
+    statement = (
+        update(grants)
+        .where(grants.c.sid == grant.sid, grants.c.secret_hash == token.secret_hash)
+        .values(secret_hash=following.secret_hash, used_at=int(now))
+        .returning(grants.c.created_at)
+    )
+    if connection.execute(statement).first() is None:
+        end_grants(connection, [grant.sid], now)
+        return None
+    connection.execute(
+        update(grants).where(grants.c.sid == grant.sid, latest_end > idle_end).values(expires_at=idle_end)
+    )
+    connection.execute(
+        update(grants).where(grants.c.sid == grant.sid, latest_end <= idle_end).values(expires_at=latest_end)
+    )
+    _renew_client(connection, grant.authorization.client_id, now)
+    return following
+
+
+def end_grants(connection: Connection, sids: Iterable[str], now: float) -> list[str]:
+    """End grants: their refresh tokens are gone, and their access tokens are refused; return those that ended."""
+    ended = []
+    for sid in sids:
+        row = connection.execute(delete(grants).where(grants.c.sid == sid).returning(grants.c.content)).first()
+        if row is None:
+            continue
+        ended.append(sid)
+        expires_at = int(now + limits.ACCESS_TOKEN_S + _ENDED_MARGIN_S)
+        connection.execute(delete(ended_grants).where(ended_grants.c.sid == sid))
+        connection.execute(insert(ended_grants).values(sid=sid, expires_at=expires_at))
+    return ended
+
+
+def list_grants(connection: Connection, tenant: str | None = None, user: str | None = None) -> list[GrantInfo]:
+    """Return the grants of a tenant or a user; None stands for all."""
+    query = select(grants).order_by(grants.c.created_at, grants.c.sid)
+    if tenant is not None:
+        query = query.where(grants.c.tenant == tenant)
+    if user is not None:
+        query = query.where(grants.c.user_name == user)
+    return [_grant_info(row) for row in connection.execute(query)]
+
+
+def ended_sids(connection: Connection, now: float) -> list[str]:
+    """Return the grants that ended and whose access tokens may not have expired."""
+    query = select(ended_grants.c.sid).where(ended_grants.c.expires_at > now).order_by(ended_grants.c.expires_at.desc())
+    return [row.sid for row in connection.execute(query.limit(limits.REVOKED_GRANTS))]
+
+
+def _grant_info(row: Row[Any]) -> GrantInfo:
+    grant = msgspec.json.decode(row.content, type=Grant)
+    return GrantInfo(
+        sid=row.sid,
+        tenant=row.tenant,
+        user=row.user_name,
+        client_id=row.client_id,
+        client_name=row.client_name,
+        scopes=grant.authorization.scopes,
+        resource=grant.authorization.resource,
+        created_at=row.created_at,
+        used_at=row.used_at,
+        expires_at=row.expires_at,
+    )
+
+
+def _end_oldest_grants(connection: Connection, mine: Any, now: float) -> None:
+    newest_first = select(grants.c.sid).where(mine).order_by(grants.c.used_at.desc(), grants.c.sid)
+    surplus = connection.execute(newest_first.offset(limits.GRANTS_PER_USER - 1).limit(limits.GRANTS_PER_USER))
+    end_grants(connection, [row.sid for row in surplus], now)
+
+
+# -- consents ------------------------------------------------------------------
+
+
+def has_consent(connection: Connection, authorization: Authorization, target: str, now: float) -> bool:
+    """Whether this user has consented to all of this before: these scopes, for this client, resource and target."""
+    query = select(consents.c.scopes).where(_same_consent(authorization, target), consents.c.expires_at > now)
+    scopes = connection.execute(query).scalar()
+    return scopes is not None and set(authorization.scopes) <= set(str(scopes).split())
+
+
+def save_consent(connection: Connection, authorization: Authorization, target: str, now: float) -> None:
+    """Remember a consent; of too many consents of one user, the oldest are forgotten."""
+    user = authorization.user
+    query = select(consents.c.scopes).where(_same_consent(authorization, target), consents.c.expires_at > now)
+    earlier = str(connection.execute(query).scalar() or "").split()
+    mine = and_(consents.c.tenant == user.tenant, consents.c.user_name == user.name)
+    count = connection.execute(select(func.count()).select_from(consents).where(mine)).scalar() or 0
+    if count >= limits.CONSENTS_PER_USER:
+        oldest = connection.execute(select(func.min(consents.c.created_at)).where(mine)).scalar()
+        connection.execute(delete(consents).where(mine, consents.c.created_at <= oldest))
+    row = {
+        "tenant": user.tenant,
+        "user_name": user.name,
+        "client_id": authorization.client_id,
+        "client_name": authorization.client_name,
+        "scopes": " ".join(sorted({*earlier, *authorization.scopes})),
+        "redirect_target": target,
+        "resource": authorization.resource,
+        "created_at": int(now),
+        "expires_at": int(now + limits.CONSENT_S),
+    }
+    connection.execute(text(_SAVE_CONSENT), row)
+
+
+def forget_consents(
+    connection: Connection, tenant: str | None = None, user: str | None = None, client_id: str | None = None
+) -> None:
+    """Ask again: the users of a tenant, one user, or those of one client; None stands for all."""
+    statement = delete(consents)
+    for column, value in ((consents.c.tenant, tenant), (consents.c.user_name, user), (consents.c.client_id, client_id)):
+        if value is not None:
+            statement = statement.where(column == value)
+    connection.execute(statement)
+
+
+def _same_consent(authorization: Authorization, target: str) -> Any:
+    return and_(
+        consents.c.tenant == authorization.user.tenant,
+        consents.c.user_name == authorization.user.name,
+        consents.c.client_id == authorization.client_id,
+        consents.c.redirect_target == target,
+        consents.c.resource == authorization.resource,
+    )
+
+
+# -- bounds --------------------------------------------------------------------
+
+
+def sweep(connection: Connection, now: float) -> None:
+    """Delete what has expired."""
+    for table in (codes, grants, ended_grants, consents, clients):
+        connection.execute(delete(table).where(table.c.expires_at <= now))
+
+
+def _renew_client(connection: Connection, client_id: str, now: float) -> None:
+    used = update(clients).where(clients.c.client_id == client_id)
+    connection.execute(used.values(used_at=int(now), expires_at=int(now + limits.IDLE_CLIENT_S)))
+
+
+def _delete_oldest(connection: Connection, table: Any, key: Any, mine: Any, order: Any, limit: int) -> None:
+    surplus = select(key).where(mine).order_by(order.desc(), key).offset(limit - 1).limit(limit)
+    found = [row[0] for row in connection.execute(surplus)]
+    if found:
+        connection.execute(delete(table).where(key.in_(found)))

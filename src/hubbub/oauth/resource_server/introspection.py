@@ -1,0 +1,151 @@
+"""Verifies opaque tokens by asking their authorization server (RFC 7662)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote_plus
+
+from hubbub import bounds
+from hubbub.errors import HubbubError
+from hubbub.oauth import limits
+from hubbub.oauth.errors import MetadataError
+from hubbub.oauth.metadata import check_endpoint
+from hubbub.oauth.resource_server.issuers import Issuer
+from hubbub.protocol.calls import Principal
+from hubbub.security.jose import InvalidJwt
+from hubbub.security.jwks import KeysUnavailable
+from hubbub.security.jwt import FindPaths, check_subject, read_key_thumbprint
+from hubbub.security.tenant_identity import TenantIdentity
+from hubbub.security.token_claims import ClaimMapping, make_token_principal, parse_claims, read_scopes
+from hubbub.security.verified_tokens import TokenRefused, VerifiedToken
+from hubbub.settings.oauth import IntrospectionSettings
+
+logger = logging.getLogger("hubbub.security")
+
+
+class Introspection:
+    """Verifies the opaque tokens of one authorization server."""
+
+    def __init__(
+        self,
+        issuer: Issuer,
+        settings: IntrospectionSettings,
+        read_secret: Callable[[], Awaitable[str]],
+        find_paths: FindPaths,
+        *,
+        claims: ClaimMapping,
+        identity: TenantIdentity | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._issuer = issuer
+        self._settings = settings
+        self._read_secret = read_secret
+        self._find_paths = find_paths
+        self._claims = claims
+        self._identity = identity
+        self._clock = clock
+        self._endpoint = ""
+        self._found_at = float("-inf")
+        self._running = 0
+
+    @property
+    def generation(self) -> int:
+        """Changes with the tenants."""
+        return 0 if self._identity is None else self._identity.tenants.generation
+
+    async def verify(self, token: bytes) -> VerifiedToken:
+        """Ask about a token.
+
+        Raises: TokenRefused, KeysUnavailable.
+        """
+        if not token.isascii() or not token.decode("ascii").isprintable():
+            raise InvalidJwt("it is not printable ASCII")
+        if self._running >= limits.INTROSPECTIONS:
+            logger.warning("introspection_overloaded", extra={"issuer": self._issuer.url})
+            raise KeysUnavailable("Too many tokens are being introspected")
+        self._running += 1
+        try:
+            async with asyncio.timeout(limits.INTROSPECTION_TIMEOUT_S):
+                body = await self._ask(token)
+        except TokenRefused:
+            raise
+        except (HubbubError, OSError, TimeoutError) as error:
+            reason = str(error) or type(error).__name__
+            logger.warning("introspection_failed", extra={"issuer": self._issuer.url, "reason": reason})
+            raise KeysUnavailable("The authorization server cannot be asked about tokens") from None
+        finally:
+            self._running -= 1
+        return self._read(body)
+
+    async def _ask(self, token: bytes) -> bytes:
+        settings = self._settings
+        endpoint = settings.endpoint or await self._find_endpoint()
+        # RFC 6749 §2.3.1: both are form-encoded before they are joined.
+        pair = f"{quote_plus(settings.client_id)}:{quote_plus(await self._read_secret())}"
+        headers = {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+        client = self._issuer.client(is_configured=bool(settings.endpoint))
+        form = {"token": token.decode("ascii"), "token_type_hint": "access_token"}
+        response = await client.post_form(endpoint, form, headers=headers)
+        if not response.is_success:
+            raise MetadataError(f"The introspection endpoint answered with status {response.status}")
+        return response.body
+
+    async def _find_endpoint(self) -> str:
+        now = self._clock()
+        if not self._endpoint or abs(now - self._found_at) > bounds.PUBLIC_KEY_FRESH_S:
+            metadata = await self._issuer.fetch_metadata()
+            self._endpoint = check_endpoint(metadata.introspection_endpoint, "introspection_endpoint")
+            self._found_at = now
+        return self._endpoint
+
+    def _read(self, body: bytes) -> VerifiedToken:
+        claims = parse_claims(body)
+        if claims.get("active") is not True:
+            raise InvalidJwt("the authorization server says that it is not active")
+        now, leeway = self._clock(), bounds.CLOCK_LEEWAY_S
+        if claims.get("iss", self._issuer.url) != self._issuer.url:
+            raise InvalidJwt("wrong issuer")
+        expires_at = _read_time(claims, "exp", float("inf"))
+        if expires_at + leeway <= now:
+            raise InvalidJwt("expired")
+        if _read_time(claims, "nbf", float("-inf")) - leeway > now:
+            raise InvalidJwt("not valid yet")
+        confirmation = claims.get("cnf")
+        if confirmation is not None and not isinstance(confirmation, dict):
+            raise InvalidJwt("cnf is not an object")
+        return VerifiedToken(
+            self._make_principal(claims),
+            min(expires_at, now + limits.INTROSPECTED_TOKEN_TTL_S),
+            self._find_paths(_read_audience(claims)),
+            read_key_thumbprint(confirmation),
+        )
+
+    def _make_principal(self, claims: dict[str, Any]) -> Principal:
+        if self._identity is not None:
+            return make_token_principal({"iss": self._issuer.url} | claims, self._claims, self._identity)
+        subject = claims.get("sub")
+        if not isinstance(subject, str):
+            raise InvalidJwt("the subject is missing")
+        check_subject(subject)
+        return Principal(subject, read_scopes(claims, self._claims.scopes))
+
+
+def _read_time(claims: dict[str, Any], name: str, default: float) -> float:
+    value = claims.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise InvalidJwt(f"{name} is not a time")
+    return value
+
+
+def _read_audience(claims: dict[str, Any]) -> frozenset[str]:
+    value = claims.get("aud", ())
+    values = (value,) if isinstance(value, str) else value
+    if not isinstance(values, list | tuple) or not all(isinstance(item, str) for item in values):
+        raise InvalidJwt("aud is not a text or a list of texts")
+    return frozenset(values)

@@ -1,0 +1,250 @@
+"""Who may call a server over HTTP: its gate, and the authenticators that the settings switch on."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from hubbub.errors import SettingsError
+from hubbub.net.egress_rules import NO_RULES, EgressRules
+from hubbub.ports import HttpExchange, Sealer, TenantDirectory
+from hubbub.protocol.http_headers import RequestTarget
+from hubbub.protocol.refusal import Refusal
+from hubbub.security.gate import CHALLENGE, Authenticator, EdgeSettings, Gate
+from hubbub.security.key_usage import KeyUsage
+from hubbub.security.sealer import load_or_create_key, read_key
+from hubbub.security.tenant_identity import TenantIdentity, derive_fingerprint_key
+from hubbub.server.http.post import ChallengeScopes
+from hubbub.server.public_routes import IdentifiesPeople, PublicRoute
+from hubbub.server.responses import respond_refusal
+from hubbub.server.server import Server
+from hubbub.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from hubbub.oauth.front_door.front_door import FrontDoor
+    from hubbub.oauth.resource_server.access_tokens import AccessTokens
+    from hubbub.oauth.resource_server.resource import ProtectedResource
+    from hubbub.security.jwks import Fetch
+    from hubbub.security.jwt import JwtSettings
+    from hubbub.security.verified_tokens import TokenVerifier
+    from hubbub.settings.oauth import IssuerSettings, OAuthSettings
+
+
+class Access(NamedTuple):
+    """The gate of a server, and what else follows from the settings of authentication."""
+
+    gate: Gate
+    allowed_origins: tuple[str, ...]
+    challenge_scopes: ChallengeScopes | None = None
+    """None if callers cannot get more scopes."""
+    front_door: FrontDoor | None = None
+    """None if the server is no authorization server."""
+
+
+def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | None, sealer: Sealer) -> Access:
+    """Make the gate, and the public routes of what it needs.
+
+    Raises: SettingsError, if unauthenticated callers on the network could call, or callers would have no tenant.
+    """
+    identity = _make_identity(settings, server.tenants)
+    authenticators: list[Authenticator] = []
+    api_keys = None
+    if settings.key_file is not None:
+        from hubbub.security.api_keys import ApiKeys
+
+        api_keys = ApiKeys(Path(settings.key_file), identity=identity, usage=key_usage)
+        authenticators.append(api_keys)
+    oauth, challenge, challenge_scopes, front_door = server.oauth, _usual_challenge, None, None
+    if oauth is not None and oauth.public_url and (oauth.accepts_tokens or settings.jwt_keys is not None):
+        resource = _make_resource(oauth, settings, server)
+        if oauth.has_front_door:
+            from hubbub.server.http.front_door import make_front_door
+
+            front_door = make_front_door(
+                server, oauth, sealer=sealer, identity=identity, api_keys=api_keys, find_paths=resource.find_paths
+            )
+        tokens = _make_access_tokens(oauth, settings, server, resource, identity, front_door)
+        authenticators.append(tokens)
+        challenge, challenge_scopes = partial(_resource_challenge, resource), tokens.challenge_scopes
+    elif settings.jwt_keys is not None:
+        from hubbub.security.jwt import make_token_authenticator
+
+        authenticators.append(make_token_authenticator(_jwt_settings(settings, server), _make_fetch(server), identity))
+    if isinstance(server, IdentifiesPeople):
+        server.identify_key = None if api_keys is None else api_keys.identify
+        server.people = front_door
+    public = urlsplit("" if oauth is None else oauth.public_url)
+    public_origins = (f"{public.scheme}://{public.netloc}",) if public.netloc else ()
+    allowed_origins = (*settings.allowed_origins, *public_origins)
+    edge = EdgeSettings(
+        bind_host=settings.bind_host,
+        allowed_hosts=(*settings.allowed_hosts, *((public.hostname,) if public.hostname else ())),
+        allowed_origins=allowed_origins,
+        insecure=settings.insecure,
+        requires_client_certificate=settings.tls_client_ca_file is not None,
+    )
+    gate = Gate(edge, authenticators, identity=identity, challenge=challenge)
+    return Access(gate, allowed_origins, challenge_scopes, front_door)
+
+
+def _usual_challenge(target: RequestTarget) -> bytes:
+    return CHALLENGE
+
+
+def _resource_challenge(resource: ProtectedResource, target: RequestTarget) -> bytes:
+    return resource.challenge(target.path)
+
+
+def _make_identity(settings: ServeSettings, tenants: TenantDirectory | None) -> TenantIdentity | None:
+    if tenants is None:
+        return None
+    file = settings.sealing_key_file
+    key = load_or_create_key() if file is None else read_key(Path(file))
+    return TenantIdentity(tenants, derive_fingerprint_key(key))
+
+
+def _jwt_settings(settings: ServeSettings, server: Server) -> JwtSettings:
+    """Raises: SettingsError, if the rules for connections do not allow the URL of the keys."""
+    from hubbub.security.jwt import JwtSettings
+    from hubbub.security.token_claims import ClaimMapping
+
+    assert settings.jwt_keys is not None
+    if settings.jwt_keys.startswith(("https://", "http://")):
+        _check_url(server, settings.jwt_keys, "jwt_keys")
+    return JwtSettings(
+        keys=settings.jwt_keys,
+        issuer=settings.jwt_issuer,
+        audience=settings.jwt_audience,
+        claims=ClaimMapping(
+            tenant=settings.jwt_tenant_claim, user=settings.jwt_user_claim, scopes=settings.jwt_scope_claims
+        ),
+    )
+
+
+def _check_url(server: Server, url: str, name: str) -> None:
+    """Raises: SettingsError."""
+    try:
+        _egress_rules(server).check_url(url)
+    except SettingsError as error:
+        raise SettingsError(f"{name}: {error.message}") from None
+
+
+def _egress_rules(server: Server) -> EgressRules:
+    """Read for each request, because the rules may change while the server runs."""
+    return server.egress or NO_RULES
+
+
+def _make_fetch(server: Server) -> Fetch:
+    from hubbub.net.fetch import fetch
+
+    return lambda url: fetch(url, _egress_rules(server))
+
+
+# -- the server as an OAuth resource server -----------------------------------------
+
+
+def _make_resource(oauth: OAuthSettings, settings: ServeSettings, server: Server) -> ProtectedResource:
+    """Make the endpoints of a server as protected resources, and add the routes of their metadata."""
+    from hubbub.oauth.metadata import RESOURCE_METADATA_PATH
+    from hubbub.oauth.resource_server.resource import ProtectedResource
+
+    authorization_servers = [one.issuer for one in oauth.issuers]
+    if settings.jwt_keys is not None and settings.jwt_issuer.startswith("https://"):
+        authorization_servers.append(settings.jwt_issuer)
+    if oauth.has_front_door:
+        authorization_servers.insert(0, oauth.public_url)
+    resource = ProtectedResource(oauth, name=server.info.name, authorization_servers=authorization_servers)
+    route = PublicRoute({"GET": partial(_serve_metadata, resource)}, any_origin=True)
+    server.public_routes |= {RESOURCE_METADATA_PATH: route, f"{RESOURCE_METADATA_PATH}/": route}
+    return resource
+
+
+def _make_access_tokens(
+    oauth: OAuthSettings,
+    settings: ServeSettings,
+    server: Server,
+    resource: ProtectedResource,
+    identity: TenantIdentity | None,
+    front_door: FrontDoor | None,
+) -> AccessTokens:
+    from hubbub.oauth.resource_server.access_tokens import AccessTokens
+
+    jwt_verifiers, opaque_verifiers = _make_verifiers(oauth, settings, server, resource, identity)
+    if front_door is not None:
+        jwt_verifiers[front_door.tokens.issuer] = front_door.tokens
+    return AccessTokens(oauth, resource, jwt_verifiers, opaque_verifiers)
+
+
+def _make_verifiers(
+    oauth: OAuthSettings,
+    settings: ServeSettings,
+    server: Server,
+    resource: ProtectedResource,
+    identity: TenantIdentity | None,
+) -> tuple[dict[str, TokenVerifier], list[TokenVerifier]]:
+    """Make the verifiers of JWTs, by issuer, and those of opaque tokens."""
+    from hubbub.security.jwt import JwtVerifier, make_key_source
+
+    jwt_verifiers: dict[str, TokenVerifier] = {}
+    opaque_verifiers: list[TokenVerifier] = []
+    if settings.jwt_keys is not None:
+        if not settings.jwt_issuer:
+            raise SettingsError("jwt_keys needs another setting: jwt_issuer (`iss` of the tokens)")
+        jwt = _jwt_settings(settings, server)
+        keys = make_key_source(jwt, _make_fetch(server))
+        jwt_verifiers[jwt.issuer] = JwtVerifier(jwt, keys, identity=identity, find_paths=resource.find_paths)
+    for one in oauth.issuers:
+        if one.issuer in jwt_verifiers:
+            raise SettingsError(f"oauth.issuers: {one.issuer} is jwt_issuer, too; remove one of them")
+        for url in (one.issuer, one.jwks_url, "" if one.introspection is None else one.introspection.endpoint):
+            if url:
+                _check_url(server, url, "oauth.issuers")
+        _add_verifiers(one, server, resource, identity, jwt_verifiers, opaque_verifiers)
+    return jwt_verifiers, opaque_verifiers
+
+
+def _add_verifiers(
+    settings: IssuerSettings,
+    server: Server,
+    resource: ProtectedResource,
+    identity: TenantIdentity | None,
+    jwt_verifiers: dict[str, TokenVerifier],
+    opaque_verifiers: list[TokenVerifier],
+) -> None:
+    from hubbub.governance.secret_sources import read_source
+    from hubbub.oauth.resource_server.introspection import Introspection
+    from hubbub.oauth.resource_server.issuers import Issuer
+    from hubbub.security.jose import read_key_set
+    from hubbub.security.jwks import FetchedKeys
+    from hubbub.security.jwt import JwtSettings, JwtVerifier
+    from hubbub.security.token_claims import ClaimMapping
+
+    issuer = Issuer(settings.issuer, partial(_egress_rules, server))
+    claims = ClaimMapping(tenant=settings.tenant_claim, user=settings.user_claim, scopes=settings.scope_claims)
+    find_paths = partial(_match_audience, settings.audience) if settings.audience else resource.find_paths
+    keys = FetchedKeys(settings.jwks_url or settings.issuer, issuer.fetch_keys, read_key_set)
+    jwt = JwtSettings(keys=settings.jwks_url, issuer=settings.issuer, audience=(), claims=claims)
+    jwt_verifiers[settings.issuer] = JwtVerifier(jwt, keys, identity=identity, find_paths=find_paths)
+    if settings.introspection is not None:
+        read_secret = partial(read_source, settings.introspection.client_secret)
+        opaque_verifiers.append(
+            Introspection(issuer, settings.introspection, read_secret, find_paths, claims=claims, identity=identity)
+        )
+
+
+def _match_audience(accepted: tuple[str, ...], audience: frozenset[str]) -> None:
+    """Raises: InvalidJwt."""
+    from hubbub.security.jose import InvalidJwt
+
+    if audience.isdisjoint(accepted):
+        raise InvalidJwt("wrong audience")
+
+
+async def _serve_metadata(resource: ProtectedResource, exchange: HttpExchange) -> None:
+    body = resource.find_metadata(exchange.path)
+    if body is None:
+        await respond_refusal(exchange, Refusal(404, "No protected resource at this path; use /mcp or a view of it"))
+        return
+    await exchange.respond(200, body)

@@ -1,0 +1,73 @@
+"""Routes that need no authentication, such as metadata documents and the endpoints of an authorization server.
+
+Host, single headers and rate limits are checked as for every other route. `any_origin` is for documents and endpoints
+that pages of any origin may use because they neither use cookies nor depend on who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+from hubbub.ports import HttpExchange
+from hubbub.protocol.calls import Principal
+
+PublicHandler: TypeAlias = Callable[[HttpExchange], Awaitable[None]]
+
+
+class PublicRoute(msgspec.Struct, frozen=True):
+    """The handlers of one path, by HTTP method. `HEAD` is served by the handler of `GET`."""
+
+    handlers: Mapping[str, PublicHandler]
+    any_origin: bool = False
+    """Whether pages of every origin may send requests and read the responses, without cookies."""
+
+
+class PersonLogin(Protocol):
+    """Finds out who a person is: an authorization server of this server itself."""
+
+    async def start_person_login(self, exchange: HttpExchange, return_to: str) -> None:
+        """Send the browser to the login; it comes back to this path with the parameter `person`.
+
+        Raises: HubbubError.
+        """
+
+    def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
+        """Return the tenant and the name of who has logged in; None if nobody has, or in another browser."""
+
+
+@runtime_checkable
+class IdentifiesPeople(Protocol):
+    """A server with pages for people who have API keys."""
+
+    identify_key: Callable[[bytes], Principal | None] | None
+    """Returns the principal of a key; None: there are no keys."""
+    people: PersonLogin | None
+    """Logs people in; None: the server is no authorization server."""
+    base_url: str
+    """Where it is served; empty if that is not known."""
+
+
+class PublicRoutes:
+    """Finds the route of a path: the path itself, or the longest prefix of it that ends with a slash."""
+
+    def __init__(self, routes: Mapping[str, PublicRoute]) -> None:
+        self._routes = routes
+
+    def is_open(self, path: str) -> bool:
+        """Whether pages of every origin may use this path."""
+        route = self.find(path)
+        return route is not None and route.any_origin
+
+    def find(self, path: str) -> PublicRoute | None:
+        """Return the route of a path, if it has one."""
+        routes = self._routes
+        if not routes:
+            return None
+        found = routes.get(path)
+        end = len(path)
+        while found is None and (end := path.rfind("/", 0, end)) > 0:
+            found = routes.get(path[: end + 1])
+        return found

@@ -1,0 +1,150 @@
+"""An HTTP client that adds the headers of an `Authorizer` to its requests.
+
+A request is sent again only after 401, or after 403 with `insufficient_scope`: servers answer so before they
+execute anything. Nothing else is repeated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from hubbub import bounds
+from hubbub.errors import HttpError, TransportError
+from hubbub.net.client import HttpClient
+from hubbub.net.response import HttpResponse
+from hubbub.ports import Authorizer, RefusedRequest
+
+if TYPE_CHECKING:
+    from hubbub.net.websocket import WebSocket
+
+REFUSALS: Final = (401, 403)
+_HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
+
+
+class AuthorizedHttpClient(HttpClient):
+    """An HTTP client for one server that needs authorization."""
+
+    def __init__(
+        self, authorizer: Authorizer, *args: Any, learn: Callable[[Mapping[str, str]], None], **options: Any
+    ) -> None:
+        """`learn` is called with each new token, so that it can be masked. The rest is as for `HttpClient`."""
+        super().__init__(*args, **options)
+        self._authorizer = authorizer
+        self._learn = learn
+        self._learned = ""
+        self._is_released = False
+        authorizer.acquire()
+
+    def current_headers(self) -> Mapping[str, str] | None:
+        """Return the headers that suit every request now, the same object until they change; None: use `send`."""
+        headers = self._authorizer.current_headers()
+        if headers is not None:
+            self._learn_token(headers)
+        return headers
+
+    async def send(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, is_stream: bool = False
+    ) -> HttpResponse:
+        """Send a request until it is accepted, or the authorizer has nothing better to offer; return the response.
+
+        Raises: TransportError.
+        """
+        return await self._send(method, url, headers, body, is_stream=is_stream)
+
+    async def resend(
+        self,
+        refused: HttpResponse,
+        sent: Mapping[str, str],
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> HttpResponse:
+        """Go on after a refusal of a request of `send_nowait`, whose token headers were `sent`.
+
+        Raises: TransportError.
+        """
+        return await self._send(method, url, headers, body, refused=refused, sent=sent)
+
+    async def open_websocket(
+        self, url: str, *, headers: Mapping[str, str], protocols: Sequence[str], limit: int
+    ) -> WebSocket:
+        """Open a WebSocket; its handshake is a request like others.
+
+        Raises: TransportError.
+        """
+        scheme, _, rest = url.partition("://")
+        http_url = f"{_HTTP_SCHEMES.get(scheme, scheme)}://{rest}"
+        for attempt in range(bounds.AUTHORIZATION_RETRIES + 1):
+            token = await self._token_headers("GET", http_url)
+            try:
+                return await super().open_websocket(url, headers={**headers, **token}, protocols=protocols, limit=limit)
+            except HttpError as error:
+                challenge = str(error.data.get("www_authenticate", ""))
+                nonce = str(error.data.get("dpop_nonce", ""))
+                refused = RefusedRequest("GET", http_url, error.status, attempt, challenge, nonce, token)
+                if not await self._may_send_again(refused):
+                    raise
+        raise AssertionError("the last refusal is raised")
+
+    async def close(self) -> None:
+        """Close every connection, and release the authorizer."""
+        try:
+            await super().close()
+        finally:
+            if not self._is_released:
+                self._is_released = True
+                await self._authorizer.release()
+
+    async def _send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        is_stream: bool = False,
+        refused: HttpResponse | None = None,
+        sent: Mapping[str, str] | None = None,
+    ) -> HttpResponse:
+        response, token, attempt = refused, sent or {}, 0
+        while True:
+            if response is None:
+                token = await self._token_headers(method, url)
+                response = await super().send(method, url, headers={**headers, **token}, body=body, is_stream=is_stream)
+            nonce, challenge = response.header("DPoP-Nonce"), response.header("WWW-Authenticate")
+            if nonce:
+                self._authorizer.remember_nonce(nonce)
+            if response.status not in REFUSALS:
+                return response
+            question = RefusedRequest(method, url, response.status, attempt, challenge, nonce, token)
+            try:
+                if not await self._may_send_again(question):
+                    return response
+                with contextlib.suppress(TransportError):
+                    await response.read(bounds.ERROR_BODY_BYTES)  # so that the connection can be reused
+            except BaseException:
+                response.close()
+                raise
+            response.close()
+            response, attempt = None, attempt + 1
+
+    async def _may_send_again(self, refused: RefusedRequest) -> bool:
+        is_last = refused.attempt >= bounds.AUTHORIZATION_RETRIES
+        is_for_want_of_token = refused.status == 401 or (
+            refused.status == 403 and "insufficient_scope" in refused.challenge
+        )
+        return is_for_want_of_token and not is_last and await self._authorizer.handle_refusal(refused)
+
+    async def _token_headers(self, method: str, url: str) -> Mapping[str, str]:
+        headers = await self._authorizer.headers(method, url)
+        self._learn_token(headers)
+        return headers
+
+    def _learn_token(self, headers: Mapping[str, str]) -> None:
+        token = headers.get("Authorization", "")
+        if token and token != self._learned:
+            self._learned = token
+            self._learn({"Authorization": token})

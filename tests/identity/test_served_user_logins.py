@@ -1,0 +1,187 @@
+"""`hubbub serve` with a server at which each user logs in: with a front door, and with keys and the command line."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import clean_environment
+from tests.http.keyring import Keyring
+from tests.identity.hub_site import SECRET, oauth_section, provider_section
+from tests.identity.protected_site import ProtectedSite, protect_notes, serve
+from tests.identity.provider_process import REDIRECT_URI, ProviderProcess
+from tests.identity.scripted_browser import Page, ScriptedBrowser
+from tests.interop.external_servers import free_port
+
+from hubbub import Client, MemoryCredentialStore, OAuth, ServerConfig, StoredCredentials
+
+LINK = re.compile(r"http://\S+/oauth/connect/\S+")
+TENANTS = '[[tenants]]\nname = "acme"\n[[tenants]]\nname = "globex"\n'
+
+
+@pytest.fixture(scope="module")
+def notes(authlib_provider: ProviderProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProtectedSite]:
+    """A server whose users are those of another provider than the hub's."""
+    with protect_notes(tmp_path_factory.mktemp("notes"), authlib_provider) as site:
+        yield site
+
+
+def notes_section(notes: ProtectedSite) -> str:
+    return f"""
+[servers.notes]
+url = "{notes.url}"
+
+[servers.notes.oauth]
+scope = "mcp:tools notes:read"
+per_user = true
+"""
+
+
+def home(folder: Path) -> dict[str, str]:
+    """The variables of a home of its own, without a keyring."""
+    folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("DATA", "STATE", "CONFIG")}
+    return folders | {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+
+
+def credentials_of(folder: Path) -> StoredCredentials:
+    return StoredCredentials(folder / "data" / "hubbub", environ={})
+
+
+@contextmanager
+def open_front_door(folder: Path, provider: ProviderProcess, notes: ProtectedSite) -> Iterator[ProtectedSite]:
+    """A hub whose users log in at a provider."""
+    port = free_port()
+    client = provider.register(
+        f"http://127.0.0.1:{port}/oauth/callback", application_type="web", grant_types=["authorization_code"]
+    )
+    sections = notes_section(notes) + TENANTS + oauth_section(port, folder) + provider_section(provider, client)
+    with serve(folder, sections, port=port, environment=home(folder) | {SECRET: client["client_secret"]}) as site:
+        yield site
+
+
+def hub_login(provider: ProviderProcess, person: str) -> OAuth:
+    """How a client of a person logs in at the hub."""
+    browser = provider.new_browser()
+
+    async def redirect(url: str) -> str:
+        return (await asyncio.to_thread(browser.log_in, url, person, stop_at=REDIRECT_URI)).url
+
+    return OAuth(redirect=redirect, redirect_uri=REDIRECT_URI, store=MemoryCredentialStore())
+
+
+def hub_client(hub: ProtectedSite, auth: OAuth, **options: Any) -> Client:
+    config = ServerConfig(
+        id="hub", transport="streamable_http", url=hub.url, auth=auth, capabilities={"elicitation": {"url": {}}}
+    )
+    return Client(config, **options)
+
+
+async def test_the_hub_has_people_log_in_before_they_use_a_link(
+    tmp_path: Path, oidc_provider: ProviderProcess, notes: ProtectedSite
+) -> None:
+    pages: list[Page] = []
+    with open_front_door(tmp_path, oidc_provider, notes) as hub:
+        refused: list[Page] = []
+
+        async def answer(request: Any) -> dict[str, str]:
+            refused.append(await asyncio.to_thread(ScriptedBrowser().log_in, request.url, "bob"))
+            page = await asyncio.to_thread(ScriptedBrowser().log_in, request.url, "alice", on_page=pages.append)
+            assert "You are logged in at notes" in page.text, page.text
+            return {"action": "accept"}
+
+        async with hub_client(hub, hub_login(oidc_provider, "alice"), elicitation=answer) as alice:
+            connected = await alice.call_tool("hub.connect", {"server": "notes"})
+            assert connected.structured_content == {"servers": [{"server": "notes", "connected": True}]}
+            assert (await alice.call_tool("whoami")).structured_content["name"].endswith("alice")
+        assert "another user" in refused[0].text
+        assert any("alice (acme)" in page.text for page in pages)
+        async with hub_client(
+            hub, hub_login(oidc_provider, "bob"), elicitation=lambda request: {"action": "decline"}
+        ) as bob:
+            assert (await bob.call_tool("whoami")).is_error
+        (key,) = await credentials_of(tmp_path).list()
+        assert key.principal == "acme/alice"
+        found = await credentials_of(tmp_path).load(key)
+        assert found is not None
+        journal = "".join(path.read_text() for path in (tmp_path / "audit").rglob("*.jsonl"))
+        assert "credential.connect" in journal
+        for text in (journal, hub.log):
+            assert found.access_token not in text
+            assert str(found.refresh_token) not in text
+
+
+def run_command(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in clean_environment().items() if name not in ("DISPLAY", "BROWSER")}
+    return subprocess.run(
+        [sys.executable, "-m", "hubbub", *arguments],
+        cwd=folder, env=kept | home(folder) | more, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+
+
+def log_in_with_command(folder: Path, hub: ProtectedSite, key: Mapping[str, str], person: str) -> str:
+    """Run `hubbub login HUB --upstream notes`, and be the person in front of it; return what it wrote."""
+    kept = {name: value for name, value in clean_environment().items() if name not in ("DISPLAY", "BROWSER")}
+    command = [sys.executable, "-m", "hubbub", "login", hub.url, "--upstream", "notes", "--key-env", "HUB_KEY"]
+    with subprocess.Popen(
+        command, cwd=folder, env=kept | home(folder) | {"HUB_KEY": key["X-API-Key"]}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        shown = ""
+        while (found := LINK.search(shown)) is None:
+            line = process.stderr.readline()
+            assert line, shown
+            shown += line
+        browser = ScriptedBrowser()
+        page = browser.submit(browser.visit(found[0]), {"key": key["X-API-Key"]})
+        page = browser.log_in(page.url, person)
+        assert "You are logged in at notes" in page.text, page.text
+        written, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    return written
+
+
+def test_the_command_line_logs_in_and_out_at_a_server_behind_a_hub(tmp_path: Path, notes: ProtectedSite) -> None:
+    ring, port, user_folder = Keyring(tmp_path / "keys.toml"), free_port(), tmp_path / "user"
+    user_folder.mkdir()
+    key, other = ring.add("laptop"), ring.add("desktop")
+    sections = f"key_file = {json.dumps(os.fspath(ring.path))}\n{notes_section(notes)}"
+    with serve(tmp_path, sections, port=port, environment=home(tmp_path)) as hub:
+        written = log_in_with_command(user_folder, hub, key, "alice")
+        assert written == f"Logged in at notes through {hub.url}.\n"
+
+        def whoami(caller: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+            header = ("--header-env", "X-API-Key=HUB_KEY")
+            return run_command(user_folder, "call", hub.url, "whoami", *header, HUB_KEY=caller["X-API-Key"])
+
+        assert "alice" in whoami(key).stdout
+        refused = whoami(other)
+        assert refused.returncode == 1
+        assert "/oauth/connect/" in refused.stderr
+        unknown = run_command(
+            user_folder, "login", hub.url, "--upstream", "nots", "--key-env", "HUB_KEY", HUB_KEY=key["X-API-Key"]
+        )
+        assert unknown.returncode == 1
+        assert "did you mean 'notes'" in unknown.stderr
+        ended = run_command(
+            user_folder, "logout", hub.url, "--upstream", "notes", "--key-env", "HUB_KEY", HUB_KEY=key["X-API-Key"]
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert "/oauth/connect/" in whoami(key).stderr
+
+
+def test_flags_that_the_hub_decides_are_refused(tmp_path: Path) -> None:
+    done = run_command(tmp_path, "login", "http://127.0.0.1:1/mcp", "--upstream", "notes", "--client-id", "x")
+    assert done.returncode == 2
+    assert "--client-id cannot be used with --upstream" in done.stderr
+    done = run_command(tmp_path, "login", "http://127.0.0.1:1/mcp", "--key-env", "HUB_KEY", HUB_KEY="x")
+    assert done.returncode == 2
+    assert "--key-env needs --upstream" in done.stderr

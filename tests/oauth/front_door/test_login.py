@@ -1,0 +1,28 @@
+"""Logging in at the front door with an API key, from the app's request to its tokens."""
+
+import json
+from pathlib import Path
+
+from joserfc import jwk, jwt
+from tests.oauth.front_door.door_site import open_door
+
+
+async def test_a_person_logs_in_and_the_app_gets_tokens(tmp_path: Path, database: str) -> None:
+    async with open_door(tmp_path, database=database) as door:
+        app = await door.app()
+        page = await app.authorize(scope="notes:read unknown")
+        assert page.query["state"] == app.state
+        assert page.query["iss"] == door.url
+        response = await app.redeem(page.query["code"])
+        tokens = json.loads(response.text)
+        assert (response.status, tokens["token_type"], tokens["scope"]) == (200, "Bearer", "notes:read")
+        assert response.headers["Cache-Control"] == "no-store"
+        verified = await door.front_door.tokens.verify(tokens["access_token"].encode())
+        assert (verified.principal.name, set(verified.principal.scopes)) == ("key:ada", {"notes:read"})
+        keys = jwk.KeySet.import_key_set(json.loads((await door.send("/oauth/jwks")).text))
+        token = jwt.decode(tokens["access_token"], keys, algorithms=["ES256"])
+        assert token.header["typ"] == "at+jwt"
+        assert {"iss": door.url, "aud": f"{door.url}/mcp", "client_id": app.client_id}.items() <= token.claims.items()
+        refreshed = json.loads((await app.refresh(tokens["refresh_token"])).text)
+        assert refreshed["refresh_token"] != tokens["refresh_token"]
+        assert (await door.front_door.tokens.verify(refreshed["access_token"].encode())).principal == verified.principal

@@ -1,0 +1,231 @@
+"""Logging in at an identity provider: a real one, and one with faults."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.identity.provider_process import ProviderProcess
+from tests.identity.providers import StartProvider
+from tests.identity.scripted_browser import ScriptedBrowser
+from tests.oauth.front_door import faulty_provider
+from tests.oauth.front_door.door_site import WEB_REDIRECT_URI, App, Door, free_port, open_door, query
+from tests.oauth.front_door.faulty_provider import FaultyProvider
+
+from hubbub.oauth.front_door.config import ProviderConfig
+from hubbub.security.token_claims import ClaimMapping
+
+CLAIMS = ClaimMapping(tenant="tenant", user="email", scopes=("groups",))
+SCOPE_MAP = {"admins": ("hub:admin",), "engineering": ("notes:write",)}
+
+
+def configure(provider: ProviderProcess, port: int, **options: Any) -> dict[str, Any]:
+    """Register the hub at the provider; return the options of its front door."""
+    client = provider.register(f"http://127.0.0.1:{port}/oauth/callback")
+    config = ProviderConfig(
+        issuer=provider.issuer,
+        client_id=client["client_id"],
+        scopes=("openid", "profile", "email"),
+        claims=CLAIMS,
+        scope_map=SCOPE_MAP,
+    )
+    return {"port": port, "provider": config, "secret": client["client_secret"], **options}
+
+
+async def log_in(app: App, person: str, **changes: str | None) -> Any:
+    """Log in at the provider and allow; return the redirect to the app."""
+    return await asyncio.to_thread(
+        app.browser.log_in, app.url(**changes), person, stop_at=app.redirect_uri, on_page=app.pages.append
+    )
+
+
+async def tokens_of(app: App, person: str, **changes: str | None) -> dict[str, Any]:
+    page = await log_in(app, person, **changes)
+    response = await app.redeem(page.query["code"])
+    assert response.status == 200, response.text
+    tokens: dict[str, Any] = json.loads(response.text)
+    return tokens
+
+
+async def test_people_log_in_at_the_provider_and_get_the_scopes_of_their_groups(
+    oidc_provider: ProviderProcess, tmp_path: Path, database: str
+) -> None:
+    async with open_door(tmp_path, database=database, **configure(oidc_provider, free_port())) as door:
+        tokens = await tokens_of(await door.app(), "alice")
+        verified = await door.front_door.tokens.verify(tokens["access_token"].encode())
+        assert verified.principal.name == "alice@acme.example"
+        assert set(verified.principal.scopes) == {"notes:read", "notes:write"}
+        tokens = await tokens_of(await door.app(), "alice", scope="notes:read hub:admin")
+        assert tokens["scope"] == "notes:read hub:admin"
+        tokens = await tokens_of(await door.app(), "bob", scope="notes:read notes:write hub:admin")
+        assert tokens["scope"] == "notes:read"
+
+
+async def test_with_tenants_each_login_is_a_principal_of_the_tenant(
+    oidc_provider: ProviderProcess, tmp_path: Path
+) -> None:
+    async with open_door(tmp_path, tenants=True, **configure(oidc_provider, free_port())) as door:
+        names = []
+        for app in (await door.app(), await door.app()):
+            tokens = await tokens_of(app, "alice")
+            verified = await door.front_door.tokens.verify(tokens["access_token"].encode())
+            assert (verified.principal.tenant, verified.principal.user) == ("acme", "alice@acme.example")
+            assert verified.principal.client == app.client_id
+            names.append(verified.principal.name)
+            refreshed = json.loads((await app.refresh(tokens["refresh_token"])).text)
+            assert (await door.front_door.tokens.verify(refreshed["access_token"].encode())).principal.name == names[-1]
+        assert names[0] != names[1]
+        await door.front_door.revoke(tenant="acme", user="alice@acme.example")
+        assert all(map(door.front_door.tokens.is_revoked, names))
+        # Bob's tenant is not one of the hub's.
+        page = await log_in(await door.app(), "bob")
+        assert page.status == 502
+        assert "means no tenant" in page.text
+
+
+async def test_the_provider_may_rotate_its_keys_and_go_down(start_oidc_provider: StartProvider, tmp_path: Path) -> None:
+    # A provider that rotates its keys forgets the clients that registered themselves.
+    port = free_port()
+    client = {
+        "client_id": "hub",
+        "client_secret": "secret",
+        "redirect_uris": [f"http://127.0.0.1:{port}/oauth/callback"],
+        "grant_types": ["authorization_code"],
+    }
+    provider = start_oidc_provider(clients=[client])
+    config = ProviderConfig(issuer=provider.issuer, client_id="hub", claims=CLAIMS, scopes=("openid", "email"))
+    async with open_door(tmp_path, port=port, provider=config, secret="secret") as door:
+        await tokens_of(await door.app(), "alice")
+        await asyncio.to_thread(provider.rotate_keys)
+        door.clock.added_s += 60
+        tokens = await tokens_of(await door.app(), "alice")
+        await asyncio.to_thread(provider.go_down)
+        app = await door.app()
+        url = await asyncio.to_thread(app.browser.send, app.url())
+        assert url.headers["Location"].startswith(provider.issuer)  # its metadata are still known
+        state = query(url.headers["Location"])["state"]
+        page = await app.send(f"{door.url}/oauth/callback?code=x&state={state}&iss={provider.issuer}")
+        assert (page.status, "cannot be reached" in page.text) == (502, True)
+        assert await door.front_door.tokens.verify(tokens["access_token"].encode())
+        await asyncio.to_thread(provider.come_up)
+        assert await tokens_of(await door.app(), "alice")
+
+
+async def test_a_callback_counts_only_in_its_browser_and_once(oidc_provider: ProviderProcess, tmp_path: Path) -> None:
+    async with open_door(tmp_path, **configure(oidc_provider, free_port())) as door:
+        attacker, victim = await door.app(), await door.app()
+        callback = f"{door.url}/oauth/callback"
+        stolen = await asyncio.to_thread(attacker.browser.log_in, attacker.url(), "alice", stop_at=callback)
+        await victim.send(victim.url())
+        page = await victim.send(stolen.url)
+        assert (page.status, "Location" in page.headers) == (400, False)
+        assert (await attacker.send(stolen.url)).status == 303
+        assert (await attacker.send(stolen.url)).status == 502
+
+
+async def test_a_person_who_cancels_at_the_provider_returns_with_an_error(
+    oidc_provider: ProviderProcess, tmp_path: Path
+) -> None:
+    async with open_door(tmp_path, **configure(oidc_provider, free_port())) as door:
+        app = await door.app()
+        state = query((await app.send(app.url())).headers["Location"])["state"]
+        page = await app.send(f"{door.url}/oauth/callback?error=access_denied&state={state}&iss={oidc_provider.issuer}")
+        answer = query(page.headers["Location"])
+        assert (answer["error"], answer["state"], answer["iss"]) == ("access_denied", app.state, door.url)
+
+
+FAULTS: dict[str, Callable[[FaultyProvider], None]] = {
+    "wrong nonce": lambda provider: provider.claims.update(nonce="other"),
+    "wrong audience": lambda provider: provider.claims.update(aud="other"),
+    "two audiences": lambda provider: provider.claims.update(aud=["hub", "other"]),
+    "issued to another client": lambda provider: provider.claims.update(azp="other"),
+    "wrong issuer": lambda provider: provider.claims.update(iss="https://other.example"),
+    "expired": lambda provider: provider.claims.update(exp=1),
+    "from the future": lambda provider: provider.claims.update(iat=2**33),
+    "without a subject": lambda provider: provider.claims.update(sub=None),
+    "reserved name": lambda provider: provider.claims.update(sub="key:ada"),
+    "another key": lambda provider: provider.sign_with_another_key(),
+    "no signature": lambda provider: provider.set_algorithm("none"),
+    "no token": lambda provider: provider.token_response.update(id_token=""),
+    "error": lambda provider: provider.token_response.update(error="invalid_grant"),
+    "not JSON": lambda provider: provider.break_token_response(),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_wrong_response_of_the_provider_logs_nobody_in(tmp_path: Path, fault: str) -> None:
+    with faulty_provider.serve() as provider:
+        FAULTS[fault](provider)
+        config = ProviderConfig(issuer=provider.issuer, client_id="hub")
+        async with open_door(tmp_path, provider=config) as door:
+            page = await _log_in_at(provider, door)
+            assert (page.status, "Location" in page.headers) == (502, False)
+            assert "secret-code" not in page.text
+
+
+async def test_a_login_succeeds_without_a_fault(tmp_path: Path) -> None:
+    with faulty_provider.serve() as provider:
+        config = ProviderConfig(issuer=provider.issuer, client_id="hub")
+        async with open_door(tmp_path, provider=config, secret="the secret") as door:
+            assert (await _log_in_at(provider, door)).status == 303
+            # client_secret_basic, both parts form-encoded
+            assert provider.authorizations == ["Basic aHViOnRoZSUyMHNlY3JldA=="]
+
+
+async def test_claims_that_are_missing_are_read_at_the_userinfo_endpoint(tmp_path: Path) -> None:
+    with faulty_provider.serve() as provider:
+        provider.userinfo = {"sub": "alice", "email": "alice@acme.example"}
+        config = ProviderConfig(issuer=provider.issuer, client_id="hub", claims=ClaimMapping(user="email", scopes=()))
+        async with open_door(tmp_path, provider=config) as door:
+            assert (await _log_in_at(provider, door)).status == 303
+            provider.userinfo = {"sub": "mallory", "email": "alice@acme.example"}
+            assert (await _log_in_at(provider, door)).status == 502
+            provider.userinfo = {"sub": "alice", "email": "alice@acme.example", "email_verified": False}
+            assert (await _log_in_at(provider, door)).status == 502
+
+
+@pytest.mark.parametrize("issuer", ["", "https://other.example"])
+async def test_a_response_of_another_provider_is_refused(tmp_path: Path, issuer: str) -> None:
+    """The mix-up attack."""
+    with faulty_provider.serve() as provider:
+        config = ProviderConfig(issuer=provider.issuer, client_id="hub")
+        async with open_door(tmp_path, provider=config) as door:
+            assert (await _log_in_at(provider, door, issuer=issuer)).status == 502
+            assert provider.redeemed == 0
+
+
+async def test_metadata_of_another_issuer_and_private_endpoints_are_refused(tmp_path: Path) -> None:
+    with faulty_provider.serve() as provider:
+        for name, value in (("issuer", "https://other.example"), ("token_endpoint", "http://10.0.0.1/token")):
+            provider.metadata = {**provider.metadata, name: value}
+            async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+                app = await door.app()
+                page = await app.send(app.url())
+                assert (page.status, "Location" in page.headers) == (502, False)
+
+
+async def test_a_provider_that_hangs_delays_only_its_own_logins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.oauth.limits.REQUEST_TIMEOUT_S", 0.5)
+    with faulty_provider.serve() as provider:
+        provider.hangs = True
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            app = await door.app()
+            waiting = asyncio.create_task(app.send(app.url()))
+            assert (await door.send("/oauth/jwks")).status == 200
+            page = await waiting
+            assert (page.status, "did not answer" in page.text) == (502, True)
+
+
+async def _log_in_at(provider: FaultyProvider, door: Door, issuer: str | None = None) -> Any:
+    app = await door.app(redirect_uri=WEB_REDIRECT_URI, browser=ScriptedBrowser())
+    location = (await app.send(app.url())).headers["Location"]
+    provider.claims.setdefault("nonce", query(location)["nonce"])
+    if provider.claims["nonce"] != "other":
+        provider.claims["nonce"] = query(location)["nonce"]
+    named = provider.issuer if issuer is None else issuer
+    suffix = f"&iss={named}" if named else ""
+    return await app.send(f"{door.url}/oauth/callback?code=secret-code&state={query(location)['state']}{suffix}")
