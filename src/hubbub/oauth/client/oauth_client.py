@@ -100,12 +100,12 @@ class OAuthClient:
         Raises: OAuthError.
         """
         found = discovered or await self.discover(challenge)
-        endpoint = check_login_support(found)
+        quirks = self.settings.quirks_of(found.issuer)
+        endpoint = check_login_support(found, quirks)
         selected = select_scopes(self.settings.scope, challenge, found)
         scopes = tuple(dict.fromkeys((*more_scopes, *selected)))
         registration = await self._register(found, redirect_uri, scopes, previous)
         dpop_key = self._new_dpop_key(found)
-        quirks = self.settings.quirks_of(found.issuer)
         pending = PendingLogin(
             server_url=self.server_url,
             principal=self.settings.principal,
