@@ -332,7 +332,7 @@ class OAuthClient:
             token_type="DPoP" if kind == "dpop" else "Bearer",
             refresh_token=token.refresh_token or base.refresh_token,
             expires_at=token.expires_at(now),
-            scopes=tuple(token.scope.split()) if token.scope else base.scopes,
+            scopes=base.scopes if token.scope is None else tuple(token.scope.split()),
             id_token=token.id_token or base.id_token,
             dpop_key=base.dpop_key if kind == "dpop" else None,
             obtained_at=now,
