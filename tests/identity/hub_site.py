@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.identity.protected_site import NOTES, ProtectedSite, serve
+from tests.identity.protected_site import NOTES, ProtectedSite, issuer_table, serve
 from tests.identity.provider_process import ProviderProcess
 from tests.interop.external_servers import free_port
 
@@ -60,8 +60,10 @@ sales = ["notes:write"]
 
 
 @contextmanager
-def open_hub(folder: Path, provider: ProviderProcess) -> Iterator[ProtectedSite]:
-    """A hub whose users log in at a provider, where it was registered by hand."""
+def open_hub(
+    folder: Path, provider: ProviderProcess, *, issuer: ProviderProcess | None = None
+) -> Iterator[ProtectedSite]:
+    """A hub whose users log in at a provider, where it was registered by hand; tokens of `issuer` are accepted too."""
     port = free_port()
     client = provider.register(
         f"http://127.0.0.1:{port}/oauth/callback",
@@ -73,6 +75,8 @@ def open_hub(folder: Path, provider: ProviderProcess) -> Iterator[ProtectedSite]
     if provider.ca is not None:
         environment["SSL_CERT_FILE"] = os.fspath(provider.ca)
     sections = HUB + oauth_section(port, folder) + provider_section(provider, client)
+    if issuer is not None:
+        sections += issuer_table(issuer)
     with serve(folder, sections, port=port, environment=environment) as site:
         yield site
 

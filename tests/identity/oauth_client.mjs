@@ -35,6 +35,9 @@ const provider = {
   codeVerifier: () => kept.verifier,
   saveDiscoveryState: (state) => void (kept.discovery = state),
   discoveryState: () => kept.discovery,
+  invalidateCredentials: (scope) => {
+    for (const name of scope === "all" ? ["client", "tokens", "verifier", "discovery"] : [scope]) delete kept[name];
+  },
 };
 
 let client, transport;

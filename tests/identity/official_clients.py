@@ -23,6 +23,15 @@ SCRIPT = Path(__file__).with_name("oauth_client.mjs")
 CLIENT_NAME = "Notes assistant"
 
 
+class LoginStarted(Exception):
+    """A client asks for a new login."""
+
+
+def start_login(url: str) -> None:
+    """Be the browser of a person who must not be asked."""
+    raise LoginStarted
+
+
 class MemoryStorage:
     """What a program keeps between its runs."""
 
@@ -77,7 +86,7 @@ class TypeScriptClient:
 
     def __init__(self, node: str, judges: Path, url: str, browse: Browse) -> None:
         self._listener = CallbackListener()
-        self._browse = browse
+        self.browse = browse
         self._process = subprocess.Popen(
             [node, str(SCRIPT), url, self._listener.url, CLIENT_NAME],
             stdin=subprocess.PIPE,
@@ -100,7 +109,7 @@ class TypeScriptClient:
             answer = json.loads(line)
             if "authorize" not in answer:
                 return answer
-            self._browse(answer["authorize"])
+            self.browse(answer["authorize"])
             self._send(self._listener.wait())
 
     def _send(self, message: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any
 
 from tests.http.eras import modern_request
 from tests.http.raw_http import Response
-from tests.http.server_process import ServerProcess
+from tests.http.server_process import HUBBUB, ServerProcess
 from tests.identity.provider_process import ProviderProcess
 from tests.interop.external_servers import free_port
 
 NOTES = Path(__file__).with_name("notes_server.py")
 SCOPES = ("mcp:tools", "mcp:admin", "notes:read", "notes:write")
 INTROSPECTION_SECRET = "INTROSPECTION_SECRET"
+COMMAND_TIMEOUT_S = 60.0
 
 
 class ProtectedSite:
@@ -28,6 +30,13 @@ class ProtectedSite:
     @property
     def log(self) -> str:
         return "".join(self.process.stderr_lines)
+
+    def log_out(self, tenant: str, user: str) -> str:
+        """End the sessions and logins of a user, as the operator of the hub; return what the command printed."""
+        whose = ["--tenant", tenant, "--user", user]
+        command = [str(HUBBUB), "sessions", "logout", *whose, "--hub", str(self.process.pid)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=COMMAND_TIMEOUT_S)
+        return done.stdout
 
     async def request(self, token: str, method: str = "tools/list", **params: Any) -> Response:
         """Send a request of the modern era with a bearer token."""

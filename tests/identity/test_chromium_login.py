@@ -10,7 +10,7 @@ from tests.browser.chromium import find_chromium
 from tests.browser.devtools import Tab, open_tab
 from tests.http.keyring import Keyring
 from tests.identity.hub_site import open_hub, open_hub_with_keys
-from tests.identity.official_clients import Browse, TypeScriptClient, connect_python_client
+from tests.identity.official_clients import Browse, LoginStarted, TypeScriptClient, connect_python_client, start_login
 from tests.identity.protected_site import ProtectedSite
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.providers import JUDGES
@@ -89,6 +89,10 @@ def test_the_typescript_client_shows_another_person_another_list(
         assert "write_note" not in names
         assert client.call_tool("read_notes")["content"][0]["text"] == "the notes"
         assert "error" in client.call_tool("write_note", text="milk")
+        hub.log_out("globex", "bob")
+        client.browse = start_login
+        with pytest.raises(LoginStarted):
+            client.call_tool("read_notes")
 
 
 def test_a_wrong_key_is_refused_and_the_right_one_logs_in(tab: Tab, node: str, tmp_path: Path) -> None:

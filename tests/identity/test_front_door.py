@@ -10,7 +10,14 @@ import pytest
 from mcp.client.auth import OAuthFlowError
 from tests.http.keyring import Keyring
 from tests.identity.hub_site import open_hub, open_hub_with_keys
-from tests.identity.official_clients import Browse, MemoryStorage, TypeScriptClient, connect_python_client
+from tests.identity.official_clients import (
+    Browse,
+    LoginStarted,
+    MemoryStorage,
+    TypeScriptClient,
+    connect_python_client,
+    start_login,
+)
 from tests.identity.protected_site import ProtectedSite
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.providers import JUDGES, StartProvider
@@ -54,10 +61,6 @@ def browse(provider: ProviderProcess, person: str, on_page: Callable[[Page], Non
         assert "close this window" in page.text, (page.status, page.text)
 
     return go
-
-
-def never(url: str) -> None:
-    raise AssertionError("a login was started")
 
 
 def own_tools(names: Any) -> set[str]:
@@ -117,9 +120,28 @@ async def test_a_client_that_logged_out_has_no_access(pair: tuple[ProviderProces
     assert page.status == 200
     assert (await hub.request(token)).status == 401
     with pytest.raises(BaseExceptionGroup) as caught:
-        async with connect_python_client(hub.url, never, storage=storage):
+        async with connect_python_client(hub.url, start_login, storage=storage):
             pass
-    assert caught.group_contains(AssertionError, match="a login was started")
+    assert caught.group_contains(LoginStarted)
+
+
+async def test_a_user_whom_the_operator_logs_out_has_no_access(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
+    provider, hub = pair
+    storages = {person: MemoryStorage() for person in LISTS}
+    for person, storage in storages.items():
+        async with connect_python_client(hub.url, browse(provider, person), storage=storage) as client:
+            await client.call_tool("whoami", {})
+    printed = await asyncio.to_thread(hub.log_out, "globex", "bob")
+    assert "ended" in printed
+    alice, bob = (storages[person].tokens for person in LISTS)
+    assert alice is not None
+    assert bob is not None
+    assert (await hub.request(alice.access_token)).status == 200
+    assert (await hub.request(bob.access_token)).status == 401
+    with pytest.raises(BaseExceptionGroup) as caught:  # the refresh token is of no use either
+        async with connect_python_client(hub.url, start_login, storage=storages["bob"]):
+            pass
+    assert caught.group_contains(LoginStarted)
 
 
 # -- our client -----------------------------------------------------------------------------
@@ -207,6 +229,16 @@ async def test_a_provider_over_https(tls_oidc_provider: ProviderProcess, tmp_pat
     with open_hub(tmp_path, tls_oidc_provider) as hub:
         async with connect_python_client(hub.url, browse(tls_oidc_provider, "bob")) as client:
             assert own_tools(tool.name for tool in (await client.list_tools()).tools) == LISTS["bob"]
+
+
+async def test_tokens_of_another_issuer_are_accepted_beside_the_front_door(
+    oidc_provider: ProviderProcess, authlib_provider: ProviderProcess, tmp_path: Path
+) -> None:
+    with open_hub(tmp_path, oidc_provider, issuer=authlib_provider) as hub:
+        issued = await asyncio.to_thread(authlib_provider.user_token, "bob", hub.url, "notes:read")
+        assert (await hub.whoami(issued["access_token"]))["user"] == "bob"
+        async with connect_python_client(hub.url, browse(oidc_provider, "alice")) as client:
+            assert own_tools(tool.name for tool in (await client.list_tools()).tools) == LISTS["alice"]
 
 
 # -- without a provider -----------------------------------------------------------------------

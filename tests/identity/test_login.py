@@ -17,8 +17,7 @@ from tests.cli.pseudo_terminal import Terminal
 from tests.identity.protected_site import ProtectedSite, protect_notes
 from tests.identity.provider_process import ProviderProcess
 
-from hubbub import CredentialKey, Credentials
-from hubbub.oauth.client.credential_store import StoredCredentials
+from hubbub import CredentialKey, Credentials, StoredCredentials
 
 SCOPE = "mcp:tools notes:read"
 URL = re.compile(r"http://\S+response_type=code\S+")

@@ -76,7 +76,9 @@ def _advice(error: HubbubError) -> str:
         case ModelError(status=status) if status in _UNAUTHORIZED:
             advice = "; give the key with --key-env"
         case HttpError(status=status) | RemoteError(status=int(status)) if status in _UNAUTHORIZED:
-            advice = "; give --header-env Authorization=VARIABLE, with 'Bearer …' in the variable"
+            advice = (
+                "; give --header-env Authorization=VARIABLE, with 'Bearer …' in the variable, or run `hubbub login URL`"
+            )
         case LoginRequired() | MetadataError():
             advice = "; or give --header-env Authorization=VARIABLE, with 'Bearer …' in the variable"
         case OAuthError():

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from hubbub import bounds
 from hubbub.errors import PromptNotFound, ToolNotFound
-from hubbub.governance.decision import Action, Target
+from hubbub.governance.decision import Target
 from hubbub.hub.builtin_tools import builtin_items, builtin_target, register_builtins
 from hubbub.hub.catalog import Catalog, CatalogView, Item
 from hubbub.hub.config import CALL, CONNECT, SEARCH
@@ -22,9 +22,9 @@ from hubbub.hub.list_entries import ListKind
 from hubbub.hub.list_pages import ListPages
 from hubbub.hub.local import LocalUpstream
 from hubbub.hub.methods import METHODS, call_by_name
-from hubbub.hub.search import SearchIndex
 from hubbub.hub.status import upstream_metrics
 from hubbub.hub.subscriptions import ResourceLocation
+from hubbub.hub.visible_items import HeldScopes, Shows, VisibleItems, show_all
 from hubbub.ports import ConnectionFactory, Peer, Sealer
 from hubbub.protocol.calls import Call, Caller, Principal, Reply
 from hubbub.server.client_sessions import AppLogins, ClientSessions
@@ -42,44 +42,6 @@ _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 _SEARCH_TOOLS = (SEARCH, CALL)
 _REMOVED_VIEW = ViewSettings(servers=())
 """Settings of a removed view: it shows nothing to clients that are still connected."""
-
-
-class Shows(Protocol):
-    """Whether the policy shows a target to some callers."""
-
-    def __call__(self, target: Target, action: Action = "list") -> bool:
-        """Return whether `action` would find it."""
-
-
-def _show_all(target: Target, action: Action = "list") -> bool:
-    return True
-
-
-class VisibleItems:
-    """The part of a view that callers see who have the same scopes and for whom the policy decides alike."""
-
-    def __init__(self, catalog_view: CatalogView, pages: ListPages, shows: Shows) -> None:
-        self.catalog_view = catalog_view
-        self.pages = pages
-        self.shows = shows
-
-    @cached_property
-    def index(self) -> SearchIndex:
-        """Search index of all tools that a search may find."""
-        tools = [item for item in self.catalog_view.tools.values() if self.shows(item.target, "search")]
-        return SearchIndex(tools, self.catalog_view.descriptions)
-
-
-class HeldScopes(NamedTuple):
-    """The scopes of a caller that any item requires."""
-
-    held: frozenset[str]
-    with_obtainable: frozenset[str]
-    """With those that it can ask for: enough to see a tool."""
-
-    def cover(self, item: Item) -> bool:
-        """Whether an item exists for the caller."""
-        return item.scopes <= (self.with_obtainable if item.kind == "tool" else self.held)
 
 
 class Front(Server, IdentifiesPeople):
@@ -168,7 +130,7 @@ class Front(Server, IdentifiesPeople):
         governor = self.hub.governor
         if held_scopes is not None:
             catalog = catalog.select(held_scopes.cover)
-        shows: Shows = _show_all
+        shows: Shows = show_all
         if governor is not None and principal is not None:
             shows = partial(governor.shows, principal)
             catalog = catalog.select(lambda item: shows(item.target))
@@ -208,7 +170,7 @@ class Front(Server, IdentifiesPeople):
         if self._builtins is None:
             self._builtins = builtin_items(self)
         own = self._builtins[kind]
-        if shows is not _show_all:
+        if shows is not show_all:
             own = {name: item for name, item in own.items() if shows(item.target)}
         if kind != "tools":
             found: dict[str, Item] = getattr(shown, kind)

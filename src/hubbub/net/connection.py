@@ -139,11 +139,14 @@ class Connection(asyncio.Protocol):
             self.abort()  # a second response
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; of duplicates, the first. Trailers are ignored: they come after the checks."""
+        """Keep a header; of duplicates, the first, but every challenge. Trailers are ignored: they come too late."""
         if self._response is not None and self._response.status:
             return
         known = _COMMON_NAMES.get(name) or name.decode("latin-1").lower()
-        self._headers.setdefault(known, value.decode(errors="replace"))
+        text = value.decode(errors="replace")
+        first = self._headers.setdefault(known, text)
+        if first is not text and known == "www-authenticate":
+            self._headers[known] = f"{first}, {text}"
 
     def on_headers_complete(self) -> None:
         """Pass the head to the response; interim responses (1xx) are skipped."""

@@ -209,6 +209,14 @@ async def test_quirks_change_the_requests_to_one_issuer() -> None:
     assert asked["audience"] == "notes"
 
 
+async def test_the_challenge_for_a_token_is_found_among_several_headers() -> None:
+    async with protected_server() as server:
+        server.challenge = f'Negotiate\r\nwww-authenticate: {server.challenge}, scope="read"'
+        async with server.client():
+            pass
+        assert server.authorizations[0]["scope"] == "read"
+
+
 async def test_a_missing_scope_is_requested_together_with_those_that_were_granted() -> None:
     async with protected_server() as server:
         server.challenge += ', scope="read"'

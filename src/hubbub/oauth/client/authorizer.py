@@ -103,7 +103,7 @@ class OAuthAuthorizer:
                 return False  # the server refuses what its authorization server has just issued
             with self._paused_timeouts():
                 await self._share("obtain", lambda: self._obtain(challenge, sent))
-            return True
+            return sent.get("Authorization") != self._headers.get("Authorization")
         return await self._step_up(challenge, sent)
 
     def remember_nonce(self, nonce: str) -> None:
@@ -189,6 +189,8 @@ class OAuthAuthorizer:
         known = self._credentials
         if known is not None and known.issuer == discovered.issuer and await self._refresh(known):
             return
+        if discovered.is_guessed and self._settings.grant == "authorization_code" and self._redirect_handler() is None:
+            return  # it may not use OAuth at all: its own answer says more than `LoginRequired`
         await self._log_in(challenge, sent, more_scopes=(), discovered=discovered)
 
     async def _refresh(self, credentials: Credentials) -> bool:

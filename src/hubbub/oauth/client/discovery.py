@@ -50,6 +50,8 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
     """The identifier of the MCP server; None for servers of 2025-03-26, which have none."""
     scopes_supported: tuple[str, ...] = ()
     requires_dpop: bool = False
+    is_guessed: bool = False
+    """Whether nothing was published, so that the server may not use OAuth at all."""
 
 
 async def discover(
@@ -69,8 +71,9 @@ async def discover(
     resource = await _find_resource(documents, server_url, challenge.resource_metadata)
     if resource is None:
         chosen = issuer or at_origin(server_url, "")
-        server = await fetch_server_metadata(issuer_documents, chosen) or _default_endpoints(chosen)
-        return _check_server(chosen, server, None)
+        server = await fetch_server_metadata(issuer_documents, chosen)
+        checked = _check_server(chosen, server or _default_endpoints(chosen), None)
+        return msgspec.structs.replace(checked, is_guessed=server is None)
     chosen = _select_issuer(resource, server_url, issuer)
     check_endpoint(chosen, f"The authorization server of {show_url(server_url)}")
     found = await fetch_server_metadata(issuer_documents, chosen)

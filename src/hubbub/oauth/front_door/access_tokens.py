@@ -97,6 +97,8 @@ class LocalTokens:
         self._key_generation = key_generation
         self._clock = clock
         self._ended: set[str] = set()
+        self._ended_here: dict[str, float] = {}
+        """The grants that ended in this process, and when their last access token has expired."""
         self._ended_generation = 0
         self._grants: OrderedDict[str, tuple[str, str]] = OrderedDict()
         """The grant and the API key of principals that were verified, with tenants."""
@@ -108,15 +110,21 @@ class LocalTokens:
         return self._keys.generation + self._ended_generation + self._key_generation() + tenants
 
     def set_ended(self, sids: Iterable[str]) -> None:
-        """Set the grants that have ended, as the store has them."""
-        ended = set(sids)
+        """Set the grants that have ended, as the store had them when it was read."""
+        now = self._clock()
+        # What ended here meanwhile may not have been in the store then.
+        self._ended_here = {sid: until for sid, until in self._ended_here.items() if until > now}
+        ended = {*sids, *self._ended_here}
         if ended - self._ended:
             self._ended_generation += 1
         self._ended = ended
 
     def add_ended(self, sids: Iterable[str]) -> None:
         """Refuse the tokens of these grants at once."""
-        self.set_ended(self._ended.union(sids))
+        new = dict.fromkeys(sids, self._clock() + limits.ACCESS_TOKEN_S)
+        if new:
+            self._ended_here |= new
+            self.set_ended(self._ended)
 
     async def verify(self, token: bytes) -> VerifiedToken:
         """Verify a token.

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hubbub.errors import HubbubError, StoreFailed
+from hubbub.errors import ConnectionClosed, HubbubError, StoreFailed
 from hubbub.oauth.errors import OAuthError
 from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.attempts import Attempts
@@ -147,10 +147,10 @@ class AuthorizationFlow:
         from hubbub.oauth.front_door.grants import RequestRefused, check_authorization_request
 
         try:
-            parameters = read_query(exchange) if exchange.method != "POST" else await read_form(exchange)
+            parameters = read_query(exchange)
         except BadParameters as error:
             raise PageError(f"The app sent a wrong request: {error}.") from None
-        client = await self._find_client(first(parameters, "client_id"))
+        client = await self._find_client(first(parameters, "client_id"), exchange)
         redirect_uri = first(parameters, "redirect_uri")
         if not client.check_redirect_uri(redirect_uri):
             # Never redirected to: it could be anybody's.
@@ -166,9 +166,9 @@ class AuthorizationFlow:
             return
         await self._start_login(exchange, request)
 
-    async def _find_client(self, client_id: str) -> Client:
+    async def _find_client(self, client_id: str, exchange: HttpExchange) -> Client:
         try:
-            client = await self._clients.find(client_id)
+            client = await self._clients.find(client_id, exchange.client)
         except StoreFailed:
             raise
         except OAuthError as error:
@@ -187,6 +187,8 @@ class AuthorizationFlow:
         resource = self._config.find_resource(parameters.get("resource", []))
         if resource is None:
             raise RequestRefused("invalid_target", "resource must be the URL of one endpoint of this server.")
+        if len(first(parameters, "state")) > limits.PARAMETER_CHARACTERS:
+            raise RequestRefused("invalid_request", "state is too long.")
         scopes = tuple(dict.fromkeys(first(parameters, "scope").split()))
         if len(scopes) > limits.SCOPES or not all(map(is_scope, scopes)):
             raise RequestRefused("invalid_scope", "scope has too many scopes, or malformed ones.")
@@ -306,9 +308,12 @@ class AuthorizationFlow:
                 logger.info("oauth_key_refused", extra={"client": exchange.client})
                 problem, status = "This key is unknown, expired or revoked.", 403
         request = login.request
+        client_name = "This server"
+        if request is not None:
+            client_name = (await self._find_client(request.client_id, exchange)).name
         page = pages.login_page(
             server_name=self._config.server_name,
-            client_name="This server" if request is None else (await self._find_client(request.client_id)).name,
+            client_name=client_name,
             action=self._config.url(LOGIN_PATH),
             state=state,
             problem=problem,
@@ -330,7 +335,7 @@ class AuthorizationFlow:
         """Continue after the login: with the consent page, or at once if the person consented before."""
         from hubbub.oauth.front_door import store
 
-        client = await self._find_client(request.client_id)
+        client = await self._find_client(request.client_id, exchange)
         scopes = self._choose_scopes(request, user)
         state = ConsentState(request, hash_browser(self._browser.read(exchange)), user, scopes)
         authorization, target = _authorization(state, client), redirect_target(request.redirect_uri)
@@ -365,7 +370,7 @@ class AuthorizationFlow:
             sealed = ""
         state = self._open(exchange, _CONSENT, sealed, ConsentState)
         request = state.request
-        client = await self._find_client(request.client_id)
+        client = await self._find_client(request.client_id, exchange)
         parts = urlsplit(request.redirect_uri)
         view = pages.ConsentView(
             server_name=self._config.server_name,
@@ -398,7 +403,7 @@ class AuthorizationFlow:
             description = "The person did not allow it."
             await self._respond_to_client(exchange, request.redirect_uri, request.state, "access_denied", description)
             return
-        await self._issue_code(exchange, state, await self._find_client(request.client_id), is_new=True)
+        await self._issue_code(exchange, state, await self._find_client(request.client_id, exchange), is_new=True)
 
     async def _issue_code(self, exchange: HttpExchange, state: ConsentState, client: Client, *, is_new: bool) -> None:
         from hubbub.oauth.front_door import store
@@ -453,6 +458,8 @@ class AuthorizationFlow:
     async def _serve(self, exchange: HttpExchange, handler: Callable[[HttpExchange], Awaitable[None]]) -> None:
         try:
             await handler(exchange)
+        except ConnectionClosed:
+            raise
         except PageError as error:
             await self._respond_with_error(exchange, error)
         except HubbubError as error:

@@ -39,15 +39,15 @@ class ClientDirectory:
         self._documents = documents
         self._clock = clock
 
-    async def find(self, client_id: str) -> Client | None:
-        """Return a client; None if it is unknown.
+    async def find(self, client_id: str, address: str) -> Client | None:
+        """Return a client; None if it is unknown. `address`: the network address of who asks.
 
         Raises: OAuthError, if its document cannot be used; StoreFailed.
         """
         if not 0 < len(client_id) <= limits.CLIENT_ID_CHARACTERS:
             return None
         if client_id.startswith("https://"):
-            return await self._documents.find(client_id)
+            return await self._documents.find(client_id, address)
         return await self._database().read(lambda connection: self._read(connection, client_id))
 
     def _read(self, connection: Connection, client_id: str) -> Client | None:

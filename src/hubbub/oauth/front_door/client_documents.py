@@ -18,8 +18,10 @@ from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.documents import DocumentClient
 from hubbub.oauth.errors import MetadataError, OAuthError
 from hubbub.oauth.front_door import limits
+from hubbub.oauth.front_door.attempts import Attempts
 from hubbub.oauth.front_door.clients import Client, display_name, parse_metadata
 from hubbub.oauth.metadata import show_url
+from hubbub.security.rates import Rate
 
 _HTTPS_PORT: Final = 443
 
@@ -34,10 +36,11 @@ class ClientDocuments:
         self._rules = rules
         self._clock = clock
         self._clients: OrderedDict[str, tuple[Client, float]] = OrderedDict()
+        self._attempts = Attempts(Rate(limits.CLIENT_DOCUMENTS_PER_MINUTE, 60, "minute"), clock)
         self._fetching = 0
 
-    async def find(self, client_id: str) -> Client:
-        """Return the client that a document describes.
+    async def find(self, client_id: str, address: str) -> Client:
+        """Return the client that a document describes. `address`: the network address of who asks.
 
         Raises: OAuthError, which says why there is none.
         """
@@ -45,15 +48,17 @@ class ClientDocuments:
         if known is not None and self._clock() - known[1] < limits.CLIENT_DOCUMENT_S:
             self._clients.move_to_end(client_id)
             return known[0]
-        client = await self._fetch(client_id)
+        host = check_client_url(client_id)
+        if wait_s := self._attempts.wait_s(address):
+            raise OAuthError(f"Too many client documents were asked for; try again in {wait_s} s")
+        client = await self._fetch(client_id, host)
         self._clients[client_id] = client, self._clock()
         self._clients.move_to_end(client_id)
         if len(self._clients) > limits.CLIENT_DOCUMENTS:
             self._clients.popitem(last=False)
         return client
 
-    async def _fetch(self, url: str) -> Client:
-        host = check_client_url(url)
+    async def _fetch(self, url: str, host: str) -> Client:
         if self._fetching >= limits.CLIENT_DOCUMENT_FETCHES:
             raise OAuthError("Too many client documents are being fetched; try again in a moment")
         self._fetching += 1

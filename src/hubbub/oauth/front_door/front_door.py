@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus, urlsplit
 
-from hubbub.errors import HubbubError, MessageTooLarge, PackUnavailable, StoreFailed
+from hubbub.errors import ConnectionClosed, HubbubError, MessageTooLarge, PackUnavailable, StoreFailed
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof
 from hubbub.oauth.errors import MetadataError, OAuthError
@@ -148,7 +148,7 @@ class FrontDoor:
         if has_provider:
             login = {CALLBACK_PATH: {"GET": flow.callback}}
         return {
-            AUTHORIZE_PATH: {"GET": flow.authorize, "POST": flow.authorize},
+            AUTHORIZE_PATH: {"GET": flow.authorize},
             CONSENT_PATH: {"GET": flow.show_consent, "POST": flow.decide},
             pages.STYLE_PATH: {"GET": serve_style},
             **login,
@@ -293,6 +293,8 @@ class FrontDoor:
             is_redirect = error.message.startswith("redirect_uris")
             code = "invalid_redirect_uri" if is_redirect else "invalid_client_metadata"
             await respond_error(exchange, code, error.message)
+        except ConnectionClosed:
+            raise
         except HubbubError as error:
             await self._respond_to_failure(exchange, error)
 
@@ -320,7 +322,7 @@ class FrontDoor:
             headers = _client_headers(exchange)
             jkt = self._check_proof(exchange)
             client_id = first(form, "client_id") or _basic_user(headers)
-            client = await self._clients.find(client_id)
+            client = await self._clients.find(client_id, exchange.client)
             make = await self._prepare(client, jkt)
             response = await answer(form, headers, make)
             self.tokens.add_ended(response.ended_sids)
@@ -329,6 +331,8 @@ class FrontDoor:
             await respond_json(exchange, response.status, response.body, fields or ((b"cache-control", b"no-store"),))
         except BadParameters as error:
             await respond_error(exchange, "invalid_request", str(error))
+        except ConnectionClosed:
+            raise
         except InvalidProof as error:
             await respond_error(exchange, "invalid_dpop_proof", error.message)
         except OAuthError as error:

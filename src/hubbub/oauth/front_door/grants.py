@@ -209,7 +209,8 @@ class _CodeGrant(AuthorizationCodeGrant):  # type: ignore[misc]
         _check_resource(self.request, code.authorization)
         if code.dpop_jkt and code.dpop_jkt != context.jkt:
             raise InvalidGrantError("The code is bound to another DPoP key.")
-        grant, token = store.add_grant(context.connection, code, context.jkt, context.now)
+        grant, token, ended = store.add_grant(context.connection, code, context.jkt, context.now)
+        self.server.ended_sids += ended
         response = self.server.make_response(grant, code.authorization.scopes, token)
         return 200, response, self.TOKEN_RESPONSE_HEADER
 

@@ -62,6 +62,8 @@ CLIENT_DOCUMENTS: Final = 1000
 """Client ID Metadata Documents in the cache."""
 CLIENT_DOCUMENT_FETCHES: Final = 16
 """Documents that are fetched at the same time."""
+CLIENT_DOCUMENTS_PER_MINUTE: Final = 30
+"""Documents that one network address may cause to be fetched."""
 
 REVOCATION_CHECK_S: Final = 5.0
 """How often a process asks the store for grants that another process ended."""

@@ -83,12 +83,14 @@ def take_code(
 # -- grants --------------------------------------------------------------------
 
 
-def add_grant(connection: Connection, code: AuthorizationCode, jkt: str, now: float) -> tuple[Grant, RefreshToken]:
-    """Start a grant; of too many grants of one user, the one used longest ago ends."""
+def add_grant(
+    connection: Connection, code: AuthorizationCode, jkt: str, now: float
+) -> tuple[Grant, RefreshToken, list[str]]:
+    """Start a grant; of too many grants of one user, the one used longest ago ends, and is returned too."""
     authorization = code.authorization
     user = authorization.user
     mine = and_(grants.c.tenant == user.tenant, grants.c.user_name == user.name)
-    _end_oldest_grants(connection, mine, now)
+    ended = _end_oldest_grants(connection, mine, now)
     token = RefreshToken.new()
     grant = Grant(sid=secrets.token_urlsafe(16), authorization=authorization, jkt=jkt)
     row = {
@@ -107,7 +109,7 @@ def add_grant(connection: Connection, code: AuthorizationCode, jkt: str, now: fl
     }
     add_row(connection, grants, row)
     _renew_client(connection, authorization.client_id, now)
-    return grant, token
+    return grant, token, ended
 
 
 def find_grant(connection: Connection, token: RefreshToken, now: float) -> Grant | None:
@@ -192,10 +194,10 @@ def _grant_info(row: Row[Any]) -> GrantInfo:
     )
 
 
-def _end_oldest_grants(connection: Connection, mine: Any, now: float) -> None:
+def _end_oldest_grants(connection: Connection, mine: Any, now: float) -> list[str]:
     newest_first = select(grants.c.sid).where(mine).order_by(grants.c.used_at.desc(), grants.c.sid)
     surplus = connection.execute(newest_first.offset(limits.GRANTS_PER_USER - 1).limit(limits.GRANTS_PER_USER))
-    end_grants(connection, [row.sid for row in surplus], now)
+    return end_grants(connection, [row.sid for row in surplus], now)
 
 
 # -- consents ------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,6 +18,7 @@ from hubbub.protocol.http_headers import HeaderList
 
 COOKIE_NAME: Final = "hubbub-login"
 _COOKIE_S: Final = 86_400
+_COOKIE_VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _FIELDS: Final = 64
 _REPEATABLE: Final = frozenset(("resource",))
 _NO_STORE: Final = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
@@ -160,7 +162,7 @@ class Browser:
     def read_or_make(self, exchange: HttpExchange) -> tuple[str, HeaderList]:
         """Return the cookie and the header that sets it."""
         value = self.read(exchange)
-        if not 32 <= len(value) <= 64 or not value.isascii():
+        if not _COOKIE_VALUE.fullmatch(value):
             value = secrets.token_urlsafe(32)
         # `Lax`: the identity provider's redirect back is a navigation from another site.
         attributes = f"Path=/; Max-Age={_COOKIE_S}; HttpOnly; SameSite=Lax{'; Secure' if self._is_secure else ''}"
