@@ -128,9 +128,10 @@ class JwtVerifier:
         mapping = self._settings.claims
         if self._identity is not None:
             return make_token_principal(parse_claims(payload), mapping, self._identity)
+        name = mapping.name_prefix + claims.sub
         if mapping.scopes != DEFAULT_SCOPE_CLAIMS:
-            return Principal(claims.sub, read_scopes(parse_claims(payload), mapping.scopes))
-        return Principal(claims.sub, _scopes(claims))
+            return Principal(name, read_scopes(parse_claims(payload), mapping.scopes))
+        return Principal(name, _scopes(claims))
 
     def _check_claims(self, payload: bytes) -> _Claims:
         try:
