@@ -135,7 +135,7 @@ class Introspection:
         if not isinstance(subject, str):
             raise InvalidJwt("the subject is missing")
         check_subject(subject)
-        return Principal(subject, read_scopes(claims, self._claims.scopes))
+        return Principal(self._claims.name_prefix + subject, read_scopes(claims, self._claims.scopes))
 
 
 def _read_time(claims: dict[str, Any], name: str, default: float) -> float:
