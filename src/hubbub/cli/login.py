@@ -21,14 +21,11 @@ from hubbub.cli.stored_logins import (
 )
 from hubbub.cli.terminal import ask, is_interactive, note
 from hubbub.errors import SettingsError
-from hubbub.oauth.client.authorizer import OAuthAuthorizer
-from hubbub.oauth.client.browser_login import BrowserLogin
-from hubbub.oauth.client.credential_store import StoredCredentials
-from hubbub.oauth.documents import DocumentClient, policy_for_discovered
 from hubbub.settings import Secret
 
 if TYPE_CHECKING:
     from hubbub.client.config import ServerConfig
+    from hubbub.oauth.client.credential_store import StoredCredentials
     from hubbub.oauth.client.oauth_client import OAuthClient
     from hubbub.oauth.client.settings import OAuth
 
@@ -109,6 +106,9 @@ def command(
     if secret_variable is not None:
         changes["client_secret"] = Secret(read_variable(secret_variable, "--client-secret-env"))
     settings = _apply_flags(target, auth_settings(server), changes)
+    from hubbub.oauth.client.browser_login import BrowserLogin  # late: `hubbub --help` loads this module
+    from hubbub.oauth.client.credential_store import StoredCredentials
+
     handler = BrowserLogin(
         note,
         redirect_uri=settings.redirect_uri,
@@ -140,6 +140,8 @@ async def _read_line() -> str | None:
 async def _log_in(
     server: ServerConfig, settings: OAuth, store: StoredCredentials, *, has_secret: bool, as_json: bool
 ) -> int:
+    from hubbub.oauth.client.authorizer import OAuthAuthorizer
+
     client = make_oauth_client(server, settings)
     await store.kind()  # a wrong HUBBUB_CREDENTIALS should not be found after the person has logged in
     credentials = await OAuthAuthorizer(client).log_in(await _ask_challenge(server, client))
@@ -159,6 +161,8 @@ async def _log_in(
 
 async def _ask_challenge(server: ServerConfig, client: OAuthClient) -> str:
     """Send a request without a token; return how the server refused it, which may name its metadata and scopes."""
+    from hubbub.oauth.documents import DocumentClient, policy_for_discovered
+
     documents = DocumentClient(policy_for_discovered(client.server_url, server.allow_private_network), client.rules)
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     response = await documents.send("POST", client.server_url, headers=headers, body=_PING)

@@ -13,10 +13,9 @@ from hubbub.cli.stored_logins import auth_settings, http_url, hub_options, make_
 from hubbub.cli.target import TargetOptions
 from hubbub.cli.terminal import note
 from hubbub.errors import HubbubError, SettingsError
-from hubbub.oauth.client.credential_store import StoredCredentials
-from hubbub.oauth.client.discovery import canonical_url
 
 if TYPE_CHECKING:
+    from hubbub.oauth.client.credential_store import StoredCredentials
     from hubbub.oauth.client.credentials import CredentialKey
 
 _HELP: Final = """Log out of a server: revoke its tokens, and delete them from this machine.
@@ -67,6 +66,9 @@ def command(
 
 
 async def _log_out(target: str | None, options: TargetOptions) -> int:
+    from hubbub.oauth.client.credential_store import StoredCredentials  # late: `hubbub --help` loads this module
+    from hubbub.oauth.client.discovery import canonical_url
+
     store = StoredCredentials()
     resource = None if target is None else canonical_url(http_url(str(resolve_remote(target, options).url)))
     keys = await store.list(resource=resource, principal="")

@@ -12,17 +12,16 @@ import msgspec
 from hubbub.cli.options import read_variable
 from hubbub.cli.target import TargetOptions, resolve_target
 from hubbub.errors import SecretUnavailable, SettingsError
-from hubbub.oauth.client.credential_store import StoredCredentials
-from hubbub.oauth.client.credentials import CredentialKey, Credentials
-from hubbub.oauth.client.oauth_client import OAuthClient
-from hubbub.oauth.client.settings import OAuth
-from hubbub.oauth.errors import printable
 from hubbub.settings.secret import Secret, SecretTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hubbub.client.config import ServerConfig
+    from hubbub.oauth.client.credential_store import StoredCredentials
+    from hubbub.oauth.client.credentials import CredentialKey, Credentials
+    from hubbub.oauth.client.oauth_client import OAuthClient
+    from hubbub.oauth.client.settings import OAuth
 
 LoginState: TypeAlias = Literal["valid", "refreshable", "expired"]
 _HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
@@ -72,6 +71,7 @@ def resolve_remote(target: str, options: TargetOptions) -> ServerConfig:
 
 def make_oauth_client(config: ServerConfig, settings: OAuth) -> OAuthClient:
     """Make the OAuth client of a server."""
+    from hubbub.oauth.client.oauth_client import OAuthClient  # late: `hubbub --help` loads this module
 
     async def reveal(secret: Secret) -> str:
         if not isinstance(secret, SecretTemplate):
@@ -91,6 +91,8 @@ def make_oauth_client(config: ServerConfig, settings: OAuth) -> OAuthClient:
 
 def auth_settings(config: ServerConfig) -> OAuth:
     """Return how to log in at a server: as the settings say, or by discovery."""
+    from hubbub.oauth.client.settings import OAuth
+
     return config.auth if isinstance(config.auth, OAuth) else OAuth()
 
 
@@ -176,4 +178,6 @@ def _read_id_token(token: str | None) -> dict[str, str]:
         return {}
     if not isinstance(claims, dict):
         return {}
+    from hubbub.oauth.errors import printable
+
     return {name: printable(value) for name, value in claims.items() if isinstance(value, str) and printable(value)}

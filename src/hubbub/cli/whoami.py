@@ -13,8 +13,6 @@ from hubbub.cli.output import write_json, write_lines
 from hubbub.cli.stored_logins import format_login, format_store, http_url, read_logins, resolve_remote
 from hubbub.cli.target import TargetOptions
 from hubbub.cli.terminal import note
-from hubbub.oauth.client.credential_store import StoredCredentials
-from hubbub.oauth.client.discovery import canonical_url
 
 _HELP: Final = """Show who is logged in at a server, or at all servers.
 
@@ -40,6 +38,9 @@ def command(target: str | None, config: str | None, as_json: bool) -> int:
 
 
 async def _show(target: str | None, options: TargetOptions, *, as_json: bool) -> int:
+    from hubbub.oauth.client.credential_store import StoredCredentials  # late: `hubbub --help` loads this module
+    from hubbub.oauth.client.discovery import canonical_url
+
     store = StoredCredentials()
     resource = None if target is None else canonical_url(http_url(str(resolve_remote(target, options).url)))
     logins = await read_logins(store, resource)
