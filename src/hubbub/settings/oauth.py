@@ -79,6 +79,15 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         setting('The scopes that a value of these claims permits: `admins = ["hub:admin"]`.', form="[section]"),
     ] = {}
 
+    max_session_s: Annotated[
+        float,
+        setting(
+            "Seconds after which people log in again, if the provider issues no refresh token with which this server "
+            "can ask about them.",
+            gt=0,
+        ),
+    ] = 86_400
+
     def __post_init__(self) -> None:
         _check_url(self.issuer, "issuer")
 
