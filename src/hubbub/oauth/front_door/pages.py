@@ -78,7 +78,9 @@ class ConsentView(msgspec.Struct, frozen=True, kw_only=True):
     server_name: str
     client_name: str
     verified_host: str
-    """Empty if nobody confirmed who the client is."""
+    """The host that published the client's document; empty if it has none."""
+    is_configured: bool
+    """Whether the operator of this server named the client in the settings."""
     user: str
     tenant: str
     scopes: Sequence[str]
@@ -101,7 +103,10 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
     """Ask whether a client may act for the person who logged in."""
     name = escape(view.client_name)
     account = escape(view.user) + (f" ({escape(view.tenant)})" if view.tenant else "")
-    if view.verified_host:
+    is_verified = bool(view.verified_host) or view.is_configured
+    if view.is_configured:
+        client, warning = f"{name}, set up by the operator of this server", ""
+    elif view.verified_host:
         client = f"{name}, published by <strong>{escape(view.verified_host)}</strong>"
         warning = ""
     else:
@@ -112,7 +117,7 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
         )
     if view.is_local:
         target = f"a program on this computer (<code>{escape(view.redirect_target)}</code>)"
-        if view.verified_host:
+        if is_verified:
             warning = (
                 '<p class="warning">Access goes to a program on this computer. Continue only if you started this '
                 "login yourself.</p>"
