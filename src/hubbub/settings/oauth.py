@@ -204,4 +204,5 @@ def _check_url(url: str, name: str, *, allows_query: bool = False) -> None:
         is_valid, host, parts = False, "", urlsplit("")
     if not is_valid or not (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK_HOSTS)):
         # The URL is not shown: it may contain a password.
-        raise ValueError(f"{name} must be an https URL without user and {'' if allows_query else 'query, '}fragment")
+        parts_refused = "user and fragment" if allows_query else "user, query and fragment"
+        raise ValueError(f"{name} must be an https URL, or an http URL of this machine, without {parts_refused}")

@@ -24,6 +24,7 @@ from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGr
 from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7636 import CodeChallenge
 
+from hubbub.errors import HubbubError
 from hubbub.oauth.front_door import store
 from hubbub.oauth.front_door.clients import AUTH_METHODS, Client, hash_secret
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken
@@ -36,7 +37,7 @@ SignToken = Callable[[Grant, tuple[str, ...]], str]
 FindClient = Callable[[str], Client | None]
 
 
-class RequestRefused(Exception):
+class RequestRefused(HubbubError):
     """An authorization request that must not lead to a login."""
 
     def __init__(self, error: str, description: str, redirect_uri: str = "") -> None:
@@ -165,13 +166,14 @@ class _Server(AuthorizationServer):  # type: ignore[misc]
         return TokenResponse(status, content, tuple(headers), tuple(self.ended_sids))
 
     def make_response(self, grant: Grant, scopes: tuple[str, ...], token: RefreshToken) -> dict[str, Any]:
-        response: dict[str, Any] = {
+        return {
             "access_token": self.context.sign(grant, scopes),
             "token_type": "DPoP" if grant.jkt else "Bearer",
             "expires_in": int(self.context.lifetime_s),
             "refresh_token": str(token),
+            # Also if there are none: without it, clients believe that they got what they asked for (RFC 6749 §5.1).
+            "scope": " ".join(scopes),
         }
-        return response | ({"scope": " ".join(scopes)} if scopes else {})
 
 
 class _RequiredChallenge(CodeChallenge):  # type: ignore[misc]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -165,13 +166,19 @@ def login_page(*, server_name: str, client_name: str, action: str, state: str, p
     return make_page(f"Log in – {server_name}", body, style_url)
 
 
-def error_page(*, server_name: str, title: str, message: str, style_url: str) -> bytes:
+def error_page(*, server_name: str, title: str, message: str, style_url: str, return_url: str = "") -> bytes:
     """Say why the login cannot go on."""
+    host = urlsplit(return_url).hostname or ""
+    way_back = (
+        f'<p>You can return to <a href="{escape(return_url)}" rel="noreferrer">{escape(host)}</a>, if you trust it.</p>'
+        if return_url
+        else '<p class="muted">You can close this page.</p>'
+    )
     body = f"""\
 <p class="server">{escape(server_name)}</p>
 <h1>{escape(title)}</h1>
 <p>{escape(message)}</p>
-<p class="muted">You can close this page.</p>"""
+{way_back}"""
     return make_page(f"{title} – {server_name}", body, style_url)
 
 

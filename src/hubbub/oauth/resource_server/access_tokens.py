@@ -214,14 +214,21 @@ class AccessTokens:
         return Refusal(
             403,
             f"This server needs an access token with the scopes {needed}; get one and retry",
-            self.challenge_scopes(path, principal, self._required_scopes, scheme=scheme),
+            self._challenge_scopes(path, principal, self._required_scopes, scheme),
             principal=principal.name,
         )
 
     def challenge_scopes(
-        self, path: str, principal: Principal, needed: frozenset[str], *, scheme: str = ""
+        self, headers: Headers, path: str, principal: Principal, needed: frozenset[str]
     ) -> tuple[tuple[bytes, bytes], ...]:
-        """Return the headers of a refused request that needs these scopes: they ask for those of the token, too."""
+        """Return the headers of the refusal of a request that needs these scopes."""
+        credential = self._read_credential(headers)
+        return self._challenge_scopes(path, principal, needed, "" if credential is None else credential.scheme)
+
+    def _challenge_scopes(
+        self, path: str, principal: Principal, needed: frozenset[str], scheme: str
+    ) -> tuple[tuple[bytes, bytes], ...]:
+        # They ask for the scopes of the token too, which the new one would lose otherwise.
         challenge = self._resource.challenge(
             path,
             scheme=scheme,
