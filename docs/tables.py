@@ -32,7 +32,7 @@ from hubbub.settings.governance import (
     TenantSettings,
 )
 from hubbub.settings.hub import HubSettings, ViewSettings
-from hubbub.settings.oauth import IntrospectionSettings, IssuerSettings, OAuthSettings, ProviderSettings
+from hubbub.settings.oauth import ClientSettings, IntrospectionSettings, IssuerSettings, OAuthSettings, ProviderSettings
 from hubbub.settings.servers import ServerOAuthSettings, ServerSettings, ToolSettings
 from hubbub.settings.sources import variable_names
 
@@ -147,6 +147,11 @@ def oauth_introspection() -> list[list[str]]:
     return _section("introspection", IntrospectionSettings)
 
 
+def oauth_clients() -> list[list[str]]:
+    """The settings of one app that the operator set up."""
+    return _section("[[oauth.clients]]", ClientSettings)
+
+
 def oauth_provider() -> list[list[str]]:
     """Every setting of the provider of the front door."""
     return _section("[oauth.provider]", ProviderSettings)
@@ -249,6 +254,7 @@ TABLES = {
     "oauth": oauth,
     "oauth_issuers": oauth_issuers,
     "oauth_introspection": oauth_introspection,
+    "oauth_clients": oauth_clients,
     "oauth_provider": oauth_provider,
     "activity": activity,
     "activity_privacy": activity_privacy,

@@ -69,6 +69,26 @@ def browse(tab: Tab, person: str, provider: ProviderProcess, hub: ProtectedSite)
     return go
 
 
+def test_the_consent_page_fits_into_a_small_window(tab: Tab, node: str, tmp_path: Path) -> None:
+    ring = Keyring(tmp_path / "keys.toml")
+    (key,) = ring.add("alice", tenant="acme", user="alice", scopes=("notes:read", "notes:write")).values()
+    shown: list[str] = []
+
+    def go(url: str) -> None:
+        tab.command("Emulation.setDeviceMetricsOverride", width=780, height=490, deviceScaleFactor=1, mobile=False)
+        tab.open(url)
+        tab.fill("input[name=key]", key)
+        tab.press("button[type=submit]")
+        take_picture(tab, "consent-small")
+        shown.append(tab.text)
+        assert tab.evaluate(f"document.querySelector('{ALLOW}').getBoundingClientRect().bottom <= innerHeight")
+        tab.press(ALLOW)
+
+    with open_hub_with_keys(tmp_path, ring.path) as hub, closing(TypeScriptClient(node, JUDGES, hub.url, go)) as client:
+        assert client.list_tools()
+    assert "notes:write" in shown[0]
+
+
 async def test_the_python_client_calls_a_tool_for_the_person_in_the_browser(
     tab: Tab, oidc_provider: ProviderProcess, hub: ProtectedSite
 ) -> None:

@@ -92,6 +92,25 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         _check_url(self.issuer, "issuer")
 
 
+class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One app that the operator set up, if this server is an authorization server: a table of `[[oauth.clients]]`."""
+
+    client_id: Annotated[str, setting("What the app is set up with; any text.", min_length=1)]
+    name: Annotated[str, setting("What the consent page calls it.", min_length=1)]
+    redirect_uris: Annotated[
+        tuple[str, ...],
+        setting(
+            "Where people return to after the login; on loopback addresses with any port.", form="URL", min_length=1
+        ),
+    ]
+    client_secret: Annotated[
+        SecretSource | None,
+        setting(
+            "Its secret: env, file, keyring or command. Default: none, for an app without a server.", form="SOURCE"
+        ),
+    ] = None
+
+
 class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Access tokens: `[oauth]`."""
 
@@ -122,6 +141,10 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     provider: Annotated[
         ProviderSettings | None, setting("The OpenID provider at which people log in.", form="[section]")
     ] = None
+    clients: Annotated[
+        tuple[ClientSettings, ...],
+        setting("Apps that need not register, if this server is an authorization server.", form="[[table]]"),
+    ] = ()
     database: Annotated[
         str | None,
         setting(
@@ -147,6 +170,10 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(
                 "public_url must be set: clients find the authorization servers, and tokens name this server, by it"
             )
+        if self.clients and not self.has_front_door:
+            raise ValueError("clients are those of an authorization server; set front_door or the section provider")
+        if len({client.client_id for client in self.clients}) != len(self.clients):
+            raise ValueError("clients must differ in client_id")
         if _OFFLINE_ACCESS in self.scopes:
             raise ValueError(
                 f"scopes must not contain {_OFFLINE_ACCESS!r}: it is between the client and the authorization server"

@@ -18,7 +18,8 @@ async def test_the_page_names_the_app_the_scopes_the_redirect_and_the_account(tm
         assert "&lt;b&gt;Mail &amp; &quot;Co&quot;&lt;/b&gt;" in page.text
         assert "<b>" not in page.text
         assert "(unverified)" in page.text
-        assert "<code>notes:write</code>" in page.text
+        assert "Use the permission <code>notes:write</code>" in page.text
+        assert page.text.index("<dd>ada</dd>") < page.text.index("<code>notes:write</code>")
         assert "<strong>app.example</strong>" in page.text
         assert "<dd>ada</dd>" in page.text
         assert "Notes &amp; more" in page.text

@@ -1,6 +1,7 @@
 """A hub from its settings, at which apps log in and call tools."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from tests.http.keyring import Keyring
 from tests.hub.upstream_callers import make_caller, request_result
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import ScriptedBrowser
-from tests.oauth.front_door.door_site import JSON, App, Door, free_port
+from tests.oauth.front_door.door_site import JSON, WEB_REDIRECT_URI, App, Door, free_port
 
 from hubbub import SettingsError
 from hubbub.admin.access import local_operator
@@ -178,6 +179,54 @@ async def test_pages_of_other_origins_may_use_the_endpoints_for_clients(tmp_path
         page = await hub.door.post_json("/oauth/register", {"redirect_uris": ["https://a.example/"]}, origin)
         assert (page.status, page.headers["Access-Control-Allow-Origin"]) == (201, "*")
         assert (await hub.door.send("/oauth/authorize", headers=origin)).status == 403
+
+
+CLIENTS = """front_door = true
+[[oauth.clients]]
+client_id = "desktop"
+name = "Desktop"
+redirect_uris = ["http://127.0.0.1/callback"]
+[[oauth.clients]]
+client_id = "reports"
+name = "Reports"
+redirect_uris = ["https://app.example/callback"]
+client_secret = { env = "APP_SECRET" }
+"""
+
+
+async def test_apps_of_the_settings_need_not_register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APP_SECRET", "the secret")
+    async with open_hub(tmp_path, CLIENTS) as hub:
+        desktop = App(hub.door, "desktop")
+        tokens = await desktop.tokens()
+        assert await hub.list_tools(tokens["access_token"])
+        assert "Desktop, set up by the operator of this server" in desktop.pages[0].text
+        assert (await desktop.open(redirect_uri="https://app.example/callback")).status == 400
+        reports = App(hub.door, "reports", redirect_uri=WEB_REDIRECT_URI)
+        code = (await reports.authorize()).query["code"]
+        for wrong in (None, "wrong"):
+            assert (await reports.redeem(code, client_secret=wrong)).status in (400, 401)
+        assert (await reports.redeem(code, client_secret="the secret")).status == 200
+        pair = base64.b64encode(b"reports:the secret").decode()
+        code = (await reports.authorize()).query["code"]
+        page = await reports.redeem(code, client_id=None, headers={"Authorization": f"Basic {pair}"})
+        assert page.status == 200
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ('redirect_uris = ["http://a.example/"]', "must use https"),
+        ('redirect_uris = ["javascript:alert(1)"]', "must use https"),
+        ("redirect_uris = []", "redirect_uris"),
+        ('redirect_uris = ["https://a.example/"]\nsecret = "x"', "did you mean 'client_secret'"),
+    ],
+)
+async def test_wrong_apps_of_the_settings_are_refused(tmp_path: Path, wrong: str, message: str) -> None:
+    section = f'front_door = true\n[[oauth.clients]]\nclient_id = "a"\nname = "A"\n{wrong}\n'
+    with pytest.raises(SettingsError, match=message):
+        async with open_hub(tmp_path, section):
+            pass
 
 
 async def test_people_log_in_at_the_provider_of_the_settings(oidc_provider: ProviderProcess, tmp_path: Path) -> None:

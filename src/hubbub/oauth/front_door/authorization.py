@@ -388,6 +388,7 @@ class AuthorizationFlow:
             server_name=self._config.server_name,
             client_name=client.name,
             verified_host=client.verified_host,
+            is_configured=client.is_configured,
             user=state.user.name.removeprefix(PRINCIPAL_PREFIX),
             tenant=state.user.tenant,
             scopes=state.scopes,

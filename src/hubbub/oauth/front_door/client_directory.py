@@ -1,9 +1,9 @@
-"""Finds clients: by their documents, or among those that registered themselves (RFC 7591)."""
+"""Finds clients: in the settings, by their documents, or among those that registered themselves (RFC 7591)."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +20,7 @@ from hubbub.oauth.front_door.clients import (
     redirect_target,
     registration_response,
 )
+from hubbub.oauth.front_door.provider import ReadSecret, no_secret
 
 if TYPE_CHECKING:
     from hubbub.store.sql import Connection, Database
@@ -29,12 +30,24 @@ class TooManyClients(OAuthError):
     """No more clients can register at the moment."""
 
 
+class ConfiguredClient(msgspec.Struct, frozen=True):
+    """A client of the settings."""
+
+    client: Client
+    read_secret: ReadSecret = no_secret
+
+
 class ClientDirectory:
     """The clients of one server."""
 
     def __init__(
-        self, database: Callable[[], Database], documents: ClientDocuments, clock: Callable[[], float]
+        self,
+        configured: Iterable[ConfiguredClient],
+        database: Callable[[], Database],
+        documents: ClientDocuments,
+        clock: Callable[[], float],
     ) -> None:
+        self._configured = {each.client.client_id: each for each in configured}
         self._database = database
         self._documents = documents
         self._clock = clock
@@ -42,8 +55,13 @@ class ClientDirectory:
     async def find(self, client_id: str, address: str) -> Client | None:
         """Return a client; None if it is unknown. `address`: the network address of who asks.
 
-        Raises: OAuthError, if its document cannot be used; StoreFailed.
+        Raises: OAuthError, if its document cannot be used; StoreFailed; HubbubError, if its secret cannot be read.
         """
+        configured = self._configured.get(client_id)
+        if configured is not None:
+            secret = await configured.read_secret()
+            hashed = None if secret is None else hash_secret(secret.reveal())
+            return msgspec.structs.replace(configured.client, secret_hash=hashed)
         if not 0 < len(client_id) <= limits.CLIENT_ID_CHARACTERS:
             return None
         if client_id.startswith("https://"):

@@ -50,6 +50,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """The host that published the client's document; empty if it only said who it is."""
     is_registered: bool = False
     """Whether it registered itself."""
+    is_configured: bool = False
+    """Whether the operator of this server named it in the settings."""
 
     def may_skip_consent(self, redirect_uri: str) -> bool:
         """Whether a remembered consent is enough, because another program cannot take the role of this client.
@@ -79,6 +81,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
         return hmac.compare_digest(hash_secret(client_secret), expected) and self.secret_hash is not None
 
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
+        if self.is_configured and self.secret_hash is not None:
+            return method != "none"
         return method == self.auth_method
 
     def check_response_type(self, response_type: str) -> bool:

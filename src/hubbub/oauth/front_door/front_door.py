@@ -7,7 +7,7 @@ import base64
 import binascii
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus, urlsplit
@@ -20,7 +20,7 @@ from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.access_tokens import FindPaths, LocalTokens, sign_access_token
 from hubbub.oauth.front_door.attempts import Attempts
 from hubbub.oauth.front_door.authorization import CALLBACK_PATH, CONSENT_PATH, LOGIN_PATH, AuthorizationFlow
-from hubbub.oauth.front_door.client_directory import ClientDirectory, TooManyClients
+from hubbub.oauth.front_door.client_directory import ClientDirectory, ConfiguredClient, TooManyClients
 from hubbub.oauth.front_door.client_documents import ClientDocuments
 from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, Client
 from hubbub.oauth.front_door.config import FrontDoorConfig
@@ -76,6 +76,7 @@ class FrontDoor:
         is_key_valid: Callable[[str], bool] = lambda principal: False,
         key_generation: Callable[[], int] = lambda: 0,
         read_secret: ReadSecret = no_secret,
+        clients: Iterable[ConfiguredClient] = (),
         find_paths: FindPaths = lambda audience: None,
         rules: Callable[[], EgressRules] = lambda: NO_RULES,
         clock: Callable[[], float] = time.time,
@@ -103,7 +104,7 @@ class FrontDoor:
             clock=clock,
         )
         """Verifies the access tokens of this server."""
-        self._clients = ClientDirectory(self._database, ClientDocuments(rules, clock=clock), clock)
+        self._clients = ClientDirectory(clients, self._database, ClientDocuments(rules, clock=clock), clock)
         self._proofs = DpopProofs(clock=clock)
         self._registrations = Attempts(
             Rate(limits.REGISTRATIONS_PER_HOUR, _HOUR_S, "hour"),

@@ -27,26 +27,26 @@ _STYLE: Final = """\
 }
 * { box-sizing: border-box; }
 body {
-  margin: 0; min-height: 100vh; display: flex; align-items: center; justify-content: center; padding: 1rem;
+  margin: 0; min-height: 100vh; display: flex; align-items: center; justify-content: center; padding: 0.75rem;
   background: var(--page); color: var(--text); font: 1rem/1.5 system-ui, "Segoe UI", Roboto, sans-serif;
 }
 main {
-  width: 100%; max-width: 29rem; padding: 2rem; background: var(--card); border: 1px solid var(--line);
+  width: 100%; max-width: 32rem; padding: 1rem 1.5rem; background: var(--card); border: 1px solid var(--line);
   border-radius: 0.75rem;
 }
-h1 { margin: 0 0 0.75rem; font-size: 1.4rem; line-height: 1.25; overflow-wrap: anywhere; text-wrap: balance; }
-p { margin: 0 0 1rem; overflow-wrap: anywhere; }
-.server { margin: 0 0 0.5rem; color: var(--muted); font-size: 0.875rem; }
+h1 { margin: 0 0 0.625rem; font-size: 1.25rem; line-height: 1.25; overflow-wrap: anywhere; text-wrap: balance; }
+p { margin: 0 0 0.75rem; overflow-wrap: anywhere; }
+.server { margin: 0 0 0.25rem; color: var(--muted); font-size: 0.875rem; }
 .muted { color: var(--muted); font-size: 0.875rem; }
 .warning {
-  padding: 0.625rem 0.875rem; border: 1px solid var(--warn-line); border-radius: 0.5rem;
-  background: var(--warn-page); color: var(--warn); font-size: 0.9rem;
+  padding: 0.5rem 0.75rem; border: 1px solid var(--warn-line); border-radius: 0.5rem;
+  background: var(--warn-page); color: var(--warn); font-size: 0.875rem; line-height: 1.4;
 }
-h2 { margin: 1.25rem 0 0.5rem; font-size: 0.95rem; }
-ul { margin: 0 0 1.25rem; padding-left: 1.25rem; }
-li { margin: 0.25rem 0; overflow-wrap: anywhere; }
-dl { margin: 0 0 1.25rem; border-top: 1px solid var(--line); font-size: 0.9rem; }
-dl div { display: flex; gap: 1rem; padding: 0.5rem 0; border-bottom: 1px solid var(--line); }
+h2 { margin: 0.75rem 0 0.25rem; font-size: 0.9rem; }
+ul { margin: 0 0 0.75rem; padding-left: 1.25rem; font-size: 0.9rem; }
+li { margin: 0.125rem 0; overflow-wrap: anywhere; }
+dl { margin: 0 0 0.75rem; border-top: 1px solid var(--line); font-size: 0.875rem; }
+dl div { display: flex; gap: 1rem; padding: 0.25rem 0; border-bottom: 1px solid var(--line); }
 dt { flex: 0 0 7.5rem; color: var(--muted); }
 dd { margin: 0; flex: 1; overflow-wrap: anywhere; }
 code { font: 0.9em ui-monospace, SFMono-Regular, Consolas, monospace; }
@@ -55,9 +55,9 @@ input {
   width: 100%; padding: 0.625rem 0.75rem; margin: 0 0 1rem; border: 1px solid var(--muted); border-radius: 0.5rem;
   background: transparent; color: inherit; font: inherit;
 }
-.actions { display: flex; gap: 0.75rem; margin: 1.25rem 0 0; }
+.actions { display: flex; gap: 0.75rem; margin: 0.75rem 0 0; }
 button {
-  flex: 1; padding: 0.625rem 1rem; border: 1px solid var(--line); border-radius: 0.5rem; background: transparent;
+  flex: 1; padding: 0.5rem 1rem; border: 1px solid var(--line); border-radius: 0.5rem; background: transparent;
   color: var(--text); font: inherit; font-weight: 600; cursor: pointer;
 }
 button.primary { border-color: var(--accent); background: var(--accent); color: var(--on-accent); }
@@ -79,7 +79,9 @@ class ConsentView(msgspec.Struct, frozen=True, kw_only=True):
     server_name: str
     client_name: str
     verified_host: str
-    """Empty if nobody confirmed who the client is."""
+    """The host that published the client's document; empty if it has none."""
+    is_configured: bool
+    """Whether the operator of this server named the client in the settings."""
     user: str
     tenant: str
     scopes: Sequence[str]
@@ -95,14 +97,17 @@ def describe_scope(scope: str) -> str:
     """Return what a scope allows, as HTML."""
     if scope == ADMIN_SCOPE:
         return "Administer this server: users, sessions, keys and approvals"
-    return f"Do what needs the permission <code>{escape(scope)}</code>"
+    return f"Use the permission <code>{escape(scope)}</code>"
 
 
 def consent_page(view: ConsentView, style_url: str) -> bytes:
     """Ask whether a client may act for the person who logged in."""
     name = escape(view.client_name)
     account = escape(view.user) + (f" ({escape(view.tenant)})" if view.tenant else "")
-    if view.verified_host:
+    is_verified = bool(view.verified_host) or view.is_configured
+    if view.is_configured:
+        client, warning = f"{name}, set up by the operator of this server", ""
+    elif view.verified_host:
         client = f"{name}, published by <strong>{escape(view.verified_host)}</strong>"
         warning = ""
     else:
@@ -113,7 +118,7 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
         )
     if view.is_local:
         target = f"a program on this computer (<code>{escape(view.redirect_target)}</code>)"
-        if view.verified_host:
+        if is_verified:
             warning = (
                 '<p class="warning">Access goes to a program on this computer. Continue only if you started this '
                 "login yourself.</p>"
@@ -125,14 +130,14 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
 <p class="server">{escape(view.server_name)}</p>
 <h1>Let {name} act for you?</h1>
 {warning}
-<h2>It will be able to</h2>
-<ul><li>List and use the tools of this server that you may use</li>{permissions}</ul>
 <dl>
+<div><dt>Your account</dt><dd>{account}</dd></div>
 <div><dt>App</dt><dd>{client}</dd></div>
 <div><dt>Access goes to</dt><dd>{target}</dd></div>
-<div><dt>Your account</dt><dd>{account}</dd></div>
 <div><dt>Server</dt><dd><code>{escape(view.resource)}</code></dd></div>
 </dl>
+<h2>It will be able to</h2>
+<ul><li>List and use the tools of this server that you may use</li>{permissions}</ul>
 <form method="post" action="{escape(view.action)}">
 <input type="hidden" name="state" value="{escape(view.state)}">
 <div class="actions">

@@ -8,7 +8,11 @@ import msgspec
 
 from hubbub.errors import SettingsError
 from hubbub.net.egress_rules import NO_RULES
+from hubbub.oauth.errors import MetadataError
+from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.access_tokens import FindPaths
+from hubbub.oauth.front_door.client_directory import ConfiguredClient
+from hubbub.oauth.front_door.clients import Client, check_redirect_uri
 from hubbub.oauth.front_door.config import FrontDoorConfig, ProviderConfig
 from hubbub.oauth.front_door.front_door import FrontDoor
 from hubbub.oauth.front_door.provider import ReadSecret, no_secret
@@ -19,8 +23,8 @@ from hubbub.security.token_claims import ClaimMapping
 from hubbub.server.public_routes import PublicRoute
 from hubbub.server.server import Server
 from hubbub.settings.folders import data_folder
-from hubbub.settings.governance import SecretSettings
-from hubbub.settings.oauth import OAuthSettings, ProviderSettings
+from hubbub.settings.governance import SecretSettings, SecretSource
+from hubbub.settings.oauth import ClientSettings, OAuthSettings, ProviderSettings
 from hubbub.settings.secret import Secret
 
 DATABASE_FILE: Final = "oauth.db"
@@ -64,7 +68,8 @@ def make_front_door(
         identify_key=None if keys is None else keys.identify,
         is_key_valid=(lambda principal: False) if keys is None else keys.is_current,
         key_generation=(lambda: 0) if keys is None else lambda: keys.generation,
-        read_secret=_secret_reader(provider),
+        read_secret=_secret_reader(_SECRET, None if provider is None else provider.client_secret),
+        clients=[_configured_client(client) for client in settings.clients],
         find_paths=find_paths,
         rules=lambda: server.egress or NO_RULES,
     )
@@ -86,9 +91,22 @@ def _provider_config(settings: ProviderSettings) -> ProviderConfig:
     )
 
 
-def _secret_reader(provider: ProviderSettings | None) -> ReadSecret:
-    source = None if provider is None else provider.client_secret
+def _configured_client(settings: ClientSettings) -> ConfiguredClient:
+    where = f"oauth.clients: {settings.client_id!r}"
+    if settings.client_id.startswith("https://") or len(settings.client_id) > limits.CLIENT_ID_CHARACTERS:
+        raise SettingsError(f"{where}: client_id must not be an https URL, and not be too long")
+    try:
+        for uri in settings.redirect_uris:
+            check_redirect_uri(uri)
+    except MetadataError as error:
+        raise SettingsError(f"{where}: {error.message}") from None
+    client = Client(
+        client_id=settings.client_id, name=settings.name, redirect_uris=settings.redirect_uris, is_configured=True
+    )
+    return ConfiguredClient(client, _secret_reader(f"{where}: client_secret", settings.client_secret))
 
+
+def _secret_reader(name: str, source: SecretSource | None) -> ReadSecret:
     if source is None:
         return no_secret
     from hubbub.governance.secret_provider import SecretProvider
@@ -96,9 +114,9 @@ def _secret_reader(provider: ProviderSettings | None) -> ReadSecret:
     settings = SecretSettings(
         env=source.env, file=source.file, keyring=source.keyring, command=source.command, hub=True
     )
-    secrets = SecretProvider({_SECRET: settings})
+    secrets = SecretProvider({name: settings})
 
     async def read() -> Secret | None:
-        return await secrets.resolve(_SECRET, None)
+        return await secrets.resolve(name, None)
 
     return read
