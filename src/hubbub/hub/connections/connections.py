@@ -28,8 +28,8 @@ from hubbub.protocol.calls import Caller, Notification, Principal
 
 if TYPE_CHECKING:
     from hubbub.hub.catalog import CatalogView
-    from hubbub.hub.visible_items import Shows
     from hubbub.hub.gateway import Gateway
+    from hubbub.hub.visible_items import Shows
     from hubbub.server.public_routes import PersonLogin
 
 CONNECT_PATH: Final = "/oauth/connect/"
