@@ -66,7 +66,9 @@ def resolve_remote(target: str, options: TargetOptions) -> ServerConfig:
     """
     config = resolve_target(target, options)
     if not config.is_remote:
-        raise SettingsError(f"{target!r} is not a server with a URL, so nobody can log in there")
+        raise SettingsError(
+            f"{target!r} is not a server with a URL, so it has no login; give a URL, or the name of a server with one"
+        )
     return config
 
 
