@@ -52,11 +52,11 @@ class OAuthAuthorizer:
         self._users = 0
 
     def acquire(self) -> None:
-        """Count a client that uses it."""
+        """Count one more client; each calls `release` at its end."""
         self._users += 1
 
     async def release(self) -> None:
-        """Uncount a client; without any, a login in progress is cancelled."""
+        """Count one client less; with none left, a login in progress is cancelled."""
         self._users -= 1
         if self._users <= 0 and self._renewal is not None and not self._renewal.done():
             self._renewal.cancel()
@@ -139,7 +139,7 @@ class OAuthAuthorizer:
         return paused_timeouts() if is_interactive else nullcontext()
 
     async def _share(self, kind: str, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Wait for the work of this kind that is running, and share its failure; start it if there is none."""
+        """Wait for the running task of this kind, or start one; if it fails, everything that waits gets its error."""
         while self._renewal is not None and not self._renewal.done() and self._renewal_kind != kind:
             await asyncio.wait([self._renewal])
         if self._renewal is None or self._renewal.done():
@@ -148,7 +148,7 @@ class OAuthAuthorizer:
         renewal = self._renewal
         await asyncio.wait([renewal])
         if renewal.cancelled():
-            raise ConnectionClosed("The client was closed during a login")
+            raise ConnectionClosed("The client was closed during a login; keep it open until the login ends")
         renewal.result()
 
     async def _load(self) -> bool:

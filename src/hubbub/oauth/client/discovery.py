@@ -86,7 +86,7 @@ async def discover(
 
 
 async def fetch_server_metadata(documents: DocumentClient, issuer: str) -> AuthorizationServerMetadata | None:
-    """Fetch the metadata of an authorization server; None if there is none.
+    """Fetch the metadata of an authorization server; None if it has none.
 
     Raises: OAuthError.
     """

@@ -19,8 +19,8 @@ class Attempts:
         self._clock = clock
         self._times: OrderedDict[str, RequestTimes] = OrderedDict()
 
-    def wait_s(self, address: str) -> int:
-        """Count an attempt; or return in how many seconds another is possible, if there were too many."""
+    def count(self, address: str) -> int:
+        """Count an attempt, and return 0; after too many, return the seconds until the next one is allowed."""
         key, now = caller_key(ANONYMOUS, address), self._clock()
         times = self._times.setdefault(key, RequestTimes())
         self._times.move_to_end(key)

@@ -77,7 +77,7 @@ class LoginState(msgspec.Struct, frozen=True, array_like=True):
     """Between the request and the login."""
 
     request: ClientRequest | None
-    """None: no client asks, but a page of this server that has to know who the person is."""
+    """None: the login is not for a client, but for a page of this server that has to identify the person."""
     browser: str
     nonce: str
     verifier: str
@@ -102,7 +102,7 @@ class ConsentState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PageError(HubbubError):
-    """Why a login cannot go on, for the person in front of the browser."""
+    """A login cannot continue; the message is shown to the person at the browser."""
 
     def __init__(self, message: str, *, title: str = "This login cannot continue", status: int = 400) -> None:
         super().__init__(message)
@@ -153,9 +153,9 @@ class AuthorizationFlow:
         client = await self._find_client(first(parameters, "client_id"), exchange)
         redirect_uri = first(parameters, "redirect_uri")
         if not client.check_redirect_uri(redirect_uri):
-            # Never redirected to: it could be anybody's.
+            # Never redirect to it: it could belong to an attacker.
             raise PageError(
-                "The app asked to be sent to an address that it has not registered (redirect_uri). "
+                "The app requested a redirect to an address that it has not registered (redirect_uri). "
                 "If you came here from a link, do not use it again."
             )
         try:
@@ -173,7 +173,7 @@ class AuthorizationFlow:
             raise
         except OAuthError as error:
             logger.info("oauth_client_refused", extra={"reason": error.message})
-            raise PageError(f"This server cannot find out which app this is: {error.message}.") from None
+            raise PageError(f"This server could not identify the app: {error.message}.") from None
         if client is None:
             raise PageError(
                 "This server does not know the app (client_id): it has not registered, or its registration has "
@@ -213,7 +213,7 @@ class AuthorizationFlow:
         await self._start_login(exchange, None, return_to)
 
     def read_person(self, exchange: HttpExchange, sealed: str) -> User | None:
-        """Return who has logged in in this browser; None if nobody has."""
+        """Return the person who logged in with this browser; None: not logged in."""
         try:
             return self._open(exchange, _PERSON, sealed, PersonState).user
         except PageError:
@@ -254,10 +254,10 @@ class AuthorizationFlow:
             )
         except OAuthError as error:
             raise self._provider_failed(error) from None
-        await self._go_on(exchange, login, user)
+        await self._continue_login(exchange, login, user)
 
-    async def _go_on(self, exchange: HttpExchange, login: LoginState, user: User) -> None:
-        """Continue after the login: with the consent, or the page that asked who the person is."""
+    async def _continue_login(self, exchange: HttpExchange, login: LoginState, user: User) -> None:
+        """Continue after the login: with the consent, or with the page that needed the person's identity."""
         if login.request is not None:
             await self._ask_for_consent(exchange, login.request, user)
             return
@@ -296,10 +296,10 @@ class AuthorizationFlow:
         problem, status = "", 200
         headers: HeaderList = ()
         if exchange.method == "POST":
-            wait_s = self._key_attempts.wait_s(exchange.client)
+            wait_s = self._key_attempts.count(exchange.client)
             user = None if wait_s else self._find_user(first(parameters, "key").strip())
             if user is not None:
-                await self._go_on(exchange, login, user)
+                await self._continue_login(exchange, login, user)
                 return
             if wait_s:
                 problem, status = f"Too many attempts. Try again in {wait_s} seconds.", 429
@@ -400,7 +400,7 @@ class AuthorizationFlow:
         state = self._open(exchange, _CONSENT, first(form, "state"), ConsentState)
         request = state.request
         if first(form, "decision") != "allow":
-            description = "The person did not allow it."
+            description = "The user denied the request."
             await self._respond_to_client(exchange, request.redirect_uri, request.state, "access_denied", description)
             return
         await self._issue_code(exchange, state, await self._find_client(request.client_id, exchange), is_new=True)

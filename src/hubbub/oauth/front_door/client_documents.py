@@ -40,17 +40,17 @@ class ClientDocuments:
         self._fetching = 0
 
     async def find(self, client_id: str, address: str) -> Client:
-        """Return the client that a document describes. `address`: the network address of who asks.
+        """Return the client that a document describes. `address`: the network address of the requester.
 
-        Raises: OAuthError, which says why there is none.
+        Raises: OAuthError, if it cannot be fetched or used.
         """
         known = self._clients.get(client_id)
         if known is not None and self._clock() - known[1] < limits.CLIENT_DOCUMENT_S:
             self._clients.move_to_end(client_id)
             return known[0]
         host = check_client_url(client_id)
-        if wait_s := self._attempts.wait_s(address):
-            raise OAuthError(f"Too many client documents were asked for; try again in {wait_s} s")
+        if wait_s := self._attempts.count(address):
+            raise OAuthError(f"Too many client documents were requested; try again in {wait_s} s")
         client = await self._fetch(client_id, host)
         self._clients[client_id] = client, self._clock()
         self._clients.move_to_end(client_id)

@@ -1,4 +1,4 @@
-"""What the front door needs to know; `hubbub.assembly` makes it from the settings."""
+"""Configuration of the front door; `hubbub.server.http.front_door` makes it from the settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FrontDoorConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How the front door works."""
+    """Configuration of one front door."""
 
     issuer: str
     """The public URL of this server."""
@@ -73,7 +73,7 @@ class FrontDoorConfig(msgspec.Struct, frozen=True, kw_only=True):
         """Return the scopes that a person may grant.
 
         A key has its own. A user of the provider has those that `scope_map` gives to the values of the claims, and
-        those that anybody may have because no value gives them; `hub:admin` is never one of these.
+        those that are not in `scope_map`; `hub:admin` is never one of these.
         """
         if self.provider is None:
             return user.scopes

@@ -1,4 +1,4 @@
-"""The pages of the front door: what a person sees. No scripts; one style sheet, served as a file."""
+"""HTML pages of the front door. No scripts; one style sheet, served as a file."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ConsentView(msgspec.Struct, frozen=True, kw_only=True):
     server_name: str
     client_name: str
     verified_host: str
-    """Empty if nobody confirmed who the client is."""
+    """The host that published the client's document; empty if its identity is not verified."""
     user: str
     tenant: str
     scopes: Sequence[str]
@@ -98,7 +98,7 @@ def describe_scope(scope: str) -> str:
 
 
 def consent_page(view: ConsentView, style_url: str) -> bytes:
-    """Ask whether a client may act for the person who logged in."""
+    """Return the page that asks whether a client may act for the person who logged in."""
     name = escape(view.client_name)
     account = escape(view.user) + (f" ({escape(view.tenant)})" if view.tenant else "")
     if view.verified_host:
@@ -143,7 +143,7 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
 
 
 def login_page(*, server_name: str, client_name: str, action: str, state: str, problem: str, style_url: str) -> bytes:
-    """Ask for an API key."""
+    """Return the page that asks for an API key."""
     warning = f'<p class="warning" role="alert">{escape(problem)}</p>' if problem else ""
     body = f"""\
 <p class="server">{escape(server_name)}</p>
@@ -161,7 +161,7 @@ def login_page(*, server_name: str, client_name: str, action: str, state: str, p
 
 
 def error_page(*, server_name: str, title: str, message: str, style_url: str) -> bytes:
-    """Say why the login cannot go on."""
+    """Return the page about a login that cannot continue."""
     body = f"""\
 <p class="server">{escape(server_name)}</p>
 <h1>{escape(title)}</h1>

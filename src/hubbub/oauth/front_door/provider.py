@@ -1,4 +1,4 @@
-"""The identity provider that people log in at: OpenID Connect, authorization code with PKCE and nonce.
+"""The identity provider at which people log in: OpenID Connect, authorization code with PKCE and nonce.
 
 The provider's tokens are used once, to learn who logged in, and are then dropped. They are never given to a client.
 """
@@ -84,7 +84,7 @@ class Provider:
 
     @property
     def name(self) -> str:
-        """What pages call it: its host."""
+        """Its host, as a name for pages."""
         return urlsplit(self._config.issuer).hostname or self._config.issuer
 
     async def login_url(self, *, state: str, nonce: str, verifier: str) -> str:
@@ -208,7 +208,9 @@ class Provider:
         try:
             return msgspec.json.decode(response.body, type=_TokenResponse)
         except (msgspec.DecodeError, RecursionError):
-            raise AuthorizationFailed(f"The identity provider {self.name} answered without tokens") from None
+            raise AuthorizationFailed(
+                f"The identity provider {self.name} answered without tokens; check how this server is registered there"
+            ) from None
 
     async def _verify(self, metadata: AuthorizationServerMetadata, token: str, nonce: str) -> dict[str, Any]:
         if len(token) > bounds.CREDENTIAL_BYTES:

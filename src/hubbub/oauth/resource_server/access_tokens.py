@@ -211,7 +211,7 @@ class AccessTokens:
     def challenge_scopes(
         self, path: str, principal: Principal, needed: frozenset[str], *, scheme: str = ""
     ) -> tuple[tuple[bytes, bytes], ...]:
-        """Return the headers of a refused request that needs these scopes: they ask for those of the token, too."""
+        """Return the headers of a refused request that needs these scopes; they list those of the token, too."""
         challenge = self._resource.challenge(
             path,
             scheme=scheme,
