@@ -79,7 +79,9 @@ def make_oauth_client(config: ServerConfig, settings: OAuth) -> OAuthClient:
         if not isinstance(secret, SecretTemplate):
             return secret.reveal()
         if config.secrets is None:
-            raise SecretUnavailable(f"The secret {secret.names[0]!r} is not configured", secret.names[0])
+            raise SecretUnavailable(
+                f"The secret {secret.names[0]!r} is not configured; add [secrets.{secret.names[0]}]", secret.names[0]
+            )
         return secret.fill({name: (await config.secrets.resolve(name, None)).reveal() for name in secret.names})
 
     return OAuthClient(

@@ -48,7 +48,7 @@ class Front(Server):
     """The server that clients of one view of a hub see."""
 
     base_url = ""  # where it is served; empty if that is not known
-    people: PersonLogin | None = None  # logs people in at this hub, if it is an authorization server
+    person_login: PersonLogin | None = None  # logs people in at this hub, if it is an authorization server
     identify_key: Callable[[bytes], Principal | None] | None = None  # finds the principal of an API key
     _methods = METHODS
     _call_by_name = call_by_name

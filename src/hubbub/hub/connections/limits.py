@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 USER_AUTHORIZERS: Final = 10_000
-"""Users of one server whose credentials are kept at hand; those of others are loaded when they call."""
+"""Users of one server whose credentials are cached; those of others are loaded when they call."""
 LOGIN_S: Final = 600.0
 """How long a link to log in can be used, and how long the login may take."""
 LOGIN_POLL_S: Final = 2.0
